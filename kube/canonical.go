@@ -1,0 +1,220 @@
+package kube
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"unicode/utf8"
+)
+
+// Canonical encodes an object's tree in the stored form: apiVersion, kind and
+// metadata first, everything else in byte order of the names, no
+// metadata.resourceVersion, no white space and no escapes that JSON does not need.
+// The same tree always gives the same bytes, so that a write that changes nothing
+// is found by comparing them. It takes what JSON decoders make (int64, float64
+// and json.Number keep their value) and whatever else encoding/json encodes.
+// Errors: values that JSON cannot express, and trees deeper than 10 000.
+func Canonical(tree map[string]any) ([]byte, error) {
+	if meta, is := tree["metadata"].(map[string]any); is {
+		if _, has := meta["resourceVersion"]; has {
+			tree, meta = maps.Clone(tree), maps.Clone(meta)
+			delete(meta, "resourceVersion")
+			tree["metadata"] = meta
+		}
+	}
+	return encodeRoot(tree, 1024)
+}
+
+// encodeRoot encodes an object with the members first that tell what it is.
+func encodeRoot(tree map[string]any, size int) ([]byte, error) {
+	e := encoder{buf: make([]byte, 0, size)}
+	e.buf = append(e.buf, '{')
+	first := []string{"apiVersion", "kind", "metadata"}
+	rest := slices.DeleteFunc(sortedKeys(tree), func(key string) bool { return slices.Contains(first, key) })
+	for _, key := range append(first, rest...) {
+		if value, has := tree[key]; has {
+			if err := e.member(key, value, 1); err != nil {
+				return nil, fmt.Errorf("encode object: %w", err)
+			}
+		}
+	}
+	return append(e.buf, '}'), nil
+}
+
+func sortedKeys(m map[string]any) []string {
+	keys := slices.AppendSeq(make([]string, 0, len(m)), maps.Keys(m))
+	slices.Sort(keys)
+	return keys
+}
+
+// encoder appends JSON to buf.
+type encoder struct{ buf []byte }
+
+func (e *encoder) member(key string, value any, depth int) error {
+	if e.buf[len(e.buf)-1] != '{' {
+		e.buf = append(e.buf, ',')
+	}
+	e.buf = append(appendString(e.buf, key), ':')
+	return e.value(value, depth)
+}
+
+func (e *encoder) value(value any, depth int) error {
+	switch v := value.(type) {
+	case nil:
+		e.buf = append(e.buf, "null"...)
+	case string:
+		e.buf = appendString(e.buf, v)
+	case bool:
+		e.buf = strconv.AppendBool(e.buf, v)
+	case int64:
+		e.buf = strconv.AppendInt(e.buf, v, 10)
+	case int:
+		e.buf = strconv.AppendInt(e.buf, int64(v), 10)
+	case float64:
+		return e.float(v)
+	case json.Number:
+		return e.number(v)
+	case map[string]any:
+		return e.object(v, depth)
+	case []any:
+		return e.array(v, depth)
+	default:
+		return e.other(v)
+	}
+	return nil
+}
+
+func (e *encoder) object(m map[string]any, depth int) error {
+	if m == nil {
+		e.buf = append(e.buf, "null"...)
+		return nil
+	}
+	if depth >= maxDepth {
+		return errors.New("nested too deeply")
+	}
+	e.buf = append(e.buf, '{')
+	for _, key := range sortedKeys(m) {
+		if err := e.member(key, m[key], depth+1); err != nil {
+			return err
+		}
+	}
+	e.buf = append(e.buf, '}')
+	return nil
+}
+
+func (e *encoder) array(a []any, depth int) error {
+	if a == nil {
+		e.buf = append(e.buf, "null"...)
+		return nil
+	}
+	if depth >= maxDepth {
+		return errors.New("nested too deeply")
+	}
+	e.buf = append(e.buf, '[')
+	for i, value := range a {
+		if i > 0 {
+			e.buf = append(e.buf, ',')
+		}
+		if err := e.value(value, depth+1); err != nil {
+			return err
+		}
+	}
+	e.buf = append(e.buf, ']')
+	return nil
+}
+
+// float writes the shortest form that reads back as f, in encoding/json's choice
+// of notation.
+func (e *encoder) float(f float64) error {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return fmt.Errorf("the number %v has no form in JSON", f)
+	}
+	size := math.Abs(f)
+	if size != 0 && (size < 1e-6 || size >= 1e21) {
+		e.buf = strconv.AppendFloat(e.buf, f, 'e', -1, 64)
+		// e-09 is written e-9.
+		if n := len(e.buf); n >= 4 && e.buf[n-4] == 'e' && e.buf[n-3] == '-' && e.buf[n-2] == '0' {
+			e.buf = append(e.buf[:n-2], e.buf[n-1])
+		}
+		return nil
+	}
+	e.buf = strconv.AppendFloat(e.buf, f, 'f', -1, 64)
+	return nil
+}
+
+func (e *encoder) number(n json.Number) error {
+	if n == "" {
+		n = "0" // as encoding/json does
+	}
+	if numberLen([]byte(n)) != len(n) {
+		return fmt.Errorf("%q is not a number", string(n))
+	}
+	e.buf = append(e.buf, n...)
+	return nil
+}
+
+// other encodes the types that a hand-built tree may hold (int32, []string, …).
+func (e *encoder) other(value any) error {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(value); err != nil {
+		return err
+	}
+	e.buf = append(e.buf, bytes.TrimSuffix(out.Bytes(), []byte("\n"))...)
+	return nil
+}
+
+// appendString appends s as JSON, escaped as encoding/json does without HTML
+// escapes: invalid UTF-8 becomes U+FFFD.
+func appendString(b []byte, s string) []byte {
+	const hex = "0123456789abcdef"
+	b = append(b, '"')
+	done := 0 // s[:done] is written
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= ' ' && c != '"' && c != '\\' && c < utf8.RuneSelf {
+			i++
+			continue
+		}
+		if c < utf8.RuneSelf {
+			b = append(b, s[done:i]...)
+			switch c {
+			case '"', '\\':
+				b = append(b, '\\', c)
+			case '\b':
+				b = append(b, '\\', 'b')
+			case '\f':
+				b = append(b, '\\', 'f')
+			case '\n':
+				b = append(b, '\\', 'n')
+			case '\r':
+				b = append(b, '\\', 'r')
+			case '\t':
+				b = append(b, '\\', 't')
+			default:
+				b = append(b, '\\', 'u', '0', '0', hex[c>>4], hex[c&0xF])
+			}
+			i++
+			done = i
+			continue
+		}
+		r, size := utf8.DecodeRuneInString(s[i:])
+		switch {
+		case r == utf8.RuneError && size == 1:
+			b = append(append(b, s[done:i]...), `\ufffd`...)
+			done = i + size
+		case r == '\u2028' || r == '\u2029':
+			b = append(append(b, s[done:i]...), `\u202`...)
+			b = append(b, hex[r&0xF])
+			done = i + size
+		}
+		i += size
+	}
+	return append(append(b, s[done:]...), '"')
+}

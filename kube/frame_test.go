@@ -1,0 +1,54 @@
+package kube_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gapless-io/gapless/kube"
+)
+
+func TestFramesAreOneLine(t *testing.T) {
+	o := newObject(t, "{\"apiVersion\":\"v1\",\n\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"x\"}}\n", 5)
+	const object = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"resourceVersion":"5","name":"x"}}`
+	for name, tt := range map[string]struct {
+		got  []byte
+		want string
+	}{
+		"added":    {kube.Frame(kube.Added, o), `{"type":"ADDED","object":` + object + `}`},
+		"modified": {kube.Frame(kube.Modified, o), `{"type":"MODIFIED","object":` + object + `}`},
+		"deleted":  {kube.Frame(kube.Deleted, o), `{"type":"DELETED","object":` + object + `}`},
+		"bookmark": {
+			kube.BookmarkFrame("apps/v1", "Deployment", 1000000040, kube.Bookmark),
+			`{"type":"BOOKMARK","object":{"kind":"Deployment","apiVersion":"apps/v1","metadata":{"resourceVersion":"1000000040","creationTimestamp":null}}}`,
+		},
+		"end of the initial events": {
+			kube.BookmarkFrame("v1", "Pod", 7, kube.InitialEventsEnd),
+			`{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"7","creationTimestamp":null,"annotations":{"k8s.io/initial-events-end":"true"}}}}`,
+		},
+		"error": {
+			kube.ErrorFrame(kube.StatusOf(kube.BadRequest("no"))),
+			`{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"no","reason":"BadRequest","code":400}}`,
+		},
+	} {
+		if diff := cmp.Diff(tt.want+"\n", string(tt.got)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func TestResourceVersionsAreDecimalNumbers(t *testing.T) {
+	for text, want := range map[string]kube.ResourceVersion{"": 0, "0": 0, "1": 1, "18446744073709551615": 18446744073709551615} {
+		if rv, err := kube.ParseResourceVersion(text); err != nil || rv != want {
+			t.Errorf("%q: %d, %v", text, rv, err)
+		}
+	}
+	for _, text := range []string{"-1", "+1", "1 ", "0x1", "1_0", "18446744073709551616", "١"} {
+		if rv, err := kube.ParseResourceVersion(text); err == nil {
+			t.Errorf("%q was read as %d", text, rv)
+		}
+	}
+	if got := kube.ResourceVersion(1000000000).String(); got != "1000000000" {
+		t.Errorf("String() = %s", got)
+	}
+}

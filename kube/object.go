@@ -1,0 +1,118 @@
+package kube
+
+import (
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Key names an object within its resource. Namespace is "" for cluster-scoped
+// resources.
+type Key struct {
+	Namespace string
+	Name      string
+}
+
+// String returns "namespace/name", or "name" without a namespace. Byte order of
+// these strings is the order of every list (server.md 1.2: order by key bytes,
+// so namespace "a-b" comes before "a").
+func (k Key) String() string {
+	if k.Namespace == "" {
+		return k.Name
+	}
+	return k.Namespace + "/" + k.Name
+}
+
+// FieldPath is one selectable field: the label that a field selector uses, and
+// where in the object its value stands. Default is the value when it is absent.
+type FieldPath struct {
+	Label   string   // "spec.nodeName"
+	Path    []string // {"spec", "nodeName"}
+	Default string
+}
+
+// Object is one API object as encoded JSON on one line (no newline at the end)
+// together with the metadata, labels and selectable fields read from it once. It
+// is immutable and safe for concurrent use; the bytes are shared and must not be
+// modified.
+type Object struct {
+	raw []byte
+	at  offsets // where raw can be replaced
+	rv  ResourceVersion
+
+	key        Key
+	uid        types.UID
+	apiVersion string
+	kind       string
+	generation int64
+	created    time.Time
+	deleting   bool
+	labels     labels.Set
+	paths      []FieldPath // the resource's, shared by its objects
+	values     []string    // parallel to paths
+}
+
+// JSON returns the object on one line, with its resourceVersion. The bytes are
+// shared and must not be modified.
+func (o *Object) JSON() []byte { return o.raw }
+
+// Key names the object within its resource.
+func (o *Object) Key() Key { return o.key }
+
+// UID tells objects apart that had the same name one after the other.
+func (o *Object) UID() types.UID { return o.uid }
+
+// ResourceVersion returns the revision of the object's last change, 0 if it has none.
+func (o *Object) ResourceVersion() ResourceVersion { return o.rv }
+
+// Labels returns the object's labels, nil if there are none. The map is shared
+// and must not be modified.
+func (o *Object) Labels() labels.Set { return o.labels }
+
+// Fields returns a view of the selectable fields, for fields.Selector: those of
+// the resource, metadata.name and metadata.namespace. It allocates nothing.
+func (o *Object) Fields() fields.Fields { return fieldView{o} }
+
+// APIVersion returns "v1" or "apps/v1", "" if the object does not say.
+func (o *Object) APIVersion() string { return o.apiVersion }
+
+// Kind returns "ConfigMap", "" if the object does not say.
+func (o *Object) Kind() string { return o.kind }
+
+// Generation returns metadata.generation, 0 if there is none.
+func (o *Object) Generation() int64 { return o.generation }
+
+// Created returns metadata.creationTimestamp in UTC, the zero time if there is none.
+func (o *Object) Created() time.Time { return o.created }
+
+// Deleting says that the object has a deletionTimestamp: it goes away when its
+// last finalizer does.
+func (o *Object) Deleting() bool { return o.deleting }
+
+// fieldView is an Object as a field selector sees it.
+type fieldView struct{ o *Object }
+
+// Has says whether label can be selected by.
+func (v fieldView) Has(label string) bool {
+	return label == fieldName || label == fieldNamespace ||
+		slices.ContainsFunc(v.o.paths, func(p FieldPath) bool { return p.Label == label })
+}
+
+// Get returns the value of a selectable field, "" for others.
+func (v fieldView) Get(label string) string {
+	switch label {
+	case fieldName:
+		return v.o.key.Name
+	case fieldNamespace:
+		return v.o.key.Namespace
+	}
+	for i, p := range v.o.paths {
+		if p.Label == label {
+			return v.o.values[i]
+		}
+	}
+	return ""
+}

@@ -1,0 +1,176 @@
+package kube_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/gapless-io/gapless/kube"
+)
+
+func query(t *testing.T, raw string) url.Values {
+	t.Helper()
+	q, err := url.ParseQuery(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+// statusText is "code reason: message", "" for no error.
+func statusText(err error) string {
+	if err == nil {
+		return ""
+	}
+	s := kube.StatusOf(err)
+	return fmt.Sprintf("%d %s: %s", s.Code, s.Reason, s.Message)
+}
+
+func TestBooleansAreReadAsKubernetesDoes(t *testing.T) {
+	for raw, want := range map[string]bool{
+		"": false, "watch=0": false, "watch=false": false, "watch=FALSE": false, "watch=False": false,
+		"watch": true, "watch=": true, "watch=1": true, "watch=true": true, "watch=True": true, "watch=no": true, "watch=00": true,
+		"watch=false&watch=true": false, "watch=true&watch=false": true, "Watch=true": false,
+	} {
+		if got := kube.ParseBool(query(t, raw), "watch"); got != want {
+			t.Errorf("%q is %v, want %v", raw, got, want)
+		}
+	}
+}
+
+func TestOptionsAreRead(t *testing.T) {
+	o, err := kube.ParseListOptions(query(t, "watch=1&allowWatchBookmarks=True&resourceVersion=1000000007&resourceVersionMatch=NotOlderThan"+
+		"&sendInitialEvents=0&timeoutSeconds=42&limit=500&continue=abc&labelSelector=a%3Db,c+in+(d,e)&fieldSelector=metadata.name%3Dx&shardSelector=y&pretty"), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !o.Watch || !o.Bookmarks || o.RV != 1000000007 || o.ResourceVersion != "1000000007" || o.Match != kube.MatchNotOlderThan ||
+		o.InitialEvents == nil || *o.InitialEvents || o.TimeoutSeconds == nil || *o.TimeoutSeconds != 42 || o.Limit != 500 || o.Continue != "abc" {
+		t.Errorf("%+v", o)
+	}
+	if got := o.Labels.String(); got != "a=b,c in (d,e)" {
+		t.Errorf("labels: %s", got)
+	}
+	if got := o.Fields.String(); got != "metadata.name=x" {
+		t.Errorf("fields: %s", got)
+	}
+}
+
+func TestNoOptionsSelectEverything(t *testing.T) {
+	o, err := kube.ParseListOptions(url.Values{}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !o.Labels.Empty() || !o.Fields.Empty() || o.Watch || o.Bookmarks || o.InitialEvents != nil || o.TimeoutSeconds != nil || o.Limit != 0 {
+		t.Errorf("%+v", o)
+	}
+}
+
+func TestPathCanAskForAWatch(t *testing.T) {
+	o, err := kube.ParseListOptions(query(t, "watch=false"), true)
+	if err != nil || !o.Watch {
+		t.Errorf("watch: %v, %v", o.Watch, err)
+	}
+}
+
+func TestNegativeLimitIsNoLimit(t *testing.T) {
+	o, err := kube.ParseListOptions(query(t, "limit=-1"), false)
+	if err != nil || o.Limit != 0 {
+		t.Errorf("limit %d, %v", o.Limit, err)
+	}
+}
+
+func TestTimeoutSecondsAlwaysFitADuration(t *testing.T) {
+	for raw, want := range map[string]int64{
+		"9223372036854775807": int64(math.MaxInt64 / time.Second), "-9223372036854775808": -int64(math.MaxInt64 / time.Second), "-1": -1, "0": 0,
+	} {
+		o, err := kube.ParseListOptions(query(t, "timeoutSeconds="+raw), false)
+		if err != nil || *o.TimeoutSeconds != want {
+			t.Errorf("%s: %v, %v", raw, *o.TimeoutSeconds, err)
+		}
+	}
+}
+
+func TestMalformedOptionsAreBadRequests(t *testing.T) {
+	for raw, want := range map[string]string{
+		"resourceVersion=abc":        `invalid resource version: resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax`,
+		"resourceVersion=-5":         `invalid resource version: resourceVersion: Invalid value: "-5": strconv.ParseUint: parsing "-5": invalid syntax`,
+		"watch&resourceVersion=abc":  `invalid resource version: resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax`,
+		"timeoutSeconds=abc":         `strconv.ParseInt: parsing "abc": invalid syntax`,
+		"timeoutSeconds=":            `strconv.ParseInt: parsing "": invalid syntax`,
+		"limit=1.5":                  `strconv.ParseInt: parsing "1.5": invalid syntax`,
+		"limit=9223372036854775808":  `strconv.ParseInt: parsing "9223372036854775808": value out of range`,
+		"timeout=abc":                `invalid timeout specified in the request URL - time: invalid duration "abc"`,
+		"labelSelector=!!":           `unable to parse requirement: found '!', expected: identifier`,
+		"fieldSelector=metadata.nam": `invalid selector: 'metadata.nam'; can't understand 'metadata.nam'`,
+	} {
+		_, err := kube.ParseListOptions(query(t, raw), false)
+		if diff := cmp.Diff("400 BadRequest: "+want, statusText(err)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", raw, diff)
+		}
+	}
+}
+
+func TestTimeoutIsIgnoredOnWatch(t *testing.T) {
+	if _, err := kube.ParseListOptions(query(t, "watch=1&timeout=abc"), false); err != nil {
+		t.Error(err)
+	}
+	if d, err := kube.ParseTimeout(query(t, "timeout=32s")); err != nil || d != 32*time.Second {
+		t.Errorf("timeout %v, %v", d, err)
+	}
+}
+
+func TestFieldLabelsMustBeSupported(t *testing.T) {
+	for sel, want := range map[string]string{
+		"": "", "metadata.name=a": "", "metadata.namespace!=b": "", "spec.nodeName=n,status.phase!=Failed": "",
+		"spec.a=1":                 "400 BadRequest: field label not supported: spec.a",
+		"metadata.name=a,spec.b=1": "400 BadRequest: field label not supported: spec.b",
+	} {
+		if got := statusText(kube.CheckFields(fields.ParseSelectorOrDie(sel), podFields())); got != want {
+			t.Errorf("%q: %q, want %q", sel, got, want)
+		}
+	}
+	if kube.CheckFields(fields.Nothing(), nil) != nil {
+		t.Error("a selector that selects nothing has no unsupported label")
+	}
+}
+
+func FuzzParseListOptions(f *testing.F) {
+	f.Add("watch=1&resourceVersion=5&limit=-1&timeoutSeconds=9&sendInitialEvents&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true")
+	f.Add("labelSelector=a+in+(b,,c),!d,e%3Df&fieldSelector=x%3D%5C,y!%3Dz&continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6NSwic3RhcnQiOiJhXHUwMDAwIn0")
+	f.Add("resourceVersion=00&resourceVersionMatch=Exact&timeout=1h")
+	f.Fuzz(func(t *testing.T, raw string) {
+		q, err := url.ParseQuery(raw)
+		if err != nil {
+			return
+		}
+		o, err := kube.ParseListOptions(q, false)
+		if err != nil {
+			if _, is := errors.AsType[*kube.StatusError](err); !is || kube.StatusOf(err).Code != 400 {
+				t.Fatalf("%v is not 400", err)
+			}
+			return
+		}
+		if o.Labels == nil || o.Fields == nil || o.Limit < 0 {
+			t.Fatalf("%+v", o)
+		}
+		// Every plan has a mode or a refusal that the client can be told.
+		if o.Watch {
+			p, err := kube.PlanWatch(o)
+			if (err == nil) != (p.Start != 0) || err != nil && kube.StatusOf(err).Code != 422 {
+				t.Fatalf("%+v: %+v, %v", o, p, err)
+			}
+			return
+		}
+		p, err := kube.PlanList(o)
+		if (err == nil) != (p.Mode != 0) || err != nil && kube.StatusOf(err).Code != 422 && kube.StatusOf(err).Code != 400 {
+			t.Fatalf("%+v: %+v, %v", o, p, err)
+		}
+	})
+}

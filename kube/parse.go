@@ -1,0 +1,426 @@
+package kube
+
+import (
+	"bytes"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// maxSelectable is how many selectable fields a resource may have: one bit each.
+// Custom resources may declare 8 (apiextensions MaxSelectableFields).
+const maxSelectable = 64
+
+// ParseObject reads an object as it was received, with its resourceVersion; one
+// that has none gets 0. The bytes are copied; white space is kept, except that
+// the object is put on one line. It accepts what encoding/json accepts. Errors:
+// *DecodeError.
+func ParseObject(raw []byte, sel []FieldPath) (*Object, error) {
+	return parse(bytes.Clone(raw), sel)
+}
+
+// NewObject reads the stored form of an object (JSON without
+// metadata.resourceVersion) and stamps rv into a copy of the bytes. Errors:
+// *DecodeError, also for an object without metadata.
+func NewObject(value []byte, rv ResourceVersion, sel []FieldPath) (*Object, error) {
+	o, err := parse(value, sel)
+	if err != nil {
+		return nil, err
+	}
+	if o.at.metadata == 0 {
+		return nil, &DecodeError{Offset: -1, Why: "the object has no metadata"}
+	}
+	o.stamp(rv)
+	return o, nil
+}
+
+// parse makes an Object over raw itself.
+func parse(raw []byte, sel []FieldPath) (*Object, error) {
+	raw, err := oneLine(raw)
+	if err != nil {
+		return nil, err
+	}
+	// The buffers live here and not in parser, so that all of it stays on the stack.
+	var labelBuf [8]labelTokens
+	var fieldBuf [8]token
+	p := parser{scanner: scanner{data: raw}, paths: sel, labels: labelBuf[:0], fields: fieldBuf[:0]}
+	if err := p.root(); err != nil {
+		return nil, err
+	}
+	if p.ambiguous {
+		if raw, err = rewrite(raw); err != nil {
+			return nil, err
+		}
+		p = parser{scanner: scanner{data: raw}, paths: sel, labels: labelBuf[:0], fields: fieldBuf[:0]}
+		if err := p.root(); err != nil {
+			return nil, err
+		}
+	}
+	return p.object()
+}
+
+func oneLine(raw []byte) ([]byte, error) {
+	raw = bytes.Trim(raw, " \t\r\n")
+	if bytes.IndexByte(raw, '\n') < 0 && bytes.IndexByte(raw, '\r') < 0 {
+		return raw, nil
+	}
+	var out bytes.Buffer
+	out.Grow(len(raw))
+	if err := json.Compact(&out, raw); err != nil {
+		return nil, &DecodeError{Offset: -1, Why: err.Error()}
+	}
+	return out.Bytes(), nil
+}
+
+// rewrite encodes an object afresh whose members cannot be replaced in place:
+// one of them stands there twice (the last one counts), or is null, or is written
+// with escapes.
+func rewrite(raw []byte) ([]byte, error) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	var tree map[string]any
+	if err := dec.Decode(&tree); err != nil {
+		return nil, &DecodeError{Offset: -1, Why: err.Error()}
+	}
+	if meta, is := tree["metadata"].(map[string]any); is && meta["resourceVersion"] == nil {
+		delete(meta, "resourceVersion")
+	}
+	if tree["apiVersion"] == nil {
+		delete(tree, "apiVersion")
+	}
+	return encodeRoot(tree, len(raw))
+}
+
+// parser is one pass over an object. What it found are tokens; strings are made
+// at the end.
+type parser struct {
+	scanner
+	paths []FieldPath
+
+	apiVersion, kind, name, namespace, uid            token
+	resourceVersion, generation, created, deleted     token
+	labels                                            []labelTokens
+	fields                                            []token // parallel to paths
+	at                                                offsets
+	seenMetadata, seenAPIVersion, seenResourceVersion bool
+	// ambiguous says that the bytes cannot be replaced in place; see rewrite.
+	ambiguous bool
+}
+
+type labelTokens struct{ key, value token }
+
+// offsets say where an object's bytes can be replaced. A zero offset means that
+// the member is not there.
+type offsets struct {
+	apiVersion, apiVersionEnd int  // the text of apiVersion, without quotes
+	metadata                  int  // just after metadata's '{'
+	rv, rvEnd                 int  // the digits of metadata.resourceVersion
+	cut, cutEnd               int  // the whole member with one comma
+	bareMetadata              bool // metadata is {}
+}
+
+func (p *parser) root() error {
+	if len(p.paths) > maxSelectable {
+		return p.fail("more selectable fields than " + strconv.Itoa(maxSelectable))
+	}
+	for range p.paths {
+		p.fields = append(p.fields, token{})
+	}
+	if p.peek() != '{' {
+		return p.fail("the object is not a JSON object")
+	}
+	all := uint64(1)<<len(p.paths) - 1
+	var err error
+	for more := p.open('}'); more; {
+		if err = p.rootMember(all); err != nil {
+			return err
+		}
+		if more, err = p.next('}'); err != nil {
+			return err
+		}
+	}
+	if p.space(); p.pos != len(p.data) {
+		return p.fail("more than one JSON value")
+	}
+	return nil
+}
+
+func (p *parser) rootMember(all uint64) error {
+	keyToken, err := p.key()
+	if err != nil {
+		return err
+	}
+	key := p.value(keyToken)
+	mask := p.matching(all, 0, key)
+	switch string(key) {
+	case "metadata":
+		p.ambiguous = p.ambiguous || p.seenMetadata
+		p.seenMetadata = true
+		return p.metadata(mask)
+	case "apiVersion":
+		p.ambiguous = p.ambiguous || p.seenAPIVersion
+		p.seenAPIVersion = true
+		p.apiVersion, err = p.stringMember("apiVersion", mask, 0)
+		p.at.apiVersion, p.at.apiVersionEnd = p.apiVersion.start, p.apiVersion.end
+		p.ambiguous = p.ambiguous || p.apiVersion.kind == tokenAbsent
+		return err
+	case "kind":
+		p.kind, err = p.stringMember("kind", mask, 0)
+		return err
+	}
+	_, err = p.selectable(mask, 0)
+	return err
+}
+
+func (p *parser) metadata(mask uint64) error {
+	switch p.peek() {
+	case '{':
+	case 'n':
+		_, err := p.scalar()
+		return err
+	default:
+		return p.fail("metadata is not an object")
+	}
+	p.at.metadata = p.pos + 1
+	more := p.open('}')
+	p.at.bareMetadata = !more
+	var err error
+	comma := 0 // of the member before
+	for more {
+		if err = p.metadataMember(mask, comma); err != nil {
+			return err
+		}
+		p.space()
+		comma = p.pos
+		if more, err = p.next('}'); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *parser) metadataMember(mask uint64, comma int) error {
+	start := p.pos
+	keyToken, err := p.key()
+	if err != nil {
+		return err
+	}
+	key := p.value(keyToken)
+	sub := p.matching(mask, 1, key)
+	switch string(key) {
+	case "name":
+		p.name, err = p.stringMember("metadata.name", sub, 1)
+	case "namespace":
+		p.namespace, err = p.stringMember("metadata.namespace", sub, 1)
+	case "uid":
+		p.uid, err = p.stringMember("metadata.uid", sub, 1)
+	case "creationTimestamp":
+		p.created, err = p.stringMember("metadata.creationTimestamp", sub, 1)
+	case "deletionTimestamp":
+		p.deleted, err = p.stringMember("metadata.deletionTimestamp", sub, 1)
+	case "generation":
+		p.generation, err = p.selectable(sub, 1)
+	case "resourceVersion":
+		p.ambiguous = p.ambiguous || p.seenResourceVersion
+		p.seenResourceVersion = true
+		p.resourceVersion, err = p.stringMember("metadata.resourceVersion", sub, 1)
+		p.place(start, comma)
+	case "labels":
+		return p.labelSet(sub)
+	default:
+		_, err = p.selectable(sub, 1)
+	}
+	return err
+}
+
+// place notes where the resourceVersion stands, once it has been read.
+func (p *parser) place(start, comma int) {
+	t := p.resourceVersion
+	p.ambiguous = p.ambiguous || t.kind == tokenAbsent || !t.plain
+	p.at.rv, p.at.rvEnd = t.start, t.end
+	p.at.cut, p.at.cutEnd = start, p.pos
+	after := scanner{data: p.data, pos: p.pos}
+	switch {
+	case after.peek() == ',':
+		p.at.cutEnd = after.pos + 1
+	case comma > 0:
+		p.at.cut = comma
+	}
+}
+
+// stringMember reads a value that must be a string or null; null is absent.
+func (p *parser) stringMember(name string, mask uint64, depth int) (token, error) {
+	start := p.pos
+	t, err := p.selectable(mask, depth)
+	switch {
+	case err != nil:
+		return token{}, err
+	case t.kind == tokenNull:
+		return token{}, nil
+	case t.kind != tokenString:
+		return token{}, &DecodeError{Offset: start, Why: name + " is not a string"}
+	}
+	return t, nil
+}
+
+func (p *parser) labelSet(mask uint64) error {
+	p.labels = p.labels[:0]
+	start := p.pos
+	if mask != 0 {
+		if _, err := p.selectable(mask, 1); err != nil {
+			return err
+		}
+		p.pos = start
+	}
+	switch p.peek() {
+	case '{':
+	case 'n':
+		_, err := p.scalar()
+		return err
+	default:
+		return p.fail("metadata.labels is not an object")
+	}
+	var err error
+	for more := p.open('}'); more; {
+		var l labelTokens
+		if l.key, err = p.key(); err != nil {
+			return err
+		}
+		if l.value, err = p.stringMember("a value in metadata.labels", 0, 2); err != nil {
+			return err
+		}
+		p.labels = append(p.labels, l)
+		if more, err = p.next('}'); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// matching returns those of mask whose path has key at depth, and forgets what
+// was read for them: a member that stands there twice counts as the last one.
+func (p *parser) matching(mask uint64, depth int, key []byte) uint64 {
+	if mask == 0 {
+		return 0
+	}
+	var sub uint64
+	for i, f := range p.paths {
+		if mask&(1<<i) != 0 && depth < len(f.Path) && f.Path[depth] == string(key) {
+			sub |= 1 << i
+			p.fields[i] = token{}
+		}
+	}
+	return sub
+}
+
+// selectable reads a value that lies on the paths in mask; depth is the index of
+// its own name in them.
+func (p *parser) selectable(mask uint64, depth int) (token, error) {
+	if mask == 0 || p.peek() != '{' {
+		t, err := p.skip(depth + 1)
+		if mask != 0 && (t.kind == tokenString || t.kind == tokenNumber || t.kind == tokenBool) {
+			for i, f := range p.paths {
+				if mask&(1<<i) != 0 && len(f.Path) == depth+1 {
+					p.fields[i] = t
+				}
+			}
+		}
+		return t, err
+	}
+	if depth >= maxDepth {
+		return token{}, p.fail("nested too deeply")
+	}
+	t := token{start: p.pos, kind: tokenObject}
+	for more := p.open('}'); more; {
+		keyToken, err := p.key()
+		if err != nil {
+			return token{}, err
+		}
+		if _, err = p.selectable(p.matching(mask, depth+1, p.value(keyToken)), depth+1); err != nil {
+			return token{}, err
+		}
+		if more, err = p.next('}'); err != nil {
+			return token{}, err
+		}
+	}
+	t.end = p.pos
+	return t, nil
+}
+
+// object makes the Object of what was read.
+func (p *parser) object() (*Object, error) {
+	o := &Object{raw: p.data, at: p.at, paths: p.paths}
+	var err error
+	if p.resourceVersion.start < p.resourceVersion.end {
+		digits := string(p.value(p.resourceVersion))
+		if o.rv, err = ParseResourceVersion(digits); err != nil {
+			return nil, &DecodeError{Offset: p.at.rv, Why: "metadata." + err.Error()}
+		}
+	}
+	if t := p.generation; t.kind != tokenAbsent && t.kind != tokenNull {
+		o.generation, err = strconv.ParseInt(string(p.data[t.start:t.end]), 10, 64)
+		if err != nil || t.kind != tokenNumber {
+			return nil, &DecodeError{Offset: t.start, Why: "metadata.generation is not an integer"}
+		}
+	}
+	if t := p.created; t.kind != tokenAbsent {
+		if o.created, err = time.Parse(time.RFC3339, string(p.value(t))); err != nil {
+			return nil, &DecodeError{Offset: t.start, Why: "metadata.creationTimestamp is not a time of RFC 3339"}
+		}
+		o.created = o.created.UTC()
+	}
+	o.deleting = p.deleted.kind != tokenAbsent
+	p.strings(o)
+	return o, nil
+}
+
+// strings fills in every text of o, as parts of one string: one allocation, and
+// none of them keeps the object's bytes alive.
+func (p *parser) strings(o *Object) {
+	size := 0
+	each := func(use func(t token)) {
+		for _, t := range [...]token{p.apiVersion, p.kind, p.name, p.namespace, p.uid} {
+			use(t)
+		}
+		for _, l := range p.labels {
+			use(l.key)
+			use(l.value)
+		}
+		for _, t := range p.fields {
+			use(t)
+		}
+	}
+	each(func(t token) { size += t.end - t.start })
+	var b strings.Builder
+	b.Grow(size)
+	text := func(t token) string {
+		if t.kind == tokenAbsent {
+			return ""
+		}
+		from := b.Len()
+		b.Write(p.value(t))
+		return b.String()[from:]
+	}
+	o.apiVersion, o.kind = text(p.apiVersion), text(p.kind)
+	o.key = Key{Namespace: text(p.namespace), Name: text(p.name)}
+	o.uid = types.UID(text(p.uid))
+	if len(p.labels) > 0 {
+		o.labels = make(labels.Set, len(p.labels))
+		for _, l := range p.labels {
+			o.labels[text(l.key)] = text(l.value)
+		}
+	}
+	if len(p.fields) > 0 {
+		o.values = make([]string, len(p.fields))
+		for i, t := range p.fields {
+			o.values[i] = p.paths[i].Default
+			if t.kind != tokenAbsent {
+				o.values[i] = text(t)
+			}
+		}
+	}
+}

@@ -1,0 +1,179 @@
+package kube
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// ListMode says at which revision a LIST is served.
+type ListMode int
+
+// The ways of serving a LIST (server.md 1.2).
+const (
+	ListMostRecent     ListMode = iota + 1 // consistent: wait for the store's progress
+	ListAny                                // whatever the cache has
+	ListNotOlderThan                       // wait (3 s) until the cache is at RV
+	ListExact                              // the state at RV
+	ListContinue                           // the state at the token's RV, after its key
+	ListContinueLatest                     // after the token's key, at the latest revision (token with rv -1)
+)
+
+// ListPlan is how one LIST is to be served.
+type ListPlan struct {
+	Mode  ListMode
+	RV    ResourceVersion // for NotOlderThan, Exact and Continue
+	Start string          // for the Continue modes: the first key to return, inclusive
+	Limit int64           // 0: no limit (also where the protocol says that limit is ignored)
+}
+
+// WatchStart says what a WATCH begins with.
+type WatchStart int
+
+// The ways a WATCH starts (server.md 1.3).
+const (
+	// WatchInitialConsistent sends the state at a revision that is at least as
+	// new as every write acknowledged before, then changes.
+	WatchInitialConsistent WatchStart = iota + 1
+	// WatchInitialAny sends the state that the cache has, then changes.
+	WatchInitialAny
+	// WatchInitialNotOlderThan waits (3 s) until the cache is at RV, sends the
+	// whole state, then changes.
+	WatchInitialNotOlderThan
+	// WatchAfter sends the changes after RV, and waits when RV is in the future.
+	WatchAfter
+	// WatchFromNow sends changes after the store's current revision.
+	WatchFromNow
+	// WatchFromCache sends changes after the cache's current revision.
+	WatchFromCache
+)
+
+// WatchPlan is how one WATCH is to be served.
+type WatchPlan struct {
+	Start WatchStart
+	RV    ResourceVersion
+	// EndBookmark says that the initial events end with the annotated bookmark.
+	EndBookmark bool
+	Bookmarks   bool
+}
+
+// PlanList says how a LIST is served (server.md 1.2). Errors: 422 for options that
+// do not go together, 400 for a continue token that is invalid or comes with a
+// resource version.
+func PlanList(o ListOptions) (ListPlan, error) {
+	if errs := checkList(o); len(errs) > 0 {
+		return ListPlan{}, invalidOptions(errs)
+	}
+	switch {
+	case o.Continue != "":
+		return planContinue(o)
+	case o.ResourceVersion == "":
+		return ListPlan{Mode: ListMostRecent, Limit: o.Limit}, nil
+	case o.RV == 0:
+		// The limit is ignored: apiserver cacher.go computeListLimit.
+		return ListPlan{Mode: ListAny}, nil
+	case o.Match == MatchExact, o.Match == MatchUnset && o.Limit > 0:
+		return ListPlan{Mode: ListExact, RV: o.RV, Limit: o.Limit}, nil
+	}
+	return ListPlan{Mode: ListNotOlderThan, RV: o.RV, Limit: o.Limit}, nil
+}
+
+func planContinue(o ListOptions) (ListPlan, error) {
+	rv, start, err := DecodeContinue(o.Continue)
+	if err != nil {
+		return ListPlan{}, err
+	}
+	if o.RV != 0 {
+		return ListPlan{}, BadRequest("specifying resource version is not allowed when using continue")
+	}
+	if rv < 0 {
+		return ListPlan{Mode: ListContinueLatest, Start: start, Limit: o.Limit}, nil
+	}
+	return ListPlan{Mode: ListContinue, RV: ResourceVersion(rv), Start: start, Limit: o.Limit}, nil
+}
+
+// checkList has the rules and texts of apimachinery
+// pkg/apis/meta/internalversion/validation.
+func checkList(o ListOptions) field.ErrorList {
+	var errs field.ErrorList
+	at := field.NewPath("resourceVersionMatch")
+	if o.Match != MatchUnset {
+		if o.ResourceVersion == "" {
+			errs = append(errs, field.Forbidden(at, "resourceVersionMatch is forbidden unless resourceVersion is provided"))
+		}
+		if o.Continue != "" {
+			errs = append(errs, field.Forbidden(at, "resourceVersionMatch is forbidden when continue is provided"))
+		}
+		if o.Match != MatchExact && o.Match != MatchNotOlderThan {
+			errs = append(errs, field.NotSupported(at, o.Match, []Match{MatchExact, MatchNotOlderThan, MatchUnset}))
+		}
+		if o.Match == MatchExact && o.ResourceVersion != "" && o.RV == 0 {
+			errs = append(errs, field.Forbidden(at, `resourceVersionMatch "exact" is forbidden for resourceVersion "0"`))
+		}
+	}
+	if o.InitialEvents != nil {
+		errs = append(errs, field.Forbidden(field.NewPath("sendInitialEvents"), "sendInitialEvents is forbidden for list"))
+	}
+	return errs
+}
+
+// PlanWatch says how a WATCH is served (server.md 1.3). Errors: 422 for options
+// that do not go together. limit and continue are ignored.
+func PlanWatch(o ListOptions) (WatchPlan, error) {
+	initial := o.InitialEvents
+	if initial == nil && o.Match == MatchUnset && o.RV == 0 {
+		// The default: such a watch always began with the state; now it says so.
+		yes := true
+		initial = &yes
+	} else if errs := checkWatch(o); len(errs) > 0 {
+		return WatchPlan{}, invalidOptions(errs)
+	}
+	p := WatchPlan{RV: o.RV, Bookmarks: o.Bookmarks}
+	if initial != nil && *initial {
+		p.EndBookmark = o.Bookmarks
+		switch {
+		case o.ResourceVersion == "":
+			p.Start = WatchInitialConsistent
+		case o.RV == 0:
+			p.Start = WatchInitialAny
+		default:
+			p.Start = WatchInitialNotOlderThan
+		}
+		return p, nil
+	}
+	switch {
+	case o.ResourceVersion == "":
+		p.Start = WatchFromNow
+	case o.RV == 0:
+		p.Start = WatchFromCache
+	default:
+		p.Start = WatchAfter
+	}
+	return p, nil
+}
+
+// checkWatch has the rules and texts of apimachinery
+// pkg/apis/meta/internalversion/validation.
+func checkWatch(o ListOptions) field.ErrorList {
+	var errs field.ErrorList
+	at := field.NewPath("resourceVersionMatch")
+	if o.InitialEvents != nil && o.Match != MatchNotOlderThan {
+		errs = append(errs, field.Forbidden(at, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"))
+	}
+	if o.Match == MatchUnset {
+		return errs
+	}
+	if o.InitialEvents == nil {
+		errs = append(errs, field.Forbidden(at, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"))
+	}
+	if o.Match != MatchNotOlderThan {
+		errs = append(errs, field.NotSupported(at, o.Match, []Match{MatchNotOlderThan}))
+	}
+	if o.Continue != "" {
+		errs = append(errs, field.Forbidden(at, "resourceVersionMatch is forbidden when continue is provided"))
+	}
+	return errs
+}
+
+func invalidOptions(errs field.ErrorList) error {
+	return Invalid(metav1.SchemeGroupVersion.WithKind("ListOptions").GroupKind(), "", errs)
+}

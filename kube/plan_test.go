@@ -1,0 +1,182 @@
+package kube_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gapless-io/gapless/kube"
+)
+
+// options parses a query, in which T stands for a token at 1000000032 and L for
+// one at the latest revision.
+func options(t *testing.T, raw string) kube.ListOptions {
+	t.Helper()
+	q := query(t, raw)
+	switch q.Get("continue") {
+	case "T":
+		q.Set("continue", kube.EncodeContinue(1000000032, "ns/p1\x00"))
+	case "L":
+		q.Set("continue", kube.EncodeContinue(-1, "p1\x00"))
+	}
+	o, err := kube.ParseListOptions(q, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func TestPlanListFollowsTheTable(t *testing.T) {
+	for name, tt := range map[string]struct {
+		query string
+		want  kube.ListPlan
+	}{
+		"unset, RV unset":              {"", kube.ListPlan{Mode: kube.ListMostRecent}},
+		"unset, RV 0":                  {"resourceVersion=0", kube.ListPlan{Mode: kube.ListAny}},
+		"unset, RV N":                  {"resourceVersion=7", kube.ListPlan{Mode: kube.ListNotOlderThan, RV: 7}},
+		"unset, limit, RV unset":       {"limit=5", kube.ListPlan{Mode: kube.ListMostRecent, Limit: 5}},
+		"unset, limit, RV 0":           {"limit=5&resourceVersion=0", kube.ListPlan{Mode: kube.ListAny}},
+		"unset, limit, RV N":           {"limit=5&resourceVersion=7", kube.ListPlan{Mode: kube.ListExact, RV: 7, Limit: 5}},
+		"unset, negative limit, RV N":  {"limit=-5&resourceVersion=7", kube.ListPlan{Mode: kube.ListNotOlderThan, RV: 7}},
+		"continue, RV unset":           {"continue=T", kube.ListPlan{Mode: kube.ListContinue, RV: 1000000032, Start: "ns/p1\x00"}},
+		"continue, limit, RV unset":    {"limit=5&continue=T", kube.ListPlan{Mode: kube.ListContinue, RV: 1000000032, Start: "ns/p1\x00", Limit: 5}},
+		"continue, limit, RV 0":        {"limit=5&continue=T&resourceVersion=0", kube.ListPlan{Mode: kube.ListContinue, RV: 1000000032, Start: "ns/p1\x00", Limit: 5}},
+		"continue at latest":           {"limit=5&continue=L", kube.ListPlan{Mode: kube.ListContinueLatest, Start: "p1\x00", Limit: 5}},
+		"Exact, RV N":                  {"resourceVersionMatch=Exact&resourceVersion=7", kube.ListPlan{Mode: kube.ListExact, RV: 7}},
+		"Exact, limit, RV N":           {"resourceVersionMatch=Exact&resourceVersion=7&limit=5", kube.ListPlan{Mode: kube.ListExact, RV: 7, Limit: 5}},
+		"NotOlderThan, RV 0":           {"resourceVersionMatch=NotOlderThan&resourceVersion=0", kube.ListPlan{Mode: kube.ListAny}},
+		"NotOlderThan, limit, RV 0":    {"resourceVersionMatch=NotOlderThan&resourceVersion=0&limit=5", kube.ListPlan{Mode: kube.ListAny}},
+		"NotOlderThan, RV N":           {"resourceVersionMatch=NotOlderThan&resourceVersion=7", kube.ListPlan{Mode: kube.ListNotOlderThan, RV: 7}},
+		"NotOlderThan, limit, RV N":    {"resourceVersionMatch=NotOlderThan&resourceVersion=7&limit=5", kube.ListPlan{Mode: kube.ListNotOlderThan, RV: 7, Limit: 5}},
+		"RV 0 written with more zeros": {"resourceVersion=00&limit=5", kube.ListPlan{Mode: kube.ListAny}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := kube.PlanList(options(t, tt.query))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// Parts of the texts of 422.
+const (
+	invalid      = `422 Invalid: ListOptions.meta.k8s.io "" is invalid: `
+	unlessRV     = "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"
+	withContinue = "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden when continue is provided"
+	exactZero    = `resourceVersionMatch: Forbidden: resourceVersionMatch "exact" is forbidden for resourceVersion "0"`
+	bogus        = `resourceVersionMatch: Unsupported value: "Bogus": supported values: "Exact", "NotOlderThan", ""`
+	needsMatch   = "resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+	unlessSend   = "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+)
+
+func TestPlanListRefusesWhatTheTableRefuses(t *testing.T) {
+	for name, tt := range map[string]struct{ query, want string }{
+		"continue, RV N":             {"continue=T&resourceVersion=7", "400 BadRequest: specifying resource version is not allowed when using continue"},
+		"continue at latest, RV N":   {"continue=L&resourceVersion=7", "400 BadRequest: specifying resource version is not allowed when using continue"},
+		"continue, no token":         {"continue=!", "400 BadRequest: invalid continue token: continue key is not valid: illegal base64 data at input byte 0"},
+		"Exact, RV unset":            {"resourceVersionMatch=Exact", invalid + unlessRV},
+		"Exact, limit, RV unset":     {"resourceVersionMatch=Exact&limit=1", invalid + unlessRV},
+		"Exact, RV 0":                {"resourceVersionMatch=Exact&resourceVersion=0", invalid + exactZero},
+		"Exact, limit, RV 0":         {"resourceVersionMatch=Exact&resourceVersion=0&limit=1", invalid + exactZero},
+		"NotOlderThan, RV unset":     {"resourceVersionMatch=NotOlderThan", invalid + unlessRV},
+		"NotOlderThan, limit, unset": {"resourceVersionMatch=NotOlderThan&limit=1", invalid + unlessRV},
+		"NotOlderThan, continue":     {"resourceVersionMatch=NotOlderThan&resourceVersion=7&continue=T", invalid + withContinue},
+		"Exact, continue":            {"resourceVersionMatch=Exact&resourceVersion=7&continue=T", invalid + withContinue},
+		"match, continue, RV unset":  {"resourceVersionMatch=Exact&continue=T", invalid + "[" + unlessRV + ", " + withContinue + "]"},
+		"other text":                 {"resourceVersionMatch=Bogus&resourceVersion=7", invalid + bogus},
+		"sendInitialEvents":          {"sendInitialEvents=true", invalid + "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list"},
+		"sendInitialEvents false":    {"sendInitialEvents=false", invalid + "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plan, err := kube.PlanList(options(t, tt.query))
+			if diff := cmp.Diff(tt.want, statusText(err)); diff != "" {
+				t.Errorf("%+v (-want +got):\n%s", plan, diff)
+			}
+		})
+	}
+}
+
+func TestInvalidOptionsBody(t *testing.T) {
+	for query, want := range map[string]string{
+		"resourceVersionMatch=Exact": `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"ListOptions.meta.k8s.io \"\" is invalid: ` +
+			`resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided","reason":"Invalid","details":{"group":"meta.k8s.io",` +
+			`"kind":"ListOptions","causes":[{"reason":"FieldValueForbidden","message":"Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",` +
+			`"field":"resourceVersionMatch"}]},"code":422}`,
+		"resourceVersion=7&resourceVersionMatch=Bogus": `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"ListOptions.meta.k8s.io \"\" is invalid: ` +
+			`resourceVersionMatch: Unsupported value: \"Bogus\": supported values: \"Exact\", \"NotOlderThan\", \"\"","reason":"Invalid","details":{"group":"meta.k8s.io",` +
+			`"kind":"ListOptions","causes":[{"reason":"FieldValueNotSupported","message":"Unsupported value: \"Bogus\": supported values: \"Exact\", \"NotOlderThan\", \"\"",` +
+			`"field":"resourceVersionMatch"}]},"code":422}`,
+	} {
+		_, err := kube.PlanList(options(t, query))
+		got, jsonErr := json.Marshal(kube.StatusOf(err))
+		if jsonErr != nil {
+			t.Fatal(jsonErr)
+		}
+		if diff := cmp.Diff(want, string(got)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", query, diff)
+		}
+	}
+}
+
+func TestPlanWatchFollowsTheTable(t *testing.T) {
+	for name, tt := range map[string]struct {
+		query string
+		want  kube.WatchPlan
+	}{
+		"nil, RV unset": {"", kube.WatchPlan{Start: kube.WatchInitialConsistent}},
+		"nil, RV 0":     {"resourceVersion=0", kube.WatchPlan{Start: kube.WatchInitialAny}},
+		"nil, RV N":     {"resourceVersion=7", kube.WatchPlan{Start: kube.WatchAfter, RV: 7}},
+		// The defaulting rule: a plain watch gets the end bookmark that it never asked for.
+		"nil, RV unset, bookmarks": {"allowWatchBookmarks=1", kube.WatchPlan{Start: kube.WatchInitialConsistent, EndBookmark: true, Bookmarks: true}},
+		"nil, RV 0, bookmarks":     {"resourceVersion=0&allowWatchBookmarks=1", kube.WatchPlan{Start: kube.WatchInitialAny, EndBookmark: true, Bookmarks: true}},
+		"nil, RV N, bookmarks":     {"resourceVersion=7&allowWatchBookmarks=1", kube.WatchPlan{Start: kube.WatchAfter, RV: 7, Bookmarks: true}},
+		"true, RV unset":           {"sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=1", kube.WatchPlan{Start: kube.WatchInitialConsistent, EndBookmark: true, Bookmarks: true}},
+		"true, RV 0":               {"sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=0", kube.WatchPlan{Start: kube.WatchInitialAny}},
+		"true, RV N":               {"sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=7", kube.WatchPlan{Start: kube.WatchInitialNotOlderThan, RV: 7}},
+		"true, RV N, bookmarks":    {"sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=7&allowWatchBookmarks=1", kube.WatchPlan{Start: kube.WatchInitialNotOlderThan, RV: 7, EndBookmark: true, Bookmarks: true}},
+		"false, RV unset":          {"sendInitialEvents=false&resourceVersionMatch=NotOlderThan", kube.WatchPlan{Start: kube.WatchFromNow}},
+		"false, RV 0":              {"sendInitialEvents=false&resourceVersionMatch=NotOlderThan&resourceVersion=0", kube.WatchPlan{Start: kube.WatchFromCache}},
+		"false, RV N, bookmarks":   {"sendInitialEvents=false&resourceVersionMatch=NotOlderThan&resourceVersion=7&allowWatchBookmarks=1", kube.WatchPlan{Start: kube.WatchAfter, RV: 7, Bookmarks: true}},
+		"limit, continue, RV N":    {"resourceVersion=7&limit=5&continue=T", kube.WatchPlan{Start: kube.WatchAfter, RV: 7}},
+		"limit, continue, unset":   {"limit=5&continue=nonsense", kube.WatchPlan{Start: kube.WatchInitialConsistent}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := kube.PlanWatch(options(t, "watch=1&"+tt.query))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestPlanWatchRefusesWhatTheTableRefuses(t *testing.T) {
+	onlyNotOlder := func(match string) string {
+		return `resourceVersionMatch: Unsupported value: "` + match + `": supported values: "NotOlderThan"`
+	}
+	for name, tt := range map[string]struct{ query, want string }{
+		"true, no match":       {"sendInitialEvents=true", invalid + needsMatch},
+		"true, no match, RV N": {"sendInitialEvents=true&resourceVersion=7", invalid + needsMatch},
+		"false, no match":      {"sendInitialEvents=false", invalid + needsMatch},
+		"match, nil":           {"resourceVersionMatch=NotOlderThan&resourceVersion=7", invalid + unlessSend},
+		"match, nil, RV unset": {"resourceVersionMatch=NotOlderThan", invalid + unlessSend},
+		"Exact, nil":           {"resourceVersionMatch=Exact&resourceVersion=7", invalid + "[" + unlessSend + ", " + onlyNotOlder("Exact") + "]"},
+		"Exact, true":          {"sendInitialEvents=true&resourceVersionMatch=Exact&resourceVersion=7", invalid + "[" + needsMatch + ", " + onlyNotOlder("Exact") + "]"},
+		"Bogus, true":          {"sendInitialEvents=true&resourceVersionMatch=Bogus", invalid + "[" + needsMatch + ", " + onlyNotOlder("Bogus") + "]"},
+		"match and continue":   {"sendInitialEvents=true&resourceVersionMatch=NotOlderThan&continue=T", invalid + withContinue},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plan, err := kube.PlanWatch(options(t, "watch=1&"+tt.query))
+			if diff := cmp.Diff(tt.want, statusText(err)); diff != "" {
+				t.Errorf("%+v (-want +got):\n%s", plan, diff)
+			}
+		})
+	}
+}

@@ -1,0 +1,145 @@
+package kube
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// StatusError is an error that already knows its Status. It is made only by the
+// constructors of this file, so that code, reason and text have one home.
+type StatusError struct {
+	Status metav1.Status
+	// Cause is what happened below, for logs; it is never sent.
+	Cause error
+}
+
+func (e *StatusError) Error() string { return e.Status.Message }
+
+// Unwrap returns the cause.
+func (e *StatusError) Unwrap() error { return e.Cause }
+
+// made turns one of apimachinery's errors, which have upstream's texts, into ours.
+func made(e *apierrors.StatusError) *StatusError {
+	return &StatusError{Status: complete(e.ErrStatus)}
+}
+
+// complete fills in what every Status on the wire has.
+func complete(s metav1.Status) metav1.Status {
+	s.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
+	if s.Status == "" {
+		s.Status = metav1.StatusFailure
+	}
+	if s.Code == 0 {
+		s.Code = http.StatusInternalServerError
+		if s.Status == metav1.StatusSuccess {
+			s.Code = http.StatusOK
+		}
+	}
+	return s
+}
+
+// failure is a Status without details.
+func failure(code int32, reason metav1.StatusReason, message string) *StatusError {
+	return &StatusError{Status: complete(metav1.Status{Code: code, Reason: reason, Message: message})}
+}
+
+// seconds is a time to wait as the wire has it: whole seconds, rounded up.
+func seconds(d time.Duration) int {
+	if d <= 0 {
+		return 0
+	}
+	const most = math.MaxInt32
+	return int(min((d-1)/time.Second+1, most))
+}
+
+// NotFound is 404 `configmaps "x" not found`.
+func NotFound(gr schema.GroupResource, name string) *StatusError {
+	return made(apierrors.NewNotFound(gr, name))
+}
+
+// AlreadyExists is 409 `configmaps "x" already exists`.
+func AlreadyExists(gr schema.GroupResource, name string) *StatusError {
+	return made(apierrors.NewAlreadyExists(gr, name))
+}
+
+// Conflict is 409 `Operation cannot be fulfilled on configmaps "x": why`.
+func Conflict(gr schema.GroupResource, name, why string) *StatusError {
+	return made(apierrors.NewConflict(gr, name, errors.New(why)))
+}
+
+// Invalid is 422 with one cause per field error.
+func Invalid(gk schema.GroupKind, name string, errs field.ErrorList) *StatusError {
+	return made(apierrors.NewInvalid(gk, name, errs))
+}
+
+// BadRequest is 400.
+func BadRequest(format string, args ...any) *StatusError {
+	return made(apierrors.NewBadRequest(fmt.Sprintf(format, args...)))
+}
+
+// badRequest is 400 with the text of cause.
+func badRequest(cause error) *StatusError {
+	e := made(apierrors.NewBadRequest(cause.Error()))
+	e.Cause = cause
+	return e
+}
+
+// Forbidden is 403 `configmaps "x" is forbidden: why`.
+func Forbidden(gr schema.GroupResource, name, why string) *StatusError {
+	return made(apierrors.NewForbidden(gr, name, errors.New(why)))
+}
+
+// Unauthorized is 401.
+func Unauthorized() *StatusError { return made(apierrors.NewUnauthorized("Unauthorized")) }
+
+// MethodNotAllowed is 405 `patch is not supported on resources of kind "x"`.
+func MethodNotAllowed(gr schema.GroupResource, verb string) *StatusError {
+	return made(apierrors.NewMethodNotSupported(gr, verb))
+}
+
+// NotAcceptable is 406 `only the following media types are accepted: …`.
+func NotAcceptable(accepted []string) *StatusError {
+	return failure(http.StatusNotAcceptable, metav1.StatusReasonNotAcceptable,
+		"only the following media types are accepted: "+strings.Join(accepted, ", "))
+}
+
+// UnsupportedMediaType is 415 `the body of the request was in an unknown format - …`.
+func UnsupportedMediaType(accepted []string) *StatusError {
+	return failure(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType,
+		"the body of the request was in an unknown format - accepted media types include: "+strings.Join(accepted, ", "))
+}
+
+// TooLargeBody is 413 with the limit in bytes.
+func TooLargeBody(limit int64) *StatusError {
+	return made(apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", limit)))
+}
+
+// TooManyRequests is 429 with Retry-After.
+func TooManyRequests(why string, retryAfter time.Duration) *StatusError {
+	return made(apierrors.NewTooManyRequests(why, seconds(retryAfter)))
+}
+
+// Unavailable is 503 with Retry-After.
+func Unavailable(why string, retryAfter time.Duration) *StatusError {
+	e := failure(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, why)
+	if s := seconds(retryAfter); s > 0 {
+		e.Status.Details = &metav1.StatusDetails{RetryAfterSeconds: int32(s)}
+	}
+	return e
+}
+
+// Internal is 500 InternalError `Internal error occurred: …`.
+func Internal(cause error) *StatusError {
+	e := made(apierrors.NewInternalError(cause))
+	e.Cause = cause
+	return e
+}

@@ -1,0 +1,72 @@
+package kube
+
+import "context"
+
+// EventType is the type of a watch frame.
+type EventType int
+
+// The event types of the protocol. InitialEventsEnd is the annotated bookmark
+// that ends the initial events; on the wire it is a BOOKMARK.
+const (
+	Added EventType = iota + 1
+	Modified
+	Deleted
+	Bookmark
+	InitialEventsEnd
+	Error
+)
+
+// String returns the type as it stands on the wire: "ADDED", "MODIFIED",
+// "DELETED", "BOOKMARK" (also for InitialEventsEnd), "ERROR".
+func (t EventType) String() string {
+	switch t {
+	case Added:
+		return "ADDED"
+	case Modified:
+		return "MODIFIED"
+	case Deleted:
+		return "DELETED"
+	case Bookmark, InitialEventsEnd:
+		return "BOOKMARK"
+	case Error:
+		return "ERROR"
+	}
+	return "UNKNOWN"
+}
+
+// WatchEvent is one event of a watch on the server's side.
+type WatchEvent struct {
+	Type EventType
+	// ResourceVersion is the revision of the change (for Deleted and for an
+	// object that left the selection: of the write that removed it), or the
+	// position that a bookmark promises.
+	ResourceVersion ResourceVersion
+	// Object is the object as the watcher sees it: for Deleted the last content
+	// with the deleting revision. It is nil for InitialEventsEnd and Bookmark.
+	Object *Object
+	// Previous is what the same watcher saw of the object before; nil for Added,
+	// and for the initial events.
+	Previous *Object
+	// Frame is the whole line `{"type":…,"object":…}\n` as plain JSON in the
+	// storage version, encoded once and shared by all watchers; it must not be
+	// modified. It is nil for InitialEventsEnd and Bookmark.
+	Frame []byte
+}
+
+// Watch is one watcher's stream, used by one goroutine at a time.
+type Watch interface {
+	// Next blocks until there are events and returns them in order. The slice
+	// belongs to the caller until the next call, the events' contents are shared. Errors: *ExpiredError when
+	// the history that this watcher needs was removed, *TooLargeResourceVersionError
+	// when the initial state could not be had at the revision asked for, ctx's cause.
+	// After an error there is nothing more.
+	Next(ctx context.Context) ([]WatchEvent, error)
+	// Position returns the resourceVersion up to which everything was considered
+	// and returned by Next: a bookmark with it is true. It never decreases and is
+	// 0 until the initial events (if any) have been returned completely. It
+	// looks ahead over changes that are not this watcher's, so it moves on an
+	// idle watch too; it returns the position before events that wait to be read.
+	Position() ResourceVersion
+	// Close releases the stream. It is safe to call more than once.
+	Close()
+}
