@@ -1,0 +1,139 @@
+package apiserver
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/gapless-io/gapless/internal/auth"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// withRecovery answers 500 where a handler panicked before it answered, and cuts
+// the connection where it had begun to: half an answer must not look whole.
+func (s *Server) withRecovery(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		rec := &recorder{ResponseWriter: w}
+		defer func() {
+			cause := recover()
+			if cause == nil {
+				return
+			}
+			if err, ok := cause.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+				panic(http.ErrAbortHandler)
+			}
+			s.logger.ErrorContext(r.Context(), "handler panicked", slog.Any("cause", cause),
+				slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.String("stack", string(debug.Stack())))
+			if rec.code != 0 {
+				panic(http.ErrAbortHandler)
+			}
+			s.fail(rec, r, kube.Internal(fmt.Errorf("panic: %v", cause)))
+		}()
+		next.ServeHTTP(rec, r)
+	})
+}
+
+// admit identifies the caller, resolves the route, checks permission and load,
+// and measures.
+func (s *Server) admit(w http.ResponseWriter, r *http.Request) {
+	rec := w.(*recorder) //nolint:forcetypeassert // withRecovery made it
+	w.Header().Set("Audit-Id", auditID(r))
+	w.Header().Set("Cache-Control", "no-cache, private")
+	began := time.Now()
+	rt, err := resolve(s.cfg.Live.Load(), r)
+	if s.isOpen(rt, r) {
+		s.serveOther(w, r, rt)
+		return
+	}
+	user, authErr := auth.Authenticate(r)
+	switch {
+	case authErr != nil:
+		err = authErr
+	case err == nil:
+		err = auth.Authorize(user, rt.attributes(r))
+	}
+	if err != nil {
+		s.fail(w, r, err)
+	} else {
+		s.serveWithin(w, r, rt)
+	}
+	s.metrics.observe(rt, rec, time.Since(began))
+	s.logger.DebugContext(r.Context(), "request", slog.String("verb", string(rt.verb)), slog.String("uri", r.URL.RequestURI()),
+		slog.String("user_agent", r.UserAgent()), slog.Int("resp", rec.code), slog.Duration("latency", time.Since(began)),
+		slog.String("audit_id", w.Header().Get("Audit-Id")))
+}
+
+// serveWithin bounds how many requests run at once, and how long each.
+func (s *Server) serveWithin(w http.ResponseWriter, r *http.Request, rt route) {
+	if rt.verb == verbWatch {
+		defer s.metrics.longRunning(rt)()
+		s.serve(w, r, rt)
+		return
+	}
+	defer s.inFlight.Add(-1)
+	if s.inFlight.Add(1) > int64(s.cfg.MaxInFlight) {
+		s.fail(w, r, kube.TooManyRequests("Too many requests, please try again later.", time.Second))
+		return
+	}
+	timeout, err := kube.ParseTimeout(r.URL.Query())
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	if timeout <= 0 || timeout > defaultDeadline {
+		timeout = defaultDeadline
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), timeout)
+	defer cancel()
+	s.serve(w, r.WithContext(ctx), rt)
+}
+
+// isOpen says whether a path answers without credentials: health and version.
+func (s *Server) isOpen(rt route, r *http.Request) bool {
+	open := []string{"livez", "readyz", "healthz", "version"}
+	return rt.Resource == nil && r.Method == http.MethodGet && len(rt.path) > 0 && slices.Contains(open, rt.path[0])
+}
+
+// auditID is the client's id of the request, or a new one.
+func auditID(r *http.Request) string {
+	const longest = 64 // apiserver pkg/audit: longer ones are cut
+	if id := r.Header.Get("Audit-Id"); id != "" {
+		return id[:min(len(id), longest)]
+	}
+	return rand.Text()
+}
+
+// recorder remembers what was answered.
+type recorder struct {
+	http.ResponseWriter
+
+	code  int
+	bytes int64
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (r *recorder) WriteHeader(code int) {
+	if r.code == 0 {
+		r.code = code
+	}
+	r.ResponseWriter.WriteHeader(code)
+}
+
+// Write implements http.ResponseWriter.
+func (r *recorder) Write(p []byte) (int, error) {
+	if r.code == 0 {
+		r.code = http.StatusOK
+	}
+	n, err := r.ResponseWriter.Write(p)
+	r.bytes += int64(n)
+	return n, err
+}
+
+// Unwrap is for http.ResponseController.
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }

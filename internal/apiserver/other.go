@@ -1,0 +1,191 @@
+package apiserver
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/gapless-io/gapless/kube"
+)
+
+// compactPath is where the administrator forgets history.
+const compactPath = "/gapless/v1/compact"
+
+// serveOther answers the paths that are about no resource.
+func (s *Server) serveOther(w http.ResponseWriter, r *http.Request, rt route) {
+	first := rt.path[0]
+	if first == "openapi" && len(rt.path) > 1 && rt.path[1] == "v3" && s.cfg.OpenAPI != nil && r.Method == http.MethodGet {
+		s.cfg.OpenAPI.ServeHTTP(w, r)
+		return
+	}
+	if r.URL.Path == compactPath && s.cfg.Compact != nil {
+		s.compact(w, r)
+		return
+	}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		s.fail(w, r, kube.MethodNotAllowed(schema.GroupResource{}, r.Method))
+		return
+	}
+	switch {
+	case first == "livez" || first == "readyz" || first == "healthz":
+		s.health(w, r, rt)
+	case first == "api" || first == "apis":
+		s.discover(w, r, rt)
+	case r.URL.Path == "/version" || r.URL.Path == "/version/":
+		s.writeJSON(w, r, s.cfg.Version)
+	case r.URL.Path == "/metrics":
+		s.metrics.handler.ServeHTTP(w, r)
+	default:
+		s.index(w, r)
+	}
+}
+
+// index lists the paths there are; for an unknown one with 404 (server.md 6.5).
+func (s *Server) index(w http.ResponseWriter, r *http.Request) {
+	paths := []string{"/api", "/apis", "/healthz", "/livez", "/metrics", "/openapi/v3", "/readyz", "/version"}
+	for _, g := range s.cfg.Live.Load().Groups() {
+		for _, v := range g.Versions {
+			if g.Name == "" {
+				paths = append(paths, "/api/"+v.Version)
+			} else {
+				paths = append(paths, "/apis/"+g.Name, "/apis/"+g.Name+"/"+v.Version)
+			}
+		}
+	}
+	slices.Sort(paths)
+	code := http.StatusOK
+	if r.URL.Path != "/" {
+		code = http.StatusNotFound
+	}
+	body, err := json.Marshal(metav1.RootPaths{Paths: slices.Compact(paths)})
+	if err != nil {
+		s.fail(w, r, kube.Internal(err))
+		return
+	}
+	s.writeBody(w, rendering{pretty: true}, answer{code: code, body: body})
+}
+
+// health answers /livez, /readyz, /healthz and their single checks in upstream's
+// text form.
+func (s *Server) health(w http.ResponseWriter, r *http.Request, rt route) {
+	endpoint, one := rt.path[0], strings.Join(rt.path[1:], "/")
+	checks := s.checks(endpoint)
+	q := r.URL.Query()
+	var lines strings.Builder
+	failed, found := 0, false
+	for _, c := range checks {
+		if one != "" && c.Name != one {
+			continue
+		}
+		found = true
+		switch err := c.Check(); {
+		case slices.Contains(q["exclude"], c.Name):
+			fmt.Fprintf(&lines, "[+]%s excluded: ok\n", c.Name)
+		case err != nil:
+			failed++
+			// Whoever asks has shown no credentials, so the reason goes to the log.
+			fmt.Fprintf(&lines, "[-]%s failed: reason withheld\n", c.Name)
+			s.logger.WarnContext(r.Context(), "health check failed", "check", c.Name, "error", err)
+		default:
+			fmt.Fprintf(&lines, "[+]%s ok\n", c.Name)
+		}
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	switch {
+	case one != "" && !found:
+		w.WriteHeader(http.StatusNotFound)
+		fmt.Fprintln(w, "404 page not found")
+	case failed > 0:
+		w.WriteHeader(http.StatusInternalServerError)
+		fmt.Fprintf(w, "%s%s check failed\n", lines.String(), endpoint)
+	case q.Has("verbose"):
+		fmt.Fprintf(w, "%s%s check passed\n", lines.String(), endpoint)
+	default:
+		fmt.Fprint(w, "ok")
+	}
+}
+
+// checks returns those of an endpoint; "ping" and "shutdown" are always there.
+func (s *Server) checks(endpoint string) []Check {
+	checks := []Check{{Name: "ping", Check: func() error { return nil }}}
+	for _, c := range s.cfg.Checks {
+		if !c.ReadyOnly || endpoint == "readyz" {
+			checks = append(checks, c)
+		}
+	}
+	if endpoint == "readyz" {
+		checks = append(checks, Check{Name: "shutdown", Check: s.draining.Err})
+	}
+	return checks
+}
+
+// Compaction says what to forget: exactly one member is set.
+type Compaction struct {
+	UpTo      kube.ResourceVersion
+	OlderThan time.Duration
+}
+
+// compactRequest and compactAnswer are the bodies of compactPath; resource
+// versions are strings as everywhere, durations are Go's ("10m").
+type compactRequest struct {
+	UpTo      string `json:"upTo,omitempty"`
+	OlderThan string `json:"olderThan,omitempty"`
+}
+
+type compactAnswer struct {
+	Compacted string `json:"compacted"`
+}
+
+// compact is our extension: an administrator forgets history now.
+func (s *Server) compact(w http.ResponseWriter, r *http.Request) {
+	if r.Method != http.MethodPost {
+		s.fail(w, r, kube.MethodNotAllowed(schema.GroupResource{}, r.Method))
+		return
+	}
+	c, err := readCompaction(r)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	done, err := s.cfg.Compact(context.WithoutCancel(r.Context()), c)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	s.writeJSON(w, r, compactAnswer{Compacted: done.String()})
+}
+
+func readCompaction(r *http.Request) (Compaction, error) {
+	body, err := readBody(r)
+	if err != nil {
+		return Compaction{}, err
+	}
+	var req compactRequest
+	if err := json.Unmarshal(body, &req); err != nil {
+		return Compaction{}, kube.BadRequest("the body must be {\"upTo\":\"RESOURCEVERSION\"} or {\"olderThan\":\"10m\"}: %v", err)
+	}
+	if (req.UpTo == "") == (req.OlderThan == "") {
+		return Compaction{}, kube.BadRequest("set exactly one of upTo and olderThan")
+	}
+	var c Compaction
+	if req.UpTo != "" {
+		c.UpTo, err = kube.ParseResourceVersion(req.UpTo)
+	} else {
+		c.OlderThan, err = time.ParseDuration(req.OlderThan)
+	}
+	if err != nil {
+		return Compaction{}, kube.BadRequest("%v", err)
+	}
+	if c.UpTo == 0 && c.OlderThan <= 0 {
+		return Compaction{}, kube.BadRequest("upTo and olderThan must be larger than zero")
+	}
+	return c, nil
+}

@@ -1,0 +1,109 @@
+package apiserver
+
+import (
+	"net/http"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gapless-io/gapless/kube"
+)
+
+// fieldManager is who writes: what the query says, else the user agent up to its
+// slash (server.md 5).
+func fieldManager(r *http.Request) string {
+	if manager := r.URL.Query().Get("fieldManager"); manager != "" {
+		return manager
+	}
+	manager, _, _ := strings.Cut(r.UserAgent(), "/")
+	return manager
+}
+
+func (s *Server) create(w http.ResponseWriter, r *http.Request, rt route) error {
+	body, err := readObject(r, rt)
+	if err != nil {
+		return err
+	}
+	q := r.URL.Query()
+	out, err := s.cfg.Writer.Create(r.Context(), rt.Target, body, metav1.CreateOptions{
+		DryRun: q["dryRun"], FieldManager: fieldManager(r), FieldValidation: q.Get("fieldValidation"),
+	})
+	if err != nil {
+		return err
+	}
+	return s.writeWritten(w, r, rt, out)
+}
+
+func (s *Server) update(w http.ResponseWriter, r *http.Request, rt route) error {
+	body, err := readObject(r, rt)
+	if err != nil {
+		return err
+	}
+	q := r.URL.Query()
+	out, err := s.cfg.Writer.Update(r.Context(), rt.Target, body, metav1.UpdateOptions{
+		DryRun: q["dryRun"], FieldManager: fieldManager(r), FieldValidation: q.Get("fieldValidation"),
+	})
+	if err != nil {
+		return err
+	}
+	return s.writeWritten(w, r, rt, out)
+}
+
+func (s *Server) patch(w http.ResponseWriter, r *http.Request, rt route) error {
+	p, err := readPatch(r, rt)
+	if err != nil {
+		return err
+	}
+	q := r.URL.Query()
+	o := metav1.PatchOptions{
+		DryRun: q["dryRun"], FieldManager: fieldManager(r), FieldValidation: q.Get("fieldValidation"),
+	}
+	if q.Has("force") {
+		force := kube.ParseBool(q, "force")
+		o.Force = &force
+	}
+	out, err := s.cfg.Writer.Patch(r.Context(), rt.Target, p, o)
+	if err != nil {
+		return err
+	}
+	return s.writeWritten(w, r, rt, out)
+}
+
+func (s *Server) delete(w http.ResponseWriter, r *http.Request, rt route) error {
+	o, err := deleteOptions(r)
+	if err != nil {
+		return err
+	}
+	out, err := s.cfg.Writer.Delete(r.Context(), rt.Target, o)
+	if err != nil {
+		return err
+	}
+	return s.writeWritten(w, r, rt, out)
+}
+
+func (s *Server) deleteCollection(w http.ResponseWriter, r *http.Request, rt route) error {
+	into, err := negotiate(r, verbDeleteCollection)
+	if err != nil {
+		return err
+	}
+	selected, err := kube.ParseListOptions(r.URL.Query(), false)
+	if err != nil {
+		return err
+	}
+	if err := kube.CheckFields(selected.Fields, rt.Resource.Fields); err != nil {
+		return err
+	}
+	o, err := deleteOptions(r)
+	if err != nil {
+		return err
+	}
+	deleted, err := s.cfg.Writer.DeleteCollection(r.Context(), rt.Target, o, selected)
+	if err != nil {
+		return err
+	}
+	p, err := newPainter(r, rt, into)
+	if err != nil {
+		return err
+	}
+	return s.writeList(w, into, p, deleted)
+}
