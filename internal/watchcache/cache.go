@@ -1,0 +1,215 @@
+package watchcache
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidwall/btree"
+
+	"github.com/gapless-io/gapless/kube"
+)
+
+// Config says what a Cache is made of. Only Clock is required.
+type Config struct {
+	Clock *Clock
+	// History answers for what memory no longer holds. Without it everything
+	// behind the window is expired.
+	History History
+	// MaxEntries and MaxBytes bound the log in memory; 0 is 4096 and 16 MiB. The
+	// bytes are those of the objects that the entries hold. A sixteenth of them is
+	// dropped at a time, and the newest entries are always kept.
+	MaxEntries int
+	MaxBytes   int64
+	// Freshness is how long a reader waits for a resourceVersion that is not there
+	// yet; 0 is 3 s (apiserver cacher/watch_cache.go blockTimeout).
+	Freshness time.Duration
+}
+
+const (
+	defaultMaxEntries = 4096
+	defaultMaxBytes   = 16 << 20
+	defaultFreshness  = 3 * time.Second
+)
+
+// Cache is one resource: its objects, the newest part of its log, and the cursors
+// over it. Readers never block the writer nor each other. The writing methods
+// (Load, Append, Forget) may be called from several goroutines, but the entries
+// must come in order. All other methods are safe for concurrent use.
+type Cache struct {
+	clock     *Clock
+	history   History
+	bounds    bounds
+	freshness time.Duration
+
+	state   atomic.Pointer[state]
+	wake    *waker
+	exact   exactSnapshots
+	cursors atomic.Int64
+	behind  atomic.Int64 // reads that went to History
+
+	// mu guards tree, and orders the writers.
+	mu   sync.Mutex
+	tree *tree // the newest state; readers have copies of it
+}
+
+// state is what readers see, swapped as one.
+type state struct {
+	tree *tree
+	log  window
+	last kube.ResourceVersion // of the newest entry, or of Load
+}
+
+// New returns an empty cache at resourceVersion 0. Load fills it.
+func New(cfg Config) *Cache {
+	c := &Cache{
+		clock:   cfg.Clock,
+		history: cfg.History,
+		bounds: bounds{
+			entries: cmp.Or(cfg.MaxEntries, defaultMaxEntries),
+			bytes:   cmp.Or(cfg.MaxBytes, defaultMaxBytes),
+		},
+		freshness: cmp.Or(cfg.Freshness, defaultFreshness),
+		wake:      newWaker(),
+		tree:      btree.NewMap[string, *kube.Object](treeDegree),
+	}
+	if c.history == nil {
+		c.history = noHistory{cache: c}
+	}
+	c.state.Store(&state{tree: c.tree.Copy()})
+	return c
+}
+
+// Load sets the state at rv, once, before anything is appended. What happened up
+// to rv is History's. The objects may come in any order; key order is fastest.
+func (c *Cache) Load(objects []*kube.Object, rv kube.ResourceVersion) {
+	loaded := treeOf(objects)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tree = loaded
+	c.state.Store(&state{tree: c.tree.Copy(), last: rv, log: window{gone: rv}})
+	c.wake.notify()
+}
+
+func treeOf(objects []*kube.Object) *tree {
+	t := btree.NewMap[string, *kube.Object](treeDegree)
+	for _, o := range objects {
+		t.Load(o.Key().String(), o)
+	}
+	return t
+}
+
+// Append makes the entries the newest state, at once, and then wakes the cursors.
+// They must be in order and newer than all before: anything else would be a gap
+// or a repetition for some reader, and panics. The cache owns them from now on
+// and sets their Previous. The caller publishes their revision on the Clock only
+// after all caches have them.
+func (c *Cache) Append(entries ...*Entry) {
+	if len(entries) == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	was := c.state.Load()
+	next := state{log: was.log, last: was.last}
+	for _, e := range entries {
+		if e.RV <= next.last {
+			panic(fmt.Sprintf("watchcache: entry %d appended after %d", e.RV, next.last))
+		}
+		c.applyLocked(e)
+		next.log = next.log.append(e, c.bounds)
+		next.last = e.RV
+	}
+	next.log = next.log.trim(c.bounds)
+	next.tree = c.tree.Copy()
+	checkState(&next)
+	c.state.Store(&next)
+	c.wake.notify()
+}
+
+// applyLocked makes the tree what it is after e. What the cache holds becomes
+// e.Previous: it is what the readers saw, and it is in memory already.
+func (c *Cache) applyLocked(e *Entry) {
+	key := e.Object.Key().String()
+	var previous *kube.Object
+	if e.Deleted {
+		previous, _ = c.tree.Delete(key)
+	} else {
+		previous, _ = c.tree.Set(key, e.Object)
+	}
+	checkEntry(e, previous)
+	e.Previous = previous
+}
+
+// Forget drops what memory holds of the log up to upTo, because it was removed
+// from history too. A reader that needs a change from there must ask History,
+// which tells it that it is expired; a reader that needs none does not notice.
+func (c *Cache) Forget(upTo kube.ResourceVersion) {
+	c.mu.Lock()
+	was := c.state.Load()
+	c.state.Store(&state{tree: was.tree, last: was.last, log: was.log.forget(upTo)})
+	c.mu.Unlock()
+	c.exact.forget(upTo)
+}
+
+// view returns the newest state and the resourceVersion at which it is exact. The
+// order of the two loads matters: a change is appended before it is published, so
+// the state has everything up to what was published before.
+func (c *Cache) view() (*state, kube.ResourceVersion) {
+	published := c.clock.Published()
+	st := c.state.Load()
+	return st, max(published, st.last)
+}
+
+// Snapshot returns the newest state. It never blocks.
+func (c *Cache) Snapshot() *Snapshot {
+	st, rv := c.view()
+	return &Snapshot{tree: st.tree, rv: rv}
+}
+
+// WaitFresh returns a snapshot at or after rv. It blocks until there is one, at
+// most for Config.Freshness. Errors: *kube.TooLargeResourceVersionError, ctx's
+// cause.
+func (c *Cache) WaitFresh(ctx context.Context, rv kube.ResourceVersion) (*Snapshot, error) {
+	if s := c.Snapshot(); s.rv >= rv {
+		return s, nil
+	}
+	limited, cancel := context.WithTimeout(ctx, c.freshness)
+	defer cancel()
+	if err := c.clock.WaitPublished(limited, rv); err != nil && ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	s := c.Snapshot()
+	if s.rv < rv {
+		return nil, &kube.TooLargeResourceVersionError{Requested: rv, Current: s.rv}
+	}
+	return s, nil
+}
+
+// Stats is what a cache holds.
+type Stats struct {
+	Objects      int                  // live objects
+	RV           kube.ResourceVersion // of the newest state
+	Entries      int                  // log entries in memory
+	Bytes        int64                // of the objects that they hold
+	Gone         kube.ResourceVersion // the last change that memory does not hold
+	Cursors      int                  // open cursors
+	HistoryReads int64                // reads that memory could not answer, ever
+}
+
+// Stats returns what the cache holds now.
+func (c *Cache) Stats() Stats {
+	st, rv := c.view()
+	return Stats{
+		Objects:      st.tree.Len(),
+		RV:           rv,
+		Entries:      st.log.count,
+		Bytes:        st.log.bytes,
+		Gone:         st.log.gone,
+		Cursors:      int(c.cursors.Load()),
+		HistoryReads: c.behind.Load(),
+	}
+}

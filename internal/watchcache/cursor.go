@@ -1,0 +1,227 @@
+package watchcache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/gapless-io/gapless/kube"
+)
+
+// What one call of Next returns at most. The byte limit may be passed by a single
+// event that is larger.
+const (
+	maxBatchEvents = 256
+	maxBatchBytes  = 1 << 20
+)
+
+// How many entries a cursor asks History for at once. It begins small, doubles
+// while they fit into a batch, and halves when they do not: what does not fit is
+// read again, so that a slow reader keeps nothing but its position.
+const (
+	minHistoryEntries = 8
+	maxHistoryEntries = maxBatchEvents
+)
+
+// idleBatchEvents is how much room a cursor keeps while it waits.
+const idleBatchEvents = 4
+
+// ErrClosed is returned by Next after Close.
+var ErrClosed = errors.New("cursor is closed")
+
+// Cursor reads the changes of a selection in order, each once. It is used by one
+// goroutine at a time, except Close. It is a kube.Watch.
+type Cursor struct {
+	cache *Cache
+	sel   Selection
+	start kube.ResourceVersion
+	pos   kube.ResourceVersion // everything up to here was considered and returned
+
+	batch      []kube.WatchEvent
+	batchBytes int
+	perRead    int   // entries to ask History for
+	failed     error // what ended the cursor
+	closed     atomic.Bool
+}
+
+var _ kube.Watch = (*Cursor)(nil)
+
+// CursorAfter returns a cursor over the changes of the selection after rv, to be
+// closed by the caller. A future rv is allowed: then nothing comes until the
+// resource has moved beyond it. When memory does not go back to rv, History is
+// asked at once, so that *kube.ExpiredError comes from here. Errors: this, ctx's
+// cause, and what History returns.
+func (c *Cache) CursorAfter(ctx context.Context, rv kube.ResourceVersion, sel Selection) (*Cursor, error) {
+	if gone := c.state.Load().log.gone; rv < gone {
+		c.behind.Add(1)
+		if _, _, err := c.history.Entries(ctx, rv, gone, 1); err != nil {
+			return nil, err
+		}
+	}
+	c.cursors.Add(1)
+	return &Cursor{cache: c, sel: sel, start: rv, pos: rv, perRead: 4 * minHistoryEntries}, nil
+}
+
+// Next blocks until there are events and returns them in order, at most 256 or
+// 1 MiB of frames. The slice belongs to the caller until the next call, what the
+// events point to is shared. Errors: *kube.ExpiredError after everything before
+// was returned, what History returns, ErrClosed: after these there is nothing
+// more. ctx's cause: then the cursor can be used on.
+func (k *Cursor) Next(ctx context.Context) ([]kube.WatchEvent, error) {
+	k.reset()
+	for {
+		// Before the state is loaded: see waker.
+		woken := k.cache.wake.woken()
+		switch {
+		case k.closed.Load():
+			return nil, ErrClosed
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case k.failed != nil:
+			return nil, k.failed
+		}
+		st, rv := k.cache.view()
+		caughtUp := k.pos >= st.log.gone
+		if caughtUp {
+			k.readMemory(st, rv)
+		} else if err := k.readHistory(ctx, st.log.gone); err != nil {
+			return nil, err
+		}
+		if len(k.batch) > 0 {
+			return k.batch, nil
+		}
+		if !caughtUp {
+			continue
+		}
+		if err := k.wait(ctx, woken); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// reset forgets the last batch, so that a cursor that waits pins no objects.
+func (k *Cursor) reset() {
+	clear(k.batch)
+	k.batch, k.batchBytes = k.batch[:0], 0
+}
+
+// wait blocks until there may be something new.
+func (k *Cursor) wait(ctx context.Context, woken <-chan struct{}) error {
+	if cap(k.batch) > idleBatchEvents {
+		k.batch = nil
+	}
+	select {
+	case <-woken:
+	case <-k.cache.wake.token:
+		k.cache.wake.pass()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// readMemory considers the entries of st after the position, which reaches back
+// that far. rv is the resourceVersion of st.
+func (k *Cursor) readMemory(st *state, rv kube.ResourceVersion) {
+	checkWindow(st.log, k.pos)
+	for e := range st.log.after(k.pos) {
+		if !k.consider(e) {
+			return
+		}
+	}
+	k.advance(rv)
+}
+
+// readHistory considers the next entries up to upTo from History.
+func (k *Cursor) readHistory(ctx context.Context, upTo kube.ResourceVersion) error {
+	k.cache.behind.Add(1)
+	before := k.pos
+	entries, through, err := k.cache.history.Entries(ctx, k.pos, upTo, k.perRead)
+	through = min(through, upTo)
+	for _, e := range entries {
+		if e.RV > through {
+			break
+		}
+		if e.RV <= k.pos {
+			return k.fail(fmt.Errorf("history after %d is out of order: entry %d after %d", before, e.RV, k.pos))
+		}
+		if !k.consider(e) {
+			k.perRead = max(k.perRead/2, minHistoryEntries)
+			return nil // an error will come again when this was read
+		}
+	}
+	k.perRead = min(k.perRead*2, maxHistoryEntries)
+	k.advance(through)
+	var expired *kube.ExpiredError
+	switch {
+	case err == nil && k.pos == before:
+		return k.fail(fmt.Errorf("history between %d and %d makes no progress", before, upTo))
+	case err == nil:
+		return nil
+	case len(k.batch) > 0:
+		return nil // the next call meets it again
+	case ctx.Err() != nil && !errors.As(err, &expired):
+		return context.Cause(ctx)
+	}
+	return k.fail(err)
+}
+
+// consider puts e into the batch if it concerns the selection. It returns false,
+// and leaves the position before e, when the batch has no room for it.
+func (k *Cursor) consider(e *Entry) bool {
+	t := k.sel.transition(e)
+	if t == 0 {
+		k.pos = e.RV
+		return true
+	}
+	if len(k.batch) == maxBatchEvents {
+		return false
+	}
+	event := e.event(t)
+	if len(k.batch) > 0 && k.batchBytes+len(event.Frame) > maxBatchBytes {
+		return false
+	}
+	checkEvent(event, k.pos)
+	k.batch = append(k.batch, event)
+	k.batchBytes += len(event.Frame)
+	k.pos = e.RV
+	return true
+}
+
+func (k *Cursor) advance(rv kube.ResourceVersion) { k.pos = max(k.pos, rv) }
+
+func (k *Cursor) fail(err error) error {
+	k.failed = err
+	return err
+}
+
+// Position returns the resourceVersion up to which everything was considered and
+// returned: a bookmark with it is true, and a watcher that resumes from it misses
+// nothing. It never decreases. It looks ahead in memory over what is not the
+// selection's, to the first entry that is; it does not read History, so a cursor
+// that is behind the window stays where it is until Next.
+func (k *Cursor) Position() kube.ResourceVersion {
+	st, rv := k.cache.view()
+	if k.pos < st.log.gone {
+		return k.pos
+	}
+	was := k.pos
+	for e := range st.log.after(k.pos) {
+		if k.sel.transition(e) != 0 {
+			return k.pos
+		}
+		k.pos = e.RV
+	}
+	k.advance(rv)
+	checkPosition(positions{start: k.start, before: was, now: k.pos, state: rv})
+	return k.pos
+}
+
+// Close releases the cursor. It does not end a Next under way: cancel its
+// context. It is safe to call more than once and from any goroutine.
+func (k *Cursor) Close() {
+	if !k.closed.Swap(true) {
+		k.cache.cursors.Add(-1)
+	}
+}

@@ -1,0 +1,18 @@
+//go:build !invariants
+
+package watchcache
+
+import "github.com/gapless-io/gapless/kube"
+
+// positions are what checkPosition looks at.
+type positions struct{ start, before, now, state kube.ResourceVersion }
+
+func checkState(*state) {}
+
+func checkEntry(*Entry, *kube.Object) {}
+
+func checkWindow(window, kube.ResourceVersion) {}
+
+func checkEvent(kube.WatchEvent, kube.ResourceVersion) {}
+
+func checkPosition(positions) {}
