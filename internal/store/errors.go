@@ -9,6 +9,10 @@ import (
 // ErrClosed is returned by every method after the store was closed.
 var ErrClosed = errors.New("store is closed")
 
+// ErrInvalid is wrapped by the errors of a request that no store can answer: a
+// key without a resource, a negative revision, a Compaction that says nothing.
+var ErrInvalid = errors.New("invalid request to the store")
+
 // CompactedError says that a read or a feed needs something that compaction
 // removed. The rule is per resource: Floor is the highest revision at which
 // something that was removed from the resource had been superseded (a value) or

@@ -77,7 +77,8 @@ type Page struct {
 
 // Txn is one write to one key. ExpectedModRevision is compared with the key's
 // current ModRevision: 0 means "the key does not exist". Delete removes the key.
-// There are no unconditional writes.
+// There are no unconditional writes; a Delete that expects the key not to exist
+// is always a conflict.
 type Txn struct {
 	Key                 string
 	Value               []byte // ignored by Delete; not retained by the store after Commit returns

@@ -1,0 +1,256 @@
+package revlog_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gapless-io/gapless/internal/store"
+	"github.com/gapless-io/gapless/internal/store/revlog"
+)
+
+// written returns a closed log of several segments with merged ones among them.
+func written(t testing.TB, random *rand.Rand) (*crashFS, *life) {
+	t.Helper()
+	fs := newCrashFS(random)
+	l := open(t, small(fs))
+	f := newLife(random)
+	for range 250 {
+		if err := f.write(t.Context(), l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return fs, f
+}
+
+// damages is how files go bad. Each returns the damaged copy of b.
+func damages() map[string]func(*rand.Rand, []byte) []byte {
+	return map[string]func(*rand.Rand, []byte) []byte{
+		"bit flip": func(random *rand.Rand, b []byte) []byte {
+			b[random.IntN(len(b))] ^= 1 << random.IntN(8)
+			return b
+		},
+		"truncation": func(random *rand.Rand, b []byte) []byte { return b[:random.IntN(len(b))] },
+		"zero page": func(random *rand.Rand, b []byte) []byte {
+			from := random.IntN(len(b)) / sector * sector
+			clear(b[from:min(len(b), from+sector<<random.IntN(4))])
+			return b
+		},
+		"duplicated tail": func(random *rand.Rand, b []byte) []byte {
+			return append(b, b[random.IntN(len(b)):]...)
+		},
+		"page of another place": func(random *rand.Rand, b []byte) []byte {
+			from, to := random.IntN(len(b))/32*32, random.IntN(len(b))/32*32
+			copy(b[to:], slices.Clone(b[from:min(len(b), from+sector)]))
+			return b
+		},
+	}
+}
+
+// TestDamageIsRefusedOrHarmless damages one file at a time, of a log that was
+// closed and of one that was not.
+func TestDamageIsRefusedOrHarmless(t *testing.T) {
+	random := seeded(t)
+	fs, f := written(t, random)
+	all := 0
+	for name, damage := range damages() {
+		t.Run(name, func(t *testing.T) {
+			refused := 0
+			const rounds = 50
+			for range rounds {
+				bad := fs.clone()
+				names := slices.Sorted(maps.Keys(bad.names))
+				file := bad.names[names[random.IntN(len(names))]]
+				file.data = damage(random, slices.Clone(file.data))
+				l, stop, err := start(t, small(bad))
+				if _, ok := errors.AsType[*store.CorruptError](err); ok {
+					refused++
+					continue
+				}
+				if err != nil {
+					t.Fatalf("open gives %v, want CorruptError", err)
+				}
+				f.compare(t, l)
+				if err := stop(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			t.Logf("%d of %d refused, the others lost nothing", refused, rounds)
+			all += refused
+		})
+	}
+	if all == 0 {
+		t.Error("no damage was noticed")
+	}
+}
+
+// segmentOf returns the only segment of a log.
+func segmentOf(t *testing.T, fs *crashFS) *crashFile {
+	t.Helper()
+	var found *crashFile
+	for name, file := range fs.names {
+		if strings.HasPrefix(name, "seg-") {
+			if found != nil {
+				t.Fatal("there are several segments")
+			}
+			found = file
+		}
+	}
+	return found
+}
+
+// TestFlippedBitAfterACrashIsNoTornWrite flips every bit of a log that was not
+// closed, so that only the log itself tells where it ends.
+func TestFlippedBitAfterACrashIsNoTornWrite(t *testing.T) {
+	fs := newCrashFS(seeded(t))
+	l := open(t, small(fs))
+	for _, key := range []string{"pods/a", "pods/b", "pods/c"} {
+		commit(t, l, key, "some value")
+	}
+	for bit := range l.Stats().Bytes * 8 {
+		bad := fs.clone()
+		segmentOf(t, bad).data[bit/8] ^= 1 << (bit % 8)
+		if again, err := revlog.Open(t.Context(), small(bad)); err == nil {
+			t.Fatalf("bit %d is flipped and the log opens at %+v, want CorruptError", bit, again.Stats())
+		} else if _, ok := errors.AsType[*store.CorruptError](err); !ok {
+			t.Fatalf("bit %d: %v, want CorruptError", bit, err)
+		}
+	}
+}
+
+// TestTornWriteIsCutOff leaves the end of a write of which the beginning was
+// lost, and writes less over it.
+func TestTornWriteIsCutOff(t *testing.T) {
+	fs := newCrashFS(seeded(t))
+	l := open(t, small(fs))
+	commit(t, l, "pods/a", "1")
+	end := l.Stats().Bytes
+	torn := fs.clone()
+	data := segmentOf(t, torn).data
+	copy(data[end+32:], bytes.Repeat([]byte{0x5a}, 1500))
+	for i, key := range []string{"pods/b", "pods/c"} {
+		again, stop, err := start(t, small(torn))
+		if err != nil {
+			t.Fatalf("open %d: %v", i, err)
+		}
+		if got := commit(t, again, key, "2"); got != revlog.DefaultBaseRevision+int64(i)+2 {
+			t.Errorf("%s got revision %d", key, got)
+		}
+		unclosed := torn.clone()
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		torn = unclosed
+	}
+}
+
+func TestMissingFileIsNoticed(t *testing.T) {
+	random := seeded(t)
+	fs, _ := written(t, random)
+	for _, name := range slices.Sorted(maps.Keys(fs.names)) {
+		bad := fs.clone()
+		delete(bad.names, name)
+		_, _, err := start(t, small(bad))
+		if got, ok := errors.AsType[*store.CorruptError](err); !ok || got.Advice == "" || got.Found == "" {
+			t.Errorf("without %s: open gives %v, want CorruptError", name, err)
+		}
+	}
+}
+
+// TestReadNoticesDamage damages a segment below an open log.
+func TestReadNoticesDamage(t *testing.T) {
+	fs := newCrashFS(seeded(t))
+	l := open(t, small(fs))
+	for i := range 3 {
+		// More than the log keeps in memory, so that the first is read from its segment.
+		value := bytes.Repeat([]byte{byte(i + 1)}, revlog.MaxValueBytes)
+		for n := range 3 {
+			if _, err := l.Commit(t.Context(), store.Txn{Key: fmt.Sprintf("pods/%d-%d", i, n), Value: value}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	read := func() error {
+		_, err := l.Read(t.Context(), store.Query{Start: "pods/0-0"})
+		return err
+	}
+	if err := read(); err != nil {
+		t.Fatal(err)
+	}
+	fs.mu.Lock()
+	for _, file := range fs.names {
+		if len(file.data) > 10_000 {
+			file.data[5_000] ^= 1
+		}
+	}
+	fs.mu.Unlock()
+	if got, ok := errors.AsType[*store.CorruptError](read()); !ok || got.Offset < 0 {
+		t.Errorf("reading a damaged record gives %v, want CorruptError with its offset", got)
+	}
+}
+
+func TestForeignDirectoryIsRefused(t *testing.T) {
+	for name, files := range map[string]map[string]string{
+		"other files":      {"notes.txt": "hello"},
+		"segment only":     {"seg-000000003b9aca01.log": "x"},
+		"other manifest":   {"MANIFEST": "bitcask 1 00000000\n{}"},
+		"binary manifest":  {"MANIFEST": "\x00\x01\x02"},
+		"empty manifest":   {"MANIFEST": ""},
+		"newer manifest":   {"MANIFEST": "gapless-revlog 2 00000000\n{}"},
+		"damaged manifest": {"MANIFEST": "gapless-revlog 1 00000000\n{}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			for file, content := range files {
+				if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			l, err := revlog.Open(t.Context(), revlog.Options{Dir: dir})
+			got, ok := errors.AsType[*store.CorruptError](err)
+			if !ok || !strings.HasPrefix(got.Path, dir) || got.Advice == "" || got.Found == "" {
+				t.Fatalf("open gives %v, %v, want CorruptError with path, what was found and advice", l, err)
+			}
+			for file, content := range files {
+				if b, err := os.ReadFile(filepath.Join(dir, file)); err != nil || string(b) != content {
+					t.Errorf("%s was changed to %q (%v)", file, b, err)
+				}
+			}
+		})
+	}
+}
+
+// FuzzOpenDamaged opens a log of which one file was replaced by any bytes.
+func FuzzOpenDamaged(f *testing.F) {
+	fs, life := written(f, rand.New(rand.NewPCG(1, 2)))
+	names := slices.Sorted(maps.Keys(fs.names))
+	for i, name := range names {
+		f.Add(uint8(i), fs.names[name].data)
+	}
+	f.Add(uint8(0), []byte("gapless-revlog 1 00000000\n{}"))
+	f.Fuzz(func(t *testing.T, which uint8, data []byte) {
+		bad := fs.clone()
+		bad.names[names[int(which)%len(names)]].data = slices.Clone(data)
+		l, stop, err := start(t, small(bad))
+		if err != nil {
+			if _, ok := errors.AsType[*store.CorruptError](err); !ok {
+				t.Fatalf("open gives %v, want CorruptError", err)
+			}
+			return
+		}
+		life.compare(t, l)
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

@@ -1,0 +1,50 @@
+// Package disk is what the log needs of a file system, so that tests can put one
+// that fails or crashes below it.
+//
+// It has three nouns: an [FS] is one flat directory, a [File] is an open file in
+// it, and a [Dir] is what concerns the directory as a whole. There are two of
+// them: [NewOS] on the operating system, [NewMemory] in memory.
+package disk
+
+import "io"
+
+// FS is one flat directory: all that the log needs of a file system. Names have
+// no separators.
+type FS interface {
+	// Create makes an empty file, or empties the one that is there.
+	Create(name string) (File, error)
+	// Open opens a file that exists and returns its size in bytes. The error
+	// wraps fs.ErrNotExist if there is none.
+	Open(name string) (File, int64, error)
+	// Rename replaces to with from.
+	Rename(from, to string) error
+	// Remove removes a file that no File has open.
+	Remove(name string) error
+	// Dir returns the directory itself.
+	Dir() Dir
+}
+
+// File is an open file. Its methods are safe for concurrent use.
+type File interface {
+	io.ReaderAt
+	io.WriterAt
+	// Sync returns after every completed write, and the size, is on disk.
+	Sync() error
+	// Allocate gives the file exactly size bytes: new ones are zero and, where
+	// the platform can promise it, reserved on disk.
+	Allocate(size int64) error
+	Close() error
+}
+
+// Dir is what concerns a directory as a whole.
+type Dir interface {
+	// Path names the directory in messages.
+	Path() string
+	// Names returns the files in it.
+	Names() ([]string, error)
+	// Sync returns after every earlier Create, Rename and Remove is on disk.
+	Sync() error
+	// Lock keeps other processes out until the result is closed; its error is
+	// *store.LockedError when one is inside.
+	Lock() (io.Closer, error)
+}

@@ -1,0 +1,135 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/gapless-io/gapless/internal/store"
+)
+
+// compactionAtEveryRevision compacts step by step through a history in which
+// every kind of write is on the mark once, and compares everything each time.
+func compactionAtEveryRevision(b *bench) {
+	script(b)
+	for _, revision := range b.oracle.Revisions() {
+		b.compact(revision)
+		b.agree()
+	}
+	b.put("pods/a", "after")
+	b.remove("pods/a")
+	b.agree()
+	b.compact(b.current())
+	b.agree()
+}
+
+func compactionKeepsQuietResources(b *bench) {
+	first := b.put("quiet/x", "1")
+	second := b.put("quiet/y", "2")
+	for i := range 50 {
+		b.put("pods/busy", fmt.Sprint(i))
+	}
+	b.compact(b.current())
+	for _, after := range []int64{first - 1, first, second} {
+		if _, err := Collect(b.Context(), b.store, store.From{Prefix: "quiet/", After: after, UpTo: b.current()}); err != nil {
+			b.Errorf("a resource from which nothing was removed: feed after %d: %v", after, err)
+		}
+		b.read(store.Query{Start: "quiet/", End: store.PrefixEnd("quiet/"), AtRevision: after})
+	}
+	_, err := b.store.Changes(b.Context(), store.From{Prefix: "pods/", After: second})
+	got, ok := errors.AsType[*store.CompactedError](err)
+	if !ok || got.Resource != "pods" || got.Floor != b.current() || got.FloorTime.IsZero() || got.Reason != "requested" {
+		b.Errorf("a busy resource gives %+v, want its floor %d", err, b.current())
+	}
+	b.agree()
+}
+
+func compactionOnADelete(b *bench) {
+	created := b.put("pods/a", "1")
+	b.put("pods/b", "1")
+	removed := b.remove("pods/a")
+	b.compact(removed)
+	b.agree()
+	if page := b.read(store.Query{Start: "pods/a", AtRevision: removed}); len(page.Records) != 0 {
+		b.Errorf("at its deletion the key still has %+v", page.Records)
+	}
+	if _, err := b.store.Read(b.Context(), store.Query{Start: "pods/a", AtRevision: created}); err == nil {
+		b.Error("a state is readable that compaction removed")
+	}
+	// The deletion itself is behind the mark for who saw it, and lost for who did not.
+	if got, err := Collect(b.Context(), b.store, store.From{Prefix: "pods/", After: removed, UpTo: removed}); err != nil || len(got) > 0 {
+		b.Errorf("a feed after the deletion gives %v, %v", got, err)
+	}
+	if _, err := b.store.Changes(b.Context(), store.From{Prefix: "pods/", After: removed - 1}); err == nil {
+		b.Error("a feed is given that must lack a deletion")
+	}
+	again := b.put("pods/a", "2")
+	b.compact(again)
+	b.agree()
+	got, err := Collect(b.Context(), b.store, store.From{Prefix: "pods/", After: removed, UpTo: again})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.equal("changes", got, b.oracle.after("pods/", removed, again))
+}
+
+func compactionBehindOrAhead(b *bench) {
+	script(b)
+	middle := b.oracle.Revisions()[30]
+	b.compact(middle)
+	got, err := b.store.Compact(b.Context(), store.Compaction{UpTo: middle - 5})
+	if err != nil || got != middle {
+		b.Errorf("a compaction behind the last gives %d, %v, want %d", got, err, middle)
+	}
+	b.agree()
+	ahead := b.current() + 1
+	_, err = b.store.Compact(b.Context(), store.Compaction{UpTo: ahead})
+	if future, ok := errors.AsType[*store.FutureRevisionError](err); !ok || future.Requested != ahead || future.Current != ahead-1 {
+		b.Errorf("a compaction ahead gives %v, want FutureRevisionError", err)
+	}
+	b.agree()
+}
+
+func compactionByAge(b *bench) {
+	script(b)
+	if _, err := b.store.Compact(b.Context(), store.Compaction{OlderThan: time.Hour}); err != nil {
+		b.Fatal(err)
+	}
+	b.agree() // nothing is that old
+}
+
+// compactedFeedsEndOrAreComplete reads while the history is written and compacted
+// behind, through and before the readers.
+func compactedFeedsEndOrAreComplete(b *bench) {
+	const writes = 400
+	start := b.current()
+	end := start + writes
+	var wg sync.WaitGroup
+	for reader := range 4 {
+		from := store.From{Prefix: []string{"", "pods/"}[reader%2], After: start, UpTo: end}
+		feed := b.changes(from)
+		wg.Go(func() {
+			changes, err := drain(b.Context(), feed, from)
+			if _, ok := errors.AsType[*store.CompactedError](err); ok {
+				return
+			}
+			if err != nil || len(changes) != writes {
+				b.Errorf("feed has %d of %d changes and ends with %v", len(changes), writes, err)
+			}
+			for i, c := range changes {
+				if i >= 5 && c.Previous == nil {
+					b.Errorf("revision %d has no previous version", c.Revision)
+				}
+			}
+		})
+	}
+	for i := range writes {
+		revision := b.put(fmt.Sprintf("pods/%d", i%5), fmt.Sprint(i))
+		if i%40 == 39 {
+			b.compact(revision - 20)
+		}
+	}
+	wg.Wait()
+	b.agree()
+}

@@ -1,0 +1,279 @@
+package storetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/gapless-io/gapless/internal/store"
+)
+
+func readAtEveryRevisionEqualsReplay(b *bench) {
+	script(b)
+	b.agree()
+	for _, revision := range b.oracle.Revisions() {
+		page := b.read(store.Query{Start: "pods/c", AtRevision: revision})
+		b.equal(fmt.Sprintf("pods/c at %d", revision), append([]store.Record{}, page.Records...), b.oracle.state(revision, "pods/c", ""))
+		b.equal("page revision", page.Revision, revision)
+	}
+}
+
+func limitSaysWhatRemains(b *bench) {
+	for i := range 10 {
+		b.put(fmt.Sprintf("pods/%d", i), "x")
+	}
+	b.remove("pods/3")
+	b.put("podsx/0", "other")
+	at := b.current()
+	b.put("pods/9z", "later")
+	var keys []string
+	start := "pods/"
+	for want := int64(9); ; {
+		page := b.read(store.Query{Start: start, End: store.PrefixEnd("pods/"), AtRevision: at, Limit: 4})
+		n := int64(len(page.Records))
+		want -= n
+		if page.Revision != at || page.Remaining != want || page.More != (want > 0) {
+			b.Fatalf("page %+v, want %d remaining at %d", page, want, at)
+		}
+		for _, r := range page.Records {
+			keys = append(keys, r.Key)
+		}
+		if !page.More {
+			break
+		}
+		start = keys[len(keys)-1] + "\x00"
+	}
+	b.equal("keys", keys, []string{"pods/0", "pods/1", "pods/2", "pods/4", "pods/5", "pods/6", "pods/7", "pods/8", "pods/9"})
+	if page := b.read(store.Query{Start: "pods/", End: store.PrefixEnd("pods/"), Limit: 10}); page.More || page.Remaining != 0 || len(page.Records) != 10 {
+		b.Errorf("a limit that is just enough leaves %d (more %v)", page.Remaining, page.More)
+	}
+}
+
+func keysAreInByteOrderAndPrefixesExact(b *bench) {
+	keys := []string{"pods/a", "pods/a.b", "pods/a/b", "pods/aa", "pods/ab\xff", "pods/b", "pods.metrics/a", "podsx/a", "pod/a", "pods/\x00", "pods/ü"}
+	for _, key := range keys {
+		b.put(key, "x")
+	}
+	for _, prefix := range []string{"pods/", "pods/a", "pods/a/", "pods/ab\xff", "pods.metrics/", "pod/", "pods/ü"} {
+		page := b.read(store.Query{Start: prefix, End: store.PrefixEnd(prefix)})
+		b.equal("range of "+prefix, page.Records, b.oracle.state(noLimit, prefix, store.PrefixEnd(prefix)))
+	}
+	all := b.read(store.Query{Start: "\x00", End: "\xff\xff"})
+	if len(all.Records) != len(keys) {
+		b.Errorf("the range of everything has %d records, want %d", len(all.Records), len(keys))
+	}
+	b.agree()
+}
+
+func futureRevisionsCannotBeRead(b *bench) {
+	current := b.put("pods/a", "1")
+	_, err := b.store.Read(b.Context(), store.Query{Start: "pods/a", AtRevision: current + 1})
+	got, ok := errors.AsType[*store.FutureRevisionError](err)
+	if !ok || got.Requested != current+1 || got.Current != current {
+		b.Errorf("reading at %d gives %v, want FutureRevisionError with current %d", current+1, err, current)
+	}
+}
+
+func progressCoversAcknowledgedWrites(b *bench) {
+	var wg sync.WaitGroup
+	for w := range 4 {
+		wg.Go(func() {
+			for i := range 20 {
+				done, err := b.store.Commit(b.Context(), store.Txn{Key: fmt.Sprintf("pods/%d-%d", w, i)})
+				if err != nil {
+					b.Errorf("commit: %v", err)
+					return
+				}
+				now, err := b.store.Progress(b.Context())
+				if err != nil || now < done.Revision {
+					b.Errorf("progress is %d (%v) after %d was acknowledged", now, err, done.Revision)
+				}
+				if page, err := b.store.Read(b.Context(), store.Query{Start: "pods/", End: "pods0", AtRevision: now, Limit: 1}); err != nil || page.Revision != now {
+					b.Errorf("read at the progress %d: revision %d, %v", now, page.Revision, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func feedsResumeAtEveryRevision(b *bench) {
+	script(b)
+	b.agree() // from every revision, for every resource and for all
+	before, after := b.oracle.Revisions()[0]-1, b.current()
+	for _, prefix := range []string{"pods/a", "pods/", "", "none/"} {
+		got, err := Collect(b.Context(), b.store, store.From{Prefix: prefix, After: before, UpTo: after})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.equal("changes of "+prefix, got, b.oracle.after(prefix, before, after))
+	}
+	all, err := Collect(b.Context(), b.store, store.From{UpTo: after})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.equal("changes after 0", all, b.oracle.after("", 0, after))
+}
+
+func feedsEndAtUpTo(b *bench) {
+	script(b)
+	revisions := b.oracle.Revisions()
+	for i := 0; i < len(revisions); i += 7 {
+		for _, upTo := range []int64{revisions[i], revisions[len(revisions)-1]} {
+			got, err := Collect(b.Context(), b.store, store.From{Prefix: "pods/", After: revisions[0], UpTo: upTo})
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.equal("changes", got, b.oracle.after("pods/", revisions[0], upTo))
+		}
+	}
+	done := b.changes(store.From{Prefix: "pods/", After: revisions[5], UpTo: revisions[5]})
+	for range 2 {
+		if _, err := done.Next(b.Context()); !errors.Is(err, io.EOF) {
+			b.Errorf("a feed at its end gives %v, want EOF", err)
+		}
+	}
+	// An end in the future is waited for.
+	feed := b.changes(store.From{Prefix: "quiet/", After: b.current(), UpTo: b.current() + 3})
+	for i := range 4 {
+		b.put("pods/late", fmt.Sprint(i))
+	}
+	through := int64(0)
+	for {
+		batch, err := feed.Next(b.Context())
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil || len(batch.Changes) > 0 {
+			b.Fatalf("batch %+v, %v", batch, err)
+		}
+		through = batch.Through
+	}
+	b.equal("through", through, b.current()-1)
+}
+
+func feedsOfQuietPrefixesProgress(b *bench) {
+	b.put("quiet/x", "1")
+	feed := b.changes(store.From{Prefix: "quiet/", After: b.current()})
+	through := b.current()
+	for i := range 10 {
+		revision := b.put("pods/busy", fmt.Sprint(i))
+		for through < revision {
+			batch, err := feed.Next(b.Context())
+			if err != nil {
+				b.Fatal(err)
+			}
+			if len(batch.Changes) > 0 || batch.Through <= through || batch.Through > revision {
+				b.Fatalf("batch %+v after %d with the store at %d", batch, through, revision)
+			}
+			through = batch.Through
+		}
+	}
+}
+
+func liveFeedsWake(b *bench) {
+	start := b.put("pods/a", "0")
+	feed := b.changes(store.From{Prefix: "pods/", After: start})
+	type result struct {
+		batch store.Batch
+		err   error
+	}
+	results := make(chan result)
+	for i := range 5 {
+		go func() { // ends with the write below
+			batch, err := feed.Next(b.Context())
+			results <- result{batch, err}
+		}()
+		revision := b.put("pods/a", fmt.Sprint(i))
+		got := <-results
+		if got.err != nil {
+			b.Fatal(got.err)
+		}
+		b.equal("batch", got.batch, store.Batch{Changes: b.oracle.after("pods/", revision-1, revision), Through: revision})
+	}
+}
+
+func feedsFromTheFutureWait(b *bench) {
+	now := b.put("pods/a", "0")
+	feed := b.changes(store.From{Prefix: "pods/", After: now + 2})
+	b.put("pods/a", "1")
+	b.put("pods/a", "2")
+	third := b.put("pods/a", "3")
+	batch, err := feed.Next(b.Context())
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.equal("batch", batch, store.Batch{Changes: b.oracle.after("pods/", now+2, third), Through: third})
+}
+
+// feedsSeeConcurrentWrites reads live while several write, from the beginning and
+// from the middle, and compares with what is read afterwards.
+func feedsSeeConcurrentWrites(b *bench) {
+	const writers, writes = 4, 50
+	start := b.current()
+	end := start + writers*writes
+	var wg sync.WaitGroup
+	seen := make([][]store.Change, 3)
+	for i, from := range []store.From{{After: start}, {Prefix: "pods/", After: start}, {Prefix: "nodes/", After: start + 40}} {
+		feed := b.changes(from)
+		wg.Go(func() {
+			for through := from.After; through < end; {
+				batch, err := feed.Next(b.Context())
+				if err == nil {
+					err = checkBatch(batch, through, from)
+				}
+				if err != nil {
+					b.Error(err)
+					return
+				}
+				seen[i] = append(seen[i], batch.Changes...)
+				through = batch.Through
+			}
+		})
+	}
+	for w := range writers {
+		wg.Go(func() {
+			key, expected := fmt.Sprintf("%s/%d", []string{"pods", "nodes"}[w%2], w), int64(0)
+			for i := range writes {
+				done, err := b.store.Commit(b.Context(), store.Txn{Key: key, Value: []byte(fmt.Sprint(i)), ExpectedModRevision: expected})
+				if err != nil {
+					b.Errorf("commit: %v", err)
+					return
+				}
+				expected = done.Revision
+			}
+		})
+	}
+	wg.Wait()
+	for i, from := range []store.From{{After: start}, {Prefix: "pods/", After: start}, {Prefix: "nodes/", After: start + 40}} {
+		from.UpTo = end
+		want, err := Collect(b.Context(), b.store, from)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.equal(fmt.Sprintf("live feed %+v", from), seen[i], want)
+	}
+}
+
+func closedFeedsSaySo(b *bench) {
+	b.put("pods/a", "1")
+	feed := b.changes(store.From{Prefix: "pods/", After: b.current()})
+	waited := make(chan error)
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	go func() { // ends when the feed is closed
+		_, err := feed.Next(ctx)
+		waited <- err
+	}()
+	if err := feed.Close(); err != nil {
+		b.Fatal(err)
+	}
+	if err := <-waited; !errors.Is(err, store.ErrClosed) {
+		b.Errorf("a waiting feed that is closed gives %v, want ErrClosed", err)
+	}
+	if _, err := feed.Next(ctx); !errors.Is(err, store.ErrClosed) {
+		b.Errorf("a closed feed gives %v, want ErrClosed", err)
+	}
+}
