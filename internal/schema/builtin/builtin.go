@@ -1,0 +1,120 @@
+// Package builtin has the kinds that every Kubernetes API server knows: pods,
+// deployments, roles and the others that controllers touch.
+//
+// It has three nouns. The table ([Catalog]) lists the kinds with their names,
+// verbs and selectable fields, as kube-apiserver's discovery has them. A type is
+// what decodes, defaults, validates, and patches one kind, made from the Go
+// struct of k8s.io/api. An envelope is the protobuf body of a request
+// ([DecodeDeleteOptions] reads one too).
+//
+// Defaults are functions on the decoded tree, rules are functions on the Go
+// struct. The rules are a selection. Not checked are, among others: security
+// contexts, affinity and topology spread constraints, the contents of volume
+// sources, host aliases and DNS configuration, resource claims, ephemeral
+// containers and pod resize; the metrics and behavior of autoscalers; the cron
+// syntax beyond its shape, success and failure policies of jobs; the IP families,
+// IPs and traffic policies of services; taints and the status of nodes; limit
+// ranges; status subresources as a whole. Nothing is allocated (cluster IPs, node
+// ports), and there are no admission plugins.
+package builtin
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/schema/printers"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// Catalog returns a new catalog of the built-in kinds. It costs less than a
+// millisecond; nothing is compiled before a kind's first use.
+func Catalog() *schema.Catalog {
+	return schema.NewCatalog(slices.Concat(
+		coreKinds(), storageKinds(), appsKinds(), batchKinds(), networkKinds(), policyKinds(), crdKinds(),
+	)...)
+}
+
+// object is a pointer to a Go struct of k8s.io/api.
+type object[T any] interface {
+	*T
+	runtime.Object
+	Unmarshal(data []byte) error
+}
+
+// row is one line of the table of kinds. Its zero value is the usual case: a
+// namespaced kind with all verbs, no subresource, and updates that need no
+// resourceVersion.
+type row struct {
+	group, version, kind string
+	plural               string // "": the kind in lower case with an s
+	short                []string
+	categories           []string
+	cluster              bool
+	status               bool
+	statusOnCreate       bool
+	scale                *schema.ScalePaths
+	noDeleteCollection   bool
+	needsVersion         bool // an update must give a resourceVersion
+	createOnUpdate       bool
+	returnDeleted        bool
+	grace                time.Duration
+	name                 func(string) []string // nil: schema.SubdomainName
+	fields               []kube.FieldPath
+	defaults             func(tree) // nil: nothing to default
+}
+
+// rules are what makes an object of one kind invalid. Each may be nil.
+type rules[P any] struct {
+	object func(obj P) field.ErrorList      // of every write
+	create func(obj P) field.ErrorList      // of every creation, besides
+	update func(obj, old P) field.ErrorList // of every update, besides
+}
+
+// kind makes a resource of a row of the table.
+func kind[T any, P object[T]](r row, check rules[P]) *schema.Resource {
+	verbs := []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+	if r.noDeleteCollection {
+		verbs = slices.Delete(verbs, 2, 3)
+	}
+	if r.name == nil {
+		r.name = schema.SubdomainName
+	}
+	singular := strings.ToLower(r.kind)
+	if r.plural == "" {
+		r.plural = singular + "s"
+	}
+	res := &schema.Resource{
+		Group: r.group, Version: r.version, StorageVersion: r.version,
+		Kind: r.kind, ListKind: r.kind + "List", Plural: r.plural, Singular: singular,
+		ShortNames: r.short, Categories: r.categories, Namespaced: !r.cluster, Verbs: verbs,
+		HasStatus: r.status, StatusOnCreate: r.statusOnCreate, Scale: r.scale,
+		UnconditionalUpdate: !r.needsVersion, CreateOnUpdate: r.createOnUpdate,
+		ReturnDeleted: r.returnDeleted, GracefulSeconds: int64(r.grace / time.Second),
+		ValidName: r.name, Fields: r.fields,
+		PatchTypes: []string{string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType)},
+		GoType:     reflect.TypeFor[T](),
+	}
+	shown := printers.For(res.GR())
+	res.Columns, res.Row = shown.Columns, shown.Row
+	res.Type = &goType[T, P]{gvk: res.GVK(), validName: r.name, defaults: r.defaults, check: check}
+	return res
+}
+
+// at is a selectable field whose label is its path.
+func at(label string) kube.FieldPath {
+	return kube.FieldPath{Label: label, Path: strings.Split(label, ".")}
+}
+
+// or is at with a value for objects that have no such field.
+func or(label, value string) kube.FieldPath {
+	f := at(label)
+	f.Default = value
+	return f
+}

@@ -1,0 +1,65 @@
+package builtin
+
+import (
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/schema/custom"
+)
+
+func storageKinds() []*schema.Resource {
+	return []*schema.Resource{
+		kind(row{
+			version: "v1", kind: "PersistentVolume", short: []string{"pv"}, cluster: true, status: true,
+			returnDeleted: true, defaults: defaultVolume,
+		}, rules[*corev1.PersistentVolume]{object: checkVolume, update: keepVolume}),
+		kind(row{
+			version: "v1", kind: "PersistentVolumeClaim", short: []string{"pvc"}, status: true,
+			returnDeleted: true, defaults: defaultClaim,
+		}, rules[*corev1.PersistentVolumeClaim]{object: checkClaim, update: keepClaim}),
+		kind(row{
+			group: "storage.k8s.io", version: "v1", kind: "StorageClass", plural: "storageclasses",
+			short: []string{"sc"}, cluster: true, returnDeleted: true, defaults: defaultStorageClass,
+		}, rules[*storagev1.StorageClass]{object: checkStorageClass, update: keepStorageClass}),
+	}
+}
+
+func networkKinds() []*schema.Resource {
+	const group = "networking.k8s.io"
+	return []*schema.Resource{
+		kind(row{
+			group: "coordination.k8s.io", version: "v1", kind: "Lease", createOnUpdate: true, needsVersion: true,
+		}, rules[*coordinationv1.Lease]{object: checkLease}),
+		kind(row{
+			group: "discovery.k8s.io", version: "v1", kind: "EndpointSlice", defaults: defaultEndpointSlice,
+		}, rules[*discoveryv1.EndpointSlice]{object: checkEndpointSlice, update: keepEndpointSlice}),
+		kind(row{
+			group: group, version: "v1", kind: "Ingress", plural: "ingresses", short: []string{"ing"}, status: true,
+		}, rules[*networkingv1.Ingress]{object: checkIngress}),
+		kind(row{
+			group: group, version: "v1", kind: "IngressClass", plural: "ingressclasses", cluster: true,
+			defaults: defaultIngressClass,
+		}, rules[*networkingv1.IngressClass]{object: checkIngressClass, update: keepIngressClass}),
+		kind(row{
+			group: group, version: "v1", kind: "NetworkPolicy", plural: "networkpolicies", short: []string{"netpol"},
+			defaults: defaultNetworkPolicy,
+		}, rules[*networkingv1.NetworkPolicy]{object: checkNetworkPolicy}),
+	}
+}
+
+func crdKinds() []*schema.Resource {
+	// The name rule (plural.group) is part of the definition's own validation.
+	anyName := func(string) []string { return nil }
+	return []*schema.Resource{
+		kind(row{
+			group: "apiextensions.k8s.io", version: "v1", kind: "CustomResourceDefinition",
+			short: []string{"crd", "crds"}, categories: []string{"api-extensions"}, cluster: true, status: true,
+			needsVersion: true, name: anyName, defaults: custom.DefaultDefinition,
+		}, rules[*apiextensionsv1.CustomResourceDefinition]{create: custom.CheckDefinition, update: custom.CheckDefinitionUpdate}),
+	}
+}

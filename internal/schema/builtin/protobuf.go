@@ -1,0 +1,143 @@
+package builtin
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// maxDepth bounds how deep messages may nest: the generated decoders recurse, and
+// a schema inside a schema inside a schema … of 3 MiB would outgrow the stack.
+// 1000 is a tenth of what the JSON decoder allows, and far above any real object.
+const maxDepth = 1000
+
+// DecodeProtobuf reads the k8s\0 envelope of a request, and encodes the object in
+// it as JSON.
+func (t *goType[T, P]) DecodeProtobuf(body []byte) ([]byte, error) {
+	unknown, err := openEnvelope(body)
+	if err != nil {
+		return nil, kube.BadRequest("the object provided is unrecognized (must be of type %s): %v (%s)", t.gvk.Kind, err, schema.Excerpt(body))
+	}
+	got := runtimeschema.FromAPIVersionAndKind(unknown.APIVersion, unknown.Kind)
+	if err := t.claim(got); err != nil {
+		return nil, err
+	}
+	obj := P(new(T))
+	if err := obj.Unmarshal(unknown.Raw); err != nil {
+		return nil, t.cannotBe(t.gvk, err)
+	}
+	obj.GetObjectKind().SetGroupVersionKind(t.gvk)
+	out, err := json.Marshal(obj)
+	if err != nil {
+		return nil, t.cannotBe(t.gvk, err)
+	}
+	return out, nil
+}
+
+// DecodeDeleteOptions reads the k8s\0 envelope of a DELETE request, whatever
+// group and version it names for the options. An error is a *kube.StatusError (400).
+func DecodeDeleteOptions(body []byte) (*metav1.DeleteOptions, error) {
+	unknown, err := openEnvelope(body)
+	if err != nil {
+		return nil, kube.BadRequest("the object provided is unrecognized (must be of type DeleteOptions): %v (%s)", err, schema.Excerpt(body))
+	}
+	if unknown.Kind != "" && unknown.Kind != "DeleteOptions" {
+		return nil, kube.BadRequest("decoded object cannot be converted to DeleteOptions")
+	}
+	options := &metav1.DeleteOptions{}
+	if err := options.Unmarshal(unknown.Raw); err != nil {
+		return nil, kube.BadRequest("the object provided is unrecognized (must be of type DeleteOptions): %v (%s)", err, schema.Excerpt(body))
+	}
+	return options, nil
+}
+
+func openEnvelope(body []byte) (*runtime.Unknown, error) {
+	content, found := bytes.CutPrefix(body, []byte("k8s\x00"))
+	if !found {
+		return nil, errors.New("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")
+	}
+	unknown := &runtime.Unknown{}
+	if err := unknown.Unmarshal(content); err != nil {
+		return nil, fmt.Errorf("read the protobuf envelope: %w", err)
+	}
+	if unknown.ContentEncoding != "" {
+		return nil, fmt.Errorf("unsupported content encoding %q in the protobuf envelope", unknown.ContentEncoding)
+	}
+	if deeperThan(maxDepth, unknown.Raw) {
+		return nil, fmt.Errorf("messages nest more than %d deep", maxDepth)
+	}
+	return unknown, nil
+}
+
+// deeperThan says whether data, read as a protobuf message whose every bytes
+// field may be a message, nests deeper than depth. Like the generated decoders it
+// goes into the fields that come before something malformed. It takes time linear
+// in data: what is a header on one level is not looked at again below.
+func deeperThan(depth int, data []byte) bool {
+	for _, child := range delimited(data) {
+		if depth == 0 || deeperThan(depth-1, child) {
+			return true
+		}
+	}
+	return false
+}
+
+// delimited returns the length-delimited fields of a protobuf message, up to
+// where it is malformed.
+func delimited(data []byte) [][]byte {
+	var found [][]byte
+	for len(data) > 0 {
+		tag, n := varint(data)
+		if n == 0 || tag>>3 == 0 {
+			return found
+		}
+		data = data[n:]
+		switch tag & 7 {
+		case 0: // a varint
+			if _, n = varint(data); n == 0 {
+				return found
+			}
+		case 1: // 64 bits
+			n = 8
+		case 2: // bytes, a string or a message
+			size, header := varint(data)
+			if header == 0 || size > uint64(len(data)-header) {
+				return found
+			}
+			n = header + int(size)
+			found = append(found, data[header:n])
+		case 5: // 32 bits
+			n = 4
+		default: // the begin or end of a group: what is in it counts as our own
+			n = 0
+		}
+		if n > len(data) {
+			return found
+		}
+		data = data[n:]
+	}
+	return found
+}
+
+// varint reads a number as the generated decoders do, which take ten bytes of any
+// value, and returns how many bytes it has; 0 when it does not end.
+func varint(data []byte) (value uint64, n int) {
+	for n < len(data) && n < binary.MaxVarintLen64 {
+		b := data[n]
+		value |= uint64(b&0x7f) << (7 * n)
+		n++
+		if b < 0x80 {
+			return value, n
+		}
+	}
+	return 0, 0
+}

@@ -1,0 +1,189 @@
+package builtin
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/mergepatch"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// tree is a decoded JSON object.
+type tree = map[string]any
+
+// goType is a schema.Type made from the Go struct of a kind.
+type goType[T any, P object[T]] struct {
+	gvk       schema.GroupVersionKind
+	validName func(string) []string
+	defaults  func(tree)
+	check     rules[P]
+}
+
+// Decode reads the body into the Go struct, which knows fields and types, and
+// turns that into a tree: what upstream stores and answers is the struct encoded
+// anew, so unknown fields, nulls and empty lists vanish in the same way.
+func (t *goType[T, P]) Decode(body []byte, v schema.FieldValidation) (*unstructured.Unstructured, []string, error) {
+	obj := P(new(T))
+	var problems []error
+	var err error
+	if v == schema.FieldsIgnore {
+		err = kjson.UnmarshalCaseSensitivePreserveInts(body, obj)
+	} else {
+		problems, err = kjson.UnmarshalStrict(body, obj)
+	}
+	if err != nil {
+		return nil, nil, t.undecodable(body, err)
+	}
+	if err := t.claim(obj.GetObjectKind().GroupVersionKind()); err != nil {
+		return nil, nil, err
+	}
+	if v == schema.FieldsStrict && len(problems) > 0 {
+		return nil, nil, t.cannotBe(t.gvk, runtime.NewStrictDecodingError(problems))
+	}
+	obj.GetObjectKind().SetGroupVersionKind(t.gvk)
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return nil, nil, t.cannotBe(t.gvk, err)
+	}
+	warnings := make([]string, 0, len(problems))
+	for _, p := range problems {
+		warnings = append(warnings, p.Error())
+	}
+	return &unstructured.Unstructured{Object: content}, warnings, nil
+}
+
+// claim checks the kind and apiVersion that a body claims for itself. Either may
+// be missing: then it is what the path says, as upstream has it for built-in kinds.
+func (t *goType[T, P]) claim(got schema.GroupVersionKind) error {
+	if got.Kind != "" && got.Kind != t.gvk.Kind {
+		return t.cannotBe(got, fmt.Errorf("converting (%s.%s) to (%s.%s): unknown conversion", got.Version, got.Kind, t.gvk.Version, t.gvk.Kind))
+	}
+	gv := got.GroupVersion()
+	if !gv.Empty() && gv != t.gvk.GroupVersion() {
+		return kube.BadRequest("the API version in the data (%s) does not match the expected API version (%s)", gv, t.gvk.GroupVersion())
+	}
+	return nil
+}
+
+// undecodable explains why a body could not be decoded: first whether it is JSON
+// with a kind at all, then whether it is this kind, then what was wrong in it
+// (server.md 5; upstream's transformDecodeError).
+func (t *goType[T, P]) undecodable(body []byte, cause error) error {
+	apiVersion, kind, err := schema.Head(body)
+	if err != nil {
+		return kube.BadRequest("the object provided is unrecognized (must be of type %s): couldn't get version/kind; json parse error: %v (%s)",
+			t.gvk.Kind, err, schema.Excerpt(body))
+	}
+	got := runtimeschema.FromAPIVersionAndKind(apiVersion, kind)
+	if err := t.claim(got); err != nil {
+		return err
+	}
+	return t.cannotBe(t.gvk, cause)
+}
+
+func (t *goType[T, P]) cannotBe(got schema.GroupVersionKind, why error) error {
+	return kube.BadRequest("%s in version %q cannot be handled as a %s: %v", got.Kind, got.Version, t.gvk.Kind, why)
+}
+
+// Default fills in the defaults of the kind.
+func (t *goType[T, P]) Default(u *unstructured.Unstructured) {
+	if t.defaults != nil && u.Object != nil {
+		t.defaults(u.Object)
+	}
+}
+
+// Validate applies the rules of the kind; old is nil for a creation.
+func (t *goType[T, P]) Validate(u, old *unstructured.Unstructured) field.ErrorList {
+	var errs field.ErrorList
+	if name := u.GetName(); old == nil && name != "" {
+		for _, why := range t.validName(name) {
+			errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), name, why))
+		}
+	}
+	if t.check.object == nil && (old != nil || t.check.create == nil) && (old == nil || t.check.update == nil) {
+		return errs
+	}
+	obj, err := t.typed(u)
+	if err != nil {
+		return append(errs, field.Invalid(nil, nil, err.Error()))
+	}
+	if t.check.object != nil {
+		errs = append(errs, t.check.object(obj)...)
+	}
+	if t.check.create != nil && old == nil {
+		errs = append(errs, t.check.create(obj)...)
+	}
+	if t.check.update == nil || old == nil {
+		return errs
+	}
+	before, err := t.typed(old)
+	if err != nil {
+		return append(errs, field.Invalid(nil, nil, err.Error()))
+	}
+	return append(errs, t.check.update(obj, before)...)
+}
+
+func (t *goType[T, P]) typed(u *unstructured.Unstructured) (P, error) {
+	obj := P(new(T))
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, obj); err != nil {
+		return nil, fmt.Errorf("read the %s: %w", t.gvk.Kind, err)
+	}
+	return obj, nil
+}
+
+// StrategicMerge patches by the merge keys in the Go struct's tags.
+func (t *goType[T, P]) StrategicMerge(original, patch []byte) ([]byte, error) {
+	var before, change strategicpatch.JSONMap
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(original, &before); err != nil {
+		return nil, kube.Internal(fmt.Errorf("read the object to be patched: %w", err))
+	}
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(patch, &change); err != nil {
+		return nil, kube.BadRequest("error decoding patch: %v", err)
+	}
+	merged, err := mergeStrategically(before, change, new(T))
+	if err != nil {
+		return nil, t.unpatchable(err)
+	}
+	out, err := json.Marshal(merged)
+	if err != nil {
+		return nil, kube.BadRequest("encode the patched object: %v", err)
+	}
+	return out, nil
+}
+
+// mergeStrategically keeps the library from taking the server down: it panics on
+// patches whose merge keys, or items of lists of primitives, are objects or lists
+// (it compares and hashes them without a look at their type).
+func mergeStrategically(before, change strategicpatch.JSONMap, dataStruct any) (merged strategicpatch.JSONMap, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			merged, err = nil, fmt.Errorf("%w: %v", mergepatch.ErrBadJSONDoc, cause)
+		}
+	}()
+	return strategicpatch.StrategicMergeMapPatch(before, change, dataStruct)
+}
+
+// unpatchable says whether the patch is malformed (400), or well formed but not
+// for this object (422; upstream's interpretStrategicMergePatchError).
+func (t *goType[T, P]) unpatchable(err error) error {
+	for _, malformed := range []error{
+		mergepatch.ErrBadJSONDoc, mergepatch.ErrBadPatchFormatForPrimitiveList, mergepatch.ErrBadPatchFormatForRetainKeys,
+		mergepatch.ErrBadPatchFormatForSetElementOrderList, mergepatch.ErrUnsupportedStrategicMergePatchFormat,
+	} {
+		if errors.Is(err, malformed) {
+			return kube.BadRequest("%v", err)
+		}
+	}
+	gk := t.gvk.GroupKind()
+	return kube.Invalid(gk, "", field.ErrorList{field.Invalid(field.NewPath("patch"), nil, strings.TrimSpace(err.Error()))})
+}

@@ -1,0 +1,178 @@
+package builtin_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/schema/builtin"
+)
+
+// changed returns the manifest of a kind with a merge patch applied to it.
+func changed(t *testing.T, r *schema.Resource, patch string) *unstructured.Unstructured {
+	t.Helper()
+	body, err := jsonpatch.MergePatch(manifest(t, r), []byte(patch))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return written(t, r, body)
+}
+
+func byPlural(t *testing.T, plural string) *schema.Resource {
+	t.Helper()
+	all := builtin.Catalog().Resources()
+	i := slices.IndexFunc(all, func(r *schema.Resource) bool { return r.Plural == plural })
+	if i < 0 {
+		t.Fatalf("no resource %s", plural)
+	}
+	return all[i]
+}
+
+func TestCreationsThatBreakARuleAreInvalid(t *testing.T) {
+	tests := []struct{ plural, patch, want string }{
+		{"configmaps", `{"data":{"a/b":""}}`, `data[a/b]: Invalid value: "a/b": a valid config key must consist of`},
+		{"configmaps", `{"data":{"logo":""}}`, `data[logo]: Invalid value: "logo": duplicate of key present in binaryData`},
+		{"configmaps", `{"metadata":{"name":"Upper"}}`, `metadata.name: Invalid value: "Upper": a lowercase RFC 1123 subdomain`},
+		{"namespaces", `{"metadata":{"name":"a.b"}}`, `metadata.name: Invalid value: "a.b": must not contain dots`},
+		{"services", `{"metadata":{"name":"1a"}}`, `metadata.name: Invalid value: "1a": a DNS-1035 label`},
+		{"roles", `{"metadata":{"name":"a/b"}}`, `metadata.name: Invalid value: "a/b": may not contain '/'`},
+		{"cronjobs", `{"metadata":{"name":"` + strings.Repeat("a", 53) + `"}}`, `must be no more than 52`},
+		{"cronjobs", `{"spec":{"schedule":"* *"}}`, `spec.schedule: Invalid value: "* *": expected exactly 5 fields, found 2: [* *]`},
+		{"deployments", `{"spec":{"selector":null}}`, `spec.selector: Required value`},
+		{"deployments", `{"spec":{"selector":{"matchLabels":null}}}`, `empty selector is invalid for deployment`},
+		{"deployments", `{"spec":{"selector":{"matchLabels":{"app":"b"}}}}`, "spec.template.metadata.labels: Invalid value: {\"app\":\"web\"}: `selector` does not match template `labels`"},
+		{"deployments", `{"spec":{"replicas":-1}}`, `spec.replicas: Invalid value: -1: must be greater than or equal to 0`},
+		{"deployments", `{"spec":{"strategy":{"type":"Recreate","rollingUpdate":{}}}}`, "spec.strategy.rollingUpdate: Forbidden: may not be specified when strategy `type` is 'Recreate'"},
+		{"deployments", `{"spec":{"template":{"spec":{"restartPolicy":"Never"}}}}`, `spec.template.spec.restartPolicy: Unsupported value: "Never": supported values: "Always"`},
+		{"deployments", `{"spec":{"template":{"spec":{"containers":[{"name":"A b","image":""}]}}}}`, `spec.template.spec.containers[0].name: Invalid value: "A b"`},
+		{"deployments", `{"spec":{"template":{"spec":{"containers":[{"name":"a"}]}}}}`, `spec.template.spec.containers[0].image: Required value`},
+		{"deployments", `{"spec":{"template":{"spec":{"containers":null}}}}`, `spec.template.spec.containers: Required value`},
+		{"pods", `{"spec":{"containers":[{"name":"a","image":"a","volumeMounts":[{"name":"none","mountPath":"/a"}]}]}}`, `spec.containers[0].volumeMounts[0].name: Not found: "none"`},
+		{"pods", `{"spec":{"containers":[{"name":"a","image":"a","ports":[{"containerPort":70000}]}]}}`, `spec.containers[0].ports[0].containerPort: Invalid value: 70000: must be between 1 and 65535, inclusive`},
+		{"pods", `{"spec":{"containers":[{"name":"a","image":"a"},{"name":"a","image":"b"}]}}`, `spec.containers[1].name: Duplicate value: "a"`},
+		{"pods", `{"spec":{"containers":[{"name":"a","image":"a","resources":{"limits":{"cpu":"1"},"requests":{"cpu":"2"}}}]}}`, `spec.containers[0].resources.requests: Invalid value: "2": must be less than or equal to cpu limit of 1`},
+		{"pods", `{"spec":{"volumes":[{"name":"config","configMap":{"name":"a"},"emptyDir":{}}]}}`, `may not specify more than 1 volume type`},
+		{"pods", `{"spec":{"restartPolicy":"Sometimes"}}`, `spec.restartPolicy: Unsupported value: "Sometimes": supported values: "Always", "Never", "OnFailure"`},
+		{"jobs", `{"spec":{"template":{"spec":{"restartPolicy":null}}}}`, `spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"`},
+		{"jobs", `{"spec":{"completionMode":"Indexed","completions":null,"parallelism":1}}`, `spec.completions: Required value: when completion mode is Indexed`},
+		{"services", `{"spec":{"ports":null}}`, `spec.ports: Required value`},
+		{"services", `{"spec":{"ports":[{"port":80},{"port":81}]}}`, `spec.ports[0].name: Required value`},
+		{"services", `{"spec":{"ports":[{"port":0}]}}`, `spec.ports[0].port: Invalid value: 0: must be between 1 and 65535, inclusive`},
+		{"services", `{"spec":{"type":"Magic"}}`, `spec.type: Unsupported value: "Magic": supported values: "ClusterIP", "ExternalName", "LoadBalancer", "NodePort"`},
+		{"secrets", `{"type":"kubernetes.io/tls"}`, `data[tls.crt]: Required value`},
+		{"events", `{"involvedObject":{"namespace":"other"}}`, `involvedObject.namespace: Invalid value: "other": does not match event.namespace`},
+		{"leases", `{"spec":{"leaseDurationSeconds":0}}`, `spec.leaseDurationSeconds: Invalid value: 0: must be greater than 0`},
+		{"persistentvolumeclaims", `{"spec":{"accessModes":null}}`, `spec.accessModes: Required value: at least 1 access mode is required`},
+		{"persistentvolumes", `{"spec":{"capacity":null}}`, `spec.capacity: Required value`},
+		{"persistentvolumes", `{"spec":{"hostPath":null}}`, `spec: Required value: must specify a volume type`},
+		{"ingresses", `{"spec":{"rules":null}}`, "either `defaultBackend` or `rules` must be specified"},
+		{"networkpolicies", `{"spec":{"policyTypes":["Sideways"]}}`, `spec.policyTypes[0]: Unsupported value: "Sideways"`},
+		{"poddisruptionbudgets", `{"spec":{"maxUnavailable":1}}`, `minAvailable and maxUnavailable cannot be both set`},
+		{"horizontalpodautoscalers", `{"spec":{"maxReplicas":0}}`, `spec.maxReplicas: Invalid value: 0: must be greater than 0`},
+		{"priorityclasses", `{"value":2000000000}`, `maximum allowed value of a user defined priority`},
+		{"roles", `{"rules":[{"apiGroups":[""],"resources":["pods"]}]}`, `rules[0].verbs: Required value: verbs must contain at least one value`},
+		{"rolebindings", `{"roleRef":{"kind":"Pod"}}`, `roleRef.kind: Unsupported value: "Pod": supported values: "ClusterRole", "Role"`},
+		{"endpointslices", `{"addressType":"IPv5"}`, `addressType: Unsupported value: "IPv5"`},
+		{"storageclasses", `{"provisioner":""}`, `provisioner: Required value`},
+		{"customresourcedefinitions", `{"metadata":{"name":"foo.t.example.com"}}`, `metadata.name: Invalid value: "foo.t.example.com": must be spec.names.plural+"."+spec.group`},
+		{"customresourcedefinitions", `{"spec":{"scope":""}}`, `spec.scope: Required value`},
+		{"customresourcedefinitions", `{"spec":{"versions":[{"name":"v1","served":true,"storage":true}]}}`, `spec.versions[0].schema.openAPIV3Schema: Required value`},
+		{"customresourcedefinitions", `{"spec":{"conversion":{"strategy":"Webhook"}}}`, `spec.conversion.strategy: Forbidden: conversion by webhook is not supported by this server`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.plural+tt.patch, func(t *testing.T) {
+			r := byPlural(t, tt.plural)
+			got := r.Type.Validate(changed(t, r, tt.patch), nil)
+			if aggregate := got.ToAggregate(); aggregate == nil || !strings.Contains(aggregate.Error(), tt.want) {
+				t.Errorf("got %v\nwant %s", aggregate, tt.want)
+			}
+		})
+	}
+}
+
+func TestUpdatesOfImmutableFieldsAreInvalid(t *testing.T) {
+	tests := []struct{ plural, before, patch, want string }{
+		{"configmaps", `{"immutable":true}`, `{"immutable":true,"data":{"new":"x"}}`, "data: Forbidden: field is immutable when `immutable` is set"},
+		{"configmaps", `{"immutable":true}`, `{}`, "immutable: Forbidden: field is immutable when `immutable` is set"},
+		{"secrets", `{}`, `{"type":"example.com/other"}`, `type: Invalid value: "example.com/other": field is immutable`},
+		{"deployments", `{}`, `{"spec":{"selector":{"matchLabels":{"app":"b"}},"template":{"metadata":{"labels":{"app":"b"}}}}}`, `field is immutable`},
+		{"statefulsets", `{}`, `{"spec":{"serviceName":"other"}}`, `spec: Forbidden: updates to statefulset spec for fields other than 'replicas'`},
+		{"jobs", `{}`, `{"spec":{"completions":3}}`, `spec.completions: Invalid value: 3: field is immutable`},
+		{"jobs", `{}`, `{"spec":{"template":{"spec":{"hostNetwork":true}}}}`, `spec.template: Invalid value`},
+		{"pods", `{}`, `{"spec":{"hostname":"a"}}`, "spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`"},
+		{"pods", `{"spec":{"nodeName":"a"}}`, `{"spec":{"nodeName":"b"}}`, `spec: Forbidden: pod updates may not change`},
+		{"rolebindings", `{}`, `{"roleRef":{"name":"other"}}`, `cannot change roleRef`},
+		{"priorityclasses", `{}`, `{"value":5}`, `value: Forbidden: may not be changed in an update.`},
+		{"storageclasses", `{}`, `{"parameters":{"a":"b"}}`, `parameters: Forbidden: updates to parameters are forbidden.`},
+		{"persistentvolumeclaims", `{}`, `{"spec":{"accessModes":["ReadWriteMany"]}}`, `spec: Forbidden: spec is immutable after creation`},
+		{"services", `{"spec":{"clusterIP":"10.0.0.1"}}`, `{"spec":{"clusterIP":"10.0.0.2"}}`, `spec.clusterIPs[0]: Invalid value: "10.0.0.2": field is immutable`},
+		{"customresourcedefinitions", `{}`, `{"spec":{"scope":"Cluster","names":{"plural":"bars"}},"status":{"conditions":[]}}`, `spec.names.plural: Invalid value: "bars": field is immutable`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.plural+tt.patch, func(t *testing.T) {
+			r := byPlural(t, tt.plural)
+			errs := r.Type.Validate(changed(t, r, tt.patch), changed(t, r, tt.before))
+			if aggregate := errs.ToAggregate(); aggregate == nil || !strings.Contains(aggregate.Error(), tt.want) {
+				t.Errorf("got %v\nwant %s", aggregate, tt.want)
+			}
+		})
+	}
+}
+
+func TestUpdatesThatKubernetesAllowsAreValid(t *testing.T) {
+	tests := []struct{ plural, before, patch string }{
+		{"pods", `{}`, `{"spec":{"nodeName":"node-1"}}`},
+		{"pods", `{}`, `{"spec":{"tolerations":[{"key":"a","operator":"Exists"}]}}`},
+		{"pods", `{}`, `{"metadata":{"labels":{"a":"b"}},"status":{"phase":"Running"}}`},
+		{"statefulsets", `{}`, `{"spec":{"replicas":5}}`},
+		{"jobs", `{"spec":{"suspend":true}}`, `{"spec":{"template":{"spec":{"nodeSelector":{"a":"b"}}}}}`},
+		{"jobs", `{}`, `{"spec":{"parallelism":3,"completions":1}}`},
+		{"persistentvolumeclaims", `{}`, `{"spec":{"volumeName":"task-pv"}}`},
+		{"persistentvolumeclaims", `{"status":{"phase":"Bound"}}`, `{"spec":{"resources":{"requests":{"storage":"9Gi"}}}}`},
+		{"deployments", `{}`, `{"spec":{"template":{"spec":{"nodeSelector":{"a":"b"}}}}}`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.plural+tt.patch, func(t *testing.T) {
+			r := byPlural(t, tt.plural)
+			if errs := r.Type.Validate(changed(t, r, tt.patch), changed(t, r, tt.before)); len(errs) > 0 {
+				t.Errorf("got %v, want none", errs.ToAggregate())
+			}
+		})
+	}
+}
+
+func TestTerminatingNamespaceKeepsNoFinalizer(t *testing.T) {
+	r := byPlural(t, "namespaces")
+	u := changed(t, r, `{"metadata":{"deletionTimestamp":"2026-11-20T10:00:00Z"},"spec":{"finalizers":[]},"status":{"phase":"Terminating"}}`)
+	if f, _, _ := unstructured.NestedSlice(u.Object, "spec", "finalizers"); len(f) > 0 {
+		t.Errorf("got finalizers %v, want none", f)
+	}
+}
+
+func TestPodQualityOfServiceFollowsResources(t *testing.T) {
+	r := byPlural(t, "pods")
+	for resources, want := range map[string]string{
+		`{}`:                                    "BestEffort",
+		`{"limits":{"cpu":"1","memory":"1Gi"}}`: "Guaranteed",
+		`{"limits":{"cpu":"1","memory":"1Gi"},"requests":{"cpu":"1000m"}}`:      "Guaranteed",
+		`{"limits":{"cpu":"1","memory":"1Gi"},"requests":{"cpu":"500m"}}`:       "Burstable",
+		`{"requests":{"cpu":"500m"}}`:                                           "Burstable",
+		`{"limits":{"example.com/gpu":"1"},"requests":{"example.com/gpu":"1"}}`: "BestEffort",
+	} {
+		patch, err := json.Marshal(map[string]any{"spec": map[string]any{"initContainers": nil, "containers": []any{
+			map[string]any{"name": "a", "image": "a", "resources": json.RawMessage(resources)},
+		}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		u := changed(t, r, string(patch))
+		if got, _, _ := unstructured.NestedString(u.Object, "status", "qosClass"); got != want {
+			t.Errorf("%s: got %s, want %s", resources, got, want)
+		}
+	}
+}

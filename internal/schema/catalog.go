@@ -1,0 +1,154 @@
+package schema
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/version"
+)
+
+// Catalog is an immutable set of resources. It is safe for concurrent use, and
+// so are the slices that its methods return, which must not be modified.
+type Catalog struct {
+	byGVR map[GroupVersionResource]*Resource
+	// list is sorted: groups in the order of discovery (core first, then by
+	// name), their versions by priority, resources by plural.
+	list []*Resource
+	// storage has the storage version of each resource, served or not.
+	storage map[GroupResource]*Resource
+	groups  []Group
+}
+
+// Group is one API group with its served versions, the preferred one first.
+type Group struct {
+	Name     string // "" for the core group
+	Versions []GroupVersion
+}
+
+// GroupVersion is one served version of a group with its resources by plural.
+type GroupVersion struct {
+	Group     string
+	Version   string
+	Resources []*Resource
+}
+
+// NewCatalog returns a catalog of these resources. When two are the same version
+// of the same resource, the later one counts.
+func NewCatalog(resources ...*Resource) *Catalog {
+	byGVR := make(map[GroupVersionResource]*Resource, len(resources))
+	for _, r := range resources {
+		byGVR[r.GVR()] = r
+	}
+	return index(byGVR)
+}
+
+// index builds the views of a catalog from all its resources.
+func index(all map[GroupVersionResource]*Resource) *Catalog {
+	c := &Catalog{
+		byGVR:   make(map[GroupVersionResource]*Resource, len(all)),
+		list:    make([]*Resource, 0, len(all)),
+		storage: make(map[GroupResource]*Resource, len(all)),
+	}
+	for gvr, r := range all {
+		if r.Version == r.StorageVersion {
+			c.storage[r.GR()] = r
+		}
+		if !r.Unserved {
+			c.byGVR[gvr] = r
+			c.list = append(c.list, r)
+		}
+	}
+	slices.SortFunc(c.list, compareResources)
+	for start := 0; start < len(c.list); {
+		first := c.list[start]
+		end := start + 1
+		for end < len(c.list) && c.list[end].Group == first.Group && c.list[end].Version == first.Version {
+			end++
+		}
+		if n := len(c.groups); n == 0 || c.groups[n-1].Name != first.Group {
+			c.groups = append(c.groups, Group{Name: first.Group})
+		}
+		g := &c.groups[len(c.groups)-1]
+		g.Versions = append(g.Versions, GroupVersion{Group: first.Group, Version: first.Version, Resources: c.list[start:end:end]})
+		start = end
+	}
+	return c
+}
+
+// compareResources orders by group, then by version priority (v1 before v1beta1,
+// v2 before v1), then by plural.
+func compareResources(a, b *Resource) int {
+	if c := strings.Compare(a.Group, b.Group); c != 0 {
+		return c
+	}
+	if a.Version != b.Version {
+		return -cmp.Compare(version.CompareKubeAwareVersionStrings(a.Version, b.Version), 0)
+	}
+	return strings.Compare(a.Plural, b.Plural)
+}
+
+// Lookup returns a served version of a resource.
+func (c *Catalog) Lookup(gvr GroupVersionResource) (*Resource, bool) {
+	r, ok := c.byGVR[gvr]
+	return r, ok
+}
+
+// Storage returns the resource in the version in which its objects are stored;
+// that version need not be served.
+func (c *Catalog) Storage(gr GroupResource) (*Resource, bool) {
+	r, ok := c.storage[gr]
+	return r, ok
+}
+
+// Resources returns every served version of every resource, in the order of
+// discovery.
+func (c *Catalog) Resources() []*Resource { return c.list }
+
+// Stored returns the storage version of every resource, in the order of
+// discovery: one for each thing that has a cache and a place in the store.
+func (c *Catalog) Stored() []*Resource {
+	stored := make([]*Resource, 0, len(c.storage))
+	for _, r := range c.storage {
+		stored = append(stored, r)
+	}
+	slices.SortFunc(stored, compareResources)
+	return stored
+}
+
+// Groups returns the served groups and versions in the order of discovery.
+func (c *Catalog) Groups() []Group { return c.groups }
+
+// With returns a catalog that also has these resources. All former versions of
+// the same resources are gone, so that it serves for an update too.
+func (c *Catalog) With(resources ...*Resource) *Catalog {
+	replaced := make(map[GroupResource]bool, len(resources))
+	for _, r := range resources {
+		replaced[r.GR()] = true
+	}
+	all := c.except(func(gr GroupResource) bool { return replaced[gr] })
+	for _, r := range resources {
+		all[r.GVR()] = r
+	}
+	return index(all)
+}
+
+// Without returns a catalog that has no version of this resource.
+func (c *Catalog) Without(gr GroupResource) *Catalog {
+	return index(c.except(func(other GroupResource) bool { return other == gr }))
+}
+
+func (c *Catalog) except(gone func(GroupResource) bool) map[GroupVersionResource]*Resource {
+	all := make(map[GroupVersionResource]*Resource, len(c.list)+1)
+	for _, r := range c.list {
+		if !gone(r.GR()) {
+			all[r.GVR()] = r
+		}
+	}
+	for gr, r := range c.storage {
+		if !gone(gr) {
+			all[r.GVR()] = r
+		}
+	}
+	return all
+}

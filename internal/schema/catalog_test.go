@@ -1,0 +1,156 @@
+package schema_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/gapless-io/gapless/internal/schema"
+)
+
+// res makes a resource of "group/version/plural"; versions after "!" are stored
+// in the one after it.
+func res(path string) *schema.Resource {
+	path, storage, found := strings.Cut(path, "!")
+	parts := strings.Split(path, "/")
+	r := &schema.Resource{Group: parts[0], Version: parts[1], Plural: parts[2], StorageVersion: parts[1]}
+	if found {
+		r.StorageVersion = storage
+	}
+	return r
+}
+
+func paths(resources []*schema.Resource) []string {
+	var got []string
+	for _, r := range resources {
+		got = append(got, r.Group+"/"+r.Version+"/"+r.Plural)
+	}
+	return got
+}
+
+func TestCatalogIsInTheOrderOfDiscovery(t *testing.T) {
+	c := schema.NewCatalog(
+		res("z.io/v1beta1/things!v1"), res("apps/v1/deployments"), res("/v1/pods"), res("z.io/v2/things!v1"),
+		res("z.io/v1/things"), res("z.io/v1/apples"), res("/v1/configmaps"), res("z.io/v1alpha1/things!v1"),
+	)
+	want := []string{
+		"/v1/configmaps", "/v1/pods", "apps/v1/deployments", "z.io/v2/things",
+		"z.io/v1/apples", "z.io/v1/things", "z.io/v1beta1/things", "z.io/v1alpha1/things",
+	}
+	if diff := cmp.Diff(want, paths(c.Resources())); diff != "" {
+		t.Errorf("resources (-want +got):\n%s", diff)
+	}
+	var groups []string
+	for _, g := range c.Groups() {
+		var versions []string
+		for _, v := range g.Versions {
+			versions = append(versions, v.Version+"="+strings.Join(paths(v.Resources), ","))
+		}
+		groups = append(groups, g.Name+": "+strings.Join(versions, " "))
+	}
+	wantGroups := []string{
+		": v1=/v1/configmaps,/v1/pods", "apps: v1=apps/v1/deployments",
+		"z.io: v2=z.io/v2/things v1=z.io/v1/apples,z.io/v1/things v1beta1=z.io/v1beta1/things v1alpha1=z.io/v1alpha1/things",
+	}
+	if diff := cmp.Diff(wantGroups, groups); diff != "" {
+		t.Errorf("groups (-want +got):\n%s", diff)
+	}
+}
+
+func TestWithReplacesEveryVersionAndLeavesTheOldCatalogAlone(t *testing.T) {
+	gr := runtimeschema.GroupResource{Group: "z.io", Resource: "things"}
+	old := schema.NewCatalog(res("/v1/pods"), res("z.io/v1/things"), res("z.io/v1beta1/things!v1"))
+	updated := old.With(res("z.io/v2/things"))
+
+	if diff := cmp.Diff([]string{"/v1/pods", "z.io/v2/things"}, paths(updated.Resources())); diff != "" {
+		t.Errorf("updated (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"/v1/pods"}, paths(updated.Without(gr).Resources())); diff != "" {
+		t.Errorf("without (-want +got):\n%s", diff)
+	}
+	if _, ok := updated.Without(gr).Storage(gr); ok {
+		t.Error("the removed resource still has a storage version")
+	}
+	if diff := cmp.Diff([]string{"/v1/pods", "z.io/v1/things", "z.io/v1beta1/things"}, paths(old.Resources())); diff != "" {
+		t.Errorf("the old catalog changed (-want +got):\n%s", diff)
+	}
+}
+
+func TestUnservedStorageVersionIsFoundByStorageOnly(t *testing.T) {
+	stored := res("z.io/v1/things")
+	stored.Unserved = true
+	c := schema.NewCatalog(stored, res("z.io/v2/things!v1")).With(res("/v1/pods"))
+	if _, ok := c.Lookup(stored.GVR()); ok {
+		t.Error("Lookup found a version that is not served")
+	}
+	if r, ok := c.Storage(stored.GR()); !ok || r != stored {
+		t.Errorf("Storage got %v, %v, want the unserved version", r, ok)
+	}
+	if diff := cmp.Diff([]string{"/v1/pods", "z.io/v1/things"}, paths(c.Stored())); diff != "" {
+		t.Errorf("stored (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"/v1/pods", "z.io/v2/things"}, paths(c.Resources())); diff != "" {
+		t.Errorf("served (-want +got):\n%s", diff)
+	}
+}
+
+func TestNameRules(t *testing.T) {
+	tests := []struct {
+		name string
+		rule func(string) []string
+		good []string
+		bad  []string
+	}{
+		{"subdomain", schema.SubdomainName, []string{"a.b-c", "1"}, []string{"A", "a_b", "-a", "a..b", strings.Repeat("a", 254)}},
+		{"label", schema.LabelName, []string{"a", "1a"}, []string{"a.b", strings.Repeat("a", 64)}},
+		{"service", schema.ServiceName, []string{"a1"}, []string{"1a", "a.b"}},
+		{"segment", schema.SegmentName, []string{"system:a", "A B"}, []string{".", "..", "a/b", "a%b"}},
+		{"controller", schema.ControllerName(5), []string{"abcde"}, []string{"abcdef", "A"}},
+	}
+	for _, tt := range tests {
+		for _, good := range tt.good {
+			if why := tt.rule(good); len(why) > 0 {
+				t.Errorf("%s: %q got %q, want none", tt.name, good, why)
+			}
+		}
+		for _, bad := range tt.bad {
+			if why := tt.rule(bad); len(why) == 0 {
+				t.Errorf("%s: %q got no error", tt.name, bad)
+			}
+		}
+	}
+}
+
+func TestAgeReadsAsInKubectl(t *testing.T) {
+	now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	tests := []struct {
+		then time.Time
+		want string
+	}{
+		{time.Time{}, "<unknown>"},
+		{now.Add(time.Hour), "<invalid>"},
+		{now.Add(-79 * time.Second), "79s"},
+		{now.Add(-5*24*time.Hour - 3*time.Hour), "5d3h"},
+	}
+	for _, tt := range tests {
+		if got := schema.Age(tt.then, now); got != tt.want {
+			t.Errorf("age of %v: got %s, want %s", tt.then, got, tt.want)
+		}
+	}
+}
+
+func TestExcerptIsShort(t *testing.T) {
+	for body, want := range map[string]string{
+		"":                             "<empty>",
+		`{"a":1}`:                      `{"a":1}`,
+		"k8s\x00":                      "6b387300",
+		"{" + strings.Repeat("x", 100): "{" + strings.Repeat("x", 29) + " ...",
+	} {
+		if got := schema.Excerpt([]byte(body)); got != want {
+			t.Errorf("excerpt of %q: got %q, want %q", body, got, want)
+		}
+	}
+}

@@ -1,0 +1,38 @@
+package custom_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/schema/custom"
+)
+
+func BenchmarkDecodeCustom(b *testing.B) {
+	foo := resources(b, "foos")["v1"]
+	body := []byte(`{"apiVersion":"samplecontroller.k8s.io/v1","kind":"Foo","metadata":{"name":"x","labels":{"a":"b"}},"spec":{"deploymentName":"d","note":"` + strings.Repeat("n", 900) + `"}}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		u, _, err := foo.Type.Decode(body, schema.FieldsWarn)
+		if err != nil {
+			b.Fatal(err)
+		}
+		foo.Type.Default(u)
+		if errs := foo.Type.Validate(u, nil); len(errs) > 0 {
+			b.Fatal(errs)
+		}
+	}
+}
+
+func BenchmarkResources(b *testing.B) {
+	body, err := definition(b, "certificates", schema.NewCatalog()).MarshalJSON()
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := custom.Resources(body); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

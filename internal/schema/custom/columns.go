@@ -1,0 +1,118 @@
+package custom
+
+import (
+	"bytes"
+	"reflect"
+	"sync"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/jsonpath"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// columns returns the table columns of a version and the function that computes a
+// row; name and age when the version has no columns of its own, or such that
+// cannot be read.
+func columns(own []apiextensionsv1.CustomResourceColumnDefinition) ([]metav1.TableColumnDefinition, func(*kube.Object, time.Time) []any) {
+	if len(own) == 0 || parsePaths(own) == nil {
+		return schema.DefaultColumns("date"), schema.DefaultRow
+	}
+	heads := []metav1.TableColumnDefinition{schema.NameColumn()}
+	for _, c := range own {
+		description := c.Description
+		if description == "" {
+			description = "Custom resource definition column (in JSONPath format): " + c.JSONPath
+		}
+		heads = append(heads, metav1.TableColumnDefinition{
+			Name: c.Name, Type: c.Type, Format: c.Format, Description: description, Priority: c.Priority,
+		})
+	}
+	// Evaluating a path changes it, so rows that are computed at the same time have
+	// each their own.
+	pool := &sync.Pool{New: func() any { return parsePaths(own) }}
+	row := func(o *kube.Object, now time.Time) []any {
+		cells := make([]any, 1, len(heads))
+		cells[0] = o.Key().Name
+		var content map[string]any
+		if err := kjson.UnmarshalCaseSensitivePreserveInts(o.JSON(), &content); err != nil {
+			return append(cells, make([]any, len(own))...)
+		}
+		paths, _ := pool.Get().([]*jsonpath.JSONPath)
+		defer pool.Put(paths)
+		for i, path := range paths {
+			cells = append(cells, cell(path, own[i].Type, content, now))
+		}
+		return cells
+	}
+	return heads, row
+}
+
+// parsePaths returns the JSON paths of columns; nil when one cannot be parsed.
+func parsePaths(own []apiextensionsv1.CustomResourceColumnDefinition) []*jsonpath.JSONPath {
+	paths := make([]*jsonpath.JSONPath, 0, len(own))
+	for _, c := range own {
+		path := jsonpath.New(c.Name).AllowMissingKeys(true)
+		if err := path.Parse("{" + c.JSONPath + "}"); err != nil {
+			return nil
+		}
+		paths = append(paths, path)
+	}
+	return paths
+}
+
+// cell is the value at path as the column's type has it; nil when there is none,
+// or one of another type.
+func cell(path *jsonpath.JSONPath, columnType string, content map[string]any, now time.Time) any {
+	results, err := path.FindResults(content)
+	if err != nil || len(results) == 0 || len(results[0]) == 0 || !results[0][0].IsValid() {
+		return nil
+	}
+	switch value := results[0][0].Interface(); columnType {
+	case "string":
+		var text bytes.Buffer
+		if value == nil || path.PrintResults(&text, []reflect.Value{reflect.ValueOf(value)}) != nil {
+			return nil
+		}
+		return text.String()
+	case "integer":
+		switch n := value.(type) {
+		case int64:
+			return n
+		case float64:
+			return int64(n)
+		}
+	case "number":
+		switch n := value.(type) {
+		case int64:
+			return float64(n)
+		case float64:
+			return n
+		}
+	case "boolean":
+		if b, ok := value.(bool); ok {
+			return b
+		}
+	case "date":
+		if s, ok := value.(string); ok {
+			return age(s, now)
+		}
+	}
+	return nil
+}
+
+// age reads a time of a column of type date.
+func age(s string, now time.Time) string {
+	if s == "" {
+		return schema.Age(time.Time{}, now)
+	}
+	then, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		return "<invalid>"
+	}
+	return schema.Age(then, now)
+}

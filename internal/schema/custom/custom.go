@@ -1,0 +1,173 @@
+// Package custom makes resources of CustomResourceDefinitions.
+//
+// It has three nouns. A definition is the CustomResourceDefinition object: it is
+// defaulted, checked and, since there is no controller to do it later,
+// established in the write that brings it ([Establish]). A version of it becomes
+// a [schema.Resource] ([Resources]). Its type decodes, prunes, defaults and
+// validates objects by the structural schema; the schema is compiled at the first
+// use, so that a server with many definitions starts fast.
+package custom
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/version"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// definition is what is read of a CustomResourceDefinition to serve it. The
+// schemas stay bytes until they are needed.
+type definition struct {
+	Spec struct {
+		Group                 string                        `json:"group"`
+		Scope                 apiextensionsv1.ResourceScope `json:"scope"`
+		PreserveUnknownFields bool                          `json:"preserveUnknownFields"`
+		Versions              []definedVersion              `json:"versions"`
+	} `json:"spec"`
+	Status struct {
+		AcceptedNames apiextensionsv1.CustomResourceDefinitionNames `json:"acceptedNames"`
+		Conditions    []struct {
+			Type   string `json:"type"`
+			Status string `json:"status"`
+		} `json:"conditions"`
+	} `json:"status"`
+}
+
+type definedVersion struct {
+	Name               string  `json:"name"`
+	Served             bool    `json:"served"`
+	Storage            bool    `json:"storage"`
+	Deprecated         bool    `json:"deprecated"`
+	DeprecationWarning *string `json:"deprecationWarning"`
+	Schema             struct {
+		OpenAPIV3Schema json.RawMessage `json:"openAPIV3Schema"`
+	} `json:"schema"`
+	Subresources             apiextensionsv1.CustomResourceSubresources       `json:"subresources"`
+	AdditionalPrinterColumns []apiextensionsv1.CustomResourceColumnDefinition `json:"additionalPrinterColumns"`
+	SelectableFields         []apiextensionsv1.SelectableField                `json:"selectableFields"`
+}
+
+// Resources returns the versions of a CustomResourceDefinition that are served,
+// and its storage version if that is not (marked as unserved). There are none
+// when the definition is not established. The definition is JSON as [kube.Object]
+// has it.
+func Resources(crd []byte) ([]*schema.Resource, error) {
+	var d definition
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(crd, &d); err != nil {
+		return nil, fmt.Errorf("read custom resource definition: %w", err)
+	}
+	if !d.established() {
+		return nil, nil
+	}
+	names := d.Status.AcceptedNames
+	if names.Plural == "" || names.Kind == "" || d.Spec.Group == "" {
+		return nil, fmt.Errorf("read custom resource definition: established, but group %q, plural %q, kind %q are not all set",
+			d.Spec.Group, names.Plural, names.Kind)
+	}
+	storage := slices.IndexFunc(d.Spec.Versions, func(v definedVersion) bool { return v.Storage })
+	if storage < 0 {
+		return nil, fmt.Errorf("read custom resource definition %s.%s: no storage version", names.Plural, d.Spec.Group)
+	}
+	var resources []*schema.Resource
+	for _, v := range d.Spec.Versions {
+		if v.Served || v.Storage {
+			r := d.resource(v)
+			r.StorageVersion = d.Spec.Versions[storage].Name
+			resources = append(resources, r)
+		}
+	}
+	return resources, nil
+}
+
+func (d *definition) established() bool {
+	for _, c := range d.Status.Conditions {
+		if c.Type == string(apiextensionsv1.Established) {
+			return c.Status == string(apiextensionsv1.ConditionTrue)
+		}
+	}
+	return false
+}
+
+func (d *definition) resource(v definedVersion) *schema.Resource {
+	names := d.Status.AcceptedNames
+	r := &schema.Resource{
+		Group: d.Spec.Group, Version: v.Name,
+		Kind: names.Kind, ListKind: names.ListKind, Plural: names.Plural, Singular: names.Singular,
+		ShortNames: names.ShortNames, Categories: names.Categories,
+		Namespaced:  d.Spec.Scope == apiextensionsv1.NamespaceScoped,
+		Verbs:       []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"},
+		HasStatus:   v.Subresources.Status != nil,
+		Unserved:    !v.Served,
+		Deprecation: d.deprecation(v),
+		Custom:      true,
+		ValidName:   schema.SubdomainName,
+		PatchTypes:  []string{string(types.JSONPatchType), string(types.MergePatchType)},
+		OpenAPI:     bytes.Clone(v.Schema.OpenAPIV3Schema),
+	}
+	for _, f := range v.SelectableFields {
+		r.Fields = append(r.Fields, kube.FieldPath{Label: strings.TrimPrefix(f.JSONPath, "."), Path: splitPath(f.JSONPath)})
+	}
+	if s := v.Subresources.Scale; s != nil {
+		r.Scale = &schema.ScalePaths{SpecReplicas: splitPath(s.SpecReplicasPath), StatusReplicas: splitPath(s.StatusReplicasPath)}
+		if s.LabelSelectorPath != nil {
+			r.Scale.Selector = splitPath(*s.LabelSelectorPath)
+		}
+	}
+	r.Columns, r.Row = columns(v.AdditionalPrinterColumns)
+	r.Type = newType(r, d.Spec.PreserveUnknownFields)
+	return r
+}
+
+// deprecation is the warning of a deprecated version: the definition's own text,
+// or one that names the newest version that is not deprecated.
+func (d *definition) deprecation(v definedVersion) string {
+	if !v.Deprecated {
+		return ""
+	}
+	if v.DeprecationWarning != nil {
+		return *v.DeprecationWarning
+	}
+	kind := d.Status.AcceptedNames.Kind
+	text := fmt.Sprintf("%s/%s %s is deprecated", d.Spec.Group, v.Name, kind)
+	newest := v.Name
+	for _, other := range d.Spec.Versions {
+		if other.Served && !other.Deprecated && version.CompareKubeAwareVersionStrings(newest, other.Name) < 0 {
+			newest = other.Name
+		}
+	}
+	if newest != v.Name {
+		text += fmt.Sprintf("; use %s/%s %s", d.Spec.Group, newest, kind)
+	}
+	return text
+}
+
+// splitPath splits a simple JSON path such as ".spec.replicas" or
+// ".metadata.annotations['example.com/a']" into its names.
+func splitPath(path string) []string {
+	var names []string
+	for path != "" {
+		switch {
+		case path[0] == '.':
+			path = path[1:]
+		case strings.HasPrefix(path, "['"):
+			name, rest, _ := strings.Cut(path[2:], "']")
+			names, path = append(names, name), rest
+		default:
+			end := strings.IndexAny(path, ".[")
+			if end <= 0 {
+				end = len(path)
+			}
+			names, path = append(names, path[:end]), path[end:]
+		}
+	}
+	return names
+}

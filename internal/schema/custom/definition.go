@@ -1,0 +1,134 @@
+package custom
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// DefaultDefinition fills in the defaults of a CustomResourceDefinition: the
+// singular and the list kind, the conversion strategy, and the stored versions.
+// It works on the tree, since a large schema is slow to take apart and put together.
+func DefaultDefinition(o map[string]any) {
+	spec, _ := o["spec"].(map[string]any)
+	if spec == nil {
+		return
+	}
+	if names, ok := spec["names"].(map[string]any); ok {
+		kind, _ := names["kind"].(string)
+		if s, _ := names["singular"].(string); s == "" && kind != "" {
+			names["singular"] = strings.ToLower(kind)
+		}
+		if l, _ := names["listKind"].(string); l == "" && kind != "" {
+			names["listKind"] = kind + "List"
+		}
+	}
+	if spec["conversion"] == nil {
+		spec["conversion"] = map[string]any{"strategy": string(apiextensionsv1.NoneConverter)}
+	}
+	storage := storageVersion(spec)
+	if storage == "" {
+		return
+	}
+	if o["status"] == nil {
+		o["status"] = map[string]any{}
+	}
+	if status, ok := o["status"].(map[string]any); ok {
+		if stored, _ := status["storedVersions"].([]any); len(stored) == 0 {
+			status["storedVersions"] = []any{storage}
+		}
+	}
+}
+
+// storageVersion returns the version marked as such in the spec of a definition.
+func storageVersion(spec map[string]any) string {
+	versions, _ := spec["versions"].([]any)
+	for _, item := range versions {
+		v, _ := item.(map[string]any)
+		if storage, _ := v["storage"].(bool); storage {
+			name, _ := v["name"].(string)
+			return name
+		}
+	}
+	return ""
+}
+
+// CheckDefinition validates a new CustomResourceDefinition with upstream's own
+// validation; conversion by webhook is refused.
+func CheckDefinition(crd *apiextensionsv1.CustomResourceDefinition) field.ErrorList {
+	internal, errs := internalForm(crd)
+	if internal == nil {
+		return errs
+	}
+	errs = validation.ValidateCustomResourceDefinition(unhurried{}, internal)
+	return append(withoutMetadata(errs), checkConversion(crd)...)
+}
+
+// CheckDefinitionUpdate validates the update of a CustomResourceDefinition. When
+// the spec is as it was, only the status is checked.
+func CheckDefinitionUpdate(crd, old *apiextensionsv1.CustomResourceDefinition) field.ErrorList {
+	if equality.Semantic.DeepEqual(crd.Spec, old.Spec) {
+		status := &apiextensions.CustomResourceDefinitionStatus{}
+		if err := apiextensionsv1.Convert_v1_CustomResourceDefinitionStatus_To_apiextensions_CustomResourceDefinitionStatus(&crd.Status, status, nil); err != nil {
+			return field.ErrorList{field.Invalid(field.NewPath("status"), nil, err.Error())}
+		}
+		return validation.ValidateCustomResourceDefinitionStatus(status, field.NewPath("status"))
+	}
+	internal, errs := internalForm(crd)
+	if internal == nil {
+		return errs
+	}
+	before, errs := internalForm(old)
+	if before == nil {
+		return errs
+	}
+	errs = validation.ValidateCustomResourceDefinitionUpdate(unhurried{}, internal, before)
+	return append(withoutMetadata(errs), checkConversion(crd)...)
+}
+
+func internalForm(crd *apiextensionsv1.CustomResourceDefinition) (*apiextensions.CustomResourceDefinition, field.ErrorList) {
+	internal := &apiextensions.CustomResourceDefinition{}
+	if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(crd, internal, nil); err != nil {
+		return nil, field.ErrorList{field.Invalid(field.NewPath("spec"), nil, err.Error())}
+	}
+	for _, v := range internal.Spec.Versions {
+		if v.Storage && len(internal.Status.StoredVersions) == 0 {
+			internal.Status.StoredVersions = []string{v.Name}
+		}
+	}
+	return internal, nil
+}
+
+// withoutMetadata drops what the caller checks for every kind: all of metadata
+// but the definition's name rule and the approval of protected groups.
+func withoutMetadata(errs field.ErrorList) field.ErrorList {
+	return slices.DeleteFunc(errs, func(err *field.Error) bool {
+		own := err.Field == "metadata.name" && err.Type == field.ErrorTypeInvalid ||
+			strings.HasPrefix(err.Field, "metadata.annotations["+apiextensionsv1.KubeAPIApprovedAnnotation+"]")
+		return strings.HasPrefix(err.Field, "metadata.") && !own
+	})
+}
+
+func checkConversion(crd *apiextensionsv1.CustomResourceDefinition) field.ErrorList {
+	c := crd.Spec.Conversion
+	if c == nil || c.Strategy != apiextensionsv1.WebhookConverter {
+		return nil
+	}
+	return field.ErrorList{field.Forbidden(field.NewPath("spec", "conversion", "strategy"),
+		"conversion by webhook is not supported by this server; use strategy None, with versions that differ in apiVersion only")}
+}
+
+// typed reads one field of a tree into a Go struct; a missing one leaves it empty.
+func typed(o map[string]any, key string, into any) error {
+	part, ok := o[key].(map[string]any)
+	if !ok {
+		return nil
+	}
+	return runtime.DefaultUnstructuredConverter.FromUnstructured(part, into)
+}

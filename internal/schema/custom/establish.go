@@ -1,0 +1,148 @@
+package custom
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/gapless-io/gapless/internal/schema"
+)
+
+// Establish fills in the status of a CustomResourceDefinition, which upstream
+// leaves to controllers: the names that are accepted, given those that the other
+// resources of its group in catalog have; whether it is established; and the
+// versions that objects may be stored in. The status that u has (of the former
+// write, for an update) is kept where nothing changed. It is called after
+// defaulting and validation, in every write of a definition's spec.
+func Establish(u *unstructured.Unstructured, catalog *schema.Catalog, now time.Time) error {
+	spec, _ := u.Object["spec"].(map[string]any)
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := typed(spec, "names", &crd.Spec.Names); err != nil {
+		return fmt.Errorf("read spec.names: %w", err)
+	}
+	if err := typed(u.Object, "status", &crd.Status); err != nil {
+		return fmt.Errorf("read status: %w", err)
+	}
+	group, _ := spec["group"].(string)
+	crd.Spec.Group = group
+
+	if storage := storageVersion(spec); storage != "" && !slices.Contains(crd.Status.StoredVersions, storage) {
+		crd.Status.StoredVersions = append(crd.Status.StoredVersions, storage)
+	}
+	accepted := acceptNames(crd, taken(crd, catalog))
+	accepted.LastTransitionTime = metav1.NewTime(now)
+	setCondition(crd, accepted)
+	if !isTrue(crd, apiextensionsv1.Established) {
+		established := apiextensionsv1.CustomResourceDefinitionCondition{
+			Type: apiextensionsv1.Established, LastTransitionTime: metav1.NewTime(now),
+			Status: apiextensionsv1.ConditionTrue, Reason: "InitialNamesAccepted", Message: "the initial names have been accepted",
+		}
+		if accepted.Status != apiextensionsv1.ConditionTrue {
+			established.Status, established.Reason, established.Message = apiextensionsv1.ConditionFalse, "NotAccepted", "not all names are accepted"
+		}
+		setCondition(crd, established)
+	}
+	status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&crd.Status)
+	if err != nil {
+		return fmt.Errorf("encode status: %w", err)
+	}
+	u.Object["status"] = status
+	return nil
+}
+
+// setCondition puts a condition in place of the former one of its type, whose
+// time it keeps when the status is the same.
+func setCondition(crd *apiextensionsv1.CustomResourceDefinition, c apiextensionsv1.CustomResourceDefinitionCondition) {
+	for i, former := range crd.Status.Conditions {
+		if former.Type == c.Type {
+			if former.Status == c.Status {
+				c.LastTransitionTime = former.LastTransitionTime
+			}
+			crd.Status.Conditions[i] = c
+			return
+		}
+	}
+	crd.Status.Conditions = append(crd.Status.Conditions, c)
+}
+
+func isTrue(crd *apiextensionsv1.CustomResourceDefinition, t apiextensionsv1.CustomResourceDefinitionConditionType) bool {
+	return slices.ContainsFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
+		return c.Type == t && c.Status == apiextensionsv1.ConditionTrue
+	})
+}
+
+// usedNames are the names that other resources of a group have.
+type usedNames struct {
+	resources, kinds map[string]bool
+}
+
+func taken(crd *apiextensionsv1.CustomResourceDefinition, catalog *schema.Catalog) usedNames {
+	used := usedNames{resources: map[string]bool{}, kinds: map[string]bool{}}
+	for _, r := range catalog.Stored() {
+		if r.Group != crd.Spec.Group || r.Plural == crd.Spec.Names.Plural {
+			continue
+		}
+		used.resources[r.Plural], used.resources[r.Singular] = true, true
+		for _, short := range r.ShortNames {
+			used.resources[short] = true
+		}
+		used.kinds[r.Kind], used.kinds[r.ListKind] = true, true
+	}
+	return used
+}
+
+// acceptNames takes over the requested names that are free, and returns the
+// condition NamesAccepted. A name that was accepted before stays accepted.
+func acceptNames(crd *apiextensionsv1.CustomResourceDefinition, used usedNames) apiextensionsv1.CustomResourceDefinitionCondition {
+	condition := apiextensionsv1.CustomResourceDefinitionCondition{
+		Type: apiextensionsv1.NamesAccepted, Status: apiextensionsv1.ConditionTrue,
+		Reason: "NoConflicts", Message: "no conflicts found",
+	}
+	want, got := crd.Spec.Names, &crd.Status.AcceptedNames
+	refuse := func(reason string, names ...string) {
+		for i, name := range names {
+			names[i] = fmt.Sprintf("%q is already in use", name)
+		}
+		message := strings.Join(names, ", ")
+		if len(names) > 1 {
+			message = "[" + message + "]"
+		}
+		condition.Status, condition.Reason, condition.Message = apiextensionsv1.ConditionFalse, reason, message
+	}
+	for _, name := range []struct {
+		reason   string
+		want     string
+		accepted *string
+		used     map[string]bool
+	}{
+		{"PluralConflict", want.Plural, &got.Plural, used.resources},
+		{"SingularConflict", want.Singular, &got.Singular, used.resources},
+		{"KindConflict", want.Kind, &got.Kind, used.kinds},
+		{"ListKindConflict", want.ListKind, &got.ListKind, used.kinds},
+	} {
+		if name.want != *name.accepted && name.used[name.want] {
+			refuse(name.reason, name.want)
+			continue
+		}
+		*name.accepted = name.want
+	}
+	var busy []string
+	for _, short := range want.ShortNames {
+		if used.resources[short] && !slices.Contains(got.ShortNames, short) {
+			busy = append(busy, short)
+		}
+	}
+	if len(busy) > 0 {
+		refuse("ShortNamesConflict", busy...)
+	} else {
+		got.ShortNames = want.ShortNames
+	}
+	got.Categories = want.Categories
+	return condition
+}

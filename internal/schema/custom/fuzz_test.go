@@ -1,0 +1,76 @@
+package custom_test
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/schema/custom"
+	"github.com/gapless-io/gapless/kube"
+)
+
+func FuzzResources(f *testing.F) {
+	for _, name := range []string{"foos", "certificates", "bundles"} {
+		body, err := definition(f, name, schema.NewCatalog()).MarshalJSON()
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(body, []byte(`{"apiVersion":"samplecontroller.k8s.io/v1","kind":"Foo","metadata":{"name":"a"},"spec":{"deploymentName":"d"}}`))
+	}
+	f.Fuzz(func(t *testing.T, body, object []byte) {
+		// What is loaded has passed validation before it was stored.
+		u := &unstructured.Unstructured{}
+		if json.Unmarshal(body, &u.Object) != nil || u.Object == nil {
+			return
+		}
+		custom.DefaultDefinition(u.Object)
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, crd) != nil || len(custom.CheckDefinition(crd)) > 0 {
+			if list, err := custom.Resources(body); err == nil {
+				exercise(t, list, object)
+			}
+			return
+		}
+		if err := custom.Establish(u, schema.NewCatalog(), now()); err != nil {
+			t.Fatal(err)
+		}
+		encoded, err := u.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := custom.Resources(encoded)
+		if err != nil {
+			t.Fatalf("a valid definition cannot be loaded: %v", err)
+		}
+		exercise(t, list, object)
+	})
+}
+
+// exercise does to an object what a write and a table do.
+func exercise(t *testing.T, list []*schema.Resource, object []byte) {
+	t.Helper()
+	for _, r := range list {
+		u, _, err := r.Type.Decode(object, schema.FieldsWarn)
+		if err != nil {
+			if _, ok := errors.AsType[*kube.StatusError](err); !ok {
+				t.Fatalf("got %v (%T), want a *kube.StatusError", err, err)
+			}
+			continue
+		}
+		r.Type.Default(u)
+		r.Type.Validate(u, nil)
+		r.Type.Validate(u, u.DeepCopy())
+		value, err := kube.Canonical(u.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o, err := kube.NewObject(value, 7, r.Fields); err == nil {
+			r.Row(o, now())
+		}
+	}
+}

@@ -1,0 +1,196 @@
+package custom
+
+import (
+	"fmt"
+	"sync"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// customType is the schema.Type of one version of a custom resource.
+type customType struct {
+	resource *schema.Resource
+	preserve bool // spec.preserveUnknownFields, which only old definitions have
+	shape    func() (*shape, error)
+	checks   func() (*checks, error)
+}
+
+// shape is what decoding and defaulting need of a schema.
+type shape struct {
+	props      *apiextensions.JSONSchemaProps
+	structural *structuralschema.Structural
+}
+
+func newType(r *schema.Resource, preserve bool) *customType {
+	t := &customType{resource: r, preserve: preserve}
+	t.shape = sync.OnceValues(t.compileShape)
+	t.checks = sync.OnceValues(t.compileChecks)
+	return t
+}
+
+func (t *customType) compileShape() (*shape, error) {
+	var v1 apiextensionsv1.JSONSchemaProps
+	if len(t.resource.OpenAPI) == 0 {
+		v1 = apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}
+	} else if err := kjson.UnmarshalCaseSensitivePreserveInts(t.resource.OpenAPI, &v1); err != nil {
+		return nil, fmt.Errorf("read the schema of %s: %w", t.resource.GVK(), err)
+	}
+	props := &apiextensions.JSONSchemaProps{}
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(&v1, props, nil); err != nil {
+		return nil, fmt.Errorf("read the schema of %s: %w", t.resource.GVK(), err)
+	}
+	structural, err := structuralschema.NewStructural(props)
+	if err != nil {
+		return nil, fmt.Errorf("compile the schema of %s: %w", t.resource.GVK(), err)
+	}
+	if !t.preserve {
+		// The structural schema shares its defaults with props, and is changed here.
+		structural = structural.DeepCopy()
+		if err := defaulting.PruneDefaults(structural); err != nil {
+			return nil, fmt.Errorf("prune the defaults in the schema of %s: %w", t.resource.GVK(), err)
+		}
+	}
+	return &shape{props: props, structural: structural}, nil
+}
+
+// Decode reads a body: kind and apiVersion must be there and right (for built-in
+// kinds they may be missing, for custom ones not: server.md 5), metadata becomes
+// what ObjectMeta knows of it, and the rest is pruned by the schema.
+func (t *customType) Decode(body []byte, v schema.FieldValidation) (*unstructured.Unstructured, []string, error) {
+	content := map[string]any{}
+	var problems []error
+	var err error
+	if v == schema.FieldsIgnore {
+		err = kjson.UnmarshalCaseSensitivePreserveInts(body, &content)
+	} else {
+		problems, err = kjson.UnmarshalStrict(body, &content)
+	}
+	if err == nil {
+		err = stringHeads(body, content)
+	}
+	if err != nil {
+		return nil, nil, t.unrecognized(body, fmt.Errorf("couldn't get version/kind; json parse error: %w", err))
+	}
+	u := &unstructured.Unstructured{Object: content}
+	if err := t.claim(u, body); err != nil {
+		return nil, nil, err
+	}
+	unknown, err := t.coerce(u, v)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, path := range unknown {
+		problems = append(problems, fmt.Errorf("unknown field %q", path))
+	}
+	if v == schema.FieldsStrict && len(problems) > 0 {
+		return nil, nil, t.cannotBe(runtime.NewStrictDecodingError(problems))
+	}
+	warnings := make([]string, 0, len(problems))
+	for _, p := range problems {
+		warnings = append(warnings, p.Error())
+	}
+	return u, warnings, nil
+}
+
+// stringHeads returns the decoder's error for a kind or apiVersion that is not a
+// string.
+func stringHeads(body []byte, content map[string]any) error {
+	for _, key := range []string{"kind", "apiVersion"} {
+		switch content[key].(type) {
+		case nil, string:
+		default:
+			if _, _, err := schema.Head(body); err != nil {
+				return err
+			}
+			return fmt.Errorf("%s is not a string", key)
+		}
+	}
+	return nil
+}
+
+func (t *customType) claim(u *unstructured.Unstructured, body []byte) error {
+	kind, apiVersion := u.GetKind(), u.GetAPIVersion()
+	if kind == "" {
+		return t.unrecognized(body, runtime.NewMissingKindErr(string(body)))
+	}
+	if apiVersion != t.resource.APIVersion() {
+		return kube.BadRequest("the API version in the data (%s) does not match the expected API version (%s)", apiVersion, t.resource.APIVersion())
+	}
+	if kind != t.resource.Kind {
+		return kube.Invalid(t.resource.GVK().GroupKind(), u.GetName(), field.ErrorList{
+			field.Invalid(field.NewPath("kind"), kind, "must be "+t.resource.Kind),
+		})
+	}
+	return nil
+}
+
+// coerce does to a tree what decoding into a Go struct does to built-in kinds:
+// unknown fields go (their paths are returned), and so do nulls where null is not
+// allowed; metadata gets its canonical form.
+func (t *customType) coerce(u *unstructured.Unstructured, v schema.FieldValidation) ([]string, error) {
+	s, err := t.shape()
+	if err != nil {
+		return nil, kube.Internal(err)
+	}
+	track := v != schema.FieldsIgnore
+	kind, apiVersion := u.GetKind(), u.GetAPIVersion()
+	meta, found, unknown, err := objectmeta.GetObjectMetaWithOptions(u.Object, objectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: track})
+	if err != nil {
+		return nil, t.cannotBe(err)
+	}
+	if !t.preserve {
+		options := structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: track}
+		unknown = append(unknown, pruning.PruneWithOptions(u.Object, s.structural, true, options)...)
+		defaulting.PruneNonNullableNullsWithoutDefaults(u.Object, s.structural)
+	}
+	fieldErr, paths := objectmeta.CoerceWithOptions(nil, u.Object, s.structural, false, objectmeta.CoerceOptions{ReturnUnknownFieldPaths: track})
+	if fieldErr != nil {
+		return nil, t.cannotBe(fieldErr)
+	}
+	u.SetKind(kind)
+	u.SetAPIVersion(apiVersion)
+	if found {
+		if err := objectmeta.SetObjectMeta(u.Object, meta); err != nil {
+			return nil, t.cannotBe(err)
+		}
+	}
+	return append(unknown, paths...), nil
+}
+
+// Default fills in the defaults of the schema.
+func (t *customType) Default(u *unstructured.Unstructured) {
+	// Decode has reported a schema that cannot be compiled.
+	if s, err := t.shape(); err == nil && u.Object != nil {
+		defaulting.Default(u.Object, s.structural)
+	}
+}
+
+// DecodeProtobuf refuses: custom resources have no protobuf form.
+func (t *customType) DecodeProtobuf([]byte) ([]byte, error) {
+	return nil, kube.UnsupportedMediaType([]string{"application/json", "application/yaml"})
+}
+
+// StrategicMerge refuses: custom resources have no Go struct with merge keys.
+func (t *customType) StrategicMerge(_, _ []byte) ([]byte, error) {
+	return nil, kube.UnsupportedMediaType(t.resource.PatchTypes)
+}
+
+func (t *customType) cannotBe(why error) error {
+	return kube.BadRequest("%s in version %q cannot be handled as a %s: %v", t.resource.Kind, t.resource.Version, t.resource.Kind, why)
+}
+
+func (t *customType) unrecognized(body []byte, why error) error {
+	return kube.BadRequest("the object provided is unrecognized (must be of type %s): %v (%s)", t.resource.Kind, why, schema.Excerpt(body))
+}

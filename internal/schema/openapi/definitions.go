@@ -1,0 +1,161 @@
+package openapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/gapless-io/gapless/internal/schema"
+)
+
+// definitions collects the named schemas of one document.
+type definitions struct {
+	schemas object
+}
+
+func newDefinitions() *definitions { return &definitions{schemas: object{}} }
+
+// addResource adds the schema of a kind and of everything it refers to, and
+// returns its name.
+func (d *definitions) addResource(r *schema.Resource) (string, error) {
+	if r.GoType != nil {
+		name := d.addGo(r.GoType)
+		d.schemas[name].(object)["x-kubernetes-group-version-kind"] = []object{gvk(r)}
+		return name, nil
+	}
+	name := reverse(r.Group) + "." + r.Version + "." + r.Kind
+	custom := object{"type": "object"}
+	if len(r.OpenAPI) > 0 {
+		if err := json.Unmarshal(r.OpenAPI, &custom); err != nil {
+			return "", fmt.Errorf("schema of %s: %w", r.GR(), err)
+		}
+	}
+	props, ok := custom["properties"].(object)
+	if !ok {
+		props = object{}
+		custom["properties"] = props
+	}
+	props["apiVersion"] = described("string", "APIVersion is the versioned schema of this object.")
+	props["kind"] = described("string", "Kind is the REST resource that this object represents.")
+	props["metadata"] = refTo(d.addGo(objectMeta), "Standard object's metadata.")
+	custom["x-kubernetes-group-version-kind"] = []object{gvk(r)}
+	d.schemas[name] = custom
+	return name, nil
+}
+
+// addGo adds the definition of a struct type under its canonical name, once.
+func (d *definitions) addGo(t reflect.Type) string {
+	name := definitionName(t)
+	if _, known := d.schemas[name]; known {
+		return name
+	}
+	def := object{"type": "object"}
+	d.schemas[name] = def // before its fields: types may refer to themselves
+	docs := docsOf(t)
+	if docs[""] != "" {
+		def["description"] = docs[""]
+	}
+	props := object{}
+	required := d.addFields(t, docs, props)
+	if len(props) > 0 {
+		def["properties"] = props
+	}
+	if len(required) > 0 {
+		slices.Sort(required)
+		def["required"] = required
+	}
+	return name
+}
+
+// addFields adds the JSON fields of t, inlined structs included, and returns the
+// names of those that are always written.
+func (d *definitions) addFields(t reflect.Type, docs map[string]string, props object) []string {
+	var required []string
+	for field := range t.Fields() {
+		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if name == "-" || !field.IsExported() {
+			continue
+		}
+		if name == "" && field.Anonymous || strings.Contains(options, "inline") {
+			inner := field.Type
+			if inner.Kind() == reflect.Pointer {
+				inner = inner.Elem()
+			}
+			required = append(required, d.addFields(inner, docsOf(inner), props)...)
+			continue
+		}
+		if name == "" {
+			continue
+		}
+		prop := d.schemaOf(field.Type, docs[name])
+		if s := field.Tag.Get("patchStrategy"); s != "" {
+			prop["x-kubernetes-patch-strategy"] = s
+		}
+		if k := field.Tag.Get("patchMergeKey"); k != "" {
+			prop["x-kubernetes-patch-merge-key"] = k
+		}
+		props[name] = prop
+		if !strings.Contains(options, "omit") {
+			required = append(required, name)
+		}
+	}
+	return required
+}
+
+// schemaOf returns the schema of a field's type.
+func (d *definitions) schemaOf(t reflect.Type, description string) object {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if special, ok := specialType(t); ok {
+		return withDescription(special, description)
+	}
+	switch t.Kind() {
+	case reflect.Struct:
+		return refTo(d.addGo(t), description)
+	case reflect.Slice, reflect.Array:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return withDescription(object{"type": "string", "format": "byte"}, description)
+		}
+		return withDescription(object{"type": "array", "items": d.schemaOf(t.Elem(), "")}, description)
+	case reflect.Map:
+		return withDescription(object{"type": "object", "additionalProperties": d.schemaOf(t.Elem(), "")}, description)
+	default:
+		return withDescription(scalar(t.Kind()), description)
+	}
+}
+
+func scalar(k reflect.Kind) object {
+	switch k {
+	case reflect.Bool:
+		return object{"type": "boolean"}
+	case reflect.Int32, reflect.Int16, reflect.Int8, reflect.Uint8, reflect.Uint16, reflect.Uint32:
+		return object{"type": "integer", "format": "int32"}
+	case reflect.Int, reflect.Int64, reflect.Uint, reflect.Uint64:
+		return object{"type": "integer", "format": "int64"}
+	case reflect.Float32, reflect.Float64:
+		return object{"type": "number", "format": "double"}
+	case reflect.String:
+		return object{"type": "string"}
+	default:
+		return object{} // interface: anything
+	}
+}
+
+func described(typ, description string) object {
+	return object{"type": typ, "description": description}
+}
+
+func withDescription(o object, description string) object {
+	if description != "" {
+		o["description"] = description
+	}
+	return o
+}
+
+// refTo wraps a reference so that it can carry a description, as upstream does.
+func refTo(definition, description string) object {
+	return withDescription(object{"allOf": []object{ref(definition)}, "default": object{}}, description)
+}
