@@ -59,7 +59,9 @@ type Watch interface {
 	// belongs to the caller until the next call, the events' contents are shared. Errors: *ExpiredError when
 	// the history that this watcher needs was removed, *TooLargeResourceVersionError
 	// when the initial state could not be had at the revision asked for, ctx's cause.
-	// After an error there is nothing more.
+	// io.EOF when the resource is no longer served. ctx's cause leaves the stream as
+	// it is, to be used on with another context; after any other error there is
+	// nothing more.
 	Next(ctx context.Context) ([]WatchEvent, error)
 	// Position returns the resourceVersion up to which everything was considered
 	// and returned by Next: a bookmark with it is true. It never decreases and is

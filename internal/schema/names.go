@@ -1,7 +1,9 @@
 package schema
 
 import (
-	"k8s.io/apimachinery/pkg/api/validation/path"
+	"fmt"
+	"strings"
+
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
@@ -17,15 +19,26 @@ func ServiceName(name string) []string { return validation.IsDNS1035Label(name) 
 
 // SegmentName is the name rule of roles and bindings: whatever fits into one
 // segment of a path.
-func SegmentName(name string) []string { return path.ValidatePathSegmentName(name, false) }
+func SegmentName(name string) []string {
+	var errs []string
+	if name == "." || name == ".." {
+		errs = append(errs, fmt.Sprintf("may not be '%s'", name))
+	}
+	for _, separator := range []string{"/", "%"} {
+		if strings.Contains(name, separator) {
+			errs = append(errs, fmt.Sprintf("may not contain '%s'", separator))
+		}
+	}
+	return errs
+}
 
 // ControllerName is the name rule of the kinds whose pods take over the name in
-// a label (cron jobs): a subdomain of at most max characters.
-func ControllerName(max int) func(name string) []string {
+// a label (cron jobs): a subdomain of at most longest characters.
+func ControllerName(longest int) func(name string) []string {
 	return func(name string) []string {
 		errs := SubdomainName(name)
-		if len(name) > max {
-			errs = append(errs, validation.MaxLenError(max))
+		if len(name) > longest {
+			errs = append(errs, validation.MaxLenError(longest))
 		}
 		return errs
 	}

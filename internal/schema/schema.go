@@ -21,12 +21,14 @@ type Target struct {
 	Subresource string // "", "status" or "scale"
 }
 
-// GroupVersionResource, GroupVersionKind and GroupResource are apimachinery's.
-type (
-	GroupVersionResource = schema.GroupVersionResource
-	GroupVersionKind     = schema.GroupVersionKind
-	GroupResource        = schema.GroupResource
-)
+// GroupVersionResource is apimachinery's.
+type GroupVersionResource = schema.GroupVersionResource
+
+// GroupVersionKind is apimachinery's.
+type GroupVersionKind = schema.GroupVersionKind
+
+// GroupResource is apimachinery's.
+type GroupResource = schema.GroupResource
 
 // Live is the catalog that is in force now. Readers load it once per request;
 // only the registry stores.

@@ -103,7 +103,7 @@ func kind[T any, P object[T]](r row, check rules[P]) *schema.Resource {
 	}
 	shown := printers.For(res.GR())
 	res.Columns, res.Row = shown.Columns, shown.Row
-	res.Type = &goType[T, P]{gvk: res.GVK(), validName: r.name, defaults: r.defaults, check: check}
+	res.Type = &goType[T, P]{gvk: res.GVK(), hasStatus: r.status, validName: r.name, defaults: r.defaults, check: check}
 	return res
 }
 

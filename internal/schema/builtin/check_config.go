@@ -100,6 +100,8 @@ func checkSecret(o *corev1.Secret) field.ErrorList {
 		}
 	case corev1.SecretTypeTLS:
 		need(corev1.TLSCertKey, corev1.TLSPrivateKeyKey)
+	case corev1.SecretTypeOpaque, corev1.SecretTypeBootstrapToken: // any keys
+	default: // a type of somebody else's
 	}
 	return errs
 }

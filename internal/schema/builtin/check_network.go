@@ -78,7 +78,7 @@ func keepService(o, old *corev1.Service) field.ErrorList {
 	return kept(specPath("clusterIPs").Index(0), o.Spec.ClusterIP, old.Spec.ClusterIP)
 }
 
-func checkEndpoints(o *corev1.Endpoints) field.ErrorList {
+func checkEndpoints(o *corev1.Endpoints) field.ErrorList { //nolint:staticcheck // clients may use EndpointSlice; a server serves both
 	var errs field.ErrorList
 	for i, subset := range o.Subsets {
 		at := field.NewPath("subsets").Index(i)

@@ -23,7 +23,7 @@ func coreKinds() []*schema.Resource {
 		kind(row{
 			version: "v1", kind: "Endpoints", plural: "endpoints", short: []string{"ep"},
 			createOnUpdate: true, defaults: defaultEndpoints,
-		}, rules[*corev1.Endpoints]{object: checkEndpoints}),
+		}, rules[*corev1.Endpoints]{object: checkEndpoints}), //nolint:staticcheck // clients may use EndpointSlice; a server serves both
 		kind(row{
 			version: "v1", kind: "Event", short: []string{"ev"}, createOnUpdate: true,
 			fields: eventFields(),

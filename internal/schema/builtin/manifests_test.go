@@ -125,7 +125,7 @@ type protoObject interface {
 // envelope encodes a JSON manifest as a protobuf request body.
 func envelope(tb testing.TB, r *schema.Resource, body []byte) []byte {
 	tb.Helper()
-	obj, ok := reflect.New(r.GoType).Interface().(protoObject)
+	obj, ok := reflect.TypeAssert[protoObject](reflect.New(r.GoType))
 	if !ok {
 		tb.Fatalf("%s has no protobuf form", r.GoType)
 	}

@@ -24,6 +24,7 @@ type tree = map[string]any
 // goType is a schema.Type made from the Go struct of a kind.
 type goType[T any, P object[T]] struct {
 	gvk       schema.GroupVersionKind
+	hasStatus bool
 	validName func(string) []string
 	defaults  func(tree)
 	check     rules[P]
@@ -95,9 +96,18 @@ func (t *goType[T, P]) cannotBe(got schema.GroupVersionKind, why error) error {
 	return kube.BadRequest("%s in version %q cannot be handled as a %s: %v", got.Kind, got.Version, t.gvk.Kind, why)
 }
 
-// Default fills in the defaults of the kind.
+// Default fills in the defaults of the kind. A kind with a status always has one,
+// if only an empty one, as upstream: clients patch fields of it.
 func (t *goType[T, P]) Default(u *unstructured.Unstructured) {
-	if t.defaults != nil && u.Object != nil {
+	if u.Object == nil {
+		return
+	}
+	if t.hasStatus && u.Object["status"] == nil {
+		if zero, err := runtime.DefaultUnstructuredConverter.ToUnstructured(P(new(T))); err == nil && zero["status"] != nil {
+			u.Object["status"] = zero["status"]
+		}
+	}
+	if t.defaults != nil {
 		t.defaults(u.Object)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -151,6 +152,24 @@ func TestTerminatingNamespaceKeepsNoFinalizer(t *testing.T) {
 	u := changed(t, r, `{"metadata":{"deletionTimestamp":"2026-11-20T10:00:00Z"},"spec":{"finalizers":[]},"status":{"phase":"Terminating"}}`)
 	if f, _, _ := unstructured.NestedSlice(u.Object, "spec", "finalizers"); len(f) > 0 {
 		t.Errorf("got finalizers %v, want none", f)
+	}
+}
+
+func TestStatusIsThereFromTheBeginning(t *testing.T) {
+	for plural, want := range map[string]map[string]any{
+		"deployments":  {},
+		"replicasets":  {"replicas": int64(0)},
+		"services":     {"loadBalancer": map[string]any{}},
+		"statefulsets": {"replicas": int64(0), "availableReplicas": int64(0)},
+		"pods":         {"phase": "Pending", "qosClass": "Burstable"},
+	} {
+		r := byPlural(t, plural)
+		u := written(t, r, manifest(t, r))
+		delete(u.Object, "status")
+		r.Type.Default(u)
+		if diff := cmp.Diff(want, u.Object["status"]); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", plural, diff)
+		}
 	}
 }
 

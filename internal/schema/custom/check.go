@@ -94,12 +94,9 @@ func (t *customType) Validate(u, old *unstructured.Unstructured) field.ErrorList
 // blocksRules says whether an error means that the rules cannot rely on the
 // object's shape.
 func blocksRules(err *field.Error) bool {
-	switch err.Type {
-	case field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid:
-		return true
-	default:
-		return false
-	}
+	return slices.Contains([]field.ErrorType{
+		field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid,
+	}, err.Type)
 }
 
 // checkScale checks the fields that the scale subresource reads.

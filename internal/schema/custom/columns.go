@@ -34,7 +34,7 @@ func columns(own []apiextensionsv1.CustomResourceColumnDefinition) ([]metav1.Tab
 	}
 	// Evaluating a path changes it, so rows that are computed at the same time have
 	// each their own.
-	pool := &sync.Pool{New: func() any { return parsePaths(own) }}
+	pool := &sync.Pool{New: func() any { return &paths{parsePaths(own)} }}
 	row := func(o *kube.Object, now time.Time) []any {
 		cells := make([]any, 1, len(heads))
 		cells[0] = o.Key().Name
@@ -42,9 +42,9 @@ func columns(own []apiextensionsv1.CustomResourceColumnDefinition) ([]metav1.Tab
 		if err := kjson.UnmarshalCaseSensitivePreserveInts(o.JSON(), &content); err != nil {
 			return append(cells, make([]any, len(own))...)
 		}
-		paths, _ := pool.Get().([]*jsonpath.JSONPath)
-		defer pool.Put(paths)
-		for i, path := range paths {
+		mine, _ := pool.Get().(*paths)
+		defer pool.Put(mine)
+		for i, path := range mine.columns {
 			cells = append(cells, cell(path, own[i].Type, content, now))
 		}
 		return cells
@@ -52,17 +52,20 @@ func columns(own []apiextensionsv1.CustomResourceColumnDefinition) ([]metav1.Tab
 	return heads, row
 }
 
+// paths are the JSON paths of a version's own columns.
+type paths struct{ columns []*jsonpath.JSONPath }
+
 // parsePaths returns the JSON paths of columns; nil when one cannot be parsed.
 func parsePaths(own []apiextensionsv1.CustomResourceColumnDefinition) []*jsonpath.JSONPath {
-	paths := make([]*jsonpath.JSONPath, 0, len(own))
+	parsed := make([]*jsonpath.JSONPath, 0, len(own))
 	for _, c := range own {
 		path := jsonpath.New(c.Name).AllowMissingKeys(true)
 		if err := path.Parse("{" + c.JSONPath + "}"); err != nil {
 			return nil
 		}
-		paths = append(paths, path)
+		parsed = append(parsed, path)
 	}
-	return paths
+	return parsed
 }
 
 // cell is the value at path as the column's type has it; nil when there is none,
