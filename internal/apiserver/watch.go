@@ -3,6 +3,7 @@ package apiserver
 import (
 	"context"
 	"errors"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"time"
@@ -139,7 +140,7 @@ func (f *feed) run(ctx context.Context, stream kube.Watch) {
 		case errors.Is(err, errTick) && time.Now().Before(f.deadline):
 			err = f.heartbeat(stream)
 			next = f.nextTick(time.Now())
-		case errors.Is(err, errTick), errors.Is(err, errDraining):
+		case errors.Is(err, errTick), errors.Is(err, errDraining), errors.Is(err, io.EOF):
 			_ = f.catchUp(stream) // the end comes anyway
 			return
 		case ctx.Err() != nil:

@@ -1,0 +1,190 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gapless-io/gapless/kube"
+)
+
+// maxValue is how large one item or frame may be before the server is taken to be
+// broken: 64 MiB, far above what any API server stores (etcd: 1.5 MiB).
+const maxValue = 64 << 20
+
+// List gets one page and hands each item to each as it arrives: JSON that belongs
+// to the receiver. The page is never held as a whole. The metadata (resource
+// version, continue token) is complete only when List returns. It stops at the
+// first error of each and returns it. Errors: those of Do; *kube.DecodeError and
+// the decoder's for an answer that is no list.
+func (c *Client) List(ctx context.Context, of Collection, o metav1.ListOptions, each func(item []byte) error) (metav1.ListMeta, error) {
+	ctx, cancel := c.deadline(ctx)
+	defer cancel()
+	resp, err := c.Do(ctx, Request{Path: of.Path(), Query: query(o)})
+	if err != nil {
+		return metav1.ListMeta{}, fmt.Errorf("list %s: %w", of, err)
+	}
+	defer resp.Body.Close()
+	err = checkJSON(resp)
+	var meta metav1.ListMeta
+	if err == nil {
+		meta, err = DecodeList(resp.Body, each)
+	}
+	if err != nil {
+		return meta, fmt.Errorf("list %s: %w", of, causeOf(ctx, err))
+	}
+	return meta, nil
+}
+
+// DecodeList reads a list in one pass; see Client.List. It understands members in
+// any order.
+func DecodeList(r io.Reader, each func(item []byte) error) (metav1.ListMeta, error) {
+	limited := &valueReader{r: r, left: maxValue}
+	d := listDecoder{dec: jsontext.NewDecoder(limited, lenient()), limit: limited, each: each}
+	err := d.list()
+	if err != nil {
+		return d.meta, whole(err)
+	}
+	if _, err := d.dec.ReadToken(); !errors.Is(err, io.EOF) {
+		return d.meta, &kube.DecodeError{Offset: int(d.dec.InputOffset()), Why: "there is something behind the list"}
+	}
+	return d.meta, nil
+}
+
+type listDecoder struct {
+	dec   *jsontext.Decoder
+	limit *valueReader
+	each  func([]byte) error
+	meta  metav1.ListMeta
+}
+
+func (d *listDecoder) list() error {
+	if d.dec.PeekKind() != '{' {
+		if _, err := d.dec.ReadToken(); err != nil {
+			return err
+		}
+		return d.wrong("the answer is no list")
+	}
+	if _, err := d.dec.ReadToken(); err != nil {
+		return err
+	}
+	hasItems := false
+	for d.dec.PeekKind() == '"' {
+		name, err := d.dec.ReadToken()
+		if err != nil {
+			return err
+		}
+		switch name.String() {
+		case "items":
+			hasItems = true
+			err = d.items()
+		case "metadata":
+			err = d.decode(&d.meta)
+		case "kind":
+			var kind string
+			if err = d.decode(&kind); err == nil && kind != "" && !strings.HasSuffix(kind, "List") {
+				err = d.wrong("the answer is a " + kind + ", no list")
+			}
+		default:
+			err = d.dec.SkipValue()
+		}
+		if err != nil {
+			return err
+		}
+		d.limit.left = maxValue
+	}
+	if _, err := d.dec.ReadToken(); err != nil { // the closing brace, or what is wrong
+		return err
+	}
+	if !hasItems {
+		return d.wrong("the answer has no items")
+	}
+	return nil
+}
+
+func (d *listDecoder) items() error {
+	begin, err := d.dec.ReadToken()
+	if err != nil {
+		return err
+	}
+	switch begin.Kind() {
+	case 'n':
+		return nil
+	case '[':
+	default:
+		return d.wrong("items is no array")
+	}
+	for {
+		switch d.dec.PeekKind() {
+		case ']', 0:
+			_, err := d.dec.ReadToken()
+			return err
+		}
+		item, err := d.dec.ReadValue()
+		if err != nil {
+			return err
+		}
+		d.limit.left = maxValue
+		if err := d.each(bytes.Clone(item)); err != nil {
+			return err
+		}
+	}
+}
+
+func (d *listDecoder) decode(into any) error {
+	value, err := d.dec.ReadValue()
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(value, into, lenient()); err != nil {
+		return d.wrong(err.Error())
+	}
+	return nil
+}
+
+func (d *listDecoder) wrong(why string) error {
+	return &kube.DecodeError{Offset: int(d.dec.InputOffset()), Why: why}
+}
+
+// whole turns the end of input in the middle of something into what it is.
+func whole(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// checkJSON refuses what a proxy or a misdirected request brings.
+func checkJSON(resp *http.Response) error {
+	header := resp.Header.Get("Content-Type")
+	media, _, err := mime.ParseMediaType(header)
+	if header == "" || err != nil || media == typeJSON || strings.HasSuffix(media, "+json") {
+		return nil // if it is something else, the decoder says so
+	}
+	return &kube.DecodeError{Offset: 0, Why: fmt.Sprintf("the answer is %s, not JSON", media)}
+}
+
+// valueReader ends with an error when one value is longer than maxValue; who reads
+// values sets left back.
+type valueReader struct {
+	r    io.Reader
+	left int
+}
+
+func (v *valueReader) Read(p []byte) (int, error) {
+	if v.left <= 0 {
+		return 0, &kube.DecodeError{Offset: -1, Why: fmt.Sprintf("a value of more than %d bytes", maxValue)}
+	}
+	n, err := v.r.Read(p)
+	v.left -= n
+	return n, err
+}

@@ -1,0 +1,56 @@
+package client
+
+import (
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gapless-io/gapless/kube"
+)
+
+// Meta is what tells one state of one object from every other.
+type Meta struct {
+	Namespace       string
+	Name            string
+	UID             types.UID
+	ResourceVersion string // opaque text, as the server wrote it
+}
+
+// MetaOf reads an object's metadata and skips everything else: about a tenth of
+// the cost of decoding a pod. Errors: *kube.DecodeError.
+func MetaOf(object []byte) (Meta, error) {
+	var o struct {
+		Metadata struct {
+			Namespace       string    `json:"namespace"`
+			Name            string    `json:"name"`
+			UID             types.UID `json:"uid"`
+			ResourceVersion string    `json:"resourceVersion"`
+		} `json:"metadata"`
+	}
+	if err := json.Unmarshal(object, &o, lenient()); err != nil {
+		return Meta{}, &kube.DecodeError{Offset: -1, Why: err.Error()}
+	}
+	return Meta(o.Metadata), nil
+}
+
+// bookmarkEnds says whether a bookmark is the one that ends the initial events
+// (KEP-3157).
+func bookmarkEnds(object []byte) (bool, error) {
+	var o struct {
+		Metadata struct {
+			Annotations struct {
+				End string `json:"k8s.io/initial-events-end"`
+			} `json:"annotations"`
+		} `json:"metadata"`
+	}
+	if err := json.Unmarshal(object, &o, lenient()); err != nil {
+		return false, &kube.DecodeError{Offset: -1, Why: err.Error()}
+	}
+	return o.Metadata.Annotations.End == "true", nil
+}
+
+// lenient is as strict about syntax as encoding/json, no more: what API servers
+// stored before they checked for duplicates must stay readable.
+func lenient() json.Options {
+	return json.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+}

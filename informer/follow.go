@@ -1,0 +1,306 @@
+package informer
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gapless-io/gapless/client"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// stream reads the whole state as a streaming list (KEP-3157) up to its end
+// bookmark. The watch is returned open then, and nil otherwise.
+func (i *Informer[T]) stream(ctx context.Context, s state, st step) (*attempt, result, error) {
+	initial := true
+	begun := time.Now()
+	a, err := i.open(ctx, metav1.ListOptions{
+		ResourceVersion: st.rv, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+		SendInitialEvents: &initial,
+	})
+	if err != nil {
+		r, err := failed(ctx, err, 0)
+		r.lived = time.Since(begun)
+		return nil, r, err
+	}
+	r, err := i.initial(a, s, st)
+	if r.kind != resultStreamed {
+		a.close()
+		return nil, r, err
+	}
+	return a, r, nil
+}
+
+// initial reads the initial events. Each new object extends the deadline; what is
+// no initial event does not, so that a server that never marks the end is found out.
+func (i *Informer[T]) initial(a *attempt, s state, st step) (result, error) {
+	g := newGathering[T]()
+	deadline := time.Now().Add(endDeadline)
+	for {
+		f, err := a.next(deadline)
+		if err != nil {
+			return a.ended(err)
+		}
+		switch f.Type {
+		case kube.Added:
+			if _, fresh := i.gather(g, f.Object); fresh {
+				deadline = time.Now().Add(endDeadline)
+			}
+		case kube.Modified:
+			i.gather(g, f.Object)
+		case kube.Deleted:
+			if meta, err := f.Meta(); err == nil {
+				g.drop(Key{Namespace: meta.Namespace, Name: meta.Name})
+			}
+		case kube.InitialEventsEnd:
+			a.marked = true
+			meta, err := f.Meta()
+			if err != nil {
+				return failed(a.ctx, err, 0)
+			}
+			i.contact()
+			return i.complete(g, s, st, meta.ResourceVersion)
+		case kube.Bookmark, kube.Error: // no promise before the end of the initial events
+		default:
+			i.unreadable(f.Object, &kube.DecodeError{Offset: -1, Why: "no event: " + excerpt(f.Object)})
+		}
+	}
+}
+
+// watch opens a watch from a resource version.
+func (i *Informer[T]) watch(ctx context.Context, st step) (*attempt, result, error) {
+	begun := time.Now()
+	a, err := i.open(ctx, metav1.ListOptions{ResourceVersion: st.rv})
+	if err != nil {
+		r, err := failed(ctx, err, 0)
+		r.lived = time.Since(begun)
+		return nil, r, err
+	}
+	return a, result{}, nil
+}
+
+// follower reads one watch.
+type follower[T Object] struct {
+	*Informer[T]
+	a       *attempt
+	rv      string // the position, events in batch included
+	batch   []change[T]
+	moved   bool // rv is ahead of what was published
+	cadence bool // bookmarks are to be expected
+}
+
+// read follows an open watch until it ends, and closes it.
+func (i *Informer[T]) read(a *attempt, s state) (result, error) {
+	defer a.close()
+	f := &follower[T]{Informer: i, a: a, rv: s.rv, cadence: s.cadence || a.marked}
+	a.frames, a.marked = 0, false // those of the initial events say nothing about this part
+	r, err := f.run()
+	f.flush()
+	return r, err
+}
+
+func (f *follower[T]) run() (result, error) {
+	for {
+		if len(f.batch) >= batchLimit || !f.a.stream.Ready() {
+			f.flush()
+		}
+		frame, err := f.a.next(f.deadline())
+		if err != nil {
+			return f.end(err)
+		}
+		switch frame.Type {
+		case kube.Added, kube.Modified:
+			f.upsert(frame)
+		case kube.Deleted:
+			f.remove(frame)
+		case kube.Bookmark, kube.InitialEventsEnd:
+			f.a.marked = true
+			f.cadence = true
+			meta, err := frame.Meta()
+			if err != nil || meta.ResourceVersion == "" {
+				f.unreadable(frame.Object, &kube.DecodeError{Offset: -1, Why: "a bookmark without resourceVersion"})
+				continue
+			}
+			if before(meta.ResourceVersion, f.rv) {
+				r, err := f.end(nil)
+				r.kind = resultWentBack
+				return r, err
+			}
+			f.advance(meta.ResourceVersion)
+		case kube.Error:
+		default:
+			f.unreadable(frame.Object, &kube.DecodeError{Offset: -1, Why: "no event: " + excerpt(frame.Object)})
+		}
+	}
+}
+
+// deadline is when silence means that the watch is dead: one and a half bookmark
+// periods where bookmarks come, else when the server should have ended the watch.
+func (f *follower[T]) deadline() time.Time {
+	last := f.a.until.Add(watchGrace)
+	if f.cadence {
+		if soon := time.Now().Add(bookmarkSilence); soon.Before(last) {
+			return soon
+		}
+	}
+	return last
+}
+
+func (f *follower[T]) end(err error) (result, error) {
+	f.a.reached = f.rv
+	return f.a.ended(err)
+}
+
+func (f *follower[T]) advance(rv string) {
+	if rv != "" && rv != f.rv && !before(rv, f.rv) {
+		f.rv, f.moved = rv, true
+	}
+}
+
+func (f *follower[T]) upsert(frame client.Frame) {
+	object, err := f.decode(frame.Object)
+	if err != nil {
+		f.missed(f.unreadable(frame.Object, err))
+		return
+	}
+	rv, key := object.GetResourceVersion(), keyOf(object)
+	var v verdict
+	f.batch, v = f.keeper.upsert(f.batch, object, f.rv)
+	f.settle(v, key, rv)
+}
+
+// missed notes that an object has a state that could not be read. The position
+// moves on: the same bytes would come again.
+func (f *follower[T]) missed(meta client.Meta) {
+	if meta.Name != "" {
+		f.keeper.unread[Key{Namespace: meta.Namespace, Name: meta.Name}] = struct{}{}
+	}
+	f.advance(meta.ResourceVersion)
+}
+
+func (f *follower[T]) remove(frame client.Frame) {
+	object, err := f.decode(frame.Object)
+	var meta client.Meta
+	if err == nil {
+		meta = client.Meta{
+			Namespace: object.GetNamespace(), Name: object.GetName(),
+			UID: object.GetUID(), ResourceVersion: object.GetResourceVersion(),
+		}
+	} else {
+		var none T
+		object = none // it is gone, and what it was is known from before
+		var metaErr error
+		if meta, metaErr = frame.Meta(); metaErr != nil || meta.Name == "" {
+			f.unreadable(frame.Object, err)
+			return
+		}
+	}
+	var v verdict
+	f.batch, v = f.keeper.remove(f.batch, meta, object)
+	f.settle(v, Key{Namespace: meta.Namespace, Name: meta.Name}, meta.ResourceVersion)
+}
+
+// settle takes note of what the keeper did with an event.
+func (f *follower[T]) settle(v verdict, key Key, rv string) {
+	if len(f.keeper.unread) > 0 && v == taken {
+		delete(f.keeper.unread, key)
+	}
+	if v == stale {
+		f.report(Incident{Kind: Stale, At: time.Now(), RV: rv, Key: key})
+	}
+	f.advance(rv)
+}
+
+// flush publishes what was read.
+func (f *follower[T]) flush() {
+	if len(f.batch) == 0 && !f.moved {
+		return
+	}
+	f.contact()
+	f.publish(f.batch, f.rv, false)
+	clear(f.batch)
+	f.batch, f.moved = f.batch[:0], false
+}
+
+// publish makes the keeper's tree the current snapshot and tells the handlers.
+// first says that it is the first complete state.
+func (i *Informer[T]) publish(changes []change[T], rv string, first bool) {
+	if len(changes) > 0 {
+		i.waitRoom()
+	}
+	unread := len(i.keeper.unread)
+	i.note(func(s *Status) { s.Undecodable = unread })
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	now := i.current.Load()
+	if len(changes) > 0 {
+		now = &snapshot[T]{tree: i.keeper.tree.Copy(), rv: rv}
+	} else {
+		now = &snapshot[T]{tree: now.tree, rv: rv}
+	}
+	i.current.Store(now)
+	for _, q := range i.queues {
+		if len(changes) > 0 {
+			q.add(changes, first)
+		}
+		if first {
+			q.prime()
+		}
+	}
+	if first {
+		close(i.synced)
+	}
+}
+
+// waitRoom waits for handlers that want every version and are full.
+func (i *Informer[T]) waitRoom() {
+	i.mu.Lock()
+	queues, run := i.queues, i.running
+	i.mu.Unlock()
+	for _, q := range queues {
+		q.waitRoom(run.ctx)
+	}
+}
+
+// resync hands the objects over once per period, a few at a time.
+func (i *Informer[T]) resync(ctx context.Context, q *queue[T]) {
+	var last Key
+	for {
+		wait, n := portion(i.Len(), q.opts.resync)
+		pause(ctx, nil, time.Now().Add(wait))
+		if ctx.Err() != nil {
+			return
+		}
+		// Under mu, so that nothing newer than what is read here can have been handed
+		// over already.
+		i.mu.Lock()
+		some := i.current.Load().after(last, n)
+		for _, e := range some {
+			q.resync(e.key, e.object)
+		}
+		i.mu.Unlock()
+		last = Key{}
+		if len(some) == n {
+			last = some[n-1].key
+		}
+	}
+}
+
+// portion divides a period: how long to wait, and how many of total objects are due
+// then. Pauses are at least 50 ms, so that many objects cost few wake-ups.
+func portion(total int, period time.Duration) (wait time.Duration, n int) {
+	if total == 0 {
+		return period, 1
+	}
+	wait = max(period/time.Duration(total), min(50*time.Millisecond, period))
+	return wait, int((int64(total)*int64(wait) + int64(period) - 1) / int64(period))
+}
+
+// isEnd says that a stream ended cleanly. An end in the middle of something has
+// another error.
+func isEnd(err error) bool { return errors.Is(err, io.EOF) }
+
+func excerpt(b []byte) string { return string(b[:min(len(b), 128)]) }

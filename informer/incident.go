@@ -1,0 +1,156 @@
+package informer
+
+import (
+	"fmt"
+	"time"
+)
+
+// IncidentKind says what went wrong.
+type IncidentKind int
+
+// The kinds of incidents. None of them ends an informer; all of them are counted
+// in Status.Incidents.
+const (
+	_ IncidentKind = iota
+	// Gone is a 410: the resource version is too old. The state is read again.
+	Gone
+	// SilentGone is a watch that the server ended at once and without a word several
+	// times in a row, which some proxies make of a 410 (kubernetes#137089).
+	SilentGone
+	// TooLarge is a 504 for a resource version that the server does not know yet.
+	TooLarge
+	// WentBack is a server whose history ended before what it had told before.
+	WentBack
+	// Throttled is a 429.
+	Throttled
+	// Refused is a connection that could not be made.
+	Refused
+	// Denied is a 401 or 403.
+	Denied
+	// NotServed is a 404: the server does not have the resource (yet).
+	NotServed
+	// Rejected is a 400, 406, 422 and the like: the server does not take the request.
+	Rejected
+	// NoStreamingList says that the server does not know streaming lists. LIST is
+	// used from now on.
+	NoStreamingList
+	// NoEndBookmark says that a streaming list did not end: the bookmark that marks
+	// the end did not come in time. LIST is used from now on.
+	NoEndBookmark
+	// ShortWatch is a watch that ended cleanly within 2 s without an event.
+	ShortWatch
+	// Disconnected is a request or watch that broke, or a timeout of the network.
+	Disconnected
+	// Silent is a watch without a sign of life for too long; it was given up.
+	Silent
+	// ServerError is a 5xx, as answer or in the stream, or an error nobody knows.
+	ServerError
+	// Undecodable is an object or a frame that could not be read. The object keeps
+	// its last readable state, and Status.Undecodable counts it until it is
+	// readable again or gone.
+	Undecodable
+	// Stale is an event that was older than what the stream had said before. It was
+	// dropped.
+	Stale
+	// HandlerFailed is a handler that returned an error; the key is tried again.
+	HandlerFailed
+	// HandlerPanicked is a handler that panicked; the key is tried again.
+	HandlerPanicked
+	// HandlerGaveUp is a handler that failed as often as its Retry allows. The change
+	// is taken as handled.
+	HandlerGaveUp
+)
+
+// String returns the name as one lower-case word, for logs and metrics.
+func (k IncidentKind) String() string {
+	switch k {
+	case Gone:
+		return "gone"
+	case SilentGone:
+		return "silent_gone"
+	case TooLarge:
+		return "too_large"
+	case WentBack:
+		return "went_back"
+	case Throttled:
+		return "throttled"
+	case Refused:
+		return "refused"
+	case Denied:
+		return "denied"
+	case NotServed:
+		return "not_served"
+	case Rejected:
+		return "rejected"
+	case NoStreamingList:
+		return "no_streaming_list"
+	case NoEndBookmark:
+		return "no_end_bookmark"
+	case ShortWatch:
+		return "short_watch"
+	case Disconnected:
+		return "disconnected"
+	case Silent:
+		return "silent"
+	case ServerError:
+		return "server_error"
+	case Undecodable:
+		return "undecodable"
+	case Stale:
+		return "stale"
+	case HandlerFailed:
+		return "handler_failed"
+	case HandlerPanicked:
+		return "handler_panicked"
+	case HandlerGaveUp:
+		return "handler_gave_up"
+	}
+	return fmt.Sprintf("incident_%d", int(k))
+}
+
+// Incident is something that went wrong, as a value.
+type Incident struct {
+	Kind IncidentKind
+	At   time.Time
+	// Err is the cause, for kube.Classify and errors.As; nil for Silent, SilentGone,
+	// ShortWatch, NoEndBookmark, Stale and WentBack, where nobody returned one.
+	Err error
+	// RV is the informer's position then.
+	RV string
+	// Key is the object, where it is about one.
+	Key Key
+	// Handler is the name of the handler, where it is about one.
+	Handler string
+	// Next says what the informer does about it: "list", "stream", "watch" or "wait
+	// 800ms, then watch"; "" if nothing changes.
+	Next string
+}
+
+// String says all of it on one line.
+func (i Incident) String() string {
+	s := i.Kind.String()
+	if i.Handler != "" {
+		s += " handler=" + i.Handler
+	}
+	if i.Key.Name != "" {
+		s += " key=" + i.Key.String()
+	}
+	if i.RV != "" {
+		s += " rv=" + i.RV
+	}
+	if i.Err != nil {
+		s += ": " + i.Err.Error()
+	}
+	if i.Next != "" {
+		s += " (" + i.Next + ")"
+	}
+	return s
+}
+
+// PanicError is what a handler panicked with.
+type PanicError struct {
+	Value any
+	Stack string
+}
+
+func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }

@@ -1,0 +1,278 @@
+// Package informer keeps a copy of a Kubernetes collection that is never wrong
+// and tells handlers what changed in it.
+//
+// It has six nouns. A [Source] is where the objects come from. An [Informer]
+// holds their current state as an immutable snapshot and, while Run runs, keeps it
+// so. An [Event] is what a handler is told. A [Registration] is a handler that was
+// added. A [Status] says how the informer is, an [Incident] what went wrong.
+//
+//	pods := informer.New(informer.For[*corev1.Pod](cfg, podGVR))
+//	pods.Handle(func(ctx context.Context, e informer.Event[*corev1.Pod]) error {
+//		return react(ctx, e.Type, e.Object())
+//	}, informer.Workers(4))
+//	return pods.Run(ctx)
+//
+// # What a handler can rely on
+//
+// It is called for every object that is there at the beginning (Initial) and for
+// every change after it. For one key, calls never overlap and never go back: after
+// a state was handed over, no older one is, also across retries, resyncs and
+// re-lists. Changes of a key that waits are merged, so that a slow or failing
+// handler is behind by at most one pending state per key (a deletion and the new
+// object with the same name count as two), and it never slows down another handler
+// or the cache. Old is what this handler handled last. An object that came and went
+// untold is never mentioned. Between keys there is no order. An error or a panic
+// leads to another call for that key, with the newest state, after a pause; see Retry.
+// When a handler is called, Get and All show the event's state or a newer one.
+//
+// # What happens on 410
+//
+// The state is read again at once, not older than what is known already, and
+// compared: objects with an equal resourceVersion keep their pointer and raise
+// nothing, what vanished is Deleted (Inferred), and another UID under the same name
+// is Deleted and Added. Ends of a watch, errors and timeouts are no reason to read
+// the state again: the watch goes on from the last resourceVersion.
+package informer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// ErrRunning is returned by Run when the informer runs already.
+var ErrRunning = errors.New("the informer is running already")
+
+// Informer is a cache of one collection. All methods are safe for concurrent use,
+// before, during and after Run.
+type Informer[T Object] struct {
+	source  Source[T]
+	opts    options
+	current atomic.Pointer[snapshot[T]]
+	synced  chan struct{} // closed at the first complete state
+
+	// mu guards queues, running and named, and orders what is published with the
+	// changes that the queues get. It may be held when a queue's mu is taken.
+	mu      sync.Mutex
+	queues  []*queue[T]
+	running *running // nil outside of Run
+	named   int      // handlers that were numbered
+
+	// statusMu guards status; nothing else is locked under it.
+	statusMu sync.Mutex
+	status   Status
+
+	// keeper and reflector belong to the goroutine of Run.
+	keeper    keeper[T]
+	reflector state
+}
+
+// running is one Run: where further goroutines of it are started.
+type running struct {
+	ctx   context.Context //nolint:containedctx // Run's own, for handlers that are added while it runs
+	group sync.WaitGroup
+}
+
+// New makes an informer. Nothing happens before Run.
+func New[T Object](source Source[T], opts ...Option) *Informer[T] {
+	i := &Informer[T]{source: source, opts: newOptions(opts), synced: make(chan struct{})}
+	i.current.Store(&snapshot[T]{tree: newTree[T]()})
+	i.keeper = newKeeper[T]()
+	i.status = Status{Name: source.name, State: phaseIdle.String(), Incidents: map[IncidentKind]int64{}}
+	if source.backend == nil && source.err == nil {
+		i.source.err = errors.New("no source")
+	}
+	return i
+}
+
+// Run keeps the cache current and calls the handlers until ctx ends, and then
+// returns nil when all of its goroutines have ended: within 100 ms, if the handlers
+// obey their context. It returns an error only if it cannot begin: ErrRunning, or
+// what is wrong with the source. It can be run again, and then goes on from where
+// it stopped, in the server's history as well as with the handlers.
+func (i *Informer[T]) Run(ctx context.Context) error {
+	if i.source.err != nil {
+		return fmt.Errorf("run informer of %s: %w", i.source.name, i.source.err)
+	}
+	run := &running{ctx: ctx}
+	if err := i.begin(run); err != nil {
+		return err
+	}
+	i.reflect(ctx)
+	i.mu.Lock()
+	i.running = nil // from now on Handle starts nothing
+	i.mu.Unlock()
+	run.group.Wait()
+	return nil
+}
+
+func (i *Informer[T]) begin(run *running) error {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.running != nil {
+		return fmt.Errorf("run informer of %s: %w", i.source.name, ErrRunning)
+	}
+	i.running = run
+	for _, q := range i.queues {
+		i.startLocked(q)
+	}
+	return nil
+}
+
+// startLocked starts a handler's goroutines. They end with the context of Run.
+func (i *Informer[T]) startLocked(q *queue[T]) {
+	ctx := q.start(i.running.ctx, i.running.group.Go)
+	if ctx != nil && q.opts.resync > 0 {
+		i.running.group.Go(func() { i.resync(ctx, q) })
+	}
+}
+
+// Handle adds a handler, also while the informer runs; it is then first called for
+// the objects that are there (Initial). See the package comment for what it can
+// rely on. The context it gets ends with Run and with Registration.Stop.
+func (i *Informer[T]) Handle(handle func(context.Context, Event[T]) error, opts ...HandleOption) *Registration {
+	o := defaultHandleOptions()
+	for _, opt := range opts {
+		opt(&o)
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if o.name == "" {
+		i.named++
+		o.name = "handler-" + strconv.Itoa(i.named)
+	}
+	q := newQueue(handle, o, i.report)
+	if now := i.current.Load(); now.rv != "" {
+		var all []change[T]
+		for k, object := range now.all() {
+			all = append(all, change[T]{key: k, new: object, rv: object.GetResourceVersion()})
+		}
+		q.add(all, true)
+		q.prime()
+	}
+	i.queues = append(i.queues, q)
+	if i.running != nil {
+		i.startLocked(q)
+	}
+	return &Registration{name: o.name, queue: q, synced: q.synced, remove: func() { i.remove(q) }}
+}
+
+func (i *Informer[T]) remove(q *queue[T]) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	// A copy: who published last may still walk over the old one.
+	i.queues = slices.DeleteFunc(slices.Clone(i.queues), func(other *queue[T]) bool { return other == q })
+}
+
+// WaitSynced blocks until the cache has held a complete state, or until ctx ended,
+// and then says what stood in the way.
+func (i *Informer[T]) WaitSynced(ctx context.Context) error {
+	if i.source.err != nil {
+		return fmt.Errorf("informer of %s is not synced: %w", i.source.name, i.source.err)
+	}
+	select {
+	case <-i.synced:
+		return nil
+	default:
+	}
+	select {
+	case <-i.synced:
+		return nil
+	case <-ctx.Done():
+	}
+	why := "Run was not called"
+	s := i.Status()
+	switch {
+	case s.Last != nil:
+		why = "last incident: " + s.Last.String()
+	case s.State != phaseIdle.String():
+		why = "no trouble so far"
+	}
+	return fmt.Errorf("informer of %s is not synced, it is %s, %s: %w", i.source.name, s.State, why, context.Cause(ctx))
+}
+
+// Get returns the object as it is in the cache. It is shared and must not be modified.
+func (i *Informer[T]) Get(k Key) (object T, found bool) { return i.current.Load().get(k) }
+
+// All yields the objects of one state, by namespace and name, whatever happens
+// meanwhile. They are shared and must not be modified. It holds no lock.
+func (i *Informer[T]) All() iter.Seq2[Key, T] { return i.current.Load().all() }
+
+// Len is how many objects there are.
+func (i *Informer[T]) Len() int { return i.current.Load().tree.Len() }
+
+// ResourceVersion is the version that the cache's state has; "" before the first sync.
+func (i *Informer[T]) ResourceVersion() string { return i.current.Load().rv }
+
+// Status says how the informer is. Counters are since New.
+type Status struct {
+	Name        string
+	State       string // "idle", "listing", "streaming", "watching", "waiting", "stopped"
+	RV          string // as ResourceVersion
+	Objects     int
+	Undecodable int       // objects whose newest state could not be read
+	LastContact time.Time // when the server last sent something; zero: never
+
+	Lists   int64 // how often the whole state was asked for, by LIST or as streaming list
+	Streams int64 // of them: streaming lists
+	Watches int64 // how often a watch was opened from a resourceVersion
+	Gone    int64 // 410, however it was said
+	// Incidents counts all of them, Last is the latest; nil: none.
+	Incidents map[IncidentKind]int64
+	Last      *Incident
+}
+
+// Status returns how the informer is now. The result belongs to the caller.
+func (i *Informer[T]) Status() Status {
+	now := i.current.Load()
+	i.statusMu.Lock()
+	defer i.statusMu.Unlock()
+	s := i.status
+	s.RV, s.Objects = now.rv, now.tree.Len()
+	s.Incidents = maps.Clone(s.Incidents)
+	s.Gone = s.Incidents[Gone] + s.Incidents[SilentGone]
+	if s.Last != nil {
+		last := *s.Last
+		s.Last = &last
+	}
+	return s
+}
+
+func (i *Informer[T]) note(change func(*Status)) {
+	i.statusMu.Lock()
+	defer i.statusMu.Unlock()
+	change(&i.status)
+}
+
+// report counts, logs and hands on an incident.
+func (i *Informer[T]) report(in Incident) {
+	i.note(func(s *Status) {
+		s.Incidents[in.Kind]++
+		s.Last = &in
+	})
+	attrs := []any{slog.String("informer", i.source.name), slog.String("kind", in.Kind.String()), slog.String("rv", in.RV)}
+	if in.Key.Name != "" {
+		attrs = append(attrs, slog.String("key", in.Key.String()))
+	}
+	if in.Handler != "" {
+		attrs = append(attrs, slog.String("handler", in.Handler))
+	}
+	if in.Err != nil {
+		attrs = append(attrs, slog.String("error", in.Err.Error()))
+	}
+	if in.Next != "" {
+		attrs = append(attrs, slog.String("next", in.Next))
+	}
+	i.opts.logger.Warn("informer incident", attrs...)
+	if i.opts.onError != nil {
+		i.opts.onError(in)
+	}
+}

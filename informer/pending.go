@@ -1,0 +1,188 @@
+package informer
+
+import "time"
+
+// change is what the cache tells the handlers: one object's way from one state to
+// the next. The zero value of T stands for "not there".
+type change[T Object] struct {
+	key      Key
+	old, new T
+	// last is the last state known of an object that was deleted; it can be newer than old.
+	last     T
+	rv       string
+	inferred bool
+}
+
+// pending is one thing that a handler has still to be told: that the object is in
+// state new, or (new zero) that it was deleted.
+type pending[T Object] struct {
+	new, last T
+	rv        string
+	merged    int
+	initial   bool
+	inferred  bool
+	resync    bool
+	// counts says that Registration.Synced waits for this one.
+	counts bool
+}
+
+// changes is how many changes p stands for.
+func (p *pending[T]) changes() int {
+	if p.resync {
+		return p.merged
+	}
+	return p.merged + 1
+}
+
+// itemState is where a key stands.
+type itemState int
+
+const (
+	itemReady   itemState = iota // in the queue's ready list
+	itemActive                   // a worker has it
+	itemDelayed                  // it failed and waits for its time
+)
+
+// item is one key that a handler is behind on.
+type item[T Object] struct {
+	key   Key
+	state itemState
+	// seen is the state that the handler handled last, shown the one that it was
+	// told last, handled or not.
+	seen, shown T
+	todo        []pending[T] // oldest first; when merging, at most a deletion and a state
+	attempts    int
+	due         time.Time // of itemDelayed
+	place       int       // in the heap of delayed items
+}
+
+// put adds p behind what is already to be told. When merging, the handler is told
+// the way from what it saw to the newest state, without the states between.
+// It returns how many initial objects were dropped untold.
+func (it *item[T]) put(p pending[T], merge bool) (dropped int) {
+	var none T
+	if !merge || len(it.todo) == 0 {
+		it.todo = append(it.todo, p)
+		return 0
+	}
+	last := &it.todo[len(it.todo)-1]
+	switch {
+	case last.new == none: // deleted, and now there again: both are told
+		it.todo = append(it.todo, p)
+		return 0
+	case p.new != none:
+		p.merged += last.changes()
+		p.initial, p.counts = last.initial, last.counts
+		*last = p
+		return 0
+	}
+	if last.counts {
+		dropped = 1
+	}
+	p.merged += last.changes()
+	it.todo = it.todo[:len(it.todo)-1]
+	if len(it.todo) > 0 {
+		it.todo[len(it.todo)-1].merged += p.merged + 1
+		return dropped // the deletion that stands there already says it
+	}
+	if it.seen == none && it.shown == none {
+		return dropped // the handler never heard of the object
+	}
+	it.todo = append(it.todo, p)
+	return dropped
+}
+
+// again puts back what a handler failed at, in front of what came meanwhile.
+func (it *item[T]) again(p pending[T], merge bool) (dropped int) {
+	later := it.todo
+	it.todo = append(make([]pending[T], 0, 1+len(later)), p)
+	for _, l := range later {
+		dropped += it.put(l, merge)
+	}
+	return dropped
+}
+
+// event says what the handler is told by p.
+func (it *item[T]) event(p pending[T]) Event[T] {
+	var none T
+	e := Event[T]{
+		Key: it.key, Old: it.seen, New: p.new, RV: p.rv,
+		Initial: p.initial, Inferred: p.inferred, Merged: p.merged, Attempt: it.attempts,
+	}
+	switch {
+	case p.new == none:
+		e.Type = Deleted
+		switch {
+		case p.last != none:
+			e.Old = p.last
+		case it.seen == none:
+			e.Old = it.shown
+		}
+	case p.resync:
+		e.Type = Resync
+	case it.seen == none:
+		e.Type = Added
+	default:
+		e.Type = Modified
+	}
+	return e
+}
+
+// delayed is the heap of items that wait, the earliest first.
+type delayed[T Object] []*item[T]
+
+// Len, Less, Swap, Push and Pop are heap.Interface.
+func (d delayed[T]) Len() int           { return len(d) }
+func (d delayed[T]) Less(a, b int) bool { return d[a].due.Before(d[b].due) }
+func (d delayed[T]) Swap(a, b int) {
+	d[a], d[b] = d[b], d[a]
+	d[a].place, d[b].place = a, b
+}
+
+// Push adds an item at the end.
+func (d *delayed[T]) Push(x any) {
+	it, is := x.(*item[T])
+	if !is {
+		panic("informer: not an item")
+	}
+	it.place = len(*d)
+	*d = append(*d, it)
+}
+
+// Pop removes the item at the end.
+func (d *delayed[T]) Pop() any {
+	old := *d
+	it := old[len(old)-1]
+	old[len(old)-1] = nil
+	*d = old[:len(old)-1]
+	return it
+}
+
+// fifo is a queue that gives its memory back when it is empty.
+type fifo[E any] struct {
+	items []E
+	head  int
+}
+
+func (q *fifo[E]) push(e E) {
+	if q.head > 1024 && q.head > len(q.items)/2 {
+		n := copy(q.items, q.items[q.head:])
+		clear(q.items[n:])
+		q.items, q.head = q.items[:n], 0
+	}
+	q.items = append(q.items, e)
+}
+
+func (q *fifo[E]) pop() (E, bool) {
+	var none E
+	if q.head == len(q.items) {
+		return none, false
+	}
+	e := q.items[q.head]
+	q.items[q.head] = none
+	q.head++
+	if q.head == len(q.items) {
+		*q = fifo[E]{}
+	}
+	return e, true
+}

@@ -1,0 +1,373 @@
+package informer
+
+import (
+	"container/heap"
+	"context"
+	"runtime/debug"
+	"sync"
+	"time"
+)
+
+// queue is what one handler has still to be told, at most one entry per key when
+// it merges.
+type queue[T Object] struct {
+	handle func(context.Context, Event[T]) error
+	opts   handleOptions
+	report func(Incident)
+	synced chan struct{} // closed when the handler has been told the initial state
+
+	// mu guards all below. It may be taken while holding Informer.mu, never the
+	// other way round.
+	mu      sync.Mutex
+	items   map[Key]*item[T]
+	ready   fifo[*item[T]]
+	delayed delayed[T]
+	total   int           // entries in all items' todo
+	initial int           // initial objects not yet told
+	primed  bool          // the initial state has been put in
+	stopped bool          // for ever
+	workers int           // running
+	idle    int           // of them: waiting for work
+	cancel  func()        // ends the workers' context; nil when none runs
+	wake    chan struct{} // closed and replaced when there is work
+	room    chan struct{} // closed and replaced when total shrank
+	quiet   chan struct{} // closed when no worker runs; nil when one does
+}
+
+func newQueue[T Object](handle func(context.Context, Event[T]) error, o handleOptions, report func(Incident)) *queue[T] {
+	q := &queue[T]{
+		handle: handle, opts: o, report: report,
+		synced: make(chan struct{}), items: map[Key]*item[T]{},
+		wake: make(chan struct{}), room: make(chan struct{}), quiet: make(chan struct{}),
+	}
+	close(q.quiet)
+	return q
+}
+
+// start runs the workers through spawn until ctx ends, and returns the context that
+// they run in, which ends with stop too; nil if nothing was started.
+func (q *queue[T]) start(ctx context.Context, spawn func(func())) context.Context {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.stopped || ctx.Err() != nil {
+		return nil
+	}
+	ctx, q.cancel = context.WithCancel(ctx)
+	q.workers = q.opts.workers
+	q.quiet = make(chan struct{})
+	for range q.opts.workers {
+		// Run owns them and waits; they end with ctx, or with stop.
+		spawn(func() { q.work(ctx) })
+	}
+	return ctx
+}
+
+// add puts changes in. initial says that they are the state at the beginning.
+func (q *queue[T]) add(changes []change[T], initial bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.stopped {
+		return
+	}
+	for _, c := range changes {
+		q.putLocked(c, initial)
+	}
+	q.checkSyncedLocked()
+	q.wakeLocked()
+}
+
+// prime says that the initial state has been put in.
+func (q *queue[T]) prime() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.primed = true
+	q.checkSyncedLocked()
+}
+
+func (q *queue[T]) putLocked(c change[T], initial bool) {
+	p := pending[T]{new: c.new, last: c.last, rv: c.rv, initial: initial, counts: initial, inferred: c.inferred}
+	if initial {
+		q.initial++
+	}
+	it := q.items[c.key]
+	if it == nil {
+		it = &item[T]{key: c.key, seen: c.old}
+		q.items[c.key] = it
+		q.ready.push(it)
+	}
+	q.total -= len(it.todo)
+	q.initial -= it.put(p, q.opts.every == 0)
+	q.total += len(it.todo)
+	if it.state == itemDelayed && len(it.todo) > 0 {
+		// A newer state may be what the handler needs: it is tried at once.
+		heap.Remove(&q.delayed, it.place)
+		q.readyLocked(it)
+	}
+}
+
+// resync puts an object in once more, unless there is news of it anyway.
+func (q *queue[T]) resync(key Key, object T) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	full := q.opts.every > 0 && q.total >= q.opts.every
+	if q.stopped || !q.primed || full || q.items[key] != nil {
+		return
+	}
+	it := &item[T]{key: key, seen: object}
+	it.todo = append(it.todo, pending[T]{new: object, rv: object.GetResourceVersion(), resync: true})
+	q.items[key] = it
+	q.total++
+	q.ready.push(it)
+	q.wakeLocked()
+}
+
+// waitRoom blocks while a queue that keeps every version is full.
+func (q *queue[T]) waitRoom(ctx context.Context) {
+	for {
+		q.mu.Lock()
+		full := q.opts.every > 0 && q.total >= q.opts.every && !q.stopped
+		room := q.room
+		q.mu.Unlock()
+		if !full {
+			return
+		}
+		select {
+		case <-room:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (q *queue[T]) work(ctx context.Context) {
+	defer q.leave()
+	for {
+		t, more := q.take(ctx)
+		if !more {
+			return
+		}
+		err := q.call(ctx, t.event)
+		q.done(ctx, t, err)
+	}
+}
+
+// task is what a worker has in hand.
+type task[T Object] struct {
+	item    *item[T]
+	pending pending[T]
+	event   Event[T]
+}
+
+func (q *queue[T]) leave() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.workers--
+	if q.workers == 0 {
+		q.cancel()
+		q.cancel = nil
+		close(q.quiet)
+	}
+}
+
+// take blocks until there is a key to handle; not more when ctx ended.
+func (q *queue[T]) take(ctx context.Context) (t task[T], more bool) {
+	for ctx.Err() == nil {
+		q.mu.Lock()
+		if it := q.popLocked(); it != nil {
+			t = task[T]{item: it, pending: it.todo[0], event: it.event(it.todo[0])}
+			it.todo[0] = pending[T]{}
+			it.todo = it.todo[1:]
+			q.total--
+			q.mu.Unlock()
+			return t, true
+		}
+		wake := q.wake
+		var due time.Time
+		if len(q.delayed) > 0 {
+			due = q.delayed[0].due
+		}
+		q.idle++
+		q.mu.Unlock()
+		pause(ctx, wake, due)
+		q.mu.Lock()
+		q.idle--
+		q.mu.Unlock()
+	}
+	return t, false
+}
+
+// pause waits for wake, for due if it is a time, or for the end of ctx.
+func pause(ctx context.Context, wake <-chan struct{}, due time.Time) {
+	var elapsed <-chan time.Time
+	if !due.IsZero() {
+		timer := time.NewTimer(time.Until(due))
+		defer timer.Stop()
+		elapsed = timer.C
+	}
+	select {
+	case <-ctx.Done():
+	case <-wake:
+	case <-elapsed:
+	}
+}
+
+// popLocked takes the next key that has something to tell.
+func (q *queue[T]) popLocked() *item[T] {
+	now := time.Now()
+	for len(q.delayed) > 0 && !q.delayed[0].due.After(now) {
+		it, is := heap.Pop(&q.delayed).(*item[T])
+		if !is {
+			panic("informer: not an item")
+		}
+		q.readyLocked(it)
+	}
+	for {
+		it, found := q.ready.pop()
+		if !found {
+			return nil
+		}
+		if len(it.todo) > 0 {
+			it.state = itemActive
+			return it
+		}
+		delete(q.items, it.key)
+	}
+}
+
+func (q *queue[T]) readyLocked(it *item[T]) {
+	it.state = itemReady
+	q.ready.push(it)
+}
+
+// done takes note of what became of a task.
+func (q *queue[T]) done(ctx context.Context, t task[T], err error) {
+	incident := Incident{Err: err, Key: t.item.key, RV: t.pending.rv, Handler: q.opts.name}
+	q.mu.Lock()
+	if t.pending.counts {
+		t.pending.counts = false
+		q.initial--
+	}
+	switch {
+	case err == nil:
+		q.handledLocked(t.item, t.pending)
+	case ctx.Err() != nil:
+		q.againLocked(t.item, t.pending) // it was interrupted; that says nothing about the key
+		q.readyLocked(t.item)
+	default:
+		t.item.attempts++
+		incident.Kind, incident.Next = q.failedLocked(t.item, t.pending, err)
+	}
+	q.checkSyncedLocked()
+	q.wakeLocked()
+	if q.opts.every > 0 {
+		close(q.room)
+		q.room = make(chan struct{})
+	}
+	q.mu.Unlock()
+	if incident.Kind != 0 {
+		incident.At = time.Now()
+		q.report(incident)
+	}
+}
+
+func (q *queue[T]) handledLocked(it *item[T], p pending[T]) {
+	it.attempts = 0
+	it.seen, it.shown = p.new, p.new
+	if len(it.todo) == 0 {
+		delete(q.items, it.key)
+		return
+	}
+	q.readyLocked(it)
+}
+
+func (q *queue[T]) againLocked(it *item[T], p pending[T]) {
+	var none T
+	if p.new != none {
+		it.shown = p.new
+	}
+	q.total -= len(it.todo)
+	q.initial -= it.again(p, q.opts.every == 0)
+	q.total += len(it.todo)
+}
+
+func (q *queue[T]) failedLocked(it *item[T], p pending[T], err error) (IncidentKind, string) {
+	kind := HandlerFailed
+	if _, is := err.(*PanicError); is { //nolint:errorlint // call makes it; a wrapped one is the handler's own
+		kind = HandlerPanicked
+	}
+	if q.opts.retries > 0 && it.attempts > q.opts.retries {
+		q.handledLocked(it, p)
+		return HandlerGaveUp, ""
+	}
+	fresh := len(it.todo) > 0
+	q.againLocked(it, p)
+	if fresh && q.opts.every == 0 {
+		q.readyLocked(it) // there is a newer state already
+		return kind, "retry"
+	}
+	wait := min(q.opts.retryMin<<min(it.attempts-1, 30), q.opts.retryMax)
+	if wait <= 0 {
+		wait = q.opts.retryMax // the shift overflowed
+	}
+	it.state, it.due = itemDelayed, time.Now().Add(wait)
+	heap.Push(&q.delayed, it)
+	return kind, "wait " + wait.String() + ", then retry"
+}
+
+// call runs the handler; a panic is an error.
+func (q *queue[T]) call(ctx context.Context, e Event[T]) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{Value: v, Stack: string(debug.Stack())}
+		}
+	}()
+	return q.handle(ctx, e)
+}
+
+func (q *queue[T]) checkSyncedLocked() {
+	if q.primed && q.initial == 0 {
+		select {
+		case <-q.synced:
+		default:
+			close(q.synced)
+		}
+	}
+}
+
+func (q *queue[T]) wakeLocked() {
+	if q.idle == 0 {
+		return // who looks next sees it
+	}
+	close(q.wake)
+	q.wake = make(chan struct{})
+}
+
+// keys is how many keys the handler is behind on.
+func (q *queue[T]) keys() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.items)
+}
+
+// stop ends the workers for ever and waits for them, at most until ctx ends.
+func (q *queue[T]) stop(ctx context.Context) error {
+	q.mu.Lock()
+	q.stopped = true
+	if q.cancel != nil {
+		q.cancel()
+	}
+	quiet := q.quiet
+	close(q.room)
+	q.room = make(chan struct{})
+	q.mu.Unlock()
+	select {
+	case <-quiet:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	clear(q.items)
+	q.ready, q.delayed, q.total = fifo[*item[T]]{}, nil, 0
+	return nil
+}

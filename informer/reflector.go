@@ -1,0 +1,290 @@
+package informer
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gapless-io/gapless/client"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// batchLimit is how many events become one snapshot at most.
+const batchLimit = 256
+
+// Why a request was ended from this side. They are causes of a context.
+var (
+	errSilent   = errors.New("no sign of life from the server")
+	errNotOpen  = errors.New("the server did not answer")
+	errFinished = errors.New("the request is finished")
+)
+
+// errOlder stands for a server that answers with an older state than was asked for.
+var errOlder = errors.New("the state is older than what was asked for")
+
+// reflect performs what next says until ctx ends.
+func (i *Informer[T]) reflect(ctx context.Context) {
+	s := i.reflector
+	s.noStream = s.noStream || i.opts.noStream
+	s, st := next(s, result{kind: resultStart})
+	var open *attempt // between the end bookmark and reading on
+	for st.do != doStop {
+		i.begins(s, st)
+		var r result
+		var err error
+		switch st.do {
+		case doList:
+			r, err = i.list(ctx, s, st)
+		case doStream:
+			open, r, err = i.stream(ctx, s, st)
+		case doWatch:
+			open, r, err = i.watch(ctx, st)
+			if open != nil {
+				r, err = i.read(open, s)
+			}
+		case doRead:
+			r, err = i.read(open, s)
+		case doWait:
+			pause(ctx, nil, time.Now().Add(st.wait+jitter(st.spread)))
+			r.kind = resultElapsed
+		case doStop:
+		}
+		if ctx.Err() != nil && r.kind != resultListed && r.kind != resultStreamed {
+			r.kind = resultStopped
+		}
+		s, st = next(s, r)
+		if st.incident != 0 && r.kind != resultStopped {
+			i.report(Incident{Kind: st.incident, At: time.Now(), Err: err, RV: s.rv, Next: s.describe(st)})
+		}
+	}
+	i.reflector = s
+	i.note(func(status *Status) { status.State = s.phase.String() })
+}
+
+// begins counts what is about to be done.
+func (i *Informer[T]) begins(s state, st step) {
+	i.note(func(status *Status) {
+		status.State = s.phase.String()
+		switch st.do {
+		case doList:
+			status.Lists++
+		case doStream:
+			status.Lists++
+			status.Streams++
+		case doWatch:
+			status.Watches++
+		case doRead, doWait, doStop:
+		}
+	})
+}
+
+// describe says what a step does, for people.
+func (s state) describe(st step) string {
+	if st.do != doWait {
+		return st.do.String()
+	}
+	return "wait " + st.wait.String() + " to " + (st.wait + st.spread).String() + ", then be " + s.then.String()
+}
+
+func jitter(spread time.Duration) time.Duration {
+	if spread <= 0 {
+		return 0
+	}
+	return rand.N(spread)
+}
+
+// list reads the whole state by LIST, page by page.
+func (i *Informer[T]) list(ctx context.Context, s state, st step) (result, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(errFinished)
+	dog := time.AfterFunc(listSilence, func() { cancel(errSilent) })
+	defer dog.Stop()
+	o := metav1.ListOptions{
+		LabelSelector: i.source.labels, FieldSelector: i.source.fields,
+		ResourceVersion: st.rv, Limit: st.limit,
+	}
+	if st.rv != "" && st.rv != "0" {
+		o.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
+	}
+	g := newGathering[T]()
+	for page := 0; ; page++ {
+		meta, err := i.source.backend.List(ctx, o, func(item []byte) error {
+			dog.Reset(listSilence)
+			i.gather(g, item)
+			return nil
+		})
+		if err != nil {
+			return failed(ctx, err, page)
+		}
+		i.contact()
+		if meta.Continue == "" {
+			return i.complete(g, s, st, meta.ResourceVersion)
+		}
+		o.Continue, o.ResourceVersion, o.ResourceVersionMatch = meta.Continue, "", ""
+		dog.Reset(listSilence)
+	}
+}
+
+// complete makes the cache what was gathered.
+func (i *Informer[T]) complete(g *gathering[T], s state, st step, rv string) (result, error) {
+	if rv == "" || rv == "0" {
+		err := &kube.DecodeError{Offset: -1, Why: "the list has no resourceVersion"}
+		return result{kind: resultFailed, outcome: kube.OutcomeDecode}, err
+	}
+	if st.rv != "" && before(rv, s.rv) {
+		return result{kind: resultFailed, outcome: kube.OutcomeTooLarge}, errOlder
+	}
+	first := !s.synced()
+	changes := i.keeper.replace(g, rv)
+	i.publish(changes, rv, first)
+	kind := resultListed
+	if st.do == doStream {
+		kind = resultStreamed
+	}
+	return result{kind: kind, rv: rv}, nil
+}
+
+// gather takes one object of the whole state. An object that did not change is
+// not even decoded.
+func (i *Informer[T]) gather(g *gathering[T], raw []byte) (key Key, fresh bool) {
+	if i.keeper.tree.Len() > 0 {
+		meta, err := client.MetaOf(raw)
+		if err == nil && g.keep(&i.keeper, meta) {
+			return Key{Namespace: meta.Namespace, Name: meta.Name}, true
+		}
+	}
+	object, err := i.decode(raw)
+	if err != nil {
+		meta := i.unreadable(raw, err)
+		if meta.Name != "" {
+			g.unreadable(&i.keeper, meta)
+		}
+		return Key{Namespace: meta.Namespace, Name: meta.Name}, false
+	}
+	key = keyOf(object)
+	_, had := g.objects[key]
+	g.put(object)
+	return key, !had
+}
+
+func (i *Informer[T]) decode(raw []byte) (T, error) {
+	object, err := i.source.decode(raw)
+	if err == nil && object.GetName() == "" {
+		err = &kube.DecodeError{Offset: -1, Why: "the object has no metadata.name"}
+	}
+	return object, err
+}
+
+// unreadable reports an object that cannot be decoded, and says which one it is if
+// that much can be read.
+func (i *Informer[T]) unreadable(raw []byte, err error) client.Meta {
+	meta, metaErr := client.MetaOf(raw)
+	if metaErr != nil {
+		meta = client.Meta{}
+	}
+	i.report(Incident{
+		Kind: Undecodable, At: time.Now(), Err: err, RV: meta.ResourceVersion,
+		Key: Key{Namespace: meta.Namespace, Name: meta.Name},
+	})
+	return meta
+}
+
+// attempt is one open watch.
+type attempt struct {
+	stream  Stream
+	ctx     context.Context //nolint:containedctx // the request's own, whose cause says who ended it
+	cancel  context.CancelCauseFunc
+	dog     *time.Timer // cancels with errSilent
+	begun   time.Time
+	until   time.Time // when the server will have ended it
+	frames  int
+	marked  bool // a bookmark came
+	reached string
+}
+
+// open begins a watch. On an error there is nothing to close.
+func (i *Informer[T]) open(ctx context.Context, o metav1.ListOptions) (*attempt, error) {
+	timeout := minWatchTimeout + jitter(minWatchTimeout)
+	seconds := int64(timeout / time.Second)
+	o.LabelSelector, o.FieldSelector = i.source.labels, i.source.fields
+	o.AllowWatchBookmarks = true
+	o.TimeoutSeconds = &seconds
+	a := &attempt{begun: time.Now(), until: time.Now().Add(timeout)}
+	a.ctx, a.cancel = context.WithCancelCause(ctx)
+	a.dog = time.AfterFunc(openDeadline, func() { a.cancel(errNotOpen) })
+	stream, err := i.source.backend.Watch(a.ctx, o)
+	a.dog.Stop()
+	if err != nil {
+		if cause := context.Cause(a.ctx); cause != nil && ctx.Err() == nil {
+			err = &timeoutError{cause}
+		}
+		a.cancel(errFinished)
+		return nil, err
+	}
+	a.stream = stream
+	a.dog = time.AfterFunc(time.Hour, func() { a.cancel(errSilent) })
+	a.dog.Stop()
+	i.contact()
+	return a, nil
+}
+
+// next waits for a frame, at most until deadline.
+func (a *attempt) next(deadline time.Time) (client.Frame, error) {
+	a.dog.Reset(time.Until(deadline))
+	f, err := a.stream.Next()
+	a.dog.Stop()
+	if err == nil {
+		a.frames++
+	}
+	return f, err
+}
+
+func (a *attempt) close() {
+	a.dog.Stop()
+	a.cancel(errFinished)
+	_ = a.stream.Close() // the request is over; there is nothing to lose
+}
+
+// ended makes a result of what ended the stream.
+func (a *attempt) ended(err error) (result, error) {
+	r := result{frames: a.frames, bookmarks: a.marked, lived: time.Since(a.begun), rv: a.reached}
+	switch {
+	case errors.Is(context.Cause(a.ctx), errSilent):
+		r.kind = resultSilent
+		return r, nil
+	case isEnd(err):
+		r.kind = resultClosed
+		return r, nil
+	}
+	f, err := failed(a.ctx, err, 0)
+	r.kind, r.outcome, r.retryAfter = f.kind, f.outcome, f.retryAfter
+	return r, err
+}
+
+// failed makes a result of an error.
+func failed(ctx context.Context, err error, page int) (result, error) {
+	if cause := context.Cause(ctx); errors.Is(cause, errSilent) {
+		err = &timeoutError{cause}
+	}
+	r := result{kind: resultFailed, outcome: kube.Classify(err), page: page}
+	r.retryAfter, _ = kube.RetryDelay(err)
+	return r, err
+}
+
+// timeoutError is a deadline of ours.
+type timeoutError struct{ cause error }
+
+func (e *timeoutError) Error() string { return e.cause.Error() }
+func (e *timeoutError) Unwrap() error { return e.cause }
+
+// Timeout and Temporary make it a net.Error, which kube.Classify knows.
+func (e *timeoutError) Timeout() bool   { return true }
+func (e *timeoutError) Temporary() bool { return true }
+
+func (i *Informer[T]) contact() {
+	now := time.Now()
+	i.note(func(s *Status) { s.LastContact = now })
+}

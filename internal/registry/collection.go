@@ -1,0 +1,107 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// deleters is how many objects of a collection are deleted at once, so that they
+// share the syncs of the store.
+const deleters = 16
+
+// DeleteCollection deletes what o selects, in the state that it asks for, and
+// returns what was deleted (or marked). Objects that have gone meanwhile, also
+// those that were replaced by others of the same name, are left out. Errors:
+// those of List and Delete; what was deleted before stays deleted.
+func (r *Registry) DeleteCollection(ctx context.Context, t schema.Target, d metav1.DeleteOptions, o kube.ListOptions) (*kube.List, error) {
+	if err := invalidOptions("DeleteOptions", metavalidation.ValidateDeleteOptions(&d)); err != nil {
+		return nil, err
+	}
+	w, err := r.newSubject(t, d.DryRun)
+	if err != nil {
+		return nil, err
+	}
+	list, err := r.List(ctx, t, o)
+	if err != nil {
+		return nil, err
+	}
+	items := slices.Collect(list.Items)
+	deleted, err := r.deleteEach(ctx, w, items, func(*kube.Object) metav1.DeleteOptions { return d })
+	if err != nil {
+		return nil, err
+	}
+	deleted = slices.DeleteFunc(deleted, func(out outcome) bool { return out.object == nil })
+	list.Items = func(yield func(*kube.Object) bool) {
+		for _, out := range deleted {
+			if !yield(out.object.WithAPIVersion(t.Resource.APIVersion())) {
+				return
+			}
+		}
+	}
+	return list, nil
+}
+
+// deleteEach deletes objects of one kind, several at a time, and returns what
+// became of each: an empty outcome where it was gone already.
+func (r *Registry) deleteEach(ctx context.Context, w subject, items []*kube.Object, options func(*kube.Object) metav1.DeleteOptions) ([]outcome, error) {
+	outcomes := make([]outcome, len(items))
+	errs := make([]error, len(items))
+	turns := make(chan int)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var wg sync.WaitGroup
+	// They are deleteEach's, and end when turns is closed.
+	for range min(deleters, len(items)) {
+		wg.Go(func() {
+			for i := range turns {
+				if outcomes[i], errs[i] = r.deleteItem(ctx, w, items[i], options(items[i])); errs[i] != nil {
+					cancel()
+				}
+			}
+		})
+	}
+	for i := range items {
+		if ctx.Err() != nil {
+			break
+		}
+		turns <- i
+	}
+	close(turns)
+	wg.Wait()
+	// The first error is the cause; those after it are of the cancellation.
+	for _, err := range errs {
+		if err != nil && !errors.Is(err, context.Canceled) {
+			return nil, err
+		}
+	}
+	return outcomes, context.Cause(ctx)
+}
+
+// deleteItem deletes the very object that was listed.
+func (r *Registry) deleteItem(ctx context.Context, w subject, item *kube.Object, o metav1.DeleteOptions) (outcome, error) {
+	w.target.Namespace, w.target.Name = item.Key().Namespace, item.Key().Name
+	if err := protected(w.target); err != nil {
+		return outcome{}, err
+	}
+	own := o.Preconditions == nil
+	if own {
+		uid := item.UID()
+		o.Preconditions = &metav1.Preconditions{UID: &uid}
+	}
+	out, err := r.delete(ctx, w, o)
+	if e, is := errors.AsType[*kube.StatusError](err); is {
+		gone := e.Status.Reason == metav1.StatusReasonNotFound || own && e.Status.Reason == metav1.StatusReasonConflict
+		if gone {
+			return outcome{}, nil
+		}
+	}
+	return out, err
+}

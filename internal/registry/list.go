@@ -1,0 +1,149 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/watchcache"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// List serves a LIST by kube.PlanList (server.md 1.2 and 2). Its items hold no
+// lock and no history. Errors: those of PlanList, 400 for a field that cannot be
+// selected by, *kube.ExpiredError, *kube.TooLargeResourceVersionError after 3 s.
+func (r *Registry) List(ctx context.Context, t schema.Target, o kube.ListOptions) (*kube.List, error) {
+	k, err := r.kind(t)
+	if err != nil {
+		return nil, err
+	}
+	if err := kube.CheckFields(o.Fields, t.Resource.Fields); err != nil {
+		return nil, err
+	}
+	plan, err := kube.PlanList(o)
+	if err != nil {
+		return nil, err
+	}
+	s, err := r.stateFor(ctx, k, plan)
+	if err != nil {
+		return nil, err
+	}
+	if k.gone.Load() != 0 {
+		return nil, kube.NotFound(t.Resource.GR(), t.Name)
+	}
+	sel := selection(t, o)
+	apiVersion := t.Resource.APIVersion()
+	prefix := listPrefix(t)
+	all := s.Scan(prefix+plan.Start, sel)
+	if plan.Limit == 0 {
+		return &kube.List{ResourceVersion: s.RV(), Items: versioned(all, apiVersion)}, nil
+	}
+	page := cut(all, plan.Limit)
+	list := &kube.List{ResourceVersion: s.RV(), Items: versioned(slices.Values(page.items), apiVersion)}
+	if page.more {
+		last := page.items[len(page.items)-1].Key().String()
+		list.Continue = kube.EncodeContinue(int64(s.RV()), strings.TrimPrefix(last, prefix)+"\x00")
+		if o.Labels.Empty() && o.Fields.Empty() {
+			remaining := count(s.Scan(last+"\x00", sel))
+			list.Remaining = &remaining
+		}
+		k.cache.Keep(s)
+	}
+	return list, nil
+}
+
+// stateFor returns the state that a plan asks for.
+func (r *Registry) stateFor(ctx context.Context, k *kind, plan kube.ListPlan) (*watchcache.Snapshot, error) {
+	switch plan.Mode {
+	case kube.ListMostRecent, kube.ListContinueLatest:
+		return r.fresh(ctx, k)
+	case kube.ListAny:
+		return k.cache.Snapshot(), nil
+	case kube.ListNotOlderThan:
+		return k.cache.WaitFresh(ctx, plan.RV)
+	case kube.ListExact:
+		return k.cache.At(ctx, plan.RV)
+	case kube.ListContinue:
+		s, err := k.cache.At(ctx, plan.RV)
+		if e, is := errors.AsType[*kube.ExpiredError](err); is {
+			again := *e
+			again.Kind = kube.ExpiredContinue
+			again.Continue = kube.EncodeContinue(-1, plan.Start)
+			return nil, &again
+		}
+		return s, err
+	}
+	return nil, kube.BadRequest("unknown way to list: %d", plan.Mode)
+}
+
+// selection says what of a resource a request wants. A field selector that only
+// names one object becomes a lookup.
+func selection(t schema.Target, o kube.ListOptions) watchcache.Selection {
+	sel := watchcache.Selection{Labels: o.Labels, Fields: o.Fields, Name: t.Name}
+	if t.Resource.Namespaced {
+		sel.Namespace = t.Namespace
+	}
+	if o.Fields == nil {
+		return sel
+	}
+	if name, exact := o.Fields.RequiresExactMatch("metadata.name"); exact && sel.Name == "" {
+		sel.Name = name
+		if len(o.Fields.Requirements()) == 1 && name != "" {
+			sel.Fields = fields.Everything()
+		}
+	}
+	if namespace, exact := o.Fields.RequiresExactMatch("metadata.namespace"); exact && t.Resource.Namespaced && sel.Namespace == "" {
+		sel.Namespace = namespace
+	}
+	return sel
+}
+
+// listPrefix is what a list's continue tokens leave out of the keys.
+func listPrefix(t schema.Target) string {
+	if t.Resource.Namespaced && t.Namespace != "" {
+		return t.Namespace + "/"
+	}
+	return ""
+}
+
+type page struct {
+	items []*kube.Object
+	more  bool
+}
+
+func cut(all iter.Seq[*kube.Object], limit int64) page {
+	var p page
+	for o := range all {
+		if int64(len(p.items)) == limit {
+			p.more = true
+			break
+		}
+		p.items = append(p.items, o)
+	}
+	return p
+}
+
+func count(all iter.Seq[*kube.Object]) int64 {
+	n := int64(0)
+	for range all {
+		n++
+	}
+	return n
+}
+
+// versioned shows the objects in another served version; those that are stored in
+// it pass as they are.
+func versioned(all iter.Seq[*kube.Object], apiVersion string) iter.Seq[*kube.Object] {
+	return func(yield func(*kube.Object) bool) {
+		for o := range all {
+			if !yield(o.WithAPIVersion(apiVersion)) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,290 @@
+package registry_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gapless-io/gapless/internal/registry"
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/schema/builtin"
+	"github.com/gapless-io/gapless/internal/store"
+	"github.com/gapless-io/gapless/internal/store/revlog"
+	"github.com/gapless-io/gapless/kube"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// server is a registry over a log in memory, with what tests say often.
+type server struct {
+	*registry.Registry
+	t    testing.TB
+	log  *revlog.Log
+	live *schema.Live
+}
+
+// openLog returns a log in memory that runs until the test ends.
+func openLog(t testing.TB) *revlog.Log {
+	t.Helper()
+	log, err := revlog.Open(t.Context(), revlog.Options{Memory: true})
+	if err != nil {
+		t.Fatalf("open the log: %v", err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- log.Run(context.WithoutCancel(t.Context())) }() // ends with Close
+	t.Cleanup(func() {
+		if err := log.Close(); err != nil {
+			t.Errorf("close the log: %v", err)
+		}
+		<-ended
+	})
+	return log
+}
+
+// serve runs a registry over a new log until the test ends.
+func serve(t testing.TB) *server {
+	t.Helper()
+	s, _ := serveOn(t, openLog(t), nil)
+	return s
+}
+
+// serveOn runs a registry over a log; wrap, if any, stands between them. stop
+// ends it before the test does.
+func serveOn(t testing.TB, log *revlog.Log, wrap func(store.Store) store.Store) (s *server, stop func()) {
+	t.Helper()
+	s = &server{t: t, log: log, live: schema.NewLive(builtin.Catalog())}
+	var below store.Store = log
+	if wrap != nil {
+		below = wrap(below)
+	}
+	s.Registry = registry.New(registry.Config{Store: below, Live: s.live, CacheEntries: 64})
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }() // ends with ctx
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-ended; err != nil {
+			t.Errorf("run: %v", err)
+		}
+	}
+	t.Cleanup(stop)
+	if err := s.WaitReady(t.Context()); err != nil {
+		t.Fatalf("wait until ready: %v", err)
+	}
+	return s, stop
+}
+
+// at is the target of "configmaps", "apps/v1/deployments" or
+// "t.example.com/v1/foos", then namespace, name and subresource.
+func (s *server) at(resource string, place ...string) schema.Target {
+	s.t.Helper()
+	gvr := schema.GroupVersionResource{Version: "v1", Resource: resource}
+	if parts := strings.Split(resource, "/"); len(parts) == 3 {
+		gvr = schema.GroupVersionResource{Group: parts[0], Version: parts[1], Resource: parts[2]}
+	}
+	r, found := s.live.Load().Lookup(gvr)
+	if !found {
+		s.t.Fatalf("no resource %v", gvr)
+	}
+	place = append(place, "", "", "")
+	return schema.Target{Resource: r, Namespace: place[0], Name: place[1], Subresource: place[2]}
+}
+
+func (s *server) create(t schema.Target, body string) *kube.Object {
+	s.t.Helper()
+	out, err := s.Create(s.t.Context(), t, []byte(body), metav1.CreateOptions{})
+	if err != nil {
+		s.t.Fatalf("create %s: %v", body, err)
+	}
+	if !out.Created {
+		s.t.Errorf("create %s: not marked as created", body)
+	}
+	return out.Object
+}
+
+func (s *server) update(t schema.Target, body string) *kube.Object {
+	s.t.Helper()
+	out, err := s.Update(s.t.Context(), t, []byte(body), metav1.UpdateOptions{})
+	if err != nil {
+		s.t.Fatalf("update %s: %v", body, err)
+	}
+	return out.Object
+}
+
+func (s *server) merge(t schema.Target, patch string) *kube.Object {
+	s.t.Helper()
+	out, err := s.Patch(s.t.Context(), t, kube.Patch{Type: types.MergePatchType, Body: []byte(patch)}, metav1.PatchOptions{})
+	if err != nil {
+		s.t.Fatalf("patch %s: %v", patch, err)
+	}
+	return out.Object
+}
+
+func (s *server) delete(t schema.Target) kube.Written {
+	s.t.Helper()
+	out, err := s.Delete(s.t.Context(), t, metav1.DeleteOptions{})
+	if err != nil {
+		s.t.Fatalf("delete %s: %v", t.Name, err)
+	}
+	return out
+}
+
+func (s *server) get(t schema.Target) *kube.Object {
+	s.t.Helper()
+	o, err := s.Get(s.t.Context(), t, "")
+	if err != nil {
+		s.t.Fatalf("get %s: %v", t.Name, err)
+	}
+	return o
+}
+
+// options makes list options of what a test wants to set.
+func options(set func(o *kube.ListOptions)) kube.ListOptions {
+	o := kube.ListOptions{Labels: labels.Everything(), Fields: fields.Everything()}
+	if set != nil {
+		set(&o)
+	}
+	if o.ResourceVersion != "" {
+		rv, err := kube.ParseResourceVersion(o.ResourceVersion)
+		if err != nil {
+			panic(err)
+		}
+		o.RV = rv
+	}
+	return o
+}
+
+func (s *server) list(t schema.Target, set func(o *kube.ListOptions)) *kube.List {
+	s.t.Helper()
+	list, err := s.List(s.t.Context(), t, options(set))
+	if err != nil {
+		s.t.Fatalf("list: %v", err)
+	}
+	return list
+}
+
+// names are the keys of a list, in its order.
+func names(list *kube.List) []string {
+	keys := []string{}
+	for o := range list.Items {
+		keys = append(keys, o.Key().String())
+	}
+	return keys
+}
+
+func (s *server) watch(t schema.Target, set func(o *kube.ListOptions)) *watcher {
+	s.t.Helper()
+	w, err := s.Watch(s.t.Context(), t, options(set))
+	if err != nil {
+		s.t.Fatalf("watch: %v", err)
+	}
+	s.t.Cleanup(w.Close)
+	return &watcher{Watch: w, t: s.t}
+}
+
+// watcher takes a watch's events one by one.
+type watcher struct {
+	kube.Watch
+	t       testing.TB
+	waiting []kube.WatchEvent
+}
+
+func (w *watcher) next() kube.WatchEvent {
+	w.t.Helper()
+	for len(w.waiting) == 0 {
+		events, err := w.Next(w.t.Context())
+		if err != nil {
+			w.t.Fatalf("next: %v", err)
+		}
+		w.waiting = append([]kube.WatchEvent(nil), events...)
+	}
+	e := w.waiting[0]
+	w.waiting = w.waiting[1:]
+	return e
+}
+
+// take returns the next n events as "ADDED default/a".
+func (w *watcher) take(n int) []string {
+	w.t.Helper()
+	var lines []string
+	for range n {
+		e := w.next()
+		line := e.Type.String()
+		if e.Type == kube.InitialEventsEnd {
+			line = "END"
+		}
+		if e.Object != nil {
+			line += " " + e.Object.Key().String()
+			if !strings.HasPrefix(string(e.Frame), `{"type":"`+e.Type.String()+`","object":{`) || !strings.HasSuffix(string(e.Frame), "}\n") {
+				w.t.Errorf("frame %s", e.Frame)
+			}
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// status is what a client is told of err.
+func status(err error) string {
+	s := kube.StatusOf(err)
+	return fmt.Sprintf("%d %s %s", s.Code, s.Reason, s.Message)
+}
+
+// field reads one value of an object by its path.
+func field(t testing.TB, o *kube.Object, path ...string) any {
+	t.Helper()
+	var tree any
+	if err := json.Unmarshal(o.JSON(), &tree); err != nil {
+		t.Fatalf("decode %s: %v", o.JSON(), err)
+	}
+	for _, name := range path {
+		m, is := tree.(map[string]any)
+		if !is {
+			return nil
+		}
+		tree = m[name]
+	}
+	return tree
+}
+
+func configMap(name string) string {
+	return `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"` + name + `"},"data":{"a":"1"}}`
+}
+
+// definition is the CustomResourceDefinition of foos.t.example.com.
+func definition(extra string) string {
+	return `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"foos.t.example.com"` + extra + `},
+"spec":{"group":"t.example.com","scope":"Namespaced","names":{"plural":"foos","kind":"Foo"},"versions":[
+{"name":"v1","served":true,"storage":true,"subresources":{"status":{},"scale":{"specReplicasPath":".spec.n","statusReplicasPath":".status.n","labelSelectorPath":".status.sel"}},
+"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{"a":{"type":"string"},"n":{"type":"integer"}}},
+"status":{"type":"object","properties":{"n":{"type":"integer"},"sel":{"type":"string"}}}}}}}]}}`
+}
+
+func foo(name, spec string) string {
+	return `{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"` + name + `"},"spec":` + spec + `}`
+}
+
+const (
+	crds = "apiextensions.k8s.io/v1/customresourcedefinitions"
+	foos = "t.example.com/v1/foos"
+)
+
+// expired says whether err is a 410, and which.
+func expired(err error) *kube.ExpiredError {
+	e, _ := errors.AsType[*kube.ExpiredError](err)
+	return e
+}

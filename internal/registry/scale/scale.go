@@ -1,0 +1,176 @@
+// Package scale translates between an object and its scale subresource.
+//
+// It has one noun: a [Scale], the autoscaling/v1 form of how many replicas an
+// object asks for and has.
+package scale
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// The wire form of a scale: k8s.io/api autoscaling/v1 Scale.
+const (
+	apiVersion = "autoscaling/v1"
+	kind       = "Scale"
+)
+
+func gvk() schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: kind}
+}
+
+// Scale is the subresource scale on the wire.
+type Scale struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+	Spec              struct {
+		Replicas int32 `json:"replicas,omitempty"`
+	} `json:"spec,omitempty"`
+	Status struct {
+		Replicas int32  `json:"replicas"`
+		Selector string `json:"selector,omitempty"`
+	} `json:"status,omitempty"`
+}
+
+// Of shows how many replicas an object asks for and has. 404 for a resource
+// that cannot be scaled.
+func Of(t schema.Target, o *kube.Object) (*kube.Object, error) {
+	paths := t.Resource.Scale
+	if paths == nil {
+		return nil, kube.NotFound(t.Resource.GR(), t.Name)
+	}
+	u, err := tree(o)
+	if err != nil {
+		return nil, err
+	}
+	meta := map[string]any{
+		"name": u.GetName(), "uid": string(u.GetUID()), "resourceVersion": o.ResourceVersion().String(),
+		"creationTimestamp": o.Created().Format(time.RFC3339),
+	}
+	if u.GetNamespace() != "" {
+		meta["namespace"] = u.GetNamespace()
+	}
+	status := map[string]any{"replicas": replicas(u, paths.StatusReplicas)}
+	if text := selector(u, paths.Selector); text != "" {
+		status["selector"] = text
+	}
+	raw, err := json.Marshal(map[string]any{
+		"kind": kind, "apiVersion": apiVersion, "metadata": meta,
+		"spec": map[string]any{"replicas": replicas(u, paths.SpecReplicas)}, "status": status,
+	})
+	if err != nil {
+		return nil, kube.Internal(err)
+	}
+	scale, err := kube.ParseObject(raw, nil)
+	if err != nil {
+		return nil, kube.Internal(err)
+	}
+	return scale, nil
+}
+
+// replicas returns the number at a path; 0 when there is none.
+func replicas(u *unstructured.Unstructured, path []string) int64 {
+	n, _, err := unstructured.NestedInt64(u.Object, path...)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// selector returns the label selector at a path as text, be it a text or a
+// LabelSelector there.
+func selector(u *unstructured.Unstructured, path []string) string {
+	if len(path) == 0 {
+		return ""
+	}
+	value, _, err := unstructured.NestedFieldNoCopy(u.Object, path...)
+	if err != nil {
+		return ""
+	}
+	switch v := value.(type) {
+	case string:
+		return v
+	case map[string]any:
+		var labels metav1.LabelSelector
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(v, &labels); err != nil {
+			return ""
+		}
+		s, err := metav1.LabelSelectorAsSelector(&labels)
+		if err != nil {
+			return ""
+		}
+		return s.String()
+	}
+	return ""
+}
+
+// Decode reads a Scale, and returns the warnings about it. Errors: 400.
+func Decode(body []byte, v schema.FieldValidation) (*Scale, []string, error) {
+	var s Scale
+	problems, err := kjson.UnmarshalStrict(body, &s)
+	if err != nil {
+		return nil, nil, kube.BadRequest("the object provided is unrecognized (must be of type Scale): %v (%s)", err, schema.Excerpt(body))
+	}
+	if s.Kind != "" && s.Kind != kind || s.APIVersion != "" && s.APIVersion != apiVersion {
+		return nil, nil, kube.BadRequest("%s in version %q cannot be handled as a Scale: %s is expected", s.Kind, s.APIVersion, apiVersion)
+	}
+	if v == schema.FieldsStrict && len(problems) > 0 {
+		return nil, nil, kube.BadRequest("Scale in version %q cannot be handled as a Scale: %v", "v1", runtime.NewStrictDecodingError(problems))
+	}
+	var warnings []string
+	if v == schema.FieldsWarn {
+		for _, p := range problems {
+			warnings = append(warnings, p.Error())
+		}
+	}
+	return &s, warnings, nil
+}
+
+// Set returns the object with the replicas of the Scale. The resourceVersion of the
+// Scale, if it has one, is the object's. Errors: 400, 409 for another uid, 422.
+func (s *Scale) Set(t schema.Target, current *kube.Object) (*unstructured.Unstructured, error) {
+	if s.Name != t.Name {
+		return nil, kube.BadRequest("the name of the object (%s) does not match the name on the URL (%s)", s.Name, t.Name)
+	}
+	if s.Namespace != "" && s.Namespace != t.Namespace {
+		return nil, kube.BadRequest("the namespace of the object (%s) does not match the namespace on the request (%s)", s.Namespace, t.Namespace)
+	}
+	if s.UID != "" && s.UID != current.UID() {
+		return nil, kube.Conflict(t.Resource.GR(), t.Name, fmt.Sprintf(
+			"Precondition failed: UID in precondition: %s, UID in object meta: %s", s.UID, current.UID()))
+	}
+	if s.Spec.Replicas < 0 {
+		return nil, kube.Invalid(gvk().GroupKind(), t.Name, field.ErrorList{
+			field.Invalid(field.NewPath("spec", "replicas"), s.Spec.Replicas, "must be greater than or equal to 0"),
+		})
+	}
+	u, err := tree(current.WithAPIVersion(t.Resource.APIVersion()))
+	if err != nil {
+		return nil, err
+	}
+	if s.ResourceVersion != "" && s.ResourceVersion != "0" {
+		u.SetResourceVersion(s.ResourceVersion)
+	}
+	if err := unstructured.SetNestedField(u.Object, int64(s.Spec.Replicas), t.Resource.Scale.SpecReplicas...); err != nil {
+		return nil, kube.BadRequest("set %v: %v", t.Resource.Scale.SpecReplicas, err)
+	}
+	return u, nil
+}
+
+func tree(o *kube.Object) (*unstructured.Unstructured, error) {
+	var content map[string]any
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(o.JSON(), &content); err != nil {
+		return nil, kube.Internal(fmt.Errorf("decode the stored object: %w", err))
+	}
+	return &unstructured.Unstructured{Object: content}, nil
+}

@@ -1,0 +1,192 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/watchcache"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// What one call of Next returns of the initial state at most; the byte limit may
+// be passed by a single object that is larger.
+const (
+	maxBatchEvents = 256
+	maxBatchBytes  = 1 << 20
+)
+
+// errGone wakes a watch whose definition was deleted.
+var errGone = errors.New("the resource is gone")
+
+// Watch opens a WATCH by kube.PlanWatch (server.md 1.3). With initial events the
+// last of them is InitialEventsEnd, whether or not the client asked for the
+// bookmark. When the resource's definition is deleted, or the version that is
+// watched is no longer served, Next returns io.EOF after everything before: the
+// stream ends like by its timeout. Errors: those of PlanWatch, 400 for a field
+// that cannot be selected by, *kube.ExpiredError,
+// *kube.TooLargeResourceVersionError after 3 s.
+func (r *Registry) Watch(ctx context.Context, t schema.Target, o kube.ListOptions) (kube.Watch, error) {
+	k, err := r.kind(t)
+	if err != nil {
+		return nil, err
+	}
+	if err := kube.CheckFields(o.Fields, t.Resource.Fields); err != nil {
+		return nil, err
+	}
+	plan, err := kube.PlanWatch(o)
+	if err != nil {
+		return nil, err
+	}
+	w := &watch{
+		live: r.live, kind: k, version: t.Resource.GVR(), apiVersion: t.Resource.APIVersion(),
+		custom: t.Resource.Custom, sel: selection(t, o),
+	}
+	after := plan.RV
+	switch plan.Start {
+	case kube.WatchInitialConsistent:
+		w.initial, err = r.fresh(ctx, k)
+	case kube.WatchInitialAny:
+		w.initial = k.cache.Snapshot()
+	case kube.WatchInitialNotOlderThan:
+		w.initial, err = k.cache.WaitFresh(ctx, plan.RV)
+	case kube.WatchFromNow:
+		var now *watchcache.Snapshot
+		if now, err = r.fresh(ctx, k); err == nil {
+			after = now.RV()
+		}
+	case kube.WatchFromCache:
+		after = k.cache.Snapshot().RV()
+	case kube.WatchAfter:
+	}
+	if err != nil {
+		return nil, err
+	}
+	if w.initial != nil {
+		after = w.initial.RV()
+	}
+	w.start = after
+	if w.cursor, err = k.cache.CursorAfter(ctx, after, w.sel); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// watch is a state followed by a cursor after it. It is used by one goroutine at
+// a time, except Close.
+type watch struct {
+	live       *schema.Live
+	kind       *kind
+	version    schema.GroupVersionResource
+	apiVersion string
+	custom     bool // only then the resource can go away
+	sel        watchcache.Selection
+
+	initial *watchcache.Snapshot // nil when all of it was returned
+	from    string               // the first key of initial that was not returned
+	batch   []kube.WatchEvent
+	cursor  *watchcache.Cursor
+	start   kube.ResourceVersion // what the cursor began after
+}
+
+var _ kube.Watch = (*watch)(nil)
+
+// Next implements kube.Watch.
+func (w *watch) Next(ctx context.Context) ([]kube.WatchEvent, error) {
+	if w.initial != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return w.state(), nil
+	}
+	w.batch = nil
+	events, err := w.follow(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range events {
+		w.show(&events[i])
+	}
+	return events, nil
+}
+
+// state returns the next part of the initial state. It walks the tree again from
+// where it was, so that a slow reader holds the snapshot and nothing else.
+func (w *watch) state() []kube.WatchEvent {
+	clear(w.batch)
+	w.batch = w.batch[:0]
+	bytes := 0
+	for o := range w.initial.Scan(w.from, w.sel) {
+		if len(w.batch) == maxBatchEvents || bytes >= maxBatchBytes {
+			w.from = o.Key().String()
+			return w.batch
+		}
+		o = o.WithAPIVersion(w.apiVersion)
+		frame := kube.Frame(kube.Added, o)
+		bytes += len(frame)
+		w.batch = append(w.batch, kube.WatchEvent{
+			Type: kube.Added, ResourceVersion: o.ResourceVersion(), Object: o, Frame: frame,
+		})
+	}
+	w.batch = append(w.batch, kube.WatchEvent{Type: kube.InitialEventsEnd, ResourceVersion: w.initial.RV()})
+	w.initial = nil
+	return w.batch
+}
+
+// follow returns the cursor's next events.
+func (w *watch) follow(ctx context.Context) ([]kube.WatchEvent, error) {
+	if !w.custom {
+		return w.cursor.Next(ctx)
+	}
+	if w.kind.gone.Load() == 0 {
+		if _, served := w.live.Load().Lookup(w.version); !served && w.kind.gone.Load() == 0 {
+			return nil, io.EOF
+		}
+		waiting, cancel := context.WithCancelCause(ctx)
+		stop := w.kind.removal(func() { cancel(errGone) })
+		events, err := w.cursor.Next(waiting)
+		stop()
+		cancel(nil)
+		switch {
+		case !errors.Is(err, errGone) || ctx.Err() != nil:
+			return events, err
+		case w.kind.gone.Load() == 0:
+			return nil, io.EOF // the registry has stopped
+		}
+	}
+	// All that there was is in the cache; what is left of it comes at once.
+	if w.cursor.Position() >= kube.ResourceVersion(w.kind.gone.Load()) {
+		return nil, io.EOF
+	}
+	return w.cursor.Next(ctx)
+}
+
+// show turns an event into the version that is watched, if it is stored in
+// another one.
+func (w *watch) show(e *kube.WatchEvent) {
+	if e.Object == nil || e.Object.APIVersion() == w.apiVersion {
+		return
+	}
+	e.Object = e.Object.WithAPIVersion(w.apiVersion)
+	e.Frame = kube.Frame(e.Type, e.Object)
+	if e.Previous != nil {
+		e.Previous = e.Previous.WithAPIVersion(w.apiVersion)
+	}
+}
+
+// Position implements kube.Watch. What was published after the resource had gone
+// was not considered: it may be another resource of the same name.
+func (w *watch) Position() kube.ResourceVersion {
+	if w.initial != nil {
+		return 0
+	}
+	position := w.cursor.Position()
+	if gone := kube.ResourceVersion(w.kind.gone.Load()); gone != 0 {
+		return min(position, max(gone, w.start))
+	}
+	return position
+}
+
+// Close implements kube.Watch.
+func (w *watch) Close() { w.cursor.Close() }
