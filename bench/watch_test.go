@@ -119,8 +119,9 @@ func BenchmarkWatch(b *testing.B) {
 			empty := s.rss(b)
 			ctx, cancel := context.WithCancel(b.Context())
 			c := watch(ctx, b, s, clients, watchers)
-			b.ReportMetric(float64(s.rss(b)-empty)/watchers, "rss-bytes/idle-watcher")
+			idle := float64(s.rss(b)-empty) / watchers
 			flood(b, s, c)
+			b.ReportMetric(idle, "rss-bytes/idle-watcher")
 			cancel()
 			c.wg.Wait()
 			for _, client := range clients {
