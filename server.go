@@ -113,7 +113,7 @@ func (s *Server) serve(ctx context.Context, log *revlog.Log) error {
 			return nil //nolint:nilerr // Run of the registry returns the same error
 		}
 		close(s.ready)
-		s.cfg.Logger.Info("serving", slog.String("url", s.url()))
+		s.cfg.Logger.InfoContext(ctx, "serving", slog.String("url", s.url()))
 		if err := web.ServeTLS(s.listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serve: %w", err)
 		}
@@ -126,12 +126,12 @@ func (s *Server) serve(ctx context.Context, log *revlog.Log) error {
 		case <-running.Done():
 		}
 		defer stopBelow()
-		s.cfg.Logger.Info("draining")
+		s.cfg.Logger.InfoContext(ctx, "draining")
 		door.Drain()
 		limited, cancel := context.WithTimeout(lasting, drainWithin)
 		defer cancel()
 		if err := web.Shutdown(limited); err != nil {
-			s.cfg.Logger.Warn("requests were cut off", slog.Any("error", err))
+			s.cfg.Logger.WarnContext(ctx, "requests were cut off", slog.Any("error", err))
 			return errors.Join(web.Close(), s.closeListener())
 		}
 		return s.closeListener()
@@ -232,7 +232,7 @@ func (s *Server) compact(ctx context.Context, c store.Compaction) (kube.Resource
 	if future, ok := errors.AsType[*store.FutureRevisionError](err); ok {
 		return 0, kube.BadRequest("resource version %d is ahead of the current one, %d", future.Requested, future.Current)
 	}
-	return kube.ResourceVersion(done), err
+	return done, err
 }
 
 // certificateHosts are the names that the serving certificate needs for an

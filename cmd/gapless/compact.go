@@ -29,20 +29,23 @@ before, and that needs something that was forgotten, gets 410 Gone.`,
 		Example: `  # forget what was superseded more than ten minutes ago
   gapless compact --older-than 10m
 
+  # forget everything that can be forgotten
+  gapless compact --older-than 0s
+
   # forget everything up to a resource version
   gapless compact --to 1000000123`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			request := map[string]string{}
 			switch {
-			case (to == "") == (olderThan == 0):
+			case (to == "") != cmd.Flags().Changed("older-than"):
 				return &usageError{errors.New("give one of --older-than and --to")}
 			case olderThan < 0:
 				return &usageError{fmt.Errorf("--older-than %v: it cannot be negative", olderThan)}
 			case to != "":
 				request["upTo"] = to
 			default:
-				request["olderThan"] = olderThan.String()
+				request["olderThan"] = max(olderThan, 1).String() // 0: all there is
 			}
 			cfg, _, err := c.restConfig()
 			if err != nil {
@@ -52,7 +55,7 @@ before, and that needs something that was forgotten, gets 410 Gone.`,
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(io.out, "history up to resourceVersion %s is forgotten\n", done)
+			io.printf("history up to resourceVersion %s is forgotten\n", done)
 			return nil
 		},
 	}
@@ -82,7 +85,7 @@ func compact(ctx context.Context, cfg *rest.Config, request map[string]string) (
 	if err != nil {
 		return "", fmt.Errorf("reach the server: %w", err)
 	}
-	defer resp.Body.Close()
+	defer func() { _ = resp.Body.Close() }() // it was read
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 	if err != nil {
 		return "", fmt.Errorf("read the answer: %w", err)

@@ -35,6 +35,13 @@ type streams struct {
 	err io.Writer
 }
 
+// printf writes data. A reader that has gone ends the command by a signal, or is
+// not missed.
+func (s streams) printf(format string, args ...any) { _, _ = fmt.Fprintf(s.out, format, args...) }
+
+// notef writes what is for people.
+func (s streams) notef(format string, args ...any) { _, _ = fmt.Fprintf(s.err, format, args...) }
+
 // usageError is an error of the command line, not of what it asked for.
 type usageError struct{ cause error }
 
@@ -44,15 +51,15 @@ func (e *usageError) Unwrap() error { return e.cause }
 
 // run is main without the process: it returns the exit code.
 func run(ctx context.Context, args []string, io streams) int {
-	root := newRoot(io)
+	root := newRoot(io) //nolint:contextcheck // commands get it from ExecuteContextC
 	root.SetArgs(args)
 	command, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
 	}
-	fmt.Fprintf(io.err, "error: %v\n", err)
+	io.notef("error: %v\n", err)
 	if _, usage := errors.AsType[*usageError](err); usage || !hasStarted(command) {
-		fmt.Fprintf(io.err, "run '%s --help' for usage\n", command.CommandPath())
+		io.notef("run '%s --help' for usage\n", command.CommandPath())
 		return exitUsage
 	}
 	return exitRunTime

@@ -138,7 +138,7 @@ func serve(ctx context.Context, f serveFlags, dirGiven bool, io streams) error {
 			cancel(err)
 			return errors.Join(fmt.Errorf("write --ready-file: %w", err), <-done)
 		}
-		defer os.Remove(f.readyFile)
+		defer func() { _ = os.Remove(f.readyFile) }() // somebody else may have removed it
 	}
 	return <-done
 }
@@ -165,7 +165,7 @@ func announce(io streams, s *gapless.Server, f serveFlags, cfg gapless.Config) {
 	default:
 		bytes = resource.NewQuantity(gapless.DefaultHistoryBytes, resource.BinarySI).String() + "B"
 	}
-	fmt.Fprintf(io.out, `gapless serves the Kubernetes API at %s
+	io.printf(`gapless serves the Kubernetes API at %s
   data     %s
   history  %s, at most %s
 

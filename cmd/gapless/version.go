@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 
 	"github.com/gapless-io/gapless"
@@ -15,7 +13,7 @@ func newVersion(io streams) *cobra.Command {
 		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			v := gapless.Version()
-			fmt.Fprintf(io.out, "gapless %s (%s, %s)\n", v.GitVersion, v.GoVersion, v.Platform)
+			io.printf("gapless %s (%s, %s)\n", v.GitVersion, v.GoVersion, v.Platform)
 			return nil
 		},
 	}

@@ -90,7 +90,7 @@ func deleteOptions(r *http.Request) (metav1.DeleteOptions, error) {
 	}
 	if q.Has("orphanDependents") {
 		orphan := kube.ParseBool(q, "orphanDependents")
-		o.OrphanDependents = &orphan
+		o.OrphanDependents = &orphan //nolint:staticcheck // deprecated, and still sent by old clients
 	}
 	if policy := metav1.DeletionPropagation(q.Get("propagationPolicy")); policy != "" {
 		o.PropagationPolicy = &policy

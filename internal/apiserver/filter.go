@@ -20,7 +20,7 @@ import (
 func (s *Server) withRecovery(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rec := &recorder{ResponseWriter: w}
-		defer func() {
+		defer func() { //nolint:contextcheck // fail has the request, and with it the context
 			cause := recover()
 			if cause == nil {
 				return

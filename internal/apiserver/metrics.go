@@ -57,7 +57,7 @@ func newMetrics() *metrics {
 }
 
 // labels are the values of where.
-func (rt route) labels() []string {
+func (rt *route) labels() []string {
 	if rt.Resource == nil {
 		return []string{string(rt.verb), "", "", "", "", "", "apiserver"}
 	}

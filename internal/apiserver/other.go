@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -27,6 +29,11 @@ func (s *Server) serveOther(w http.ResponseWriter, r *http.Request, rt route) {
 	}
 	if r.URL.Path == compactPath && s.cfg.Compact != nil {
 		s.compact(w, r)
+		return
+	}
+	if (first == "api" || first == "apis") && len(rt.path) > 2 && r.Method != http.MethodGet {
+		// Upstream's text for a resource that is not served (server.md 5).
+		http.Error(w, "404 page not found", http.StatusNotFound)
 		return
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -92,7 +99,7 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request, rt route) {
 			failed++
 			// Whoever asks has shown no credentials, so the reason goes to the log.
 			fmt.Fprintf(&lines, "[-]%s failed: reason withheld\n", c.Name)
-			s.logger.WarnContext(r.Context(), "health check failed", "check", c.Name, "error", err)
+			s.logger.WarnContext(r.Context(), "health check failed", slog.String("check", c.Name), slog.Any("error", err))
 		default:
 			fmt.Fprintf(&lines, "[+]%s ok\n", c.Name)
 		}
@@ -101,16 +108,18 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request, rt route) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	switch {
 	case one != "" && !found:
-		w.WriteHeader(http.StatusNotFound)
-		fmt.Fprintln(w, "404 page not found")
+		http.Error(w, "404 page not found", http.StatusNotFound)
+		return
 	case failed > 0:
 		w.WriteHeader(http.StatusInternalServerError)
-		fmt.Fprintf(w, "%s%s check failed\n", lines.String(), endpoint)
+		fmt.Fprintf(&lines, "%s check failed\n", endpoint)
 	case q.Has("verbose"):
-		fmt.Fprintf(w, "%s%s check passed\n", lines.String(), endpoint)
+		fmt.Fprintf(&lines, "%s check passed\n", endpoint)
 	default:
-		fmt.Fprint(w, "ok")
+		lines.Reset()
+		lines.WriteString("ok")
 	}
+	_, _ = io.WriteString(w, lines.String()) // the client has gone: nobody is left to tell
 }
 
 // checks returns those of an endpoint; "ping" and "shutdown" are always there.

@@ -1,8 +1,10 @@
 package apiserver
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"strings"
 
@@ -54,12 +56,12 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, rt route) error {
 	if err != nil {
 		return err
 	}
-	return s.writeList(w, into, p, l)
+	return s.writeList(r.Context(), w, into, p, l)
 }
 
 // writeList writes the items one by one, so that a list needs the same memory
 // whatever its size. Only for a person (YAML, indented) it is put together first.
-func (s *Server) writeList(w http.ResponseWriter, into rendering, p *painter, l *kube.List) error {
+func (s *Server) writeList(ctx context.Context, w http.ResponseWriter, into rendering, p *painter, l *kube.List) error {
 	head, err := p.listHead(l)
 	if err != nil {
 		return err
@@ -79,7 +81,7 @@ func (s *Server) writeList(w http.ResponseWriter, into rendering, p *painter, l 
 	if err := p.eachItem(l, head, out.Write); err != nil {
 		// An object that cannot be shown as a row: the answer has begun, and a part
 		// of a list must not look like a list.
-		s.logger.Error("list was cut off", "error", err)
+		s.logger.ErrorContext(ctx, "list was cut off", slog.Any("error", err))
 		panic(http.ErrAbortHandler)
 	}
 	out.Write([]byte("\n"))

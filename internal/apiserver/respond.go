@@ -37,13 +37,8 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		http.Error(w, encodeErr.Error(), http.StatusInternalServerError)
 		return
 	}
-	into := rendering{pretty: wantsPretty(r)}
-	for _, m := range parseAccept(r.Header.Values("Accept")) {
-		if m.name == mediaYAML {
-			into.format = formatYAML
-		}
-		break
-	}
+	into := plain(r)
+	into.gzip = false
 	s.writeBody(w, into, answer{code: int(status.Code), body: body})
 }
 
@@ -77,6 +72,16 @@ func (s *Server) writeBody(w http.ResponseWriter, into rendering, a answer) {
 	out.close()
 }
 
+// plain is the form of answers that are no objects: JSON, or YAML for who likes
+// that best.
+func plain(r *http.Request) rendering {
+	into := rendering{pretty: wantsPretty(r), gzip: acceptsGzip(r)}
+	if ranges := parseAccept(r.Header.Values("Accept")); len(ranges) > 0 && ranges[0].name == mediaYAML {
+		into.format = formatYAML
+	}
+	return into
+}
+
 // writeJSON encodes v and answers with it.
 func (s *Server) writeJSON(w http.ResponseWriter, r *http.Request, v any) {
 	body, err := json.Marshal(v)
@@ -84,14 +89,7 @@ func (s *Server) writeJSON(w http.ResponseWriter, r *http.Request, v any) {
 		s.fail(w, r, kube.Internal(fmt.Errorf("encode the answer: %w", err)))
 		return
 	}
-	into := rendering{pretty: wantsPretty(r), gzip: acceptsGzip(r)}
-	for _, m := range parseAccept(r.Header.Values("Accept")) {
-		if m.name == mediaYAML {
-			into.format = formatYAML
-		}
-		break
-	}
-	s.writeBody(w, into, answer{code: http.StatusOK, body: body})
+	s.writeBody(w, plain(r), answer{code: http.StatusOK, body: body})
 }
 
 // writeWritten answers a write.

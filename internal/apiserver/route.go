@@ -38,7 +38,7 @@ type route struct {
 }
 
 // attributes are what the authorizer is asked about.
-func (rt route) attributes(r *http.Request) auth.Attributes {
+func (rt *route) attributes(r *http.Request) auth.Attributes {
 	if rt.Resource == nil {
 		return auth.Attributes{Verb: strings.ToLower(r.Method), Path: r.URL.Path}
 	}
@@ -173,7 +173,7 @@ func verbOf(r *http.Request, rt *route) verb {
 }
 
 // scope is the label "scope" of the metrics.
-func (rt route) scope() string {
+func (rt *route) scope() string {
 	switch {
 	case rt.Resource == nil:
 		return ""

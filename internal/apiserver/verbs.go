@@ -1,5 +1,3 @@
-// Package apiserver is the HTTP door: routing, discovery, negotiation, streams,
-// limits and metrics.
 package apiserver
 
 import (

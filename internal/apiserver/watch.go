@@ -49,7 +49,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, rt route) error {
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	stop := context.AfterFunc(s.draining, func() { cancel(errDraining) })
+	stop := context.AfterFunc(s.draining, func() { cancel(errDraining) }) //nolint:contextcheck // the server's end is not the request's
 	defer stop()
 	f := &feed{
 		w: w, ctl: http.NewResponseController(w), painter: p, bookmarks: o.Bookmarks,

@@ -105,5 +105,5 @@ func (s *Server) deleteCollection(w http.ResponseWriter, r *http.Request, rt rou
 	if err != nil {
 		return err
 	}
-	return s.writeList(w, into, p, deleted)
+	return s.writeList(r.Context(), w, into, p, deleted)
 }

@@ -56,14 +56,14 @@ func Open(dir string, hosts ...string) (*Credentials, error) {
 func (c *Credentials) pki() string { return filepath.Join(c.dir, "pki") }
 
 // leaf loads a certificate and makes it if it is missing or not usable.
-func (c *Credentials) leaf(name string, into *pair, hosts []string, make func() (pair, error)) error {
+func (c *Credentials) leaf(name string, into *pair, hosts []string, issue func() (pair, error)) error {
 	if err := c.load(name, into); err != nil {
 		return err
 	}
 	if into.cert != nil && into.usable(&c.ca, hosts, time.Now()) {
 		return nil
 	}
-	return c.create(name, into, make)
+	return c.create(name, into, issue)
 }
 
 // load reads a pair; it leaves into alone when neither file exists.
@@ -90,8 +90,8 @@ func (c *Credentials) load(name string, into *pair) error {
 	return nil
 }
 
-func (c *Credentials) create(name string, into *pair, make func() (pair, error)) error {
-	p, err := make()
+func (c *Credentials) create(name string, into *pair, issue func() (pair, error)) error {
+	p, err := issue()
 	if err != nil {
 		return fmt.Errorf("make the %s certificate: %w", name, err)
 	}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/gapless-io/gapless/internal/schema"
 )
 
@@ -39,7 +41,7 @@ func (d *definitions) addResource(r *schema.Resource) (string, error) {
 	}
 	props["apiVersion"] = described("string", "APIVersion is the versioned schema of this object.")
 	props["kind"] = described("string", "Kind is the REST resource that this object represents.")
-	props["metadata"] = refTo(d.addGo(objectMeta), "Standard object's metadata.")
+	props["metadata"] = refTo(d.addGo(reflect.TypeFor[metav1.ObjectMeta]()), "Standard object's metadata.")
 	custom["x-kubernetes-group-version-kind"] = []object{gvk(r)}
 	d.schemas[name] = custom
 	return name, nil
@@ -112,36 +114,34 @@ func (d *definitions) schemaOf(t reflect.Type, description string) object {
 	if special, ok := specialType(t); ok {
 		return withDescription(special, description)
 	}
-	switch t.Kind() {
-	case reflect.Struct:
+	switch kind := t.Kind(); {
+	case kind == reflect.Struct:
 		return refTo(d.addGo(t), description)
-	case reflect.Slice, reflect.Array:
-		if t.Elem().Kind() == reflect.Uint8 {
-			return withDescription(object{"type": "string", "format": "byte"}, description)
-		}
+	case kind == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
+		return withDescription(object{"type": "string", "format": "byte"}, description)
+	case kind == reflect.Slice, kind == reflect.Array:
 		return withDescription(object{"type": "array", "items": d.schemaOf(t.Elem(), "")}, description)
-	case reflect.Map:
+	case kind == reflect.Map:
 		return withDescription(object{"type": "object", "additionalProperties": d.schemaOf(t.Elem(), "")}, description)
 	default:
-		return withDescription(scalar(t.Kind()), description)
+		return withDescription(scalar(kind), description)
 	}
 }
 
 func scalar(k reflect.Kind) object {
-	switch k {
-	case reflect.Bool:
+	switch {
+	case k == reflect.Bool:
 		return object{"type": "boolean"}
-	case reflect.Int32, reflect.Int16, reflect.Int8, reflect.Uint8, reflect.Uint16, reflect.Uint32:
-		return object{"type": "integer", "format": "int32"}
-	case reflect.Int, reflect.Int64, reflect.Uint, reflect.Uint64:
+	case k == reflect.Int, k == reflect.Int64, k == reflect.Uint, k == reflect.Uint64:
 		return object{"type": "integer", "format": "int64"}
-	case reflect.Float32, reflect.Float64:
+	case k > reflect.Int && k < reflect.Uintptr:
+		return object{"type": "integer", "format": "int32"}
+	case k == reflect.Float32, k == reflect.Float64:
 		return object{"type": "number", "format": "double"}
-	case reflect.String:
+	case k == reflect.String:
 		return object{"type": "string"}
-	default:
-		return object{} // interface: anything
 	}
+	return object{} // interface: anything
 }
 
 func described(typ, description string) object {

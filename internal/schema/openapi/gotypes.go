@@ -12,8 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-var objectMeta = reflect.TypeFor[metav1.ObjectMeta]()
-
 // specialType returns the schema of the types whose JSON is not what their Go
 // fields say.
 func specialType(t reflect.Type) (object, bool) {
@@ -42,7 +40,7 @@ type documented interface {
 
 // docsOf returns the descriptions of a type ("") and its fields.
 func docsOf(t reflect.Type) map[string]string {
-	if d, ok := reflect.Zero(t).Interface().(documented); ok {
+	if d, ok := reflect.TypeAssert[documented](reflect.Zero(t)); ok {
 		return d.SwaggerDoc()
 	}
 	return nil

@@ -37,7 +37,7 @@ func core(resource string) (Printer, bool) {
 	case "services":
 		return of("Name|Type|Cluster-IP|External-IP|Port(s)|Age|Selector*", serviceCells), true
 	case "endpoints":
-		return of("Name|Endpoints|Age", func(o *corev1.Endpoints, r row) []any {
+		return of("Name|Endpoints|Age", func(o *corev1.Endpoints, r row) []any { //nolint:staticcheck // deprecated, and served
 			return []any{r.name, endpointAddresses(o), r.age}
 		}), true
 	case "nodes":
@@ -87,7 +87,7 @@ func selectorText(selector map[string]string) string {
 	return orNone(metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: selector}))
 }
 
-func endpointAddresses(o *corev1.Endpoints) string {
+func endpointAddresses(o *corev1.Endpoints) string { //nolint:staticcheck // as above
 	var list []string
 	for _, subset := range o.Subsets {
 		for _, address := range subset.Addresses {

@@ -2,6 +2,7 @@ package printers
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -80,8 +81,8 @@ func isSidecar(c *corev1.Container) bool {
 
 func containersReason(statuses []corev1.ContainerStatus) string {
 	reason, running := "", false
-	for i := len(statuses) - 1; i >= 0; i-- {
-		switch c := statuses[i]; {
+	for _, c := range slices.Backward(statuses) {
+		switch {
 		case c.State.Waiting != nil && c.State.Waiting.Reason != "":
 			reason = c.State.Waiting.Reason
 		case c.State.Terminated != nil:

@@ -3,6 +3,7 @@ package revlog
 import (
 	"context"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/gapless-io/gapless/internal/store"
@@ -87,9 +88,7 @@ func (l *Log) forget(upTo int64, reason string) (int64, error) {
 	l.mu.Unlock()
 	err := l.switchManifest(func(m *format.Manifest) {
 		m.Compacted = compacted
-		for name, floor := range floors {
-			m.Floors[name] = floor
-		}
+		maps.Copy(m.Floors, floors)
 	})
 	if err != nil {
 		return before, fmt.Errorf("compact up to revision %d: %w", upTo, err)

@@ -17,18 +17,18 @@ import (
 )
 
 // written returns a closed log of several segments with merged ones among them.
-func written(t testing.TB, random *rand.Rand) (*crashFS, *life) {
-	t.Helper()
+func written(tb testing.TB, random *rand.Rand) (*crashFS, *life) {
+	tb.Helper()
 	fs := newCrashFS(random)
-	l := open(t, small(fs))
+	l := open(tb, small(fs))
 	f := newLife(random)
 	for range 250 {
-		if err := f.write(t.Context(), l); err != nil {
-			t.Fatal(err)
+		if err := f.write(tb.Context(), l); err != nil {
+			tb.Fatal(err)
 		}
 	}
 	if err := l.Close(); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return fs, f
 }

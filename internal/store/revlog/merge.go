@@ -36,9 +36,9 @@ func (l *Log) merge(ctx context.Context) error {
 			man.Segments = slices.DeleteFunc(man.Segments, func(e format.SegmentEntry) bool {
 				return slices.ContainsFunc(sources, func(s *segment) bool { return s.id == e.ID })
 			})
-			entries := make([]format.SegmentEntry, len(m.made))
-			for i, s := range m.made {
-				entries[i] = s.entry()
+			entries := make([]format.SegmentEntry, 0, len(m.made)+len(man.Segments))
+			for _, s := range m.made {
+				entries = append(entries, s.entry())
 			}
 			man.Segments = append(entries, man.Segments...)
 		})

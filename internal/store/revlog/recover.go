@@ -71,7 +71,7 @@ func (l *Log) recover(ctx context.Context) error {
 	} else {
 		opened, err = l.firstSegment()
 	}
-	l.logger.Info("opened the log", slog.String("path", l.fs.Dir().Path()), slog.Int64("revision", l.current),
+	l.logger.InfoContext(ctx, "opened the log", slog.String("path", l.fs.Dir().Path()), slog.Int64("revision", l.current),
 		slog.Int64("compacted", l.compacted.Revision), slog.Int("segments", len(opened)),
 		slog.Int64("took_ms", time.Since(began).Milliseconds()))
 	return err

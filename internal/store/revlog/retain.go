@@ -33,7 +33,7 @@ func (l *Log) keepHistory(ctx context.Context) {
 		case <-l.rolled:
 		}
 		if err := l.tend(ctx); err != nil && ctx.Err() == nil {
-			l.logger.Warn("forget old history", slog.Any("error", err))
+			l.logger.WarnContext(ctx, "forget old history", slog.Any("error", err))
 		}
 	}
 }

@@ -24,70 +24,75 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // open opens a log and runs it until the test ends.
-func open(t testing.TB, o revlog.Options) *revlog.Log {
-	t.Helper()
-	l, err := revlog.Open(t.Context(), o)
+func open(tb testing.TB, o revlog.Options) *revlog.Log {
+	tb.Helper()
+	l, err := revlog.Open(tb.Context(), o)
 	if err != nil {
-		t.Fatalf("open: %v", err)
+		tb.Fatalf("open: %v", err)
 	}
-	run(t, l)
+	run(tb, l)
 	return l
 }
 
 // run runs l until it is closed or the test ends.
-func run(t testing.TB, l *revlog.Log) {
-	t.Helper()
+func run(tb testing.TB, l *revlog.Log) {
+	tb.Helper()
 	ended := make(chan error, 1)
-	go func() { ended <- l.Run(context.WithoutCancel(t.Context())) }() // ends with Close
-	t.Cleanup(func() {
+	go func() { ended <- l.Run(context.WithoutCancel(tb.Context())) }() // ends with Close
+	tb.Cleanup(func() {
 		if err := l.Close(); err != nil {
-			t.Errorf("close: %v", err)
+			tb.Errorf("close: %v", err)
 		}
-		<-ended
+		if _, poisoned := errors.AsType[*store.PoisonedError](<-ended); poisoned {
+			tb.Log("the log ended poisoned") // what a test of failures wants
+		}
 	})
 }
 
 func TestMemoryLogIsAStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) store.Store {
+		t.Helper()
 		return open(t, revlog.Options{Memory: true})
 	})
 }
 
 func TestLogOnDiskIsAStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) store.Store {
+		t.Helper()
 		return open(t, revlog.Options{Dir: t.TempDir()})
 	})
 }
 
 func TestLogOfTinySegmentsIsAStore(t *testing.T) {
 	storetest.Run(t, func(t *testing.T) store.Store {
+		t.Helper()
 		return open(t, revlog.Options{Memory: true, SegmentBytes: 4 << 10})
 	})
 }
 
 // commit writes key over whatever is there.
-func commit(t testing.TB, l *revlog.Log, key, value string) int64 {
-	t.Helper()
-	page, err := l.Read(t.Context(), store.Query{Start: key})
+func commit(tb testing.TB, l *revlog.Log, key, value string) int64 {
+	tb.Helper()
+	page, err := l.Read(tb.Context(), store.Query{Start: key})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	txn := store.Txn{Key: key, Value: []byte(value)}
 	if len(page.Records) > 0 {
 		txn.ExpectedModRevision = page.Records[0].ModRevision
 	}
-	done, err := l.Commit(t.Context(), txn)
+	done, err := l.Commit(tb.Context(), txn)
 	if err != nil {
-		t.Fatalf("commit %q: %v", key, err)
+		tb.Fatalf("commit %q: %v", key, err)
 	}
 	return done.Revision
 }
 
-func compacted(t testing.TB, err error) *store.CompactedError {
-	t.Helper()
+func compacted(tb testing.TB, err error) *store.CompactedError {
+	tb.Helper()
 	got, ok := errors.AsType[*store.CompactedError](err)
 	if !ok {
-		t.Fatalf("got %v, want CompactedError", err)
+		tb.Fatalf("got %v, want CompactedError", err)
 	}
 	return got
 }
@@ -169,8 +174,13 @@ func TestSecondOpenIsRefused(t *testing.T) {
 
 func TestOptionsAreChecked(t *testing.T) {
 	for _, o := range []revlog.Options{
-		{}, {Memory: true, BaseRevision: -1}, {Memory: true, BaseRevision: 1<<63 - 1}, {Memory: true, SegmentBytes: 1},
-		{Memory: true, SegmentBytes: 1 << 40}, {Memory: true, History: -1}, {Memory: true, HistoryBytes: -1},
+		{},
+		{Memory: true, BaseRevision: -1},
+		{Memory: true, BaseRevision: 1<<63 - 1},
+		{Memory: true, SegmentBytes: 1},
+		{Memory: true, SegmentBytes: 1 << 40},
+		{Memory: true, History: -1},
+		{Memory: true, HistoryBytes: -1},
 	} {
 		if _, err := revlog.Open(t.Context(), o); !errors.Is(err, store.ErrInvalid) {
 			t.Errorf("options %+v give %v, want ErrInvalid", o, err)

@@ -115,7 +115,7 @@ func (s *scanner) torn() (bool, error) {
 	}
 	f, err := format.DecodeFrame(head, s.seg.seed, s.off)
 	if err != nil || s.off+f.Size() > s.end {
-		return false, nil
+		return false, nil //nolint:nilerr // a head that cannot be read is not an empty one: that is the answer
 	}
 	b, err := s.bytes(s.off, int(f.Size()))
 	if err != nil {

@@ -52,8 +52,8 @@ func (o *Oracle) Revisions() []int64 {
 
 // Current returns the mod revision of key, 0 if it does not exist.
 func (o *Oracle) Current(key string) int64 {
-	for i := len(o.changes) - 1; i >= 0; i-- {
-		if c := o.changes[i]; c.Key == key {
+	for _, c := range slices.Backward(o.changes) {
+		if c.Key == key {
 			if c.Deleted {
 				return 0
 			}
@@ -153,7 +153,7 @@ func (o *Oracle) compareAt(ctx context.Context, s store.Store, prefix string, fr
 		for _, err := range []error{readErr, feedErr} {
 			compacted, ok := errors.AsType[*store.CompactedError](err)
 			if !ok || compacted.Floor != floor || compacted.Requested != from.After {
-				return fmt.Errorf("%q at %d below floor %d: got %v", prefix, from.After, floor, err)
+				return fmt.Errorf("%q at %d below floor %d: got %w", prefix, from.After, floor, err)
 			}
 		}
 		return nil

@@ -59,7 +59,9 @@ func TestOracleNoticesEveryLie(t *testing.T) {
 		if err := l.Close(); err != nil {
 			t.Error(err)
 		}
-		<-ended
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
 	}()
 	oracle := &storetest.Oracle{}
 	for _, value := range []string{"1", "2", "3"} {

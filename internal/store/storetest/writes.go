@@ -65,7 +65,7 @@ func revisionsAreContiguous(b *bench) {
 		if got := b.put(key, "x"); got != next {
 			b.Fatalf("write %d got revision %d, want %d", i, got, next)
 		}
-		b.conflict(store.Txn{Key: key}) // a write that fails takes no revision
+		_ = b.conflict(store.Txn{Key: key}) // a write that fails takes no revision
 		next++
 	}
 }

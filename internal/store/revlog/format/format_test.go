@@ -3,6 +3,7 @@ package format_test
 import (
 	"bytes"
 	"errors"
+	"slices"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -57,8 +58,7 @@ func TestEveryFlippedBitOfARecordIsNoticed(t *testing.T) {
 }
 
 func TestFramesAreBoundToTheirPlace(t *testing.T) {
-	b := make([]byte, format.FrameHeaderBytes)
-	b = append(b, examples()[0]...)
+	b := slices.Concat(make([]byte, format.FrameHeaderBytes), examples()[0])
 	b, f := format.SealFrame(b, format.Frame{Count: 1, First: 1, Chain: 7}, seed, 64)
 	if int64(len(b)) != f.Size() || len(b)%format.FrameAlign != 0 {
 		t.Errorf("the frame has %d bytes, want %d", len(b), f.Size())

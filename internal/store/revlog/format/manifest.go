@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// ManifestName and ManifestTemp are the names of the manifest and of the one
-	// that will replace it.
+	// ManifestName is the manifest's file.
 	ManifestName = "MANIFEST"
+	// ManifestTemp is the one that will replace it.
 	ManifestTemp = "MANIFEST.tmp"
 	// MaxManifestBytes is more than a manifest has.
 	MaxManifestBytes = 64 << 20

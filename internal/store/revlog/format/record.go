@@ -51,7 +51,7 @@ const (
 	KindDelete Kind = 2
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+var castagnoli = crc32.MakeTable(crc32.Castagnoli) //nolint:gochecknoglobals // a compiled table
 
 // ErrBadRecord is wrapped by the errors of bytes that are no record.
 var ErrBadRecord = errors.New("bad record")

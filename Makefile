@@ -1,0 +1,43 @@
+# Everything here needs Go and nothing else.
+GO       ?= go
+TOOL      = $(GO) tool -modfile=tools/go.mod
+FUZZTIME ?= 5s
+BENCH    ?= .
+
+.PHONY: help build test race lint fmt fuzz bench conformance compat check
+
+help: ## Say what there is
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## Build the program into bin/
+	$(GO) build -o bin/gapless ./cmd/gapless
+
+test: ## Run the tests of the core module
+	$(GO) test ./...
+
+race: ## Run them with the race detector, invariants checked, in random order
+	$(GO) test -race -tags invariants -shuffle=on ./...
+
+lint: ## Check formatting, vet, and run the linters
+	@test -z "$$($(TOOL) gofumpt -l . | tee /dev/stderr)" || { echo "run: make fmt" >&2; exit 1; }
+	$(GO) vet ./...
+	$(TOOL) golangci-lint run ./...
+
+fmt: ## Format everything
+	$(TOOL) gofumpt -w .
+
+fuzz: ## Fuzz every decoder for FUZZTIME each (5s)
+	GO=$(GO) FUZZTIME=$(FUZZTIME) .ci/fuzz
+
+bench: ## Run the benchmarks BENCH against the built program
+	cd bench && $(GO) test -bench '$(BENCH)' -run '^$$' ./...
+
+conformance: ## Run every store backend through the suite of claims
+	$(GO) test -count=1 ./internal/store/...
+
+compat: ## Run real kubectl and client-go, new and old, against the built program
+	cd compat/kubectl && $(GO) test -count=1 ./...
+	cd compat/clientgo && $(GO) test -count=1 -v ./...
+	cd compat/clientgo022 && $(GO) test -count=1 -v ./...
+
+check: lint test race fuzz ## Run what must pass before a change is handed in, without compat
