@@ -39,6 +39,9 @@ func Open(dir string, hosts ...string) (*Credentials, error) {
 	if err := c.load("ca", &c.ca); err != nil {
 		return nil, err
 	}
+	if err := c.checkCA(now); err != nil {
+		return nil, err
+	}
 	if c.ca.cert == nil {
 		if err := c.create("ca", &c.ca, func() (pair, error) { return newCA(now) }); err != nil {
 			return nil, err
@@ -51,6 +54,29 @@ func Open(dir string, hosts ...string) (*Credentials, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// checkCA refuses a CA that could not do its work. A missing one is refused too
+// when there are certificates of it: making another would lock out whoever has a
+// kubeconfig.
+func (c *Credentials) checkCA(now time.Time) error {
+	const remedy = "put the right file back, or remove %s to have all certificates made anew (clients then need the new kubeconfig)"
+	file := filepath.Join(c.pki(), "ca.crt")
+	switch ca := c.ca.cert; {
+	case ca == nil:
+		for _, name := range []string{"serving.crt", "admin.crt"} {
+			if _, err := os.Stat(filepath.Join(c.pki(), name)); err == nil {
+				return fmt.Errorf("%s is missing, and %s was signed with it: "+remedy, file, name, c.pki())
+			}
+		}
+	case !ca.IsCA || !ca.BasicConstraintsValid:
+		return fmt.Errorf("the certificate in %s is not a CA's: "+remedy, file, c.pki())
+	case now.After(ca.NotAfter):
+		return fmt.Errorf("the CA's certificate in %s expired on %s: "+remedy, file, ca.NotAfter.Format(time.DateOnly), c.pki())
+	case now.Before(ca.NotBefore):
+		return fmt.Errorf("the CA's certificate in %s is not valid before %s: set the clock, or "+remedy, file, ca.NotBefore.Format(time.DateTime), c.pki())
+	}
+	return nil
 }
 
 func (c *Credentials) pki() string { return filepath.Join(c.dir, "pki") }
@@ -94,6 +120,11 @@ func (c *Credentials) create(name string, into *pair, issue func() (pair, error)
 	p, err := issue()
 	if err != nil {
 		return fmt.Errorf("make the %s certificate: %w", name, err)
+	}
+	// Until all is written there is no certificate: a key of one and a certificate
+	// of another would stop the next start.
+	if err := os.Remove(filepath.Join(c.pki(), name+".crt")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("replace the %s certificate: %w", name, err)
 	}
 	for _, f := range []struct {
 		suffix string

@@ -147,10 +147,11 @@ func (r *Registry) emptyDefinition(ctx context.Context, w subject) (left int, er
 // emptyOf deletes the objects of one resource in a namespace, or all of them, and
 // returns how many are still held.
 func (r *Registry) emptyOf(ctx context.Context, resource *schema.Resource, namespace string) (left int, err error) {
-	w, err := r.newSubject(schema.Target{Resource: resource, Namespace: namespace}, nil)
-	if err != nil {
+	k := (*r.kinds.Load())[resource.GR().String()]
+	if k == nil {
 		return 0, nil // its definition went away just now, and everything of it
 	}
+	w := subject{target: schema.Target{Resource: resource, Namespace: namespace}, kind: k}
 	s, err := r.fresh(ctx, w.kind)
 	if err != nil {
 		return 0, err

@@ -33,41 +33,43 @@ type server struct {
 }
 
 // openLog returns a log in memory that runs until the test ends.
-func openLog(t testing.TB) *revlog.Log {
-	t.Helper()
-	log, err := revlog.Open(t.Context(), revlog.Options{Memory: true})
+func openLog(tb testing.TB) *revlog.Log {
+	tb.Helper()
+	log, err := revlog.Open(tb.Context(), revlog.Options{Memory: true})
 	if err != nil {
-		t.Fatalf("open the log: %v", err)
+		tb.Fatalf("open the log: %v", err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- log.Run(context.WithoutCancel(t.Context())) }() // ends with Close
-	t.Cleanup(func() {
+	go func() { ended <- log.Run(context.WithoutCancel(tb.Context())) }() // ends with Close
+	tb.Cleanup(func() {
 		if err := log.Close(); err != nil {
-			t.Errorf("close the log: %v", err)
+			tb.Errorf("close the log: %v", err)
 		}
-		<-ended
+		if err := <-ended; err != nil {
+			tb.Errorf("run the log: %v", err)
+		}
 	})
 	return log
 }
 
 // serve runs a registry over a new log until the test ends.
-func serve(t testing.TB) *server {
-	t.Helper()
-	s, _ := serveOn(t, openLog(t), nil)
+func serve(tb testing.TB) *server {
+	tb.Helper()
+	s, _ := serveOn(tb, openLog(tb), nil)
 	return s
 }
 
 // serveOn runs a registry over a log; wrap, if any, stands between them. stop
 // ends it before the test does.
-func serveOn(t testing.TB, log *revlog.Log, wrap func(store.Store) store.Store) (s *server, stop func()) {
-	t.Helper()
-	s = &server{t: t, log: log, live: schema.NewLive(builtin.Catalog())}
+func serveOn(tb testing.TB, log *revlog.Log, wrap func(store.Store) store.Store) (s *server, stop func()) {
+	tb.Helper()
+	s = &server{t: tb, log: log, live: schema.NewLive(builtin.Catalog())}
 	var below store.Store = log
 	if wrap != nil {
 		below = wrap(below)
 	}
 	s.Registry = registry.New(registry.Config{Store: below, Live: s.live, CacheEntries: 64})
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }() // ends with ctx
 	stopped := false
@@ -78,12 +80,12 @@ func serveOn(t testing.TB, log *revlog.Log, wrap func(store.Store) store.Store) 
 		stopped = true
 		cancel()
 		if err := <-ended; err != nil {
-			t.Errorf("run: %v", err)
+			tb.Errorf("run: %v", err)
 		}
 	}
-	t.Cleanup(stop)
-	if err := s.WaitReady(t.Context()); err != nil {
-		t.Fatalf("wait until ready: %v", err)
+	tb.Cleanup(stop)
+	if err := s.WaitReady(tb.Context()); err != nil {
+		tb.Fatalf("wait until ready: %v", err)
 	}
 	return s, stop
 }
@@ -245,11 +247,11 @@ func status(err error) string {
 }
 
 // field reads one value of an object by its path.
-func field(t testing.TB, o *kube.Object, path ...string) any {
-	t.Helper()
+func field(tb testing.TB, o *kube.Object, path ...string) any {
+	tb.Helper()
 	var tree any
 	if err := json.Unmarshal(o.JSON(), &tree); err != nil {
-		t.Fatalf("decode %s: %v", o.JSON(), err)
+		tb.Fatalf("decode %s: %v", o.JSON(), err)
 	}
 	for _, name := range path {
 		m, is := tree.(map[string]any)

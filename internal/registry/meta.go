@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
-	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/uuid"
@@ -173,10 +173,12 @@ func encodeStored(r *schema.Resource, u *unstructured.Unstructured) ([]byte, err
 // checkMetadata applies the rules of all kinds, and the kind's own rule for names.
 func checkMetadata(r *schema.Resource, u *unstructured.Unstructured) field.ErrorList {
 	rule := func(name string, prefix bool) []string {
+		errs := content.IsPathSegmentName(name)
 		if prefix {
+			errs = content.IsPathSegmentPrefix(name)
 			name = unfinished(name)
 		}
-		if errs := path.ValidatePathSegmentName(name, prefix); len(errs) > 0 || r.ValidName == nil {
+		if len(errs) > 0 || r.ValidName == nil {
 			return errs
 		}
 		return r.ValidName(name)

@@ -172,6 +172,9 @@ func (r *Registry) Compact(ctx context.Context, c store.Compaction) (kube.Resour
 	if err != nil {
 		return 0, storeError(err)
 	}
+	if c.UpTo > progress {
+		return 0, storeError(&store.FutureRevisionError{Requested: c.UpTo, Current: progress})
+	}
 	if err := r.published(ctx, kube.ResourceVersion(progress)); err != nil {
 		return 0, err
 	}

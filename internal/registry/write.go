@@ -116,12 +116,13 @@ func (r *Registry) apply(ctx context.Context, w subject, current *kube.Object, d
 		}
 		return outcome{object: last, removed: true}, nil
 	}
-	revision := found
-	if !w.dryRun {
-		var err error
-		if revision, err = r.commit(ctx, store.Txn{Key: key, Value: d.value, ExpectedModRevision: found}); err != nil {
-			return outcome{}, err
-		}
+	if w.dryRun {
+		o, err := w.kind.object(key, d.value, found)
+		return outcome{object: o}, err
+	}
+	revision, err := r.commit(ctx, store.Txn{Key: key, Value: d.value, ExpectedModRevision: found})
+	if err != nil {
+		return outcome{}, err
 	}
 	o, err := w.kind.written(current.Key(), d.value, revision)
 	return outcome{object: o}, err
@@ -129,7 +130,7 @@ func (r *Registry) apply(ctx context.Context, w subject, current *kube.Object, d
 
 // written returns the object of a write: the cache's, unless that is newer already.
 func (k *kind) written(key kube.Key, value []byte, revision int64) (*kube.Object, error) {
-	if o, found := k.cache.Snapshot().Get(key); found && int64(o.ResourceVersion()) == revision && revision != 0 {
+	if o, found := k.cache.Snapshot().Get(key); found && int64(o.ResourceVersion()) == revision {
 		return o, nil
 	}
 	o, err := k.object(k.key(key), value, revision)

@@ -27,7 +27,7 @@ const (
 	// can copy an object into itself again and again. It is over what a body may be.
 	maxPatched = 4 << 20
 	// maxPatchWork bounds the bytes that the steps of one patch may go through.
-	maxPatchWork = 256 << 20
+	maxPatchWork = 64 << 20
 )
 
 // Strategic applies a strategic merge patch to original, both JSON.

@@ -32,14 +32,14 @@ func gvk() schema.GroupVersionKind {
 // Scale is the subresource scale on the wire.
 type Scale struct {
 	metav1.TypeMeta   `json:",inline"`
-	metav1.ObjectMeta `json:"metadata,omitempty"`
+	metav1.ObjectMeta `json:"metadata"`
 	Spec              struct {
 		Replicas int32 `json:"replicas,omitempty"`
-	} `json:"spec,omitempty"`
+	} `json:"spec"`
 	Status struct {
 		Replicas int32  `json:"replicas"`
 		Selector string `json:"selector,omitempty"`
-	} `json:"status,omitempty"`
+	} `json:"status"`
 }
 
 // Of shows how many replicas an object asks for and has. 404 for a resource
