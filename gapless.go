@@ -29,6 +29,9 @@ const (
 	// DefaultMemoryHistoryBytes that in memory.
 	DefaultHistoryBytes       = 1 << 30
 	DefaultMemoryHistoryBytes = 256 << 20
+	// MinHistoryBytes is the least budget: with less, history could be forgotten
+	// faster than it is published.
+	MinHistoryBytes = 8 << 20
 	// Forever keeps history without a limit of age, or of bytes.
 	Forever = -1
 )
@@ -48,7 +51,7 @@ type Config struct {
 	Listen string
 	// History is how long superseded and deleted versions are kept; 0 is
 	// DefaultHistory, Forever (or any negative value) no limit. HistoryBytes bounds
-	// their bytes in the same way.
+	// their bytes in the same way, from MinHistoryBytes on.
 	History      time.Duration
 	HistoryBytes int64
 	// ResourceVersionBase is the resource version before the first write; 0 is
@@ -74,6 +77,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.DataDir == "" && !c.Memory {
 		return c, errors.New("no data directory was given; name one, or keep everything in memory")
+	}
+	if c.HistoryBytes > 0 && c.HistoryBytes < MinHistoryBytes {
+		return c, fmt.Errorf("a history of %d bytes is too small: give at least %d, or 0 for the default", c.HistoryBytes, MinHistoryBytes)
 	}
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
 		return c, fmt.Errorf("address to listen on: %w; it must look like 127.0.0.1:6443", err)

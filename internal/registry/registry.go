@@ -178,6 +178,8 @@ func (r *Registry) Compact(ctx context.Context, c store.Compaction) (kube.Resour
 	if err := r.published(ctx, kube.ResourceVersion(progress)); err != nil {
 		return 0, err
 	}
+	// What comes later may be old enough and not published yet: the feed needs it.
+	c.NotAfter = progress
 	upTo, err := r.store.Compact(ctx, c)
 	if err != nil {
 		return 0, storeError(err)

@@ -134,12 +134,15 @@ type Feed interface {
 	Close() error
 }
 
-// Compaction says what to forget. Exactly one field is set. UpTo behind an
+// Compaction says what to forget: one of UpTo and OlderThan is set. UpTo behind an
 // earlier compaction is not an error and does nothing; UpTo ahead of the latest
 // revision is *FutureRevisionError.
 type Compaction struct {
 	UpTo      int64         // forget what was superseded or deleted at or below this revision
 	OlderThan time.Duration // the same, by the age of the superseding write; 0 < OlderThan
+	// NotAfter bounds what OlderThan forgets, for a caller who still has to read
+	// what comes after that revision; 0 is no bound.
+	NotAfter int64
 }
 
 // ResourceOf returns the part of key before the first slash.

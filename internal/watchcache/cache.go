@@ -83,8 +83,10 @@ func New(cfg Config) *Cache {
 	return c
 }
 
-// Load sets the state at rv, once, before anything is appended. What happened up
-// to rv is History's. The objects may come in any order; key order is fastest.
+// Load sets the state at rv; what happened up to rv is History's from then on. It
+// is called before anything is appended, and again when the same objects are to be
+// seen with other selectable fields: then cursors go on where they were. The
+// objects may come in any order; key order is fastest.
 func (c *Cache) Load(objects []*kube.Object, rv kube.ResourceVersion) {
 	loaded := treeOf(objects)
 	c.mu.Lock()

@@ -34,6 +34,9 @@ func (l *Log) Compact(ctx context.Context, c store.Compaction) (int64, error) {
 	l.mu.Lock()
 	if c.OlderThan > 0 {
 		upTo = l.index.revisionAt(time.Now().Add(-c.OlderThan).UnixMilli())
+		if c.NotAfter > 0 {
+			upTo = min(upTo, c.NotAfter)
+		}
 	}
 	current := l.current
 	l.mu.Unlock()

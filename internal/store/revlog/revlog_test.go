@@ -3,6 +3,7 @@ package revlog_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -284,5 +285,20 @@ func TestHistoryIsReadFromSegments(t *testing.T) {
 			t.Fatalf("change %d replaces %+v, want value %d", i, c.Previous, n-1)
 		}
 		next[c.Key]++
+	}
+}
+
+func TestCompactionByAgeStopsAtItsBound(t *testing.T) {
+	l := open(t, revlog.Options{Memory: true})
+	run(t, l)
+	commit(t, l, "pods/a", "1")
+	bound := commit(t, l, "pods/a", "2")
+	commit(t, l, "pods/a", "3")
+	for until := time.Now().Add(3 * time.Millisecond); time.Now().Before(until); {
+		runtime.Gosched() // stamps are milliseconds: all three writes are to be old
+	}
+	done, err := l.Compact(t.Context(), store.Compaction{OlderThan: 1, NotAfter: bound})
+	if err != nil || done != bound {
+		t.Errorf("compacted up to %d (%v), want the bound %d", done, err, bound)
 	}
 }
