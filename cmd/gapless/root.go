@@ -43,7 +43,7 @@ Exit codes: 0 success, 1 the command failed, 2 the command line is wrong.`,
 	root.SetIn(io.in)
 	root.SetOut(io.out)
 	root.SetErr(io.err)
-	root.AddCommand(newServe(io), newCompact(io), newVersion(io))
+	root.AddCommand(newServe(io), newCompact(io), newWatch(io), newDemo(io), newVersion(io))
 	return root
 }
 
