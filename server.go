@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 
@@ -106,7 +107,7 @@ func (s *Server) serve(ctx context.Context, log *revlog.Log) error {
 	g, running := errgroup.WithContext(below)
 	g.Go(func() error { return log.Run(running) })
 	g.Go(func() error { return s.registry.Run(running) })
-	door := apiserver.New(lasting, s.doorConfig(live))
+	door := apiserver.New(lasting, s.doorConfig(live, log))
 	web := s.webServer(door)
 	g.Go(func() error {
 		if err := s.registry.WaitReady(running); err != nil {
@@ -147,7 +148,7 @@ func (s *Server) closeListener() error {
 	return nil
 }
 
-func (s *Server) doorConfig(live *schema.Live) apiserver.Config {
+func (s *Server) doorConfig(live *schema.Live, log *revlog.Log) apiserver.Config {
 	return apiserver.Config{
 		Reader: s.registry, Writer: s.registry, Live: live, Logger: s.cfg.Logger,
 		Version: Version(),
@@ -155,7 +156,8 @@ func (s *Server) doorConfig(live *schema.Live) apiserver.Config {
 			{Name: "etcd", Check: s.registry.Ready}, // the names that probes ask for
 			{Name: "informer-sync", Check: s.registry.Ready, ReadyOnly: true},
 		},
-		OpenAPI: openapi.New(live),
+		OpenAPI:    openapi.New(live),
+		Collectors: []prometheus.Collector{newGauges(s.registry, log)},
 		Compact: func(ctx context.Context, c apiserver.Compaction) (kube.ResourceVersion, error) {
 			return s.compact(ctx, store.Compaction{UpTo: int64(c.UpTo), OlderThan: c.OlderThan})
 		},

@@ -1,6 +1,8 @@
 package apiserver
 
 import (
+	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -23,7 +25,7 @@ func readBody(r *http.Request) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, MaxBodyBytes+1))
 	switch {
 	case err != nil && r.Context().Err() != nil:
-		return nil, err
+		return nil, r.Context().Err()
 	case err != nil:
 		return nil, kube.BadRequest("read the body: %v", err)
 	case len(body) > MaxBodyBytes:
@@ -112,7 +114,11 @@ func decodeDeleteOptions(r *http.Request, body []byte) (metav1.DeleteOptions, er
 		return *o, nil
 	case mediaJSON, mediaYAML:
 		var o metav1.DeleteOptions
-		if err := yaml.Unmarshal(body, &o); err != nil {
+		decode := func() error { return json.Unmarshal(body, &o) }
+		if media == mediaYAML {
+			decode = func() error { return yaml.Unmarshal(body, &o) }
+		}
+		if err := decode(); err != nil {
 			return o, kube.BadRequest("decode DeleteOptions: %v", err)
 		}
 		if o.Kind != "" && o.Kind != "DeleteOptions" {
@@ -123,7 +129,8 @@ func decodeDeleteOptions(r *http.Request, body []byte) (metav1.DeleteOptions, er
 	return metav1.DeleteOptions{}, kube.UnsupportedMediaType(bodyTypes(nil))
 }
 
-// isGone says that a request failed because its client left.
+// isGone says that a request failed because its client left. A request whose time
+// is over is another thing: its client waits for the answer.
 func isGone(r *http.Request, err error) bool {
-	return r.Context().Err() != nil && (errors.Is(err, r.Context().Err()) || errors.Is(err, io.ErrUnexpectedEOF))
+	return errors.Is(r.Context().Err(), context.Canceled) && errors.Is(err, context.Canceled)
 }

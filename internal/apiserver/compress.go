@@ -100,16 +100,24 @@ func (c *compressor) write(p []byte) {
 	}
 }
 
-// close writes the rest and gives the scratch memory back.
+// begun says whether the client has been sent a part of the answer.
+func (c *compressor) begun() bool { return c.code == 0 }
+
+// close writes the rest.
 func (c *compressor) close() {
-	if c.code != 0 { // small: not worth compressing
+	if !c.begun() { // small: not worth compressing
 		c.accept = false
 	}
 	c.flush()
+	if c.zip != nil && c.failed == nil {
+		c.failed = c.zip.Close()
+	}
+}
+
+// release gives the scratch memory back, also that of an answer that was broken
+// off: what close did not write is dropped.
+func (c *compressor) release() {
 	if c.zip != nil {
-		if c.failed == nil {
-			c.failed = c.zip.Close()
-		}
 		scratch.zippers.Put(c.zip)
 	}
 	*c.buf = (*c.buf)[:0]

@@ -173,6 +173,7 @@ func (s *Server) discoverAggregated(w http.ResponseWriter, r *http.Request, name
 	}
 	w.Header().Set("Content-Type", fmt.Sprintf("application/json;g=apidiscovery.k8s.io;v=%s;as=APIGroupDiscoveryList", name.version))
 	out := newCompressor(w, acceptsGzip(r))
+	defer out.release()
 	out.Write(doc.body)
 	out.close()
 }

@@ -47,7 +47,7 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-cache, private")
 	began := time.Now()
 	rt, err := resolve(s.cfg.Live.Load(), r)
-	if s.isOpen(rt, r) {
+	if err == nil && isOpen(rt, r) {
 		s.serveOther(w, r, rt)
 		return
 	}
@@ -76,6 +76,9 @@ func (s *Server) serveWithin(w http.ResponseWriter, r *http.Request, rt route) {
 		s.serve(w, r, rt)
 		return
 	}
+	kind := s.metrics.inFlight(rt)
+	kind.Inc()
+	defer kind.Dec()
 	defer s.inFlight.Add(-1)
 	if s.inFlight.Add(1) > int64(s.cfg.MaxInFlight) {
 		s.fail(w, r, kube.TooManyRequests("Too many requests, please try again later.", time.Second))
@@ -91,13 +94,22 @@ func (s *Server) serveWithin(w http.ResponseWriter, r *http.Request, rt route) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
+	// Whoever neither sends its body nor takes its answer must not stay for ever.
+	ctl, limit := http.NewResponseController(w), time.Now().Add(timeout+answerWithin)
+	_, _ = ctl.SetReadDeadline(limit), ctl.SetWriteDeadline(limit) // without support there is no limit
 	s.serve(w, r.WithContext(ctx), rt)
 }
 
-// isOpen says whether a path answers without credentials: health and version.
-func (s *Server) isOpen(rt route, r *http.Request) bool {
-	open := []string{"livez", "readyz", "healthz", "version"}
-	return rt.Resource == nil && r.Method == http.MethodGet && len(rt.path) > 0 && slices.Contains(open, rt.path[0])
+// isOpen says whether a path answers without credentials: health with its single
+// checks, and version.
+func isOpen(rt route, r *http.Request) bool {
+	switch {
+	case rt.Resource != nil || r.Method != http.MethodGet:
+		return false
+	case rt.path[0] == "version":
+		return len(rt.path) == 1
+	}
+	return slices.Contains([]string{"livez", "readyz", "healthz"}, rt.path[0])
 }
 
 // auditID is the client's id of the request, or a new one.

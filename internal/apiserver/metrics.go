@@ -19,11 +19,13 @@ type metrics struct {
 	durations  *prometheus.HistogramVec
 	sizes      *prometheus.HistogramVec
 	long       *prometheus.GaugeVec
+	reading    prometheus.Gauge
+	writing    prometheus.Gauge
 	events     *prometheus.CounterVec
 	eventSizes *prometheus.HistogramVec
 }
 
-func newMetrics() *metrics {
+func newMetrics(more []prometheus.Collector) *metrics {
 	where := []string{"verb", "group", "version", "resource", "subresource", "scope", "component"}
 	gvr := []string{"group", "version", "resource"}
 	m := &metrics{
@@ -50,8 +52,13 @@ func newMetrics() *metrics {
 			Buckets: prometheus.ExponentialBuckets(1024, 2, 8),
 		}, gvr),
 	}
-	m.registry.MustRegister(m.requests, m.durations, m.sizes, m.long, m.events, m.eventSizes,
+	inFlight := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "apiserver_current_inflight_requests", Help: "Requests under way now, watches left out.",
+	}, []string{"request_kind"})
+	m.reading, m.writing = inFlight.WithLabelValues("readOnly"), inFlight.WithLabelValues("mutating")
+	m.registry.MustRegister(m.requests, m.durations, m.sizes, m.long, inFlight, m.events, m.eventSizes,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(more...)
 	m.handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 	return m
 }
@@ -96,6 +103,16 @@ func (m *metrics) observe(rt route, rec *recorder, took time.Duration) {
 		m.durations.WithLabelValues(labels...).Observe(took.Seconds())
 		m.sizes.WithLabelValues(labels...).Observe(float64(rec.bytes))
 	}
+}
+
+// inFlight is the gauge that counts requests of this kind.
+func (m *metrics) inFlight(rt route) prometheus.Gauge {
+	switch rt.verb {
+	case verbCreate, verbUpdate, verbPatch, verbDelete, verbDeleteCollection:
+		return m.writing
+	case verbGet, verbList, verbWatch, verbOther:
+	}
+	return m.reading
 }
 
 // longRunning counts a watch as open until the function it returns is called.

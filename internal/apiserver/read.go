@@ -75,16 +75,20 @@ func (s *Server) writeList(ctx context.Context, w http.ResponseWriter, into rend
 		s.writeBody(w, into, answer{code: http.StatusOK, body: []byte(whole.String())})
 		return nil
 	}
-	w.Header().Set("Content-Type", mediaJSON)
 	out := newCompressor(w, into.gzip)
-	defer out.close()
+	defer out.release()
+	w.Header().Set("Content-Type", mediaJSON)
 	if err := p.eachItem(l, head, out.Write); err != nil {
-		// An object that cannot be shown as a row: the answer has begun, and a part
-		// of a list must not look like a list.
+		if !out.begun() {
+			return err
+		}
+		// An object that cannot be shown as a row: a part of a list must not look
+		// like a list.
 		s.logger.ErrorContext(ctx, "list was cut off", slog.Any("error", err))
 		panic(http.ErrAbortHandler)
 	}
 	out.Write([]byte("\n"))
+	out.close()
 	return nil
 }
 

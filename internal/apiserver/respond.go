@@ -63,6 +63,7 @@ func (s *Server) writeBody(w http.ResponseWriter, into rendering, a answer) {
 		}
 	}
 	out := newCompressor(w, into.gzip)
+	defer out.release()
 	w.Header().Set("Content-Type", media)
 	out.code = a.code
 	out.Write(body)
@@ -93,16 +94,8 @@ func (s *Server) writeJSON(w http.ResponseWriter, r *http.Request, v any) {
 }
 
 // writeWritten answers a write.
-func (s *Server) writeWritten(w http.ResponseWriter, r *http.Request, rt route, out kube.Written) error {
-	for _, warning := range out.Warnings {
-		addWarning(w, warning)
-	}
-	into, err := negotiate(r, rt.verb)
-	if err != nil {
-		// The write has happened: an answer in a form that was not asked for is
-		// better than an error that reads as if it had not.
-		into = rendering{}
-	}
+func (s *Server) writeWritten(w http.ResponseWriter, into rendering, out kube.Written) error {
+	addWarnings(w, out.Warnings)
 	code := http.StatusOK
 	if out.Created {
 		code = http.StatusCreated
@@ -117,6 +110,23 @@ func (s *Server) writeWritten(w http.ResponseWriter, r *http.Request, rt route, 
 	}
 	s.writeBody(w, into, answer{code: code, body: body})
 	return nil
+}
+
+// addWarnings adds Warning headers as long as there is room for them: clients
+// refuse an answer whose headers are too long, and a body may have a hundred
+// thousand unknown fields (apiserver pkg/endpoints/filters/warning.go).
+func addWarnings(w http.ResponseWriter, warnings []string) {
+	const oneBytes, allBytes = 1024, 4096
+	total := 0
+	for _, warning := range warnings {
+		if len(warning) > oneBytes {
+			warning = strings.ToValidUTF8(warning[:oneBytes], "")
+		}
+		if total += len(warning); total > allBytes {
+			return
+		}
+		addWarning(w, warning)
+	}
 }
 
 // addWarning adds a Warning header (RFC 7234, code 299), as kubectl prints them.

@@ -64,8 +64,8 @@ func resolve(catalog *schema.Catalog, r *http.Request) (route, error) {
 		rt.path = append(rt.path, decoded)
 	}
 	gv, rest := groupVersion(rt.path)
-	if len(rest) == 0 {
-		return rt, nil
+	if len(rest) == 0 || slices.Contains(rt.path, "") {
+		return rt, nil // no resource has an empty namespace or name
 	}
 	if rest[0] == "watch" && len(rest) > 1 {
 		rt.deprecatedWatch, rest = true, rest[1:]

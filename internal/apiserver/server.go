@@ -16,6 +16,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/version"
 
 	"github.com/gapless-io/gapless/internal/schema"
@@ -29,6 +30,9 @@ const (
 	// defaultDeadline is how long a request that is not a watch may take:
 	// apiserver config.go RequestTimeout.
 	defaultDeadline = 60 * time.Second
+	// answerWithin is how long reading a body and writing an answer may take
+	// besides: a large list needs its time on a slow line.
+	answerWithin = 30 * time.Second
 	// defaultMinRequestTimeout is half of the longest time that a watch without
 	// timeoutSeconds may last: apiserver config.go MinRequestTimeout.
 	defaultMinRequestTimeout = 1800 * time.Second
@@ -56,6 +60,8 @@ type Config struct {
 	Compact func(ctx context.Context, c Compaction) (kube.ResourceVersion, error)
 	// OpenAPI serves /openapi/v3; nil answers 404.
 	OpenAPI http.Handler
+	// Collectors add metrics of what lies behind the door.
+	Collectors []prometheus.Collector
 	// MinRequestTimeout: a watch without timeoutSeconds lasts between once and twice
 	// as long; 0 is 30 minutes.
 	MinRequestTimeout time.Duration
@@ -82,7 +88,7 @@ type Server struct {
 func New(ctx context.Context, cfg Config) *Server {
 	cfg.MinRequestTimeout = cmp.Or(cfg.MinRequestTimeout, defaultMinRequestTimeout)
 	cfg.MaxInFlight = cmp.Or(cfg.MaxInFlight, defaultMaxInFlight)
-	s := &Server{cfg: cfg, logger: cfg.Logger, metrics: newMetrics()}
+	s := &Server{cfg: cfg, logger: cfg.Logger, metrics: newMetrics(cfg.Collectors)}
 	if s.logger == nil {
 		s.logger = slog.New(slog.DiscardHandler)
 	}

@@ -24,9 +24,12 @@ type painter struct {
 	columnsSent bool
 }
 
-// newPainter reads includeObject. Errors: 400.
+// newPainter reads includeObject, which is of tables only. Errors: 400.
 func newPainter(r *http.Request, rt route, into rendering) (*painter, error) {
 	p := &painter{resource: rt.Resource, shape: into.shape, version: into.version, include: metav1.IncludeMetadata, now: time.Now()}
+	if p.shape != shapeTable {
+		return p, nil
+	}
 	switch include := metav1.IncludeObjectPolicy(r.URL.Query().Get("includeObject")); include {
 	case "":
 	case metav1.IncludeNone, metav1.IncludeMetadata, metav1.IncludeObject:

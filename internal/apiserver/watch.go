@@ -21,6 +21,11 @@ const (
 	// writeWithin is how long one write to a client of HTTP/1.1 may take before the
 	// watch is given up; HTTP/2 connections have limits of their own.
 	writeWithin = 30 * time.Second
+	// writeBytes is what a client of HTTP/1.1 must take in that time.
+	writeBytes = 64 << 10
+	// quietWithin is how long a watch lasts at least when it ends without a word:
+	// fabric8 7.8 takes a shorter one for an expired resourceVersion (ecosystem.md 0.6).
+	quietWithin = 2 * time.Second
 )
 
 // Why a watch wakes up other than for events.
@@ -45,7 +50,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, rt route) error {
 		return err
 	}
 	if s.draining.Err() != nil {
-		return kube.Unavailable("apiserver is shutting down", time.Second)
+		return shuttingDown()
 	}
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
@@ -57,9 +62,14 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, rt route) error {
 	}
 	timeout := s.watchTimeout(o)
 	stream, err := s.cfg.Reader.Watch(ctx, rt.Target, o)
-	if err != nil && !inStream(err) {
+	switch {
+	case err != nil && errors.Is(context.Cause(ctx), errDraining):
+		return shuttingDown()
+	case err != nil && !inStream(err):
 		return err
 	}
+	// The end of the answer has a time limit of its own.
+	defer f.patience()
 	w.Header().Set("Content-Type", mediaJSON)
 	w.WriteHeader(http.StatusOK)
 	if err != nil {
@@ -70,9 +80,24 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, rt route) error {
 	if timeout < 0 || f.flush() != nil {
 		return nil
 	}
-	f.deadline = time.Now().Add(timeout)
-	f.run(ctx, stream)
+	began := time.Now()
+	f.deadline = began.Add(timeout)
+	if f.run(ctx, stream) && !f.spoke {
+		linger(r.Context(), began.Add(quietWithin))
+	}
 	return nil
+}
+
+func shuttingDown() error { return kube.Unavailable("apiserver is shutting down", time.Second) }
+
+// linger waits until a time, or until the client leaves.
+func linger(ctx context.Context, until time.Time) {
+	t := time.NewTimer(time.Until(until))
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
 }
 
 // watchOptions reads the query; a name in a deprecated /watch/ path becomes a
@@ -121,13 +146,15 @@ type feed struct {
 
 	sent    kube.ResourceVersion // the last that the client knows, by an event or a bookmark
 	initial bool                 // the initial events are under way: no bookmark now
+	spoke   bool                 // a frame was written
 }
 
-// run writes until the end, and says the end where the protocol can.
-func (f *feed) run(ctx context.Context, stream kube.Watch) {
+// run writes until the end, and says the end where the protocol can. It returns
+// true when the end is the server's alone: it drains, or the resource is gone.
+func (f *feed) run(ctx context.Context, stream kube.Watch) bool {
 	f.initial = stream.Position() == 0
 	if !f.initial && f.catchUp(stream) != nil {
-		return
+		return false
 	}
 	next := f.nextTick(time.Now())
 	for {
@@ -142,15 +169,15 @@ func (f *feed) run(ctx context.Context, stream kube.Watch) {
 			next = f.nextTick(time.Now())
 		case errors.Is(err, errTick), errors.Is(err, errDraining), errors.Is(err, io.EOF):
 			_ = f.catchUp(stream) // the end comes anyway
-			return
+			return !errors.Is(err, errTick)
 		case ctx.Err() != nil:
-			return // the client left
+			return false // the client left
 		default:
 			f.end(err)
-			return
+			return false
 		}
 		if err != nil {
-			return // the client does not take what is written
+			return false // the client does not take what is written
 		}
 	}
 }
@@ -171,7 +198,7 @@ func (f *feed) nextTick(now time.Time) time.Time {
 // write sends a batch and flushes it once.
 func (f *feed) write(events []kube.WatchEvent) error {
 	f.patience()
-	bytes := 0
+	count, bytes, granted := 0, 0, writeBytes
 	for i := range events {
 		e := &events[i]
 		frame, err := f.frame(e)
@@ -182,13 +209,18 @@ func (f *feed) write(events []kube.WatchEvent) error {
 		if len(frame) == 0 {
 			continue
 		}
+		if bytes += len(frame); bytes > granted {
+			f.patience()
+			granted = bytes + writeBytes
+		}
 		if _, err := f.w.Write(frame); err != nil {
 			return err
 		}
-		bytes += len(frame)
+		count++
+		f.spoke = true
 		f.sent = max(f.sent, e.ResourceVersion)
 	}
-	f.metrics.sent(len(events), bytes)
+	f.metrics.sent(count, bytes)
 	return f.ctl.Flush()
 }
 
@@ -248,6 +280,7 @@ func (f *feed) heartbeat(stream kube.Watch) error {
 	if _, err := f.w.Write(line); err != nil {
 		return err
 	}
+	f.spoke = true
 	f.sent = max(f.sent, position)
 	return f.ctl.Flush()
 }

@@ -20,6 +20,10 @@ func fieldManager(r *http.Request) string {
 }
 
 func (s *Server) create(w http.ResponseWriter, r *http.Request, rt route) error {
+	into, err := negotiate(r, rt.verb)
+	if err != nil {
+		return err
+	}
 	body, err := readObject(r, rt)
 	if err != nil {
 		return err
@@ -31,10 +35,14 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, rt route) error 
 	if err != nil {
 		return err
 	}
-	return s.writeWritten(w, r, rt, out)
+	return s.writeWritten(w, into, out)
 }
 
 func (s *Server) update(w http.ResponseWriter, r *http.Request, rt route) error {
+	into, err := negotiate(r, rt.verb)
+	if err != nil {
+		return err
+	}
 	body, err := readObject(r, rt)
 	if err != nil {
 		return err
@@ -46,10 +54,14 @@ func (s *Server) update(w http.ResponseWriter, r *http.Request, rt route) error 
 	if err != nil {
 		return err
 	}
-	return s.writeWritten(w, r, rt, out)
+	return s.writeWritten(w, into, out)
 }
 
 func (s *Server) patch(w http.ResponseWriter, r *http.Request, rt route) error {
+	into, err := negotiate(r, rt.verb)
+	if err != nil {
+		return err
+	}
 	p, err := readPatch(r, rt)
 	if err != nil {
 		return err
@@ -66,10 +78,14 @@ func (s *Server) patch(w http.ResponseWriter, r *http.Request, rt route) error {
 	if err != nil {
 		return err
 	}
-	return s.writeWritten(w, r, rt, out)
+	return s.writeWritten(w, into, out)
 }
 
 func (s *Server) delete(w http.ResponseWriter, r *http.Request, rt route) error {
+	into, err := negotiate(r, rt.verb)
+	if err != nil {
+		return err
+	}
 	o, err := deleteOptions(r)
 	if err != nil {
 		return err
@@ -78,7 +94,7 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request, rt route) error 
 	if err != nil {
 		return err
 	}
-	return s.writeWritten(w, r, rt, out)
+	return s.writeWritten(w, into, out)
 }
 
 func (s *Server) deleteCollection(w http.ResponseWriter, r *http.Request, rt route) error {
@@ -97,11 +113,11 @@ func (s *Server) deleteCollection(w http.ResponseWriter, r *http.Request, rt rou
 	if err != nil {
 		return err
 	}
-	deleted, err := s.cfg.Writer.DeleteCollection(r.Context(), rt.Target, o, selected)
+	p, err := newPainter(r, rt, into)
 	if err != nil {
 		return err
 	}
-	p, err := newPainter(r, rt, into)
+	deleted, err := s.cfg.Writer.DeleteCollection(r.Context(), rt.Target, o, selected)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,313 @@
+package apiserver_test
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gapless-io/gapless/internal/apiserver"
+	"github.com/gapless-io/gapless/internal/auth"
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// reader is a Reader of whose verbs a test replaces some.
+type reader struct {
+	apiserver.Reader
+
+	get   func(ctx context.Context) (*kube.Object, error)
+	watch func(ctx context.Context, o kube.ListOptions) (kube.Watch, error)
+}
+
+func (r *reader) Get(ctx context.Context, t schema.Target, rv string) (*kube.Object, error) {
+	if r.get != nil {
+		return r.get(ctx)
+	}
+	return r.Reader.Get(ctx, t, rv)
+}
+
+func (r *reader) Watch(ctx context.Context, t schema.Target, o kube.ListOptions) (kube.Watch, error) {
+	if r.watch != nil {
+		return r.watch(ctx, o)
+	}
+	return r.Reader.Watch(ctx, t, o)
+}
+
+// user makes a client certificate for name and group, signed by the server's CA.
+func (d *door) user(dir, name string, groups ...string) tls.Certificate {
+	d.t.Helper()
+	caPEM, err := os.ReadFile(filepath.Join(dir, "pki", "ca.crt"))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	keyPEM, err := os.ReadFile(filepath.Join(dir, "pki", "ca.key"))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	ca, err := tls.X509KeyPair(caPEM, keyPEM)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(7), Subject: pkix.Name{CommonName: name, Organization: groups},
+		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, ca.Leaf, key.Public(), ca.PrivateKey)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+func TestOnlyHealthAndVersionAnswerStrangers(t *testing.T) {
+	d := openDoor(t, func(cfg *apiserver.Config) {
+		cfg.Compact = func(context.Context, apiserver.Compaction) (kube.ResourceVersion, error) {
+			return 0, errors.New("was called")
+		}
+		cfg.OpenAPI = http.NotFoundHandler()
+	})
+	dir := t.TempDir()
+	other, err := auth.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, key := other.Admin()
+	foreign, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stranger := d.client(2)
+	for _, path := range []string{
+		"/", "/api", "/apis", "/api/v1", configMaps, configMaps + "/a", configMaps + "?watch=1", "/metrics", "/openapi/v3",
+		"/gapless/v1/compact", "/nope", "/version/x", "/livez/..", "/api/v1/nopes", "/livezz",
+	} {
+		for _, method := range []string{"GET", "POST", "DELETE"} {
+			for _, header := range []string{"", "Authorization: Bearer abc", "Authorization: Basic YTpi"} {
+				a := d.by(stranger, method, path, "", header)
+				want := `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}` + "\n"
+				if a.StatusCode != 401 || a.body != want {
+					t.Errorf("%s %s: %d %s", method, path, a.StatusCode, a.body)
+				}
+			}
+		}
+	}
+	if a := d.by(stranger, "POST", "/livez", ""); a.StatusCode != 401 {
+		t.Errorf("POST /livez: %d", a.StatusCode)
+	}
+	if a := d.do("GET", configMaps, "", "Authorization: Bearer abc"); a.StatusCode != 401 {
+		t.Errorf("a token that nobody gave, beside a certificate: %d", a.StatusCode)
+	}
+	resp, err := d.client(1, foreign).Do(d.request("GET", configMaps, ""))
+	if err == nil {
+		_ = resp.Body.Close()
+		t.Errorf("another CA's certificate: %d", resp.StatusCode)
+	}
+}
+
+func TestUsersWithoutRightsGetUpstreamsTexts(t *testing.T) {
+	dir := t.TempDir()
+	creds, err := auth.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := openDoor(t, nil)
+	d.url = serveTLS(t, d.api.Handler(), creds.ServerTLS())
+	d.creds = creds
+	bob := d.client(2, d.user(dir, "bob", "system:authenticated"))
+	root := d.client(2, d.user(dir, "eve", "other", "system:masters"))
+	nobody := d.client(2, d.user(dir, ""))
+	for _, c := range []struct{ method, path, want string }{
+		{"GET", configMaps, `configmaps is forbidden: User "bob" cannot list resource "configmaps" in API group "" in the namespace "default"`},
+		{"GET", configMaps + "/a", `configmaps "a" is forbidden: User "bob" cannot get resource "configmaps" in API group "" in the namespace "default"`},
+		{"GET", configMaps + "?watch=1", `configmaps is forbidden: User "bob" cannot watch resource "configmaps" in API group "" in the namespace "default"`},
+		{"GET", "/api/v1/nodes", `nodes is forbidden: User "bob" cannot list resource "nodes" in API group "" at the cluster scope`},
+		{"GET", "/api/v1/configmaps", `configmaps is forbidden: User "bob" cannot list resource "configmaps" in API group "" at the cluster scope`},
+		{"PATCH", "/apis/apps/v1/namespaces/x/deployments/d/scale", `deployments.apps "d" is forbidden: User "bob" cannot patch resource "deployments/scale" in API group "apps" in the namespace "x"`},
+		{"DELETE", configMaps, `configmaps is forbidden: User "bob" cannot deletecollection resource "configmaps" in API group "" in the namespace "default"`},
+		{"GET", "/metrics", `forbidden: User "bob" cannot get path "/metrics"`},
+	} {
+		a := d.by(bob, c.method, c.path, "")
+		s := tree(t, a.body)
+		if a.StatusCode != 403 || s["message"] != c.want || s["reason"] != "Forbidden" {
+			t.Errorf("%s %s: %d %v\nwant %s", c.method, c.path, a.StatusCode, s["message"], c.want)
+		}
+		if a := d.by(root, c.method, c.path, ""); a.StatusCode == 403 || a.StatusCode == 401 {
+			t.Errorf("%s %s for a member of system:masters: %d", c.method, c.path, a.StatusCode)
+		}
+		if a := d.by(nobody, c.method, c.path, ""); a.StatusCode != 401 {
+			t.Errorf("%s %s without a name: %d", c.method, c.path, a.StatusCode)
+		}
+	}
+}
+
+func TestAPanicIsAnsweredWith500AndTheServerLives(t *testing.T) {
+	d := openDoor(t, func(cfg *apiserver.Config) {
+		cfg.Reader = &reader{Reader: cfg.Reader, get: func(context.Context) (*kube.Object, error) { panic("oh") }}
+	})
+	for _, client := range []*http.Client{d.h1, d.h2} {
+		a := d.by(client, "GET", configMaps+"/a", "")
+		if s := tree(t, a.body); a.StatusCode != 500 || s["reason"] != "InternalError" || s["message"] != "Internal error occurred: panic: oh" {
+			t.Errorf("%d %s", a.StatusCode, a.body)
+		}
+		if a := d.by(client, "GET", configMaps, ""); a.StatusCode != 200 {
+			t.Errorf("afterwards: %d", a.StatusCode)
+		}
+	}
+}
+
+func TestAPanicInTheMiddleOfAnAnswerDoesNotLookLikeItsEnd(t *testing.T) {
+	d := openDoor(t, func(cfg *apiserver.Config) {
+		cfg.Reader = &reader{Reader: cfg.Reader, watch: func(context.Context, kube.ListOptions) (kube.Watch, error) {
+			return panicking{}, nil
+		}}
+	})
+	for _, client := range []*http.Client{d.h1, d.h2} {
+		s := d.open(client, configMaps+"?watch=1")
+		if rest, err := io.ReadAll(s.resp.Body); err == nil {
+			t.Errorf("%s: a clean end after %q", s.resp.Proto, rest)
+		}
+	}
+}
+
+type panicking struct{ kube.Watch }
+
+func (panicking) Position() kube.ResourceVersion                  { return 1 }
+func (panicking) Next(context.Context) ([]kube.WatchEvent, error) { panic("oh") }
+func (panicking) Close()                                          {}
+
+func TestTooManyRequestsAtOnceAreRefused(t *testing.T) {
+	begun, release := make(chan struct{}), make(chan struct{})
+	d := openDoor(t, func(cfg *apiserver.Config) {
+		cfg.MaxInFlight = 1
+		cfg.Reader = &reader{Reader: cfg.Reader, get: func(context.Context) (*kube.Object, error) {
+			close(begun)
+			<-release
+			return nil, kube.BadRequest("late")
+		}}
+	})
+	w := d.open(d.h2, configMaps+"?watch=1") // is not counted
+	defer w.stop()
+	done := make(chan answer, 1)
+	go func() { done <- d.do("GET", configMaps+"/a", "") }() // ends with release
+	<-begun
+	a := d.do("GET", configMaps, "")
+	s := tree(t, a.body)
+	if a.StatusCode != 429 || a.Header.Get("Retry-After") != "1" || s["reason"] != "TooManyRequests" || s["message"] != "Too many requests, please try again later." {
+		t.Errorf("%d %v %s", a.StatusCode, a.Header, a.body)
+	}
+	if a := d.do("GET", "/livez", ""); a.StatusCode != 200 {
+		t.Errorf("livez: %d", a.StatusCode)
+	}
+	w2 := d.open(d.h2, configMaps+"?watch=1")
+	if w2.resp.StatusCode != 200 {
+		t.Errorf("watch: %d", w2.resp.StatusCode)
+	}
+	w2.stop()
+	close(release)
+	if a := <-done; a.StatusCode != 400 {
+		t.Errorf("the first: %d", a.StatusCode)
+	}
+	if a := d.do("GET", configMaps, ""); a.StatusCode != 200 {
+		t.Errorf("afterwards: %d", a.StatusCode)
+	}
+}
+
+func TestARequestWhoseTimeIsOverGets504(t *testing.T) {
+	d := openDoor(t, func(cfg *apiserver.Config) {
+		cfg.Reader = &reader{Reader: cfg.Reader, get: func(ctx context.Context) (*kube.Object, error) {
+			<-ctx.Done()
+			return nil, fmt.Errorf("get: %w", context.Cause(ctx))
+		}}
+	})
+	for _, client := range []*http.Client{d.h1, d.h2} {
+		a := d.by(client, "GET", configMaps+"/a?timeout=1ms", "")
+		if s := tree(t, a.body); a.StatusCode != 504 || s["reason"] != "Timeout" || !strings.Contains(a.body, "did not complete within the allotted timeout") {
+			t.Errorf("%s: %d %s", a.Proto, a.StatusCode, a.body)
+		}
+	}
+	if a := d.do("GET", configMaps+"/a?timeout=1x", ""); a.StatusCode != 400 {
+		t.Errorf("timeout=1x: %d %s", a.StatusCode, a.body)
+	}
+}
+
+func TestCompactionIsOfTheAdministrators(t *testing.T) {
+	var got apiserver.Compaction
+	d := openDoor(t, func(cfg *apiserver.Config) {
+		cfg.Compact = func(_ context.Context, c apiserver.Compaction) (kube.ResourceVersion, error) {
+			got = c
+			if c.UpTo == 13 {
+				return 0, kube.BadRequest("unlucky")
+			}
+			return 7, nil
+		}
+	})
+	const path = "/gapless/v1/compact"
+	for _, c := range []struct {
+		method, body, want string
+		asked              apiserver.Compaction
+	}{
+		{"POST", `{"upTo":"123"}`, `{"compacted":"7"}`, apiserver.Compaction{UpTo: 123}},
+		{"POST", `{"olderThan":"10m"}`, `{"compacted":"7"}`, apiserver.Compaction{OlderThan: 10 * time.Minute}},
+		{"POST", `{"upTo":"13"}`, "400 unlucky", apiserver.Compaction{UpTo: 13}},
+		{"POST", ``, "400 the body must be ", apiserver.Compaction{}},
+		{"POST", `{`, "400 the body must be ", apiserver.Compaction{}},
+		{"POST", `{"upto":"1"}`, `{"compacted":"7"}`, apiserver.Compaction{UpTo: 1}},
+		{"POST", `{"upTo":"1","force":true}`, "400 the body must be ", apiserver.Compaction{}},
+		{"POST", `{"upTo":"1"}{}`, "400 the body must be ", apiserver.Compaction{}},
+		{"POST", `{"upTo":1}`, "400 the body must be ", apiserver.Compaction{}},
+		{"POST", `{}`, "400 set exactly one of upTo and olderThan", apiserver.Compaction{}},
+		{"POST", `{"upTo":"1","olderThan":"1m"}`, "400 set exactly one of upTo and olderThan", apiserver.Compaction{}},
+		{"POST", `{"upTo":"0"}`, "400 upTo and olderThan must be larger than zero", apiserver.Compaction{}},
+		{"POST", `{"upTo":"x"}`, "400 resourceVersion: Invalid value", apiserver.Compaction{}},
+		{"POST", `{"olderThan":"-1m"}`, "400 upTo and olderThan must be larger than zero", apiserver.Compaction{}},
+		{"POST", `{"olderThan":"1 fortnight"}`, "400 time: ", apiserver.Compaction{}},
+		{"GET", ``, "405 ", apiserver.Compaction{}},
+	} {
+		got = apiserver.Compaction{}
+		a := d.do(c.method, path, c.body)
+		text := strings.TrimSpace(a.body)
+		if a.StatusCode != 200 {
+			text = fmt.Sprintf("%d %v", a.StatusCode, tree(t, a.body)["message"])
+		}
+		if !strings.HasPrefix(text, c.want) || got != c.asked {
+			t.Errorf("%s %s: %s, want %s; asked %v, want %v", c.method, c.body, text, c.want, got, c.asked)
+		}
+	}
+	if a := openDoor(t, nil).do("POST", path, `{"upTo":"1"}`); a.StatusCode < 400 {
+		t.Errorf("without compaction: %d", a.StatusCode)
+	}
+}
+
+func TestOpenAPIIsPluggedIn(t *testing.T) {
+	d := openDoor(t, func(cfg *apiserver.Config) {
+		cfg.OpenAPI = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "doc of "+r.URL.Path) })
+	})
+	if a := d.do("GET", "/openapi/v3/api/v1", ""); a.StatusCode != 200 || a.body != "doc of /openapi/v3/api/v1" {
+		t.Errorf("%d %s", a.StatusCode, a.body)
+	}
+	if a := d.do("GET", "/openapi/v2", ""); a.StatusCode != 404 {
+		t.Errorf("v2: %d", a.StatusCode)
+	}
+	if a := openDoor(t, nil).do("GET", "/openapi/v3", ""); a.StatusCode != 404 {
+		t.Errorf("without documents: %d", a.StatusCode)
+	}
+}

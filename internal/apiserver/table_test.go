@@ -1,0 +1,163 @@
+package apiserver_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gapless-io/gapless/internal/schema/builtin"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// tableOf decodes a table.
+func tableOf(t testing.TB, body []byte) metav1.Table {
+	t.Helper()
+	var table metav1.Table
+	if err := json.Unmarshal(body, &table); err != nil {
+		t.Fatalf("decode %s: %v", body, err)
+	}
+	return table
+}
+
+func columnNames(t metav1.Table) []string {
+	var names []string
+	for _, c := range t.ColumnDefinitions {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+func TestTablesShowRowsWithTheObjectThatIsWanted(t *testing.T) {
+	d := openDoor(t, nil)
+	d.create("a", "")
+	d.create("b", "")
+	for _, c := range []struct {
+		query, kind string
+		fields      []string
+	}{
+		{"", "PartialObjectMetadata", []string{"apiVersion", "kind", "metadata"}},
+		{"?includeObject=Metadata", "PartialObjectMetadata", []string{"apiVersion", "kind", "metadata"}},
+		{"?includeObject=Object", "ConfigMap", []string{"apiVersion", "data", "kind", "metadata"}},
+		{"?includeObject=None", "", nil},
+	} {
+		for path, rows := range map[string]int{configMaps: 2, configMaps + "/a": 1} {
+			table := tableOf(t, []byte(d.do("GET", path+c.query, "", acceptTable).body))
+			if len(table.Rows) != rows || table.ResourceVersion == "" {
+				t.Fatalf("%s%s: %d rows, resourceVersion %q", path, c.query, len(table.Rows), table.ResourceVersion)
+			}
+			if diff := cmp.Diff([]string{"Name", "Data", "Age"}, columnNames(table)); diff != "" {
+				t.Error(diff)
+			}
+			row := table.Rows[0]
+			if row.Cells[0] != "a" || row.Cells[1] != float64(1) || len(row.Cells) != len(table.ColumnDefinitions) {
+				t.Errorf("cells %v", row.Cells)
+			}
+			if c.kind == "" {
+				if string(row.Object.Raw) != "null" && len(row.Object.Raw) != 0 {
+					t.Errorf("object %s, want none", row.Object.Raw)
+				}
+				continue
+			}
+			object := tree(t, string(row.Object.Raw))
+			if object["kind"] != c.kind || at(object, "metadata", "name") != "a" || at(object, "metadata", "resourceVersion") == nil {
+				t.Errorf("%s: object %s", c.query, row.Object.Raw)
+			}
+			if len(object) != len(c.fields) {
+				t.Errorf("%s: object %s, want only %v", c.query, row.Object.Raw, c.fields)
+			}
+		}
+	}
+	if a := d.do("GET", configMaps+"?includeObject=All", "", acceptTable); a.StatusCode != 400 {
+		t.Errorf("includeObject=All: %d %s", a.StatusCode, a.body)
+	}
+	if a := d.do("GET", configMaps+"?includeObject=All", "", acceptJSON); a.StatusCode != 200 {
+		t.Errorf("includeObject is of tables: %d %s", a.StatusCode, a.body)
+	}
+}
+
+func TestAnEmptyTableHasColumnsAndAnEmptyListHasItems(t *testing.T) {
+	d := openDoor(t, nil)
+	table := d.do("GET", configMaps, "", acceptTable).body
+	if got := tableOf(t, []byte(table)); len(got.ColumnDefinitions) != 3 || got.Rows == nil || len(got.Rows) != 0 {
+		t.Errorf("table %s", table)
+	}
+	for _, accept := range []string{acceptJSON, "Accept: application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"} {
+		if items, ok := tree(t, d.do("GET", configMaps, "", accept).body)["items"].([]any); !ok || len(items) != 0 {
+			t.Errorf("%s: items %v", accept, items)
+		}
+	}
+}
+
+func TestWatchedTablesHaveColumnsInTheFirstEventOnly(t *testing.T) {
+	d := openDoor(t, nil)
+	d.create("a", "")
+	d.create("b", "")
+	s := d.open(d.h2, configMaps+"?watch=1&allowWatchBookmarks=1", acceptTable)
+	for i, want := range []string{"ADDED", "ADDED", "BOOKMARK", "MODIFIED", "DELETED"} {
+		switch want {
+		case "MODIFIED":
+			d.do("PATCH", configMaps+"/a", `{"data":{"b":"2"}}`, "Content-Type: application/merge-patch+json")
+		case "DELETED":
+			d.do("DELETE", configMaps+"/a", "")
+		}
+		if !s.lines.Scan() {
+			t.Fatal(s.lines.Err())
+		}
+		var e struct {
+			Type   string
+			Object json.RawMessage
+		}
+		if err := json.Unmarshal(s.lines.Bytes(), &e); err != nil {
+			t.Fatal(err)
+		}
+		table := tableOf(t, e.Object)
+		if e.Type != want || table.Kind != "Table" || len(table.Rows) != 1 {
+			t.Fatalf("event %d: %s, want %s", i, s.lines.Text(), want)
+		}
+		if first := i == 0; (len(table.ColumnDefinitions) > 0) != first {
+			t.Errorf("event %d has %d columns", i, len(table.ColumnDefinitions))
+		}
+		row := tree(t, string(table.Rows[0].Object.Raw))
+		annotated := at(row, "metadata", "annotations", metav1.InitialEventsAnnotationKey) == "true"
+		if annotated != (want == "BOOKMARK") || at(row, "metadata", "resourceVersion") == nil {
+			t.Errorf("event %d: row object %s", i, table.Rows[0].Object.Raw)
+		}
+	}
+}
+
+func TestWatchedMetadataHasNothingElse(t *testing.T) {
+	d := openDoor(t, nil)
+	d.create("a", `"x":"1"`)
+	s := d.open(d.h2, configMaps+"?watch=1&allowWatchBookmarks=1", "Accept: application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")
+	for _, want := range []string{"ADDED", "BOOKMARK"} {
+		e := s.next()
+		object, _ := e["object"].(map[string]any)
+		if e["type"] != want || object["kind"] != "PartialObjectMetadata" || object["apiVersion"] != "meta.k8s.io/v1" || len(object) != 3 {
+			t.Errorf("%v", e)
+		}
+	}
+}
+
+// A bookmark has no more than a resourceVersion, and other clients than kubectl
+// write what they like: no kind's row may depend on anything.
+func TestEveryKindHasARowForAnObjectOfNothing(t *testing.T) {
+	for _, r := range builtin.Catalog().Resources() {
+		for _, body := range []string{
+			`{"kind":"` + r.Kind + `","apiVersion":"` + r.APIVersion() + `","metadata":{"resourceVersion":"7","creationTimestamp":null}}`,
+			`{"kind":"` + r.Kind + `","apiVersion":"` + r.APIVersion() + `","metadata":{"name":"a","resourceVersion":"7"},"spec":null,"status":null}`,
+			`{"kind":"` + r.Kind + `","apiVersion":"` + r.APIVersion() + `","metadata":{"name":"a","resourceVersion":"7"},"spec":[],"status":"x","data":7,"rules":{},"subsets":1}`,
+			`{"kind":"Scale","apiVersion":"autoscaling/v1","metadata":{"name":"a","resourceVersion":"7"},"spec":{"replicas":1}}`,
+		} {
+			o, err := kube.ParseObject([]byte(body), r.Fields)
+			if err != nil {
+				t.Fatalf("%s: %v", r.GR(), err)
+			}
+			if cells := r.Row(o, time.Now()); len(cells) != len(r.Columns) {
+				t.Errorf("%s: %d cells for %d columns", r.GR(), len(cells), len(r.Columns))
+			}
+		}
+	}
+}
