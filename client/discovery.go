@@ -230,9 +230,9 @@ func near(all []Resource, name string) []string {
 	word, _, _ := strings.Cut(strings.ToLower(name), ".")
 	var names []string
 	for _, r := range all {
-		close := word != "" && (strings.Contains(r.Resource, word) ||
+		like := word != "" && (strings.Contains(r.Resource, word) ||
 			len(word) >= 3 && strings.HasPrefix(r.Resource, word[:3]))
-		if close && len(names) < 5 && !slices.Contains(names, r.GroupResource().String()) {
+		if like && len(names) < 5 && !slices.Contains(names, r.GroupResource().String()) {
 			names = append(names, r.GroupResource().String())
 		}
 	}

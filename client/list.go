@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"strings"
 
@@ -52,7 +51,7 @@ func DecodeList(r io.Reader, each func(item []byte) error) (metav1.ListMeta, err
 	d := listDecoder{dec: jsontext.NewDecoder(limited, lenient()), limit: limited, each: each}
 	err := d.list()
 	if err != nil {
-		return d.meta, whole(err)
+		return d.meta, whole(d.broken(err))
 	}
 	if _, err := d.dec.ReadToken(); !errors.Is(err, io.EOF) {
 		return d.meta, &kube.DecodeError{Offset: int(d.dec.InputOffset()), Why: "there is something behind the list"}
@@ -65,6 +64,8 @@ type listDecoder struct {
 	limit *valueReader
 	each  func([]byte) error
 	meta  metav1.ListMeta
+
+	refused error // by each
 }
 
 func (d *listDecoder) list() error {
@@ -116,17 +117,15 @@ func (d *listDecoder) items() error {
 	if err != nil {
 		return err
 	}
-	switch begin.Kind() {
-	case 'n':
+	if begin.Kind() == jsontext.KindNull {
 		return nil
-	case '[':
-	default:
+	}
+	if begin.Kind() != jsontext.KindBeginArray {
 		return d.wrong("items is no array")
 	}
 	for {
-		switch d.dec.PeekKind() {
-		case ']', 0:
-			_, err := d.dec.ReadToken()
+		if kind := d.dec.PeekKind(); kind == jsontext.KindEndArray || kind == jsontext.KindInvalid {
+			_, err := d.dec.ReadToken() // the end, or what is wrong
 			return err
 		}
 		item, err := d.dec.ReadValue()
@@ -134,8 +133,8 @@ func (d *listDecoder) items() error {
 			return err
 		}
 		d.limit.left = maxValue
-		if err := d.each(bytes.Clone(item)); err != nil {
-			return err
+		if d.refused = d.each(bytes.Clone(item)); d.refused != nil {
+			return d.refused
 		}
 	}
 }
@@ -149,6 +148,14 @@ func (d *listDecoder) decode(into any) error {
 		return d.wrong(err.Error())
 	}
 	return nil
+}
+
+// broken says what err is unless it is the receiver's own.
+func (d *listDecoder) broken(err error) error {
+	if d.refused != nil {
+		return d.refused
+	}
+	return d.limit.blame(err)
 }
 
 func (d *listDecoder) wrong(why string) error {
@@ -165,10 +172,12 @@ func whole(err error) error {
 
 // checkJSON refuses what a proxy or a misdirected request brings.
 func checkJSON(resp *http.Response) error {
-	header := resp.Header.Get("Content-Type")
-	media, _, err := mime.ParseMediaType(header)
-	if header == "" || err != nil || media == typeJSON || strings.HasSuffix(media, "+json") {
-		return nil // if it is something else, the decoder says so
+	media, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
+	switch media = strings.ToLower(strings.TrimSpace(media)); {
+	case media == "", media == typeJSON, strings.HasSuffix(media, "+json"):
+		return nil
+	case media == "text/plain", media == "application/octet-stream":
+		return nil // small servers do not say what they send; the decoder will
 	}
 	return &kube.DecodeError{Offset: 0, Why: fmt.Sprintf("the answer is %s, not JSON", media)}
 }
@@ -178,6 +187,16 @@ func checkJSON(resp *http.Response) error {
 type valueReader struct {
 	r    io.Reader
 	left int
+	err  error // of r, if it was no clean end
+}
+
+// blame returns what broke: the decoder calls a broken connection in the middle of
+// a value bad syntax.
+func (v *valueReader) blame(err error) error {
+	if v.err != nil {
+		return v.err
+	}
+	return err
 }
 
 func (v *valueReader) Read(p []byte) (int, error) {
@@ -186,5 +205,8 @@ func (v *valueReader) Read(p []byte) (int, error) {
 	}
 	n, err := v.r.Read(p)
 	v.left -= n
+	if err != nil && !errors.Is(err, io.EOF) {
+		v.err = err
+	}
 	return n, err
 }

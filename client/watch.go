@@ -74,7 +74,8 @@ func (c *Client) Watch(ctx context.Context, of Collection, o metav1.ListOptions)
 }
 
 // ReadWatch reads frames from the body of an answer that Do returned, for watches
-// with other headers; net/http may have decompressed it. Close closes the body.
+// with other headers; net/http may have decompressed it. The watch ends with the
+// context of the answer's request. Close closes the body.
 func ReadWatch(resp *http.Response) *Watch {
 	w := newWatch(resp.Request.Context(), resp.Body, resp.Body)
 	w.name = resp.Request.URL.Path
@@ -102,7 +103,7 @@ func (w *Watch) Next() (Frame, error) {
 	if err == nil {
 		return f, nil
 	}
-	if !errors.Is(err, io.EOF) {
+	if err = w.blame(err); !errors.Is(err, io.EOF) {
 		err = fmt.Errorf("watch %s: %w", w.name, causeOf(w.ctx, err))
 	}
 	w.err = err
@@ -191,6 +192,15 @@ func frameOf(event, object []byte) (Frame, error) {
 		return Frame{Object: fmt.Appendf(nil, `{"type":%s,"object":%s}`, orNull(event), orNull(object))}, nil
 	}
 	return f, nil
+}
+
+// blame returns what broke, which can be the connection below the decoder. An
+// ERROR frame is the server's word and stands, also if the connection broke behind it.
+func (w *Watch) blame(err error) error {
+	if _, is := errors.AsType[*apierrors.StatusError](err); is {
+		return err
+	}
+	return w.limit.blame(err)
 }
 
 func orNull(value []byte) []byte {

@@ -95,8 +95,8 @@ type follower[T Object] struct {
 // read follows an open watch until it ends, and closes it.
 func (i *Informer[T]) read(a *attempt, s state) (result, error) {
 	defer a.close()
-	f := &follower[T]{Informer: i, a: a, rv: s.rv, cadence: s.cadence || a.marked}
-	a.frames, a.marked = 0, false // those of the initial events say nothing about this part
+	f := &follower[T]{Informer: i, a: a, rv: s.rv, cadence: s.cadence}
+	a.marked = false // the end bookmark says nothing about a cadence
 	r, err := f.run()
 	f.flush()
 	return r, err

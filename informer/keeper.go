@@ -43,11 +43,12 @@ func (k *keeper[T]) upsert(changes []change[T], object T, position string) ([]ch
 		return changes, stale
 	}
 	k.tree.Set(entry[T]{key: key, object: object})
-	return replaced(changes, key, old.object, object, rv), taken
+	return replaced(changes, old.object, object), taken
 }
 
 // replaced appends the change from old to object; another UID is another object.
-func replaced[T Object](changes []change[T], key Key, old, object T, rv string) []change[T] {
+func replaced[T Object](changes []change[T], old, object T) []change[T] {
+	key, rv := keyOf(object), object.GetResourceVersion()
 	var none T
 	if old != none && old.GetUID() != object.GetUID() {
 		changes = append(changes, change[T]{key: key, old: old, rv: rv, inferred: true})
@@ -146,7 +147,7 @@ func (k *keeper[T]) replace(g *gathering[T], rv string) []change[T] {
 			continue
 		}
 		k.tree.Set(entry[T]{key: key, object: object})
-		changes = replaced(changes, key, old.object, object, object.GetResourceVersion())
+		changes = replaced(changes, old.object, object)
 	}
 	k.unread = g.unread
 	slices.SortStableFunc(changes, func(a, b change[T]) int {

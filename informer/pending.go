@@ -50,10 +50,14 @@ type item[T Object] struct {
 	// seen is the state that the handler handled last, shown the one that it was
 	// told last, handled or not.
 	seen, shown T
-	todo        []pending[T] // oldest first; when merging, at most a deletion and a state
-	attempts    int
-	due         time.Time // of itemDelayed
-	place       int       // in the heap of delayed items
+	// current is what a worker is telling now, while the item is active.
+	current  T
+	todo     []pending[T] // oldest first; when merging, at most a deletion and a state
+	attempts int
+	due      time.Time // of itemDelayed
+	place    int       // in the heap of delayed items
+
+	before, behind *item[T] // in the line of ready items
 }
 
 // put adds p behind what is already to be told. When merging, the handler is told
@@ -85,8 +89,12 @@ func (it *item[T]) put(p pending[T], merge bool) (dropped int) {
 		it.todo[len(it.todo)-1].merged += p.merged + 1
 		return dropped // the deletion that stands there already says it
 	}
-	if it.seen == none && it.shown == none {
-		return dropped // the handler never heard of the object
+	heard := it.seen != none || it.shown != none
+	if it.state == itemActive {
+		heard = it.current != none // after that call
+	}
+	if !heard {
+		return dropped
 	}
 	it.todo = append(it.todo, p)
 	return dropped
@@ -158,31 +166,30 @@ func (d *delayed[T]) Pop() any {
 	return it
 }
 
-// fifo is a queue that gives its memory back when it is empty.
-type fifo[E any] struct {
-	items []E
-	head  int
+// line is a queue that an item can leave from the middle: a key that came and went
+// untold must not stay behind, or a blocked handler would collect them.
+type line[T Object] struct{ first, last *item[T] }
+
+func (l *line[T]) push(it *item[T]) {
+	it.before, it.behind = l.last, nil
+	if l.last == nil {
+		l.first = it
+	} else {
+		l.last.behind = it
+	}
+	l.last = it
 }
 
-func (q *fifo[E]) push(e E) {
-	if q.head > 1024 && q.head > len(q.items)/2 {
-		n := copy(q.items, q.items[q.head:])
-		clear(q.items[n:])
-		q.items, q.head = q.items[:n], 0
+func (l *line[T]) remove(it *item[T]) {
+	if it.before == nil {
+		l.first = it.behind
+	} else {
+		it.before.behind = it.behind
 	}
-	q.items = append(q.items, e)
-}
-
-func (q *fifo[E]) pop() (E, bool) {
-	var none E
-	if q.head == len(q.items) {
-		return none, false
+	if it.behind == nil {
+		l.last = it.before
+	} else {
+		it.behind.before = it.before
 	}
-	e := q.items[q.head]
-	q.items[q.head] = none
-	q.head++
-	if q.head == len(q.items) {
-		*q = fifo[E]{}
-	}
-	return e, true
+	it.before, it.behind = nil, nil
 }

@@ -3,6 +3,7 @@ package informer
 import (
 	"container/heap"
 	"context"
+	"errors"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -20,7 +21,7 @@ type queue[T Object] struct {
 	// other way round.
 	mu      sync.Mutex
 	items   map[Key]*item[T]
-	ready   fifo[*item[T]]
+	ready   line[T]
 	delayed delayed[T]
 	total   int           // entries in all items' todo
 	initial int           // initial objects not yet told
@@ -98,7 +99,11 @@ func (q *queue[T]) putLocked(c change[T], initial bool) {
 	q.total -= len(it.todo)
 	q.initial -= it.put(p, q.opts.every == 0)
 	q.total += len(it.todo)
-	if it.state == itemDelayed && len(it.todo) > 0 {
+	switch {
+	case it.state == itemReady && len(it.todo) == 0:
+		q.ready.remove(it)
+		delete(q.items, it.key)
+	case it.state == itemDelayed:
 		// A newer state may be what the handler needs: it is tried at once.
 		heap.Remove(&q.delayed, it.place)
 		q.readyLocked(it)
@@ -175,6 +180,7 @@ func (q *queue[T]) take(ctx context.Context) (t task[T], more bool) {
 		q.mu.Lock()
 		if it := q.popLocked(); it != nil {
 			t = task[T]{item: it, pending: it.todo[0], event: it.event(it.todo[0])}
+			it.current = it.todo[0].new
 			it.todo[0] = pending[T]{}
 			it.todo = it.todo[1:]
 			q.total--
@@ -221,17 +227,12 @@ func (q *queue[T]) popLocked() *item[T] {
 		}
 		q.readyLocked(it)
 	}
-	for {
-		it, found := q.ready.pop()
-		if !found {
-			return nil
-		}
-		if len(it.todo) > 0 {
-			it.state = itemActive
-			return it
-		}
-		delete(q.items, it.key)
+	it := q.ready.first
+	if it != nil {
+		q.ready.remove(it)
+		it.state = itemActive
 	}
+	return it
 }
 
 func (q *queue[T]) readyLocked(it *item[T]) {
@@ -292,7 +293,7 @@ func (q *queue[T]) againLocked(it *item[T], p pending[T]) {
 
 func (q *queue[T]) failedLocked(it *item[T], p pending[T], err error) (IncidentKind, string) {
 	kind := HandlerFailed
-	if _, is := err.(*PanicError); is { //nolint:errorlint // call makes it; a wrapped one is the handler's own
+	if _, is := errors.AsType[*PanicError](err); is {
 		kind = HandlerPanicked
 	}
 	if q.opts.retries > 0 && it.attempts > q.opts.retries {
@@ -368,6 +369,6 @@ func (q *queue[T]) stop(ctx context.Context) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	clear(q.items)
-	q.ready, q.delayed, q.total = fifo[*item[T]]{}, nil, 0
+	q.ready, q.delayed, q.total = line[T]{}, nil, 0
 	return nil
 }

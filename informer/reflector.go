@@ -212,19 +212,19 @@ func (i *Informer[T]) open(ctx context.Context, o metav1.ListOptions) (*attempt,
 	o.LabelSelector, o.FieldSelector = i.source.labels, i.source.fields
 	o.AllowWatchBookmarks = true
 	o.TimeoutSeconds = &seconds
-	a := &attempt{begun: time.Now(), until: time.Now().Add(timeout)}
-	a.ctx, a.cancel = context.WithCancelCause(ctx)
-	a.dog = time.AfterFunc(openDeadline, func() { a.cancel(errNotOpen) })
-	stream, err := i.source.backend.Watch(a.ctx, o)
-	a.dog.Stop()
+	begun := time.Now()
+	own, cancel := context.WithCancelCause(ctx)
+	dog := time.AfterFunc(openDeadline, func() { cancel(errNotOpen) })
+	stream, err := i.source.backend.Watch(own, o)
+	dog.Stop()
 	if err != nil {
-		if cause := context.Cause(a.ctx); cause != nil && ctx.Err() == nil {
+		if cause := context.Cause(own); cause != nil && ctx.Err() == nil {
 			err = &timeoutError{cause}
 		}
-		a.cancel(errFinished)
+		cancel(errFinished)
 		return nil, err
 	}
-	a.stream = stream
+	a := &attempt{stream: stream, ctx: own, cancel: cancel, begun: begun, until: begun.Add(timeout)}
 	a.dog = time.AfterFunc(time.Hour, func() { a.cancel(errSilent) })
 	a.dog.Stop()
 	i.contact()

@@ -262,9 +262,12 @@ func afterList(s state, r result) (state, step) {
 		return unaccepted(s, r, TooLarge)
 	case kube.OutcomeInvalid:
 		return unaccepted(s, r, Rejected)
-	default:
-		return retry(s, phaseListing, r, incidentOf(r.outcome))
+	case kube.OutcomeUnknown, kube.OutcomeOK, kube.OutcomeTooManyRequests, kube.OutcomeUnauthorized,
+		kube.OutcomeForbidden, kube.OutcomeNotFound, kube.OutcomeConflict, kube.OutcomeRefused,
+		kube.OutcomeTimeout, kube.OutcomeDisconnected, kube.OutcomeServerError, kube.OutcomeDecode,
+		kube.OutcomeCanceled:
 	}
+	return retry(s, phaseListing, r, incidentOf(r.outcome))
 }
 
 // unaccepted is what follows when a request for the state is refused for its
@@ -304,6 +307,7 @@ func afterStream(s state, r result) (state, step) {
 			return atOnce(s, acquire(s), r, NoEndBookmark)
 		}
 		return retry(s, acquire(s), r, Disconnected)
+	case resultStart, resultListed, resultFailed, resultWentBack, resultElapsed, resultStopped:
 	}
 	switch r.outcome {
 	case kube.OutcomeExpired:
@@ -319,9 +323,11 @@ func afterStream(s state, r result) (state, step) {
 			s.cuts = cutLimit
 		}
 		return retry(s, acquire(s), r, Undecodable)
-	default:
-		return retry(s, phaseStreaming, r, incidentOf(r.outcome))
+	case kube.OutcomeUnknown, kube.OutcomeOK, kube.OutcomeTooManyRequests, kube.OutcomeUnauthorized,
+		kube.OutcomeForbidden, kube.OutcomeNotFound, kube.OutcomeConflict, kube.OutcomeRefused,
+		kube.OutcomeTimeout, kube.OutcomeDisconnected, kube.OutcomeServerError, kube.OutcomeCanceled:
 	}
+	return retry(s, phaseStreaming, r, incidentOf(r.outcome))
 }
 
 func enterWith(s state, p phase, why IncidentKind) (state, step) {
@@ -344,6 +350,7 @@ func afterWatch(s state, r result) (state, step) {
 	case resultWentBack:
 		s.quorum = true
 		return regain(s, r, WentBack)
+	case resultStart, resultListed, resultStreamed, resultFailed, resultNoEnd, resultElapsed, resultStopped:
 	}
 	switch r.outcome {
 	case kube.OutcomeExpired:
@@ -370,6 +377,8 @@ func afterWatch(s state, r result) (state, step) {
 			r.retryAfter = pace(r)
 			return soon(s, phaseWatching, r, incidentOf(r.outcome))
 		}
+	case kube.OutcomeOK, kube.OutcomeTooManyRequests, kube.OutcomeUnauthorized, kube.OutcomeForbidden,
+		kube.OutcomeNotFound, kube.OutcomeConflict, kube.OutcomeRefused, kube.OutcomeCanceled:
 	}
 	return retry(s, phaseWatching, r, incidentOf(r.outcome))
 }

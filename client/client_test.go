@@ -1,0 +1,478 @@
+package client_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+
+	"github.com/gapless-io/gapless/client"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// serve starts a server and a client of it; h2 over TLS if secure.
+func serve(t *testing.T, h http.HandlerFunc, secure bool) *client.Client {
+	t.Helper()
+	srv := httptest.NewUnstartedServer(h)
+	cfg := &rest.Config{}
+	if secure {
+		srv.EnableHTTP2 = true
+		srv.StartTLS()
+		cfg.Insecure = true
+	} else {
+		srv.Start()
+	}
+	cfg.Host = srv.URL + "/prefix"
+	c, err := client.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		c.CloseIdle()
+		srv.CloseClientConnections()
+		srv.Close()
+	})
+	return c
+}
+
+func closing(t *testing.T, w *client.Watch) {
+	t.Helper()
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func pods(ns string) client.Collection {
+	return client.Collection{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "pods"}, Namespace: ns}
+}
+
+func jsonAnswer(body string) http.HandlerFunc {
+	return func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(rw, body)
+	}
+}
+
+func collect(into *[]string) func([]byte) error {
+	return func(item []byte) error {
+		*into = append(*into, string(item))
+		return nil
+	}
+}
+
+func TestListHandsOverItemsWhateverTheOrderOfMembers(t *testing.T) {
+	for name, body := range map[string]string{
+		"typed":        `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7","continue":"next"},"items":[{"a":1},{"b": [2]}]}`,
+		"unstructured": "{\n \"apiVersion\": \"v1\",\n \"items\": [ {\"a\":1} , {\"b\": [2]} ],\n \"kind\": \"PodList\", \"metadata\": {\"continue\":\"next\",\"resourceVersion\":\"7\"}}\n",
+		"more members": `{"x":{"items":[9]},"items":[{"a":1},{"b": [2]}],"metadata":{"resourceVersion":"7","continue":"next","y":[1]},"z":null}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := serve(t, jsonAnswer(body), false)
+			var items []string
+			meta, err := c.List(t.Context(), pods(""), metav1.ListOptions{}, collect(&items))
+			if err != nil || meta.ResourceVersion != "7" || meta.Continue != "next" {
+				t.Fatalf("%+v, %v", meta, err)
+			}
+			if diff := cmp.Diff([]string{`{"a":1}`, `{"b": [2]}`}, items); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+func TestItemsBelongToTheReceiver(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(`{"metadata":{"resourceVersion":"7"},"items":[`)
+	for n := range 3000 {
+		if n > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, `{"n":%d,"fill":%q}`, n, strings.Repeat("x", 50))
+	}
+	b.WriteString(`]}`)
+	var items []string
+	var raw [][]byte
+	_, err := client.DecodeList(strings.NewReader(b.String()), func(item []byte) error {
+		raw, items = append(raw, item), append(items, string(item))
+		return nil
+	})
+	if err != nil || len(raw) != 3000 {
+		t.Fatal(len(raw), err)
+	}
+	for n := range raw {
+		if string(raw[n]) != items[n] {
+			t.Fatalf("item %d changed afterwards", n)
+		}
+	}
+}
+
+func TestWhatIsNoListIsRefused(t *testing.T) {
+	for body, want := range map[string]kube.Outcome{
+		``:                             kube.OutcomeDisconnected,
+		`{"items":[{"a":1},`:           kube.OutcomeDisconnected,
+		`{"items":[{"a":1}]`:           kube.OutcomeDisconnected,
+		`{"items":[{"a":1]}`:           kube.OutcomeDecode,
+		`{"items":{}}`:                 kube.OutcomeDecode,
+		`{"items":7}`:                  kube.OutcomeDecode,
+		`[]`:                           kube.OutcomeDecode,
+		`<html>`:                       kube.OutcomeDecode,
+		`{"kind":"PodList"}`:           kube.OutcomeDecode,
+		`{"kind":"Table","rows":[]}`:   kube.OutcomeDecode,
+		`{"items":[],"metadata":7}`:    kube.OutcomeDecode,
+		`{"items":[]} {"items":[]}`:    kube.OutcomeDecode,
+		`{"items":[],"items":null}`:    kube.OutcomeOK,
+		`{"items":null,"metadata":{}}`: kube.OutcomeOK,
+	} {
+		_, err := client.DecodeList(strings.NewReader(body), func([]byte) error { return nil })
+		if got := kube.Classify(err); got != want {
+			t.Errorf("%s: %v (%v), want %v", body, got, err, want)
+		}
+	}
+}
+
+func TestListStopsAtTheReceiversError(t *testing.T) {
+	enough := errors.New("enough")
+	n := 0
+	_, err := client.DecodeList(strings.NewReader(`{"items":[1,2,3]}`), func([]byte) error { n++; return enough })
+	if !errors.Is(err, enough) || n != 1 {
+		t.Errorf("%d items, %v", n, err)
+	}
+}
+
+func TestOptionsArriveAsTheWireHasThem(t *testing.T) {
+	got := make(chan string, 2)
+	c := serve(t, func(rw http.ResponseWriter, r *http.Request) {
+		got <- r.URL.EscapedPath() + "?" + r.URL.RawQuery
+		jsonAnswer(`{"items":[]}`)(rw, r)
+	}, false)
+	seconds, yes := int64(30), true
+	_, err := c.List(t.Context(), pods("a b"), metav1.ListOptions{
+		LabelSelector: "a=b", FieldSelector: "metadata.name=x", ResourceVersion: "7", Limit: 5, Continue: "tok",
+		ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+	}, collect(new([]string)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "/prefix/api/v1/namespaces/a%20b/pods?continue=tok&fieldSelector=metadata.name%3Dx&labelSelector=a%3Db&limit=5&resourceVersion=7&resourceVersionMatch=NotOlderThan"
+	if s := <-got; s != want {
+		t.Errorf("got  %s\nwant %s", s, want)
+	}
+	w, err := c.Watch(t.Context(), client.Collection{GroupVersionResource: schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}},
+		metav1.ListOptions{AllowWatchBookmarks: true, SendInitialEvents: &yes, TimeoutSeconds: &seconds})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closing(t, w)
+	want = "/prefix/apis/apps/v1/deployments?allowWatchBookmarks=true&sendInitialEvents=true&timeoutSeconds=30&watch=true"
+	if s := <-got; s != want {
+		t.Errorf("got  %s\nwant %s", s, want)
+	}
+}
+
+const (
+	added    = `{"type":"ADDED","object":{"metadata":{"name":"a","namespace":"d","uid":"u","resourceVersion":"5"}}}`
+	bookmark = `{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}`
+	ending   = `{"object":{"metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}},"type":"BOOKMARK"}`
+	gone     = `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old resource version: 1 (4)","reason":"Expired","code":410}}`
+)
+
+// read returns the types of all frames, and how the stream ended.
+func read(w *client.Watch) (types []string, err error) {
+	for {
+		f, err := w.Next()
+		if err != nil {
+			return types, err
+		}
+		name := f.Type.String()
+		if f.Type == kube.InitialEventsEnd {
+			name = "END"
+		}
+		types = append(types, name)
+	}
+}
+
+func TestWatchReadsValuesNotLines(t *testing.T) {
+	for name, body := range map[string]string{
+		"lines":      added + "\n" + bookmark + "\n" + ending + "\n",
+		"no lines":   added + bookmark + ending,
+		"indented":   strings.ReplaceAll(added+bookmark+ending, ":{", ":\n  {\n"),
+		"more space": "\n\n" + added + "\r\n\r\n \t" + bookmark + "\n\n" + ending + "\n\n",
+	} {
+		for _, secure := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s secure=%v", name, secure), func(t *testing.T) {
+				c := serve(t, func(rw http.ResponseWriter, r *http.Request) {
+					if (r.ProtoMajor == 2) != secure {
+						t.Errorf("HTTP/%d", r.ProtoMajor)
+					}
+					jsonAnswer(body)(rw, r)
+				}, secure)
+				w, err := c.Watch(t.Context(), pods(""), metav1.ListOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer closing(t, w)
+				types, err := read(w)
+				if diff := cmp.Diff([]string{"ADDED", "BOOKMARK", "END"}, types); diff != "" || !errors.Is(err, io.EOF) {
+					t.Errorf("%v %s", err, diff)
+				}
+			})
+		}
+	}
+}
+
+func TestFrameGivesObjectAndMetadata(t *testing.T) {
+	c := serve(t, jsonAnswer(added), false)
+	w, err := c.Watch(t.Context(), pods(""), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closing(t, w)
+	f, err := w.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	meta, err := f.Meta()
+	want := client.Meta{Namespace: "d", Name: "a", UID: "u", ResourceVersion: "5"}
+	if meta != want || err != nil || !strings.HasPrefix(string(f.Object), `{"metadata"`) {
+		t.Errorf("%+v %v %s", meta, err, f.Object)
+	}
+}
+
+func TestFramesThatAreNoEventsDoNotEndTheStream(t *testing.T) {
+	body := `7 null [] {} {"type":"WHAT","object":{}} {"type":"ADDED"} {"type":"BOOKMARK","object":7} {"kind":"ConfigMap"}` + added
+	c := serve(t, jsonAnswer(body), false)
+	w, err := c.Watch(t.Context(), pods(""), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closing(t, w)
+	types, err := read(w)
+	if len(types) != 9 || types[8] != "ADDED" || !errors.Is(err, io.EOF) {
+		t.Fatalf("%v %v", types, err)
+	}
+	for _, name := range types[:8] {
+		if name != "UNKNOWN" {
+			t.Errorf("%v", types)
+		}
+	}
+}
+
+func TestWatchEndsAreToldApart(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		body string
+		cut  bool
+		want kube.Outcome
+	}{
+		{"410 in the stream", added + "\n" + gone + "\n", false, kube.OutcomeExpired},
+		{"a broken frame", added + `{"type":}`, false, kube.OutcomeDecode},
+		{"half a frame, clean end", added + added[:40], false, kube.OutcomeDisconnected},
+		{"half a frame, cut", added + added[:40], true, kube.OutcomeDisconnected},
+		{"cut between frames", added + "\n", true, kube.OutcomeDisconnected},
+		{"an ERROR that is no Status", added + `{"type":"ERROR","object":{"oh":1}}`, false, kube.OutcomeServerError},
+		{"an ERROR without an object", added + `{"type":"ERROR"}`, false, kube.OutcomeServerError},
+	} {
+		for _, secure := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s secure=%v", c.name, secure), func(t *testing.T) {
+				cl := serve(t, func(rw http.ResponseWriter, r *http.Request) {
+					jsonAnswer(c.body)(rw, r)
+					_ = http.NewResponseController(rw).Flush()
+					if c.cut {
+						panic(http.ErrAbortHandler)
+					}
+				}, secure)
+				w, err := cl.Watch(t.Context(), pods(""), metav1.ListOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer closing(t, w)
+				types, err := read(w)
+				if got := kube.Classify(err); got != c.want || errors.Is(err, io.EOF) || len(types) != 1 {
+					t.Errorf("%v after %v (%v), want %v", got, types, err, c.want)
+				}
+				if _, again := w.Next(); again == nil || again.Error() != err.Error() {
+					t.Errorf("then %v", again)
+				}
+			})
+		}
+	}
+}
+
+func TestRefusalsCarryStatusAndRetryAfter(t *testing.T) {
+	for _, c := range []struct {
+		name, body, retry string
+		code              int
+		want              kube.Outcome
+		wait              time.Duration
+	}{
+		{"410", `{"kind":"Status","status":"Failure","reason":"Expired","code":410}`, "", 410, kube.OutcomeExpired, 0},
+		{"410 from a proxy", `gone`, "", 410, kube.OutcomeExpired, 0},
+		{"429", `{"kind":"Status","status":"Failure","reason":"TooManyRequests","code":429}`, "7", 429, kube.OutcomeTooManyRequests, 7 * time.Second},
+		{"429 in plain text", `slow down`, "7", 429, kube.OutcomeTooManyRequests, 7 * time.Second},
+		{"429 with its own wait", `{"kind":"Status","status":"Failure","code":429,"details":{"retryAfterSeconds":3}}`, "7", 429, kube.OutcomeTooManyRequests, 3 * time.Second},
+		{"503 from a proxy", `<html>`, "2", 503, kube.OutcomeServerError, 2 * time.Second},
+		{"a wait that is none", `oh`, "soon", 503, kube.OutcomeServerError, 0},
+		{"a wait without bounds", `oh`, "999999999999", 503, kube.OutcomeServerError, 24 * time.Hour},
+		{"403", `{"kind":"Status","status":"Failure","reason":"Forbidden","code":403}`, "", 403, kube.OutcomeForbidden, 0},
+		{"401 empty", ``, "", 401, kube.OutcomeUnauthorized, 0},
+		{"404", `404 page not found`, "", 404, kube.OutcomeNotFound, 0},
+		{"422", `{"kind":"Status","status":"Failure","reason":"Invalid","code":422}`, "", 422, kube.OutcomeInvalid, 0},
+		{"too large", `{"kind":"Status","status":"Failure","reason":"Timeout","code":504,"details":{"causes":[{"reason":"ResourceVersionTooLarge"}]}}`, "1", 504, kube.OutcomeTooLarge, time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cl := serve(t, func(rw http.ResponseWriter, _ *http.Request) {
+				if c.retry != "" {
+					rw.Header().Set("Retry-After", c.retry)
+				}
+				rw.WriteHeader(c.code)
+				_, _ = io.WriteString(rw, c.body)
+			}, false)
+			_, listErr := cl.List(t.Context(), pods(""), metav1.ListOptions{}, collect(new([]string)))
+			_, watchErr := cl.Watch(t.Context(), pods(""), metav1.ListOptions{})
+			for _, err := range []error{listErr, watchErr} {
+				wait, _ := kube.RetryDelay(err)
+				if got := kube.Classify(err); got != c.want || wait != c.wait {
+					t.Errorf("%v, wait %v (%v), want %v, %v", got, wait, err, c.want, c.wait)
+				}
+			}
+		})
+	}
+}
+
+func TestAnswersOfAnotherTypeAreRefused(t *testing.T) {
+	c := serve(t, func(rw http.ResponseWriter, _ *http.Request) {
+		rw.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = io.WriteString(rw, "<html>log in</html>")
+	}, false)
+	_, err := c.Watch(t.Context(), pods(""), metav1.ListOptions{})
+	if kube.Classify(err) != kube.OutcomeDecode || !strings.Contains(err.Error(), "text/html") {
+		t.Error(err)
+	}
+}
+
+func TestCancelEndsAWatchWithItsCause(t *testing.T) {
+	c := serve(t, func(rw http.ResponseWriter, r *http.Request) {
+		jsonAnswer(added)(rw, r)
+		_ = http.NewResponseController(rw).Flush()
+		<-r.Context().Done()
+	}, false)
+	why := errors.New("enough")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	w, err := c.Watch(ctx, pods(""), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closing(t, w)
+	if _, err := w.Next(); err != nil {
+		t.Fatal(err)
+	}
+	cancel(why)
+	if _, err := w.Next(); !errors.Is(err, why) {
+		t.Error(err)
+	}
+}
+
+// TestGzipMembersAreNotHeldBack: the server compresses each event as a member of
+// its own and sends the second one only when the first one was read.
+func TestGzipMembersAreNotHeldBack(t *testing.T) {
+	read := make(chan struct{})
+	c := serve(t, func(rw http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Accept-Encoding") != "gzip" {
+			t.Errorf("accepts %q", r.Header.Get("Accept-Encoding"))
+		}
+		rw.Header().Set("Content-Type", "application/json")
+		rw.Header().Set("Content-Encoding", "gzip")
+		for _, frame := range []string{added, bookmark} {
+			var b bytes.Buffer
+			z := gzip.NewWriter(&b)
+			_, _ = io.WriteString(z, frame+"\n")
+			_ = z.Close() // into memory
+			_, _ = rw.Write(b.Bytes())
+			_ = http.NewResponseController(rw).Flush()
+			select {
+			case <-read:
+			case <-r.Context().Done():
+			}
+		}
+	}, false)
+	w, err := c.Watch(t.Context(), pods(""), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closing(t, w)
+	for range 2 {
+		if _, err := w.Next(); err != nil {
+			t.Fatal(err)
+		}
+		read <- struct{}{}
+	}
+	if _, err := w.Next(); !errors.Is(err, io.EOF) {
+		t.Error(err)
+	}
+}
+
+func TestReadySaysThatAFrameIsHere(t *testing.T) {
+	release := make(chan struct{})
+	c := serve(t, func(rw http.ResponseWriter, r *http.Request) {
+		jsonAnswer(added+"\n"+bookmark+"\n"+added[:30])(rw, r)
+		_ = http.NewResponseController(rw).Flush()
+		<-release
+	}, false)
+	w, err := c.Watch(t.Context(), pods(""), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closing(t, w)
+	defer close(release)
+	if w.Ready() {
+		t.Error("ready before anything was read")
+	}
+	if _, err := w.Next(); err != nil || !w.Ready() {
+		t.Errorf("not ready with a frame in the buffer (%v)", err)
+	}
+	if _, err := w.Next(); err != nil || w.Ready() {
+		t.Errorf("ready with half a frame (%v)", err)
+	}
+}
+
+func TestTimeoutOfTheConfigurationIsNotForWatches(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("watch") == "" {
+			<-r.Context().Done()
+			return
+		}
+		if d, has := r.Context().Deadline(); has {
+			t.Errorf("deadline %v", d)
+		}
+		jsonAnswer(added)(rw, r)
+	}))
+	defer srv.Close()
+	c, err := client.New(&rest.Config{Host: srv.URL, Timeout: 50 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.CloseIdle()
+	if _, err := c.List(t.Context(), pods(""), metav1.ListOptions{}, collect(new([]string))); kube.Classify(err) != kube.OutcomeTimeout {
+		t.Errorf("list: %v", err)
+	}
+	w, err := c.Watch(t.Context(), pods(""), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closing(t, w)
+	if types, err := read(w); len(types) != 1 || !errors.Is(err, io.EOF) {
+		t.Errorf("watch: %v %v", types, err)
+	}
+}

@@ -1,0 +1,161 @@
+package informer_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"runtime"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gapless-io/gapless/client"
+	"github.com/gapless-io/gapless/informer"
+)
+
+// realisticPod is about 4.5 KB of JSON, like what a Deployment's pod has: two
+// managedFields entries, one container, four conditions.
+func realisticPod(n, rv int) string {
+	var fields strings.Builder
+	fields.WriteString(`"f:metadata":{"f:labels":{".":{}}}`)
+	for k := range 7 {
+		fmt.Fprintf(&fields, `,"f:container%d":{"f:imagePullPolicy":{},"f:terminationMessagePath":{},"f:resources":{".":{},"f:requests":{".":{},"f:cpu":{}}}}`, k)
+	}
+	return fmt.Sprintf(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web-7c5ddbdf54-%05d","generateName":"web-7c5ddbdf54-","namespace":"prod-%d","uid":"0f7f5c9e-7c3d-4c5e-9a3f-%012d","resourceVersion":"%d","creationTimestamp":"2026-01-02T03:04:05Z","labels":{"app":"web","pod-template-hash":"7c5ddbdf54","team":"core"},"annotations":{"prometheus.io/scrape":"true","prometheus.io/port":"9090"},"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"web-7c5ddbdf54","uid":"9c3d4c5e-7c3d-4c5e-9a3f-6a1e0d1c2b3a","controller":true,"blockOwnerDeletion":true}],"managedFields":[{"manager":"kube-controller-manager","operation":"Update","apiVersion":"v1","time":"2026-01-02T03:04:05Z","fieldsType":"FieldsV1","fieldsV1":{%s}},{"manager":"kubelet","operation":"Update","apiVersion":"v1","time":"2026-01-02T03:04:09Z","fieldsType":"FieldsV1","fieldsV1":{%s},"subresource":"status"}]},"spec":{"volumes":[{"name":"kube-api-access-x7k2p","projected":{"sources":[{"serviceAccountToken":{"expirationSeconds":3607,"path":"token"}},{"configMap":{"name":"kube-root-ca.crt","items":[{"key":"ca.crt","path":"ca.crt"}]}}],"defaultMode":420}}],"containers":[{"name":"web","image":"example.org/shop/web:1.42.7","ports":[{"name":"http","containerPort":8080,"protocol":"TCP"}],"env":[{"name":"LOG_LEVEL","value":"info"},{"name":"POD_IP","valueFrom":{"fieldRef":{"apiVersion":"v1","fieldPath":"status.podIP"}}}],"resources":{"limits":{"cpu":"500m","memory":"256Mi"},"requests":{"cpu":"100m","memory":"128Mi"}},"volumeMounts":[{"name":"kube-api-access-x7k2p","readOnly":true,"mountPath":"/var/run/secrets/kubernetes.io/serviceaccount"}],"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File","imagePullPolicy":"IfNotPresent"}],"restartPolicy":"Always","terminationGracePeriodSeconds":30,"dnsPolicy":"ClusterFirst","serviceAccountName":"default","nodeName":"node-%d","securityContext":{},"schedulerName":"default-scheduler","tolerations":[{"key":"node.kubernetes.io/not-ready","operator":"Exists","effect":"NoExecute","tolerationSeconds":300}],"priority":0,"enableServiceLinks":true},"status":{"phase":"Running","conditions":[{"type":"Initialized","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-01-02T03:04:05Z"},{"type":"Ready","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-01-02T03:04:09Z"},{"type":"ContainersReady","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-01-02T03:04:09Z"},{"type":"PodScheduled","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-01-02T03:04:05Z"}],"hostIP":"10.0.0.17","podIP":"10.1.2.%d","startTime":"2026-01-02T03:04:05Z","containerStatuses":[{"name":"web","state":{"running":{"startedAt":"2026-01-02T03:04:08Z"}},"lastState":{},"ready":true,"restartCount":0,"image":"example.org/shop/web:1.42.7","imageID":"sha256:0f7f5c9e7c3d4c5e9a3f6a1e0d1c2b3a","containerID":"containerd://0f7f5c9e7c3d4c5e9a3f6a1e0d1c2b3a"}],"qosClass":"Burstable"}}`,
+		n, n%20, n, rv, fields.String(), fields.String(), n%100, n%250)
+}
+
+// canned is a server whose state is a list, and whose watch is what it is given.
+type canned struct {
+	list  []byte
+	watch func() io.Reader
+}
+
+func (c canned) List(_ context.Context, _ metav1.ListOptions, each func([]byte) error) (metav1.ListMeta, error) {
+	return client.DecodeList(bytes.NewReader(c.list), each)
+}
+
+func (c canned) Watch(ctx context.Context, _ metav1.ListOptions) (informer.Stream, error) {
+	in, out := io.Pipe()
+	context.AfterFunc(ctx, func() { in.CloseWithError(context.Cause(ctx)) })
+	go func() { _, _ = io.Copy(out, c.watch()) }()
+	req := (&http.Request{URL: &url.URL{Path: "/pods"}}).WithContext(ctx)
+	return client.ReadWatch(&http.Response{Body: in, Request: req}), nil //nolint:contextcheck // the request has the context
+}
+
+func podList(n int) []byte {
+	var b bytes.Buffer
+	b.WriteString(`{"kind":"PodList","metadata":{"resourceVersion":"100"},"items":[`)
+	for k := range n {
+		if k > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(realisticPod(k, 50))
+	}
+	b.WriteString(`]}`)
+	return b.Bytes()
+}
+
+func BenchmarkDecodePod(b *testing.B) {
+	raw := []byte(realisticPod(1, 7))
+	decode := informer.JSON[*corev1.Pod]()
+	b.SetBytes(int64(len(raw)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := decode(raw); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkEvents is one event from its bytes to a handler.
+func BenchmarkEvents(b *testing.B) {
+	b.ReportAllocs()
+	lines := make([]string, 64)
+	for k := range lines {
+		lines[k] = realisticPod(k, 0)
+	}
+	in, out := io.Pipe()
+	backend := canned{list: podList(64), watch: func() io.Reader { return in }}
+	pods := informer.New(informer.From("pods", backend, informer.JSON[*corev1.Pod]()), informer.NoStreamingLists())
+	last := make(chan struct{})
+	final := fmt.Sprint(1000 + b.N - 1)
+	pods.Handle(func(_ context.Context, e informer.Event[*corev1.Pod]) error {
+		if e.RV == final {
+			close(last)
+		}
+		return nil
+	})
+	ctx, cancel := context.WithCancel(b.Context())
+	done := make(chan error, 1)
+	go func() { done <- pods.Run(ctx) }()
+	if err := pods.WaitSynced(ctx); err != nil {
+		b.Fatal(err)
+	}
+	b.ResetTimer()
+	for n := range b.N {
+		object := strings.Replace(lines[n%64], `"resourceVersion":"0"`, fmt.Sprintf(`"resourceVersion":"%d"`, 1000+n), 1)
+		if _, err := fmt.Fprintf(out, "{\"type\":\"MODIFIED\",\"object\":%s}\n", object); err != nil {
+			b.Fatal(err)
+		}
+	}
+	<-last
+	b.StopTimer()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
+	cancel()
+	if err := errors.Join(out.Close(), <-done); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkSync reads 10 000 pods by LIST and hands each to a handler. Retained is
+// what the cache holds afterwards.
+func BenchmarkSync(b *testing.B) {
+	const n = 10_000
+	list := podList(n)
+	idle := func() io.Reader { return blocked{} }
+	b.ReportAllocs()
+	var held uint64
+	for b.Loop() {
+		b.StopTimer()
+		before := heap()
+		pods := informer.New(informer.From("pods", canned{list, idle}, informer.JSON[*corev1.Pod]()), informer.NoStreamingLists())
+		reg := pods.Handle(func(context.Context, informer.Event[*corev1.Pod]) error { return nil })
+		ctx, cancel := context.WithCancel(b.Context())
+		done := make(chan error, 1)
+		b.StartTimer()
+		go func() { done <- pods.Run(ctx) }()
+		if err := reg.WaitSynced(ctx); err != nil {
+			b.Fatal(err)
+		}
+		b.StopTimer()
+		cancel()
+		if err := <-done; err != nil {
+			b.Fatal(err)
+		}
+		held = heap() - before
+		runtime.KeepAlive(pods)
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(held)/n, "retained-B/pod")
+}
+
+func heap() uint64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+// blocked is a stream without events; it ends at once in the pipe's copy, whose
+// reader stays open.
+type blocked struct{}
+
+func (blocked) Read([]byte) (int, error) { return 0, io.EOF }
