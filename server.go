@@ -231,8 +231,8 @@ func (s *Server) Compact(ctx context.Context, upTo kube.ResourceVersion) (kube.R
 
 func (s *Server) compact(ctx context.Context, c store.Compaction) (kube.ResourceVersion, error) {
 	done, err := s.registry.Compact(ctx, c)
-	if future, ok := errors.AsType[*store.FutureRevisionError](err); ok {
-		return 0, kube.BadRequest("resource version %d is ahead of the current one, %d", future.Requested, future.Current)
+	if future, ok := errors.AsType[*kube.TooLargeResourceVersionError](err); ok {
+		return 0, kube.BadRequest("resourceVersion %d is ahead of the current one, %d: nothing was forgotten", future.Requested, future.Current)
 	}
 	return done, err
 }

@@ -197,7 +197,8 @@ func TestEveryExportedNameIsDocumented(t *testing.T) {
 		for _, d := range s.file.Decls {
 			switch d := d.(type) {
 			case *ast.FuncDecl:
-				if d.Name.IsExported() && receiverExported(d) && d.Doc == nil && !(d.Recv != nil && wellKnown[d.Name.Name]) {
+				obvious := d.Recv != nil && wellKnown[d.Name.Name]
+				if d.Name.IsExported() && receiverExported(d) && d.Doc == nil && !obvious {
 					s.at(t, d, "%s has no comment", d.Name.Name)
 				}
 			case *ast.GenDecl:
@@ -267,7 +268,9 @@ func TestForbiddenThingsAreNotUsed(t *testing.T) {
 			}
 			name := pkg.Name + "." + sel.Sel.Name
 			instead, bad := forbiddenCalls[name]
-			exempt := strings.HasPrefix(name, "context.") && (s.test || s.file.Name.Name == "main") || name == "os.Exit" && s.name == "cmd/gapless/main.go"
+			exempt := strings.HasPrefix(name, "context.") && (s.test || s.file.Name.Name == "main") ||
+				strings.HasPrefix(name, "fmt.") && s.test && strings.Contains(s.name, "/example") || // what // Output: compares
+				name == "os.Exit" && s.name == "cmd/gapless/main.go"
 			if bad && !exempt {
 				s.at(t, sel, "uses %s: %s", name, instead)
 			}

@@ -75,8 +75,8 @@ func ParseListOptions(q url.Values, watch bool) (ListOptions, error) {
 	if limit != nil {
 		o.Limit = max(0, *limit)
 	}
-	if o.Labels, err = labels.Parse(q.Get("labelSelector")); err != nil {
-		return ListOptions{}, badRequest(err)
+	if o.Labels, err = parseLabels(q.Get("labelSelector")); err != nil {
+		return ListOptions{}, err
 	}
 	if o.Fields, err = fields.ParseSelector(q.Get("fieldSelector")); err != nil {
 		return ListOptions{}, badRequest(err)
@@ -85,6 +85,19 @@ func ParseListOptions(q url.Values, watch bool) (ListOptions, error) {
 		return ListOptions{}, BadRequest("invalid resource version: %v", err)
 	}
 	return o, nil
+}
+
+// parseLabels reads a label selector. Upstream's lexer takes a zero byte for the
+// end, so that what is behind it would select nothing away. Errors: 400.
+func parseLabels(text string) (labels.Selector, error) {
+	if strings.ContainsRune(text, 0) {
+		return nil, BadRequest("unable to parse requirement: found a zero byte, expected: identifier")
+	}
+	sel, err := labels.Parse(text)
+	if err != nil {
+		return nil, badRequest(err)
+	}
+	return sel, nil
 }
 
 // ParseBool reads a boolean parameter as Kubernetes does: absent, "0" and "false"

@@ -30,7 +30,7 @@ Exit codes: 0 success, 1 the command failed, 2 the command line is wrong.`,
   gapless demo`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
+		Args:          noSuchCommand,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
@@ -45,6 +45,19 @@ Exit codes: 0 success, 1 the command failed, 2 the command line is wrong.`,
 	root.SetErr(io.err)
 	root.AddCommand(newServe(io), newCompact(io), newWatch(io), newDemo(io), newVersion(io))
 	return root
+}
+
+// noSuchCommand refuses whatever cobra took for an argument of the root.
+func noSuchCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	cmd.SuggestionsMinimumDistance = 2 // edits; cobra sets it only on its own path
+	near := cmd.SuggestionsFor(args[0])
+	if len(near) == 0 {
+		return fmt.Errorf("unknown command %q", args[0])
+	}
+	return fmt.Errorf("unknown command %q; did you mean %s?", args[0], strings.Join(near, " or "))
 }
 
 func hasStarted(cmd *cobra.Command) bool { return cmd.Annotations[started] != "" }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -216,11 +217,11 @@ func (e *outputError) Unwrap() error { return e.cause }
 
 // note says what went wrong, and what is done about it.
 func note(i informer.Incident) string {
-	switch i.Kind {
-	case informer.Gone, informer.SilentGone:
+	if i.Kind == informer.Gone || i.Kind == informer.SilentGone {
 		return fmt.Sprintf("# 410 Gone: the server has forgotten what came after resourceVersion %s. Listing again; only what has changed is printed.", i.RV)
-	case informer.NoStreamingList, informer.ShortWatch:
-		return "# " + i.Kind.String() + ": going on"
+	}
+	if broken, ok := errors.AsType[*url.Error](i.Err); ok {
+		i.Err = broken.Err // the URL is long, and always the same
 	}
 	return "# " + i.String()
 }

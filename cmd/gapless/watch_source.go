@@ -151,11 +151,11 @@ func (t *tables) Watch(ctx context.Context, o metav1.ListOptions) (informer.Stre
 	if err != nil {
 		return nil, fmt.Errorf("list options: %w", err)
 	}
-	resp, err := t.client.Do(ctx, client.Request{Path: t.of.Path(), Query: q, Accept: acceptTable})
+	resp, err := t.client.Do(ctx, client.Request{Path: t.of.Path(), Query: q, Accept: acceptTable}) //nolint:bodyclose // Close of the stream does it
 	if err != nil {
 		return nil, err
 	}
-	return &rows{Watch: client.ReadWatch(resp), of: t}, nil
+	return &rows{Watch: client.ReadWatch(resp), of: t}, nil //nolint:contextcheck // the answer has its request's context
 }
 
 // rows is a watch of tables, as one of objects.

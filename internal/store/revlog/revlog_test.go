@@ -3,10 +3,10 @@ package revlog_test
 import (
 	"context"
 	"errors"
-	"runtime"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"

@@ -1,0 +1,247 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// text is what a command printed so far.
+type text struct {
+	mu sync.Mutex
+	// mu guards b.
+	b bytes.Buffer
+}
+
+func (t *text) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.b.Write(p)
+}
+
+func (t *text) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.b.String()
+}
+
+// running is a command under way.
+type running struct {
+	out, err text
+	stop     context.CancelFunc
+	code     chan int
+}
+
+// begin starts a command, and ends it with the test.
+func begin(t *testing.T, args ...string) *running {
+	t.Helper()
+	r := &running{code: make(chan int, 1)}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	r.stop = stop
+	ended := make(chan struct{})
+	go func() { // ends with ctx
+		defer close(ended)
+		r.code <- run(ctx, args, streams{in: strings.NewReader(""), out: &r.out, err: &r.err})
+	}()
+	t.Cleanup(func() {
+		stop()
+		<-ended
+	})
+	return r
+}
+
+// end interrupts the command and returns its exit code.
+func (r *running) end() int {
+	r.stop()
+	return <-r.code
+}
+
+// command runs a command that ends by itself.
+func command(t *testing.T, args ...string) (code int, out, err string) {
+	t.Helper()
+	r := begin(t, args...)
+	code = <-r.code
+	return code, r.out.String(), r.err.String()
+}
+
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(30 * time.Second)
+	defer deadline.Stop()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			t.Fatalf("waited 30 s in vain: %s", what)
+		}
+	}
+}
+
+type readiness struct {
+	URL        string `json:"url"`
+	Kubeconfig string `json:"kubeconfig"`
+	PID        int    `json:"pid"`
+}
+
+// serveInMemory starts `gapless serve --memory`.
+func serveInMemory(t *testing.T) (*running, readiness) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "ready.json")
+	r := begin(t, "serve", "--memory", "--listen", "127.0.0.1:0", "--ready-file", file)
+	var ready readiness
+	eventually(t, "the ready file", func() bool {
+		raw, err := os.ReadFile(file)
+		return err == nil && json.Unmarshal(raw, &ready) == nil
+	})
+	return r, ready
+}
+
+func TestServeSaysWhereItIsAndWhatToDoNext(t *testing.T) {
+	r, ready := serveInMemory(t)
+	if ready.PID != os.Getpid() || !strings.HasPrefix(ready.URL, "https://127.0.0.1:") {
+		t.Errorf("the ready file says %+v", ready)
+	}
+	if _, err := os.Stat(ready.Kubeconfig); err != nil {
+		t.Errorf("the kubeconfig of the ready file: %v", err)
+	}
+	out := r.out.String()
+	for _, want := range []string{ready.URL, "export KUBECONFIG=" + ready.Kubeconfig, "24h", "256Mi", "memory"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the output does not say %q:\n%s", want, out)
+		}
+	}
+	if code := r.end(); code != exitOK {
+		t.Errorf("exit code %d after an interrupt, want 0:\n%s", code, r.err.String())
+	}
+}
+
+func TestServeOnATakenPortSaysWhatToDo(t *testing.T) {
+	var lc net.ListenConfig
+	taken, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := taken.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	address := taken.Addr().String()
+	code, _, stderr := command(t, "serve", "--memory", "--listen", address)
+	if code != exitRunTime || !strings.Contains(stderr, address) || !strings.Contains(stderr, "127.0.0.1:0") {
+		t.Errorf("exit code %d, want 1, with the address and a way out:\n%s", code, stderr)
+	}
+}
+
+func TestServeRefusesSomebodyElsesDirectory(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "thesis.tex"), []byte("…"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, _, stderr := command(t, "serve", "--data-dir", dir, "--listen", "127.0.0.1:0")
+	if code != exitRunTime || !strings.Contains(stderr, "thesis.tex") {
+		t.Errorf("exit code %d, want 1, with what is in the directory:\n%s", code, stderr)
+	}
+}
+
+func TestWrongCommandLinesExitWith2AndSayWhatIsRight(t *testing.T) {
+	for name, c := range map[string]struct {
+		args []string
+		want string
+	}{
+		"typo":                {[]string{"sreve"}, "did you mean serve?"},
+		"unknown command":     {[]string{"fly"}, `unknown command "fly"`},
+		"unknown flag":        {[]string{"serve", "--lisen", "x"}, "--lisen"},
+		"bad duration":        {[]string{"serve", "--history", "soon"}, "--history"},
+		"negative history":    {[]string{"serve", "--history", "-1s"}, "cannot be negative"},
+		"bad bytes":           {[]string{"serve", "--history-bytes", "many"}, "512Mi"},
+		"bad log level":       {[]string{"serve", "--log-level", "loud"}, "debug, info, warn or error"},
+		"bad address":         {[]string{"serve", "--memory", "--listen", "here"}, "127.0.0.1:6443"},
+		"serve with argument": {[]string{"serve", "now"}, "now"},
+		"compact what":        {[]string{"compact"}, "--older-than"},
+		"compact both":        {[]string{"compact", "--older-than", "1s", "--to", "5"}, "one of"},
+		"watch what":          {[]string{"watch"}, "gapless watch pods"},
+		"watch too much":      {[]string{"watch", "pods", "a", "b"}, "at most 2"},
+		"bad output":          {[]string{"watch", "pods", "-o", "xml"}, "wide, json, yaml, name"},
+		"bad selector":        {[]string{"watch", "pods", "-l", "a in"}, "--selector"},
+		"bad field selector":  {[]string{"watch", "pods", "--field-selector", "a"}, "--field-selector"},
+		"two namespaces":      {[]string{"watch", "pods", "-A", "-n", "x"}, "one of"},
+		"no changes":          {[]string{"demo", "--changes", "0"}, "at least 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, out, stderr := command(t, c.args...)
+			if code != exitUsage || !strings.Contains(stderr, c.want) || !strings.Contains(stderr, "--help") {
+				t.Errorf("exit code %d, want 2, with %q and where to find help:\n%s", code, c.want, stderr)
+			}
+			if out != "" {
+				t.Errorf("standard output is for data, but got %q", out)
+			}
+		})
+	}
+}
+
+func TestFlagsComeFromTheEnvironmentUnlessGiven(t *testing.T) {
+	t.Setenv("GAPLESS_HISTORY", "yesterday")
+	code, _, stderr := command(t, "serve", "--memory")
+	if code != exitUsage || !strings.Contains(stderr, "GAPLESS_HISTORY") {
+		t.Errorf("exit code %d, want 2, with the variable's name:\n%s", code, stderr)
+	}
+	t.Setenv("GAPLESS_OUTPUT", "xml")
+	code, _, stderr = command(t, "watch", "pods", "-o", "json", "--kubeconfig", filepath.Join(t.TempDir(), "none"))
+	if code != exitRunTime || strings.Contains(stderr, "xml") {
+		t.Errorf("exit code %d, want 1 for the kubeconfig that is not there:\n%s", code, stderr)
+	}
+}
+
+func TestHelpHasExamplesThatNameTheProgram(t *testing.T) {
+	for _, name := range []string{"", "serve", "compact", "watch", "demo"} {
+		args := []string{"--help"}
+		if name != "" {
+			args = []string{name, "--help"}
+		}
+		code, out, _ := command(t, args...)
+		if code != exitOK || !regexp.MustCompile(`(?m)^Examples:\n(  #.*\n)?  gapless `).MatchString(out) {
+			t.Errorf("gapless %v: exit code %d, no example in\n%s", args, code, out)
+		}
+	}
+}
+
+func TestVersionNamesTheKubernetesVersion(t *testing.T) {
+	if code, out, _ := command(t, "version"); code != exitOK || !strings.HasPrefix(out, "gapless v1.37.") {
+		t.Errorf("exit code %d, output %q", code, out)
+	}
+}
+
+func TestCompletionIsAScript(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		if code, out, stderr := command(t, "completion", shell); code != exitOK || !strings.Contains(out, "gapless") {
+			t.Errorf("%s: exit code %d: %s", shell, code, stderr)
+		}
+	}
+}
+
+func TestDemoProvesThatTheInformerIsRight(t *testing.T) {
+	code, out, stderr := command(t, "demo", "--changes", "60")
+	if code != exitOK {
+		t.Fatalf("exit code %d:\n%s%s", code, out, stderr)
+	}
+	for _, want := range []string{"too old resource version", "its cache equals the server's state", "naive watcher      60 events", "informer           60 events"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the demo does not say %q:\n%s", want, out)
+		}
+	}
+}

@@ -1,0 +1,47 @@
+package harness
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+)
+
+// Counter counts what an informer asks for. Its Wrap goes into a rest.Config.
+type Counter struct {
+	// Path is a part of the URL of the resource that is counted.
+	Path string
+
+	lists, streams, watches atomic.Int64
+}
+
+// Wrap counts the requests that pass.
+func (c *Counter) Wrap(next http.RoundTripper) http.RoundTripper {
+	return tripper(func(r *http.Request) (*http.Response, error) {
+		if strings.Contains(r.URL.Path, c.Path) && r.Method == http.MethodGet {
+			q := r.URL.Query()
+			switch {
+			case q.Get("watch") == "":
+				c.lists.Add(1)
+			case q.Get("sendInitialEvents") == "true":
+				c.streams.Add(1)
+			default:
+				c.watches.Add(1)
+			}
+		}
+		return next.RoundTrip(r)
+	})
+}
+
+type tripper func(*http.Request) (*http.Response, error)
+
+func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// Lists returns how often the whole state was asked for, as LIST or as streaming
+// list. Requests that failed count too.
+func (c *Counter) Lists() int64 { return c.lists.Load() + c.streams.Load() }
+
+// String says all three numbers.
+func (c *Counter) String() string {
+	return fmt.Sprintf("%d LISTs, %d streaming lists, %d WATCHes", c.lists.Load(), c.streams.Load(), c.watches.Load())
+}

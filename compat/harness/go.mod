@@ -1,0 +1,3 @@
+module github.com/gapless-io/gapless/compat/harness
+
+go 1.26.0

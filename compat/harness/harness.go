@@ -1,0 +1,186 @@
+// Package harness runs the program and bad weather around it, for tests of real
+// clients. It depends on the standard library only, so that clients of any
+// version can be tested with it.
+//
+// It has five nouns. A [Server] is the built program in a process of its own. A
+// [Proxy] stands between it and a client, and breaks connections. A [Counter] counts
+// the LISTs and WATCHes that a client sends. A [Witness] is told what a handler
+// sees, and judges it. An [Informer] is a client under test, which [Weather] takes
+// through work, cut connections, expired history and restarts.
+package harness
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Build builds a main package, given relative to the module's root, into dir and
+// returns the program's path.
+func Build(ctx context.Context, dir, module, pkg string) (string, error) {
+	program := filepath.Join(dir, filepath.Base(filepath.Join(module, pkg)))
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", program, "./"+pkg)
+	cmd.Dir = module
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", &buildError{pkg: pkg, out: string(out), cause: err}
+	}
+	return program, nil
+}
+
+type buildError struct {
+	pkg, out string
+	cause    error
+}
+
+func (e *buildError) Error() string { return "build " + e.pkg + ": " + e.cause.Error() + "\n" + e.out }
+
+func (e *buildError) Unwrap() error { return e.cause }
+
+// Root returns the root of the core module.
+func Root() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "..", "..")
+}
+
+// Server is a running `gapless serve` on a directory of its own.
+type Server struct {
+	URL        string
+	Kubeconfig string
+
+	program string
+	flags   []string
+	dir     string
+	listen  string
+	cmd     *exec.Cmd
+	log     *bytes.Buffer
+}
+
+// Start builds the program, starts it with further flags of serve, waits until it
+// serves, and ends it with the test.
+func Start(t testing.TB, flags ...string) *Server {
+	t.Helper()
+	program, err := Build(t.Context(), t.TempDir(), Root(), "cmd/gapless")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return StartProgram(t, program, flags...)
+}
+
+// StartProgram is Start with a program that is built already.
+func StartProgram(t testing.TB, program string, flags ...string) *Server {
+	t.Helper()
+	s := &Server{program: program, flags: flags, dir: t.TempDir(), listen: "127.0.0.1:0"}
+	s.start(t)
+	t.Cleanup(func() {
+		if s.cmd != nil {
+			s.Stop(t)
+		}
+		if t.Failed() {
+			t.Logf("the server said:\n%s", s.log.String())
+		}
+	})
+	return s
+}
+
+func (s *Server) start(t testing.TB) {
+	t.Helper()
+	ready := filepath.Join(s.dir, "ready.json")
+	if err := os.RemoveAll(ready); err != nil {
+		t.Fatal(err)
+	}
+	args := append([]string{"serve", "--data-dir", filepath.Join(s.dir, "data"), "--listen", s.listen, "--ready-file", ready}, s.flags...)
+	// Not to end with the test's context: the process is to be signalled, not killed.
+	s.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), s.program, args...)
+	if s.log == nil {
+		s.log = &bytes.Buffer{}
+	}
+	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
+	if err := s.cmd.Start(); err != nil {
+		t.Fatalf("start the server: %v", err)
+	}
+	var info struct {
+		URL        string `json:"url"`
+		Kubeconfig string `json:"kubeconfig"`
+	}
+	Eventually(t, "the server serves", func() bool {
+		raw, err := os.ReadFile(ready)
+		return err == nil && json.Unmarshal(raw, &info) == nil
+	})
+	s.URL, s.Kubeconfig = info.URL, info.Kubeconfig
+	parsed, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.listen = parsed.Host // a restart comes back at the same place
+}
+
+// Address returns where the server listens, as host:port.
+func (s *Server) Address() string { return s.listen }
+
+// Stop ends the server gracefully; it must exit with 0.
+func (s *Server) Stop(t testing.TB) {
+	t.Helper()
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Errorf("signal the server: %v", err)
+	}
+	err := s.cmd.Wait()
+	s.cmd = nil
+	if err != nil {
+		t.Errorf("the server ended with %v", err)
+	}
+}
+
+// Restart stops the server gracefully and starts it again on the same directory
+// and address.
+func (s *Server) Restart(t testing.TB) {
+	t.Helper()
+	s.Stop(t)
+	s.start(t)
+}
+
+// Crash kills the server without a word and starts it again on the same directory
+// and address.
+func (s *Server) Crash(t testing.TB) {
+	t.Helper()
+	if err := s.cmd.Process.Kill(); err != nil {
+		t.Fatalf("kill the server: %v", err)
+	}
+	_ = s.cmd.Wait() // it was killed: that is what it says
+	s.start(t)
+}
+
+// Run runs the program with arguments and returns what it printed.
+func (s *Server) Run(t testing.TB, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), s.program, args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+s.Kubeconfig)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("gapless %v: %v\n%s", args, err, out)
+	}
+	return string(out)
+}
+
+// Eventually waits for something that another process or goroutine does.
+func Eventually(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(90 * time.Second)
+	defer deadline.Stop()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			t.Fatalf("waited 90 s in vain until %s", what)
+		}
+	}
+}

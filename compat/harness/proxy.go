@@ -1,0 +1,122 @@
+package harness
+
+import (
+	"context"
+	"io"
+	"net"
+	"sync"
+	"testing"
+)
+
+// Proxy passes TCP connections on to a server, and can cut and refuse them.
+type Proxy struct {
+	target  string
+	address string
+	wg      sync.WaitGroup
+
+	mu sync.Mutex
+	// mu guards listener (nil while connections are refused) and open.
+	listener net.Listener
+	open     map[net.Conn]struct{}
+}
+
+// NewProxy starts a proxy to a server, until the test ends.
+func NewProxy(t testing.TB, s *Server) *Proxy {
+	t.Helper()
+	p := &Proxy{target: s.Address(), address: "127.0.0.1:0", open: map[net.Conn]struct{}{}}
+	p.Accept(t)
+	t.Cleanup(func() {
+		p.Refuse()
+		p.Cut()
+		p.wg.Wait()
+	})
+	return p
+}
+
+// URL returns where clients find the proxy.
+func (p *Proxy) URL() string { return "https://" + p.address }
+
+// Refuse lets open connections be, and has the operating system refuse new ones.
+func (p *Proxy) Refuse() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.listener != nil {
+		_ = p.listener.Close()
+		p.listener = nil
+	}
+}
+
+// Accept takes new connections again, at the same address.
+func (p *Proxy) Accept(t testing.TB) {
+	t.Helper()
+	// Connections end with Cut and Refuse, not with the test's context.
+	ctx := context.WithoutCancel(t.Context())
+	var lc net.ListenConfig
+	listener, err := lc.Listen(ctx, "tcp", p.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.listener, p.address = listener, listener.Addr().String()
+	p.wg.Go(func() { // ends when the listener is closed
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			p.wg.Go(func() { p.pass(ctx, client) }) // ends when either side is closed
+		}
+	})
+}
+
+// Cut closes all connections at once.
+func (p *Proxy) Cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.open {
+		_ = c.Close()
+	}
+}
+
+// keep takes note of a connection, or says that it must not be.
+func (p *Proxy) keep(c net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.listener == nil {
+		return false
+	}
+	p.open[c] = struct{}{}
+	return true
+}
+
+func (p *Proxy) drop(c net.Conn) {
+	p.mu.Lock()
+	delete(p.open, c)
+	p.mu.Unlock()
+	_ = c.Close()
+}
+
+func (p *Proxy) pass(ctx context.Context, client net.Conn) {
+	defer p.drop(client)
+	if !p.keep(client) {
+		return
+	}
+	var d net.Dialer
+	server, err := d.DialContext(ctx, "tcp", p.target)
+	if err != nil {
+		return
+	}
+	defer p.drop(server)
+	if !p.keep(server) {
+		return
+	}
+	var both sync.WaitGroup
+	for _, way := range [][2]net.Conn{{client, server}, {server, client}} {
+		both.Go(func() {
+			_, _ = io.Copy(way[0], way[1])
+			_, _ = client.Close(), server.Close()
+		})
+	}
+	both.Wait()
+}

@@ -1,0 +1,162 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"time"
+)
+
+// names is how many objects a writer works on.
+const names = 40
+
+// version is one version of one object, as a write was answered.
+type version struct{ key, rv string }
+
+// writer creates, changes and deletes the objects of one collection, directly at
+// the server. It outlives restarts of the server: a request that got no answer is
+// sent again.
+type writer struct {
+	web    *http.Client
+	url    string // of the collection
+	object func(name string, n int) map[string]any
+	random *rand.Rand
+
+	live  map[string]bool
+	n     int
+	acked []version
+}
+
+type meta struct {
+	Metadata struct {
+		Name            string `json:"name"`
+		Namespace       string `json:"namespace"`
+		ResourceVersion string `json:"resourceVersion"`
+	} `json:"metadata"`
+}
+
+func (m meta) key() string { return m.Metadata.Namespace + "/" + m.Metadata.Name }
+
+// work does so many writes, pause apart.
+func (w *writer) work(ctx context.Context, writes int, pause time.Duration) error {
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	for range writes {
+		if err := w.write(ctx); err != nil {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+func (w *writer) write(ctx context.Context) error {
+	w.n++
+	name := fmt.Sprintf("object-%02d", w.random.IntN(names))
+	body := w.object(name, w.n)
+	switch {
+	case !w.live[name]:
+		return w.create(ctx, name, body)
+	case w.random.IntN(8) == 0:
+		status, _, err := w.do(ctx, http.MethodDelete, w.url+"/"+name, "", nil)
+		if err != nil || status != http.StatusOK && status != http.StatusNotFound {
+			return fmt.Errorf("delete %s: %d, %w", name, status, err)
+		}
+		w.live[name] = false
+		return nil
+	}
+	delete(body, "metadata")
+	return w.note(w.do(ctx, http.MethodPatch, w.url+"/"+name, "application/merge-patch+json", body))
+}
+
+func (w *writer) create(ctx context.Context, name string, body map[string]any) error {
+	status, answer, err := w.do(ctx, http.MethodPost, w.url, "application/json", body)
+	if status == http.StatusConflict {
+		// An earlier try had succeeded without an answer.
+		status, answer, err = w.do(ctx, http.MethodGet, w.url+"/"+name, "", nil)
+	}
+	w.live[name] = true
+	return w.note(status, answer, err)
+}
+
+// note takes note of the version that a write made.
+func (w *writer) note(status int, answer []byte, err error) error {
+	if err != nil {
+		return err
+	}
+	var m meta
+	if err := json.Unmarshal(answer, &m); err != nil || status/100 != 2 || m.Metadata.ResourceVersion == "" {
+		return fmt.Errorf("the server answered %d %s", status, answer)
+	}
+	w.acked = append(w.acked, version{m.key(), m.Metadata.ResourceVersion})
+	return nil
+}
+
+// list returns the server's state.
+func (w *writer) list(ctx context.Context) (map[string]string, error) {
+	status, answer, err := w.do(ctx, http.MethodGet, w.url, "", nil)
+	if err != nil {
+		return nil, err
+	}
+	var list struct{ Items []meta }
+	if err := json.Unmarshal(answer, &list); err != nil || status != http.StatusOK {
+		return nil, fmt.Errorf("list: %d %s", status, answer)
+	}
+	state := map[string]string{}
+	for _, m := range list.Items {
+		state[m.key()] = m.Metadata.ResourceVersion
+	}
+	return state, nil
+}
+
+// do sends a request until it is answered, for at most a minute: the server may
+// be restarting. A refusal for now (429, 503, 504) is no answer.
+func (w *writer) do(ctx context.Context, method, url, contentType string, body any) (int, []byte, error) {
+	var encoded []byte
+	if body != nil {
+		var err error
+		if encoded, err = json.Marshal(body); err != nil {
+			return 0, nil, err
+		}
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, time.Minute, errors.New("no answer for a minute"))
+	defer cancel()
+	for {
+		status, answer, err := w.once(ctx, method, url, contentType, encoded)
+		if err == nil && status != http.StatusTooManyRequests && status != http.StatusServiceUnavailable && status != http.StatusGatewayTimeout {
+			return status, answer, nil
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+			return status, answer, fmt.Errorf("%s %s: %w: %w", method, url, context.Cause(ctx), err)
+		}
+	}
+}
+
+func (w *writer) once(ctx context.Context, method, url, contentType string, body []byte) (int, []byte, error) {
+	req, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	req.Header.Set("Accept", "application/json")
+	if contentType != "" {
+		req.Header.Set("Content-Type", contentType)
+	}
+	resp, err := w.web.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, answer, err
+}

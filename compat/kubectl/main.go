@@ -1,0 +1,13 @@
+// Command kubectl is the real kubectl, built from its own module for the script test beside it. One noun: the command.
+package main
+
+import (
+	"os"
+
+	"k8s.io/component-base/cli"
+	"k8s.io/kubectl/pkg/cmd"
+)
+
+func main() {
+	os.Exit(cli.Run(cmd.NewDefaultKubectlCommand()))
+}

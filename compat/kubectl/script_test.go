@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/gapless-io/gapless/compat/harness"
+)
+
+// build builds both programs into a directory of the test: gapless and kubectl.
+func build(t *testing.T) string {
+	t.Helper()
+	bin := t.TempDir()
+	for pkg, module := range map[string]string{
+		"cmd/gapless": harness.Root(),
+		".":           filepath.Join(harness.Root(), "compat/kubectl"),
+	} {
+		if _, err := harness.Build(t.Context(), bin, module, pkg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return bin
+}
+
+// TestKubectl runs each script of testdata/script against a server of its own.
+// Besides testscript's own commands there are
+//
+//	watch NAME COMMAND ARGS...   starts a command that goes on until the end
+//	await NAME REGEXP            waits until it has printed a line that matches
+//	never NAME REGEXP            claims that it has printed no such line
+//	save VARIABLE                keeps the last output in a variable
+func TestKubectl(t *testing.T) {
+	bin := build(t)
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(env *testscript.Env) error {
+			s := harness.StartProgram(env.T().(testing.TB), filepath.Join(bin, "gapless"))
+			manifests, err := filepath.Abs("testdata/manifests")
+			if err != nil {
+				return err
+			}
+			env.Setenv("PATH", bin+string(filepath.ListSeparator)+env.Getenv("PATH"))
+			env.Setenv("KUBECONFIG", s.Kubeconfig)
+			env.Setenv("HOME", env.WorkDir)
+			env.Setenv("BIN", bin)
+			env.Setenv("MANIFESTS", manifests)
+			env.Values[watchesKey] = map[string]*watch{}
+			return nil
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"watch": startWatch, "await": await, "never": never, "save": save,
+		},
+	})
+}
+
+const watchesKey = "watches"
+
+// watch is a command in the background and what it has printed so far.
+type watch struct {
+	mu sync.Mutex
+	// mu guards out.
+	out bytes.Buffer
+}
+
+func (w *watch) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.out.Write(p)
+}
+
+func (w *watch) text() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.out.String()
+}
+
+func startWatch(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: watch NAME COMMAND ARGS...")
+	}
+	w := &watch{}
+	cmd := exec.CommandContext(context.Background(), filepath.Join(ts.Getenv("BIN"), args[1]), args[2:]...) // killed at the script's end
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+ts.Getenv("KUBECONFIG"), "HOME="+ts.Getenv("HOME"))
+	cmd.Stdout, cmd.Stderr = w, w
+	ts.Check(cmd.Start())
+	ts.Defer(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed: that is what it says
+		if text := w.text(); text != "" {
+			ts.Logf("[%s]\n%s", args[0], text)
+		}
+	})
+	watches(ts)[args[0]] = w
+}
+
+func watches(ts *testscript.TestScript) map[string]*watch {
+	all, _ := ts.Value(watchesKey).(map[string]*watch)
+	return all
+}
+
+func find(ts *testscript.TestScript, neg bool, args []string) (*watch, *regexp.Regexp) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: await|never NAME REGEXP")
+	}
+	w := watches(ts)[args[0]]
+	if w == nil {
+		ts.Fatalf("there is no watch %q", args[0])
+	}
+	pattern, err := regexp.Compile("(?m)" + args[1])
+	ts.Check(err)
+	return w, pattern
+}
+
+func await(ts *testscript.TestScript, neg bool, args []string) {
+	w, pattern := find(ts, neg, args)
+	deadline := time.NewTimer(30 * time.Second)
+	defer deadline.Stop()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !pattern.MatchString(w.text()) {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			ts.Fatalf("%s did not print %q in 30 s, but\n%s", args[0], args[1], w.text())
+		}
+	}
+}
+
+func never(ts *testscript.TestScript, neg bool, args []string) {
+	w, pattern := find(ts, neg, args)
+	if line := pattern.FindString(w.text()); line != "" {
+		ts.Fatalf("%s printed %q", args[0], line)
+	}
+}
+
+func save(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: save VARIABLE")
+	}
+	ts.Setenv(args[0], strings.TrimSpace(ts.ReadFile("stdout")))
+}
