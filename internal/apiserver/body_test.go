@@ -72,7 +72,7 @@ func TestBodiesThatCannotBeReadAreRefused(t *testing.T) {
 			}
 		})
 	}
-	if a := d.do("GET", configMaps+"/b", ""); a.StatusCode != 404 {
+	if a := d.do("GET", configMaps+"/b", ""); a.StatusCode != http.StatusNotFound {
 		t.Errorf("something was written: %s", a.body)
 	}
 }
@@ -96,12 +96,12 @@ func TestBodiesOfEveryMediaTypeAreRead(t *testing.T) {
 		{"application/yaml", "kind: ConfigMap\napiVersion: v1\nmetadata:\n  name: cm-2\n"},
 	} {
 		a := d.do("POST", configMaps, c.body, "Content-Type: "+c.media)
-		if a.StatusCode != 201 {
+		if a.StatusCode != http.StatusCreated {
 			t.Errorf("%q: %d %s", c.media, a.StatusCode, a.body)
 		}
 		options := []string{"{\n\t\"kind\": \"DeleteOptions\",\n\t\"dryRun\": [\"All\"]}", "{}", "kind: DeleteOptions\ndryRun: [All]\n"}[i]
 		a = d.do("DELETE", fmt.Sprintf("%s/cm-%d", configMaps, i), options, "Content-Type: "+c.media)
-		if a.StatusCode != 200 {
+		if a.StatusCode != http.StatusOK {
 			t.Errorf("delete with %q: %d %s", c.media, a.StatusCode, a.body)
 		}
 	}
@@ -166,7 +166,7 @@ func TestWarningsFitIntoTheHeaders(t *testing.T) {
 		fmt.Fprintf(&fields, `,"unknown-%d":1`, i)
 	}
 	a := d.do("POST", configMaps, `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"},"f\u0001é":1`+fields.String()+`}`)
-	if a.StatusCode != 201 {
+	if a.StatusCode != http.StatusCreated {
 		t.Fatalf("%d %.300s", a.StatusCode, a.body)
 	}
 	warnings, total := a.Header.Values("Warning"), 0

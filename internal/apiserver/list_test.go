@@ -45,7 +45,7 @@ func TestQueriesThatCannotBeServedGetUpstreamsTexts(t *testing.T) {
 			}
 		})
 	}
-	if a := d.do("GET", configMaps+"/a?resourceVersion=abc", ""); a.StatusCode != 400 {
+	if a := d.do("GET", configMaps+"/a?resourceVersion=abc", ""); a.StatusCode != http.StatusBadRequest {
 		t.Errorf("get: %d %s", a.StatusCode, a.body)
 	}
 }
@@ -98,13 +98,13 @@ func TestDeleteCollectionAnswersWhatItDeleted(t *testing.T) {
 	a := d.do("DELETE", configMaps+"?labelSelector=x%3D1", "")
 	list := tree(t, a.body)
 	items, _ := list["items"].([]any)
-	if a.StatusCode != 200 || list["kind"] != "ConfigMapList" || len(items) != 1 || at(items[0], "metadata", "name") != "a" {
+	if a.StatusCode != http.StatusOK || list["kind"] != "ConfigMapList" || len(items) != 1 || at(items[0], "metadata", "name") != "a" {
 		t.Errorf("%d %s", a.StatusCode, a.body)
 	}
-	if a := d.do("GET", configMaps+"/b", ""); a.StatusCode != 200 {
+	if a := d.do("GET", configMaps+"/b", ""); a.StatusCode != http.StatusOK {
 		t.Errorf("b: %d", a.StatusCode)
 	}
-	if a := d.do("DELETE", configMaps+"?fieldSelector=spec.a%3D1", ""); a.StatusCode != 400 {
+	if a := d.do("DELETE", configMaps+"?fieldSelector=spec.a%3D1", ""); a.StatusCode != http.StatusBadRequest {
 		t.Errorf("%d %s", a.StatusCode, a.body)
 	}
 }

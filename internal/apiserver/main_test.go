@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -96,14 +97,17 @@ func serveTLS(t testing.TB, h http.Handler, cfg *tls.Config) string {
 	if err != nil {
 		t.Fatalf("listen: %v", err)
 	}
-	srv := &http.Server{Handler: h, TLSConfig: cfg, ReadHeaderTimeout: time.Minute, ErrorLog: nil}
+	srv := &http.Server{Handler: h, TLSConfig: cfg, ReadHeaderTimeout: time.Minute}
+	srv.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) // of connections
 	ended := make(chan error, 1)
 	go func() { ended <- srv.ServeTLS(l, "", "") }() // ends with Close
 	t.Cleanup(func() {
 		if err := srv.Close(); err != nil {
 			t.Errorf("close the server: %v", err)
 		}
-		<-ended
+		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
+			t.Errorf("serve: %v", err)
+		}
 	})
 	return "https://" + l.Addr().String()
 }

@@ -67,7 +67,7 @@ func TestAcceptDecidesTheForm(t *testing.T) {
 			got := fmt.Sprint(s.resp.StatusCode)
 			media := s.resp.Header.Get("Content-Type")
 			switch {
-			case s.resp.StatusCode != 200:
+			case s.resp.StatusCode != http.StatusOK:
 				var status map[string]any
 				body, err := io.ReadAll(s.resp.Body)
 				if err := errors.Join(err, yaml.Unmarshal(body, &status)); err != nil {
@@ -116,7 +116,7 @@ func TestNothingIsWrittenWhenTheAnswerWouldNotBeAccepted(t *testing.T) {
 		{"DELETE", configMaps, "", ""},
 	} {
 		before := d.do("GET", configMaps, "").body
-		if a := d.do(c.method, c.path, c.body, protobuf, "Content-Type: "+c.media); a.StatusCode != 406 {
+		if a := d.do(c.method, c.path, c.body, protobuf, "Content-Type: "+c.media); a.StatusCode != http.StatusNotAcceptable {
 			t.Errorf("%s: %d %s", c.method, a.StatusCode, a.body)
 		}
 		if after := d.do("GET", configMaps, "").body; after != before {
@@ -160,7 +160,7 @@ func TestLargeAnswersAreCompressedForWhoAcceptsIt(t *testing.T) {
 	for i := range 200 {
 		name := fmt.Sprintf("cm-%03d", i)
 		body := `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"` + name + `"},"data":{"a":"` + strings.Repeat("x", 1000) + `"}}`
-		if a := d.do("POST", configMaps, body); a.StatusCode != 201 {
+		if a := d.do("POST", configMaps, body); a.StatusCode != http.StatusCreated {
 			t.Fatalf("create: %s", a.body)
 		}
 	}

@@ -112,7 +112,8 @@ func (p *painter) listHead(l *kube.List) ([]byte, error) {
 // eachItem passes the list on piece by piece.
 func (p *painter) eachItem(l *kube.List, head []byte, write func([]byte)) error {
 	write(head)
-	first := true
+	var between []byte
+	comma := []byte{','}
 	for o := range l.Items {
 		item, err := o.JSON(), error(nil)
 		switch p.shape {
@@ -125,11 +126,9 @@ func (p *painter) eachItem(l *kube.List, head []byte, write func([]byte)) error 
 		if err != nil {
 			return err
 		}
-		if !first {
-			write([]byte{','})
-		}
-		first = false
+		write(between)
 		write(item)
+		between = comma
 	}
 	write([]byte("]}"))
 	return nil

@@ -30,8 +30,8 @@ const (
 	// defaultDeadline is how long a request that is not a watch may take:
 	// apiserver config.go RequestTimeout.
 	defaultDeadline = 60 * time.Second
-	// answerWithin is how long reading a body and writing an answer may take
-	// besides: a large list needs its time on a slow line.
+	// answerWithin is how long writing an answer may take after that: a large list
+	// needs its time on a slow line.
 	answerWithin = 30 * time.Second
 	// defaultMinRequestTimeout is half of the longest time that a watch without
 	// timeoutSeconds may last: apiserver config.go MinRequestTimeout.
@@ -126,14 +126,8 @@ func (s *Server) serveResource(w http.ResponseWriter, r *http.Request, rt route)
 		err = s.list(w, r, rt)
 	case verbWatch:
 		err = s.watch(w, r, rt)
-	case verbCreate:
-		err = s.create(w, r, rt)
-	case verbUpdate:
-		err = s.update(w, r, rt)
-	case verbPatch:
-		err = s.patch(w, r, rt)
-	case verbDelete:
-		err = s.delete(w, r, rt)
+	case verbCreate, verbUpdate, verbPatch, verbDelete:
+		err = s.write(w, r, rt)
 	case verbDeleteCollection:
 		err = s.deleteCollection(w, r, rt)
 	case verbOther:

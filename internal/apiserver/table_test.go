@@ -2,6 +2,7 @@ package apiserver_test
 
 import (
 	"encoding/json"
+	"net/http"
 	"testing"
 	"time"
 
@@ -70,10 +71,10 @@ func TestTablesShowRowsWithTheObjectThatIsWanted(t *testing.T) {
 			}
 		}
 	}
-	if a := d.do("GET", configMaps+"?includeObject=All", "", acceptTable); a.StatusCode != 400 {
+	if a := d.do("GET", configMaps+"?includeObject=All", "", acceptTable); a.StatusCode != http.StatusBadRequest {
 		t.Errorf("includeObject=All: %d %s", a.StatusCode, a.body)
 	}
-	if a := d.do("GET", configMaps+"?includeObject=All", "", acceptJSON); a.StatusCode != 200 {
+	if a := d.do("GET", configMaps+"?includeObject=All", "", acceptJSON); a.StatusCode != http.StatusOK {
 		t.Errorf("includeObject is of tables: %d %s", a.StatusCode, a.body)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"time"
@@ -22,7 +23,7 @@ const (
 	// watch is given up; HTTP/2 connections have limits of their own.
 	writeWithin = 30 * time.Second
 	// writeBytes is what a client of HTTP/1.1 must take in that time.
-	writeBytes = 64 << 10
+	writeBytes = 32 << 10
 	// quietWithin is how long a watch lasts at least when it ends without a word:
 	// fabric8 7.8 takes a shorter one for an expired resourceVersion (ecosystem.md 0.6).
 	quietWithin = 2 * time.Second
@@ -147,6 +148,7 @@ type feed struct {
 	sent    kube.ResourceVersion // the last that the client knows, by an event or a bookmark
 	initial bool                 // the initial events are under way: no bookmark now
 	spoke   bool                 // a frame was written
+	room    int                  // how much may be written until more time is given
 }
 
 // run writes until the end, and says the end where the protocol can. It returns
@@ -198,7 +200,7 @@ func (f *feed) nextTick(now time.Time) time.Time {
 // write sends a batch and flushes it once.
 func (f *feed) write(events []kube.WatchEvent) error {
 	f.patience()
-	count, bytes, granted := 0, 0, writeBytes
+	count, bytes := 0, 0
 	for i := range events {
 		e := &events[i]
 		frame, err := f.frame(e)
@@ -209,15 +211,11 @@ func (f *feed) write(events []kube.WatchEvent) error {
 		if len(frame) == 0 {
 			continue
 		}
-		if bytes += len(frame); bytes > granted {
-			f.patience()
-			granted = bytes + writeBytes
-		}
-		if _, err := f.w.Write(frame); err != nil {
+		if err := f.put(frame); err != nil {
 			return err
 		}
 		count++
-		f.spoke = true
+		bytes += len(frame)
 		f.sent = max(f.sent, e.ResourceVersion)
 	}
 	f.metrics.sent(count, bytes)
@@ -277,10 +275,9 @@ func (f *feed) heartbeat(stream kube.Watch) error {
 		return err
 	}
 	f.patience()
-	if _, err := f.w.Write(line); err != nil {
+	if err := f.put(line); err != nil {
 		return err
 	}
-	f.spoke = true
 	f.sent = max(f.sent, position)
 	return f.ctl.Flush()
 }
@@ -299,7 +296,7 @@ func (f *feed) catchUp(stream kube.Watch) error {
 // end writes the ERROR frame, which is the last.
 func (f *feed) end(err error) {
 	f.patience()
-	if _, err := f.w.Write(kube.ErrorFrame(kube.StatusOf(err))); err == nil {
+	if f.put(kube.ErrorFrame(kube.StatusOf(err))) == nil {
 		_ = f.ctl.Flush() // nothing is left to do when the client is gone
 	}
 }
@@ -309,10 +306,29 @@ func (f *feed) flush() error {
 	return f.ctl.Flush()
 }
 
+// put writes a frame, and gives each part of a large one its time.
+func (f *feed) put(frame []byte) error {
+	f.spoke = true
+	for len(frame) > 0 {
+		if f.room == 0 {
+			f.patience()
+		}
+		n := min(len(frame), f.room)
+		if _, err := f.w.Write(frame[:n]); err != nil {
+			return err
+		}
+		f.room -= n
+		frame = frame[n:]
+	}
+	return nil
+}
+
 // patience gives a write its time. HTTP/2 has none here: its timer would reset
 // the stream later, also when nothing was being written.
 func (f *feed) patience() {
+	f.room = math.MaxInt
 	if f.http1 {
+		f.room = writeBytes
 		_ = f.ctl.SetWriteDeadline(time.Now().Add(writeWithin)) // without support there is no limit
 	}
 }

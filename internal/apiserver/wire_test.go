@@ -85,11 +85,13 @@ func TestWatchesOfClientsBegin(t *testing.T) {
 		{"kubectl get -w", "resourceVersion=N&watch=true", acceptTable, []string{"ADDED"}},
 		{
 			"client-go 0.37 streaming list", "allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&sendInitialEvents=true&timeout=7m40s&timeoutSeconds=460&watch=true",
-			acceptProtobuf, []string{"ADDED cm-1", "ADDED cm-2", "BOOKMARK"},
+			acceptProtobuf,
+			[]string{"ADDED cm-1", "ADDED cm-2", "BOOKMARK"},
 		},
 		{
 			"controller-runtime 0.25 streaming list", "allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&sendInitialEvents=true&timeoutSeconds=330&watch=true",
-			acceptProtoAny, []string{"ADDED cm-1", "ADDED cm-2", "BOOKMARK"},
+			acceptProtoAny,
+			[]string{"ADDED cm-1", "ADDED cm-2", "BOOKMARK"},
 		},
 		{
 			"client-go 0.20", "allowWatchBookmarks=true&resourceVersion=N&timeout=9m26s&timeoutSeconds=566&watch=true", acceptLegacy,
@@ -104,7 +106,7 @@ func TestWatchesOfClientsBegin(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			for _, client := range []*http.Client{d.h1, d.h2} {
 				s := d.open(client, configMaps+"?"+strings.Replace(c.query, "resourceVersion=N", "resourceVersion="+rv, 1), c.accept)
-				if s.resp.StatusCode != 200 || s.resp.Header.Get("Content-Type") != "application/json" || s.resp.ContentLength >= 0 {
+				if s.resp.StatusCode != http.StatusOK || s.resp.Header.Get("Content-Type") != "application/json" || s.resp.ContentLength >= 0 {
 					s.lines.Scan()
 					t.Fatalf("%s: %d %v %s", s.resp.Proto, s.resp.StatusCode, s.resp.Header, s.lines.Text())
 				}
@@ -126,16 +128,16 @@ func TestKubectlCreatesWithProtobuf(t *testing.T) {
 	body := envelope(t, "v1", "ConfigMap", &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Data: map[string]string{"a": "b"}})
 	a := d.do("POST", configMaps+"?fieldManager=kubectl-create&fieldValidation=Strict", body,
 		acceptProtobuf, "Content-Type: application/vnd.kubernetes.protobuf")
-	if a.StatusCode != 201 || at(tree(t, a.body), "data", "a") != "b" {
+	if a.StatusCode != http.StatusCreated || at(tree(t, a.body), "data", "a") != "b" {
 		t.Fatalf("%d %s", a.StatusCode, a.body)
 	}
 	options := envelope(t, "v1", "DeleteOptions", &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: new("1")}})
 	a = d.do("DELETE", configMaps+"/x", options, acceptProtobuf, "Content-Type: application/vnd.kubernetes.protobuf")
-	if a.StatusCode != 409 || !strings.Contains(a.body, "the ResourceVersion in the precondition (1) does not match") {
+	if a.StatusCode != http.StatusConflict || !strings.Contains(a.body, "the ResourceVersion in the precondition (1) does not match") {
 		t.Errorf("delete with a stale precondition: %d %s", a.StatusCode, a.body)
 	}
 	a = d.do("DELETE", configMaps+"/x", `{"kind":"DeleteOptions","apiVersion":"v1","propagationPolicy":"Background"}`, acceptJSON)
-	if a.StatusCode != 200 || at(tree(t, a.body), "status") != "Success" {
+	if a.StatusCode != http.StatusOK || at(tree(t, a.body), "status") != "Success" {
 		t.Errorf("delete: %d %s", a.StatusCode, a.body)
 	}
 }

@@ -19,82 +19,62 @@ func fieldManager(r *http.Request) string {
 	return manager
 }
 
-func (s *Server) create(w http.ResponseWriter, r *http.Request, rt route) error {
+// write serves the verbs that change one object.
+func (s *Server) write(w http.ResponseWriter, r *http.Request, rt route) error {
 	into, err := negotiate(r, rt.verb)
 	if err != nil {
 		return err
 	}
-	body, err := readObject(r, rt)
-	if err != nil {
-		return err
+	change := s.store // the body is the object
+	if rt.verb == verbPatch {
+		change = s.patch
 	}
-	q := r.URL.Query()
-	out, err := s.cfg.Writer.Create(r.Context(), rt.Target, body, metav1.CreateOptions{
-		DryRun: q["dryRun"], FieldManager: fieldManager(r), FieldValidation: q.Get("fieldValidation"),
-	})
+	if rt.verb == verbDelete {
+		change = s.delete
+	}
+	out, err := change(r, rt)
 	if err != nil {
 		return err
 	}
 	return s.writeWritten(w, into, out)
 }
 
-func (s *Server) update(w http.ResponseWriter, r *http.Request, rt route) error {
-	into, err := negotiate(r, rt.verb)
-	if err != nil {
-		return err
-	}
+// store creates or updates an object.
+func (s *Server) store(r *http.Request, rt route) (kube.Written, error) {
 	body, err := readObject(r, rt)
 	if err != nil {
-		return err
+		return kube.Written{}, err
 	}
 	q := r.URL.Query()
-	out, err := s.cfg.Writer.Update(r.Context(), rt.Target, body, metav1.UpdateOptions{
-		DryRun: q["dryRun"], FieldManager: fieldManager(r), FieldValidation: q.Get("fieldValidation"),
-	})
-	if err != nil {
-		return err
+	o := metav1.CreateOptions{DryRun: q["dryRun"], FieldManager: fieldManager(r), FieldValidation: q.Get("fieldValidation")}
+	if rt.verb == verbCreate {
+		return s.cfg.Writer.Create(r.Context(), rt.Target, body, o)
 	}
-	return s.writeWritten(w, into, out)
+	return s.cfg.Writer.Update(r.Context(), rt.Target, body, metav1.UpdateOptions{
+		DryRun: o.DryRun, FieldManager: o.FieldManager, FieldValidation: o.FieldValidation,
+	})
 }
 
-func (s *Server) patch(w http.ResponseWriter, r *http.Request, rt route) error {
-	into, err := negotiate(r, rt.verb)
-	if err != nil {
-		return err
-	}
+func (s *Server) patch(r *http.Request, rt route) (kube.Written, error) {
 	p, err := readPatch(r, rt)
 	if err != nil {
-		return err
+		return kube.Written{}, err
 	}
 	q := r.URL.Query()
-	o := metav1.PatchOptions{
-		DryRun: q["dryRun"], FieldManager: fieldManager(r), FieldValidation: q.Get("fieldValidation"),
-	}
+	o := metav1.PatchOptions{DryRun: q["dryRun"], FieldManager: fieldManager(r), FieldValidation: q.Get("fieldValidation")}
 	if q.Has("force") {
 		force := kube.ParseBool(q, "force")
 		o.Force = &force
 	}
-	out, err := s.cfg.Writer.Patch(r.Context(), rt.Target, p, o)
-	if err != nil {
-		return err
-	}
-	return s.writeWritten(w, into, out)
+	return s.cfg.Writer.Patch(r.Context(), rt.Target, p, o)
 }
 
-func (s *Server) delete(w http.ResponseWriter, r *http.Request, rt route) error {
-	into, err := negotiate(r, rt.verb)
-	if err != nil {
-		return err
-	}
+func (s *Server) delete(r *http.Request, rt route) (kube.Written, error) {
 	o, err := deleteOptions(r)
 	if err != nil {
-		return err
+		return kube.Written{}, err
 	}
-	out, err := s.cfg.Writer.Delete(r.Context(), rt.Target, o)
-	if err != nil {
-		return err
-	}
-	return s.writeWritten(w, into, out)
+	return s.cfg.Writer.Delete(r.Context(), rt.Target, o)
 }
 
 func (s *Server) deleteCollection(w http.ResponseWriter, r *http.Request, rt route) error {

@@ -1,0 +1,86 @@
+package auth_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"net/http"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/gapless-io/gapless/internal/auth"
+	"github.com/gapless-io/gapless/kube"
+)
+
+func TestOnlyAVerifiedCertificateSaysWhoIsCalling(t *testing.T) {
+	chain := func(name string, groups ...string) *tls.ConnectionState {
+		return &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{{Subject: pkix.Name{CommonName: name, Organization: groups}}}}}
+	}
+	sent := chain("eve", auth.Masters)
+	sent.PeerCertificates, sent.VerifiedChains = sent.VerifiedChains[0], nil
+	for _, c := range []struct {
+		name   string
+		tls    *tls.ConnectionState
+		header string
+		want   auth.User
+		code   int32
+	}{
+		{"no TLS", nil, "", auth.User{}, 401},
+		{"no certificate", &tls.ConnectionState{}, "", auth.User{}, 401},
+		{"a certificate that was sent but not verified", sent, "", auth.User{}, 401},
+		{"a bearer token", &tls.ConnectionState{}, "Bearer system:masters", auth.User{}, 401},
+		{"a certificate without a name", chain("", auth.Masters), "", auth.User{}, 401},
+		{"a certificate", chain("bob", "a", "b"), "", auth.User{Name: "bob", Groups: []string{"a", "b"}}, 200},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.TLS = c.tls
+			if c.header != "" {
+				r.Header.Set("Authorization", c.header)
+			}
+			got, err := auth.Authenticate(r)
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Error(diff)
+			}
+			if code := kube.StatusOf(err).Code; code != c.code {
+				t.Errorf("%d (%v), want %d", code, err, c.code)
+			}
+		})
+	}
+}
+
+func TestOnlyMastersMay(t *testing.T) {
+	pods := schema.GroupResource{Resource: "pods"}
+	for _, c := range []struct {
+		groups []string
+		what   auth.Attributes
+		want   string
+	}{
+		{[]string{"x", auth.Masters}, auth.Attributes{Verb: "delete", Resource: pods}, ""},
+		{[]string{auth.Masters}, auth.Attributes{Verb: "get", Path: "/metrics"}, ""},
+		{[]string{"system:master"}, auth.Attributes{Verb: "get", Path: "/metrics"}, `forbidden: User "bob" cannot get path "/metrics"`},
+		{nil, auth.Attributes{Verb: "list", Resource: pods}, `pods is forbidden: User "bob" cannot list resource "pods" in API group "" at the cluster scope`},
+		{nil, auth.Attributes{Verb: "get", Resource: pods, Namespace: "n", Name: "p"}, `pods "p" is forbidden: User "bob" cannot get resource "pods" in API group "" in the namespace "n"`},
+		{
+			nil,
+			auth.Attributes{Verb: "update", Resource: schema.GroupResource{Group: "apps", Resource: "deployments"}, Subresource: "scale", Namespace: "n", Name: "d"},
+			`deployments.apps "d" is forbidden: User "bob" cannot update resource "deployments/scale" in API group "apps" in the namespace "n"`,
+		},
+	} {
+		err := auth.Authorize(auth.User{Name: "bob", Groups: c.groups}, c.what)
+		if c.want == "" {
+			if err != nil {
+				t.Errorf("%v: %v", c.what, err)
+			}
+			continue
+		}
+		if s := kube.StatusOf(err); s.Code != 403 || s.Reason != "Forbidden" || s.Message != c.want {
+			t.Errorf("%v: %d %s\nwant %s", c.what, s.Code, s.Message, c.want)
+		}
+	}
+}
