@@ -5,19 +5,16 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/gapless-io/gapless/compat/harness"
 	"sigs.k8s.io/yaml"
 )
 
@@ -30,56 +27,10 @@ type server struct {
 
 // start builds the program, starts it on a directory of its own and stops it
 // when the benchmark ends.
-func start(b *testing.B, flags ...string) *server {
+func start(b *testing.B) *server {
 	b.Helper()
-	dir := b.TempDir()
-	program := filepath.Join(dir, "gapless")
-	build := exec.CommandContext(b.Context(), "go", "build", "-o", program, "./cmd/gapless")
-	build.Dir = ".."
-	if out, err := build.CombinedOutput(); err != nil {
-		b.Fatalf("build: %v\n%s", err, out)
-	}
-	ready := filepath.Join(dir, "ready.json")
-	args := append([]string{"serve", "--data-dir", filepath.Join(dir, "data"), "--listen", "127.0.0.1:0", "--ready-file", ready}, flags...)
-	// Not b.Context: the process must get a signal and time to drain.
-	cmd := exec.Command(program, args...)
-	var log bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &log, &log
-	if err := cmd.Start(); err != nil {
-		b.Fatalf("start: %v", err)
-	}
-	b.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		if err := cmd.Wait(); err != nil {
-			b.Errorf("server ended with %v:\n%s", err, log.String())
-		}
-	})
-	var info struct {
-		URL        string `json:"url"`
-		Kubeconfig string `json:"kubeconfig"`
-		PID        int    `json:"pid"`
-	}
-	waitFor(b, func() bool {
-		raw, err := os.ReadFile(ready)
-		return err == nil && json.Unmarshal(raw, &info) == nil
-	})
-	return &server{url: info.URL, pid: info.PID, tls: tlsFrom(b, info.Kubeconfig)}
-}
-
-// waitFor polls a condition of another process.
-func waitFor(b *testing.B, ok func() bool) {
-	b.Helper()
-	deadline := time.NewTimer(30 * time.Second)
-	defer deadline.Stop()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for !ok() {
-		select {
-		case <-tick.C:
-		case <-deadline.C:
-			b.Fatal("waited 30 s in vain")
-		}
-	}
+	s := harness.Start(b)
+	return &server{url: s.URL, pid: s.PID(), tls: tlsFrom(b, s.Kubeconfig)}
 }
 
 func tlsFrom(b *testing.B, kubeconfig string) *tls.Config {

@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/gapless-io/gapless/compat/harness"
 )
 
 const watchers = 1000
@@ -149,7 +151,7 @@ func flood(b *testing.B, s *server, c *crowd) {
 		b.Fatal(err)
 	}
 	want := int64(b.N) * watchers
-	waitFor(b, func() bool { return c.events.Load() >= want || c.fails.Load() > 0 })
+	harness.Eventually(b, "every watcher has every event", func() bool { return c.events.Load() >= want || c.fails.Load() > 0 })
 	took := time.Since(began)
 	b.StopTimer()
 	if got := c.events.Load(); got != want {

@@ -125,6 +125,9 @@ func (s *Server) start(t testing.TB) {
 // Address returns where the server listens, as host:port.
 func (s *Server) Address() string { return s.listen }
 
+// PID returns the number of the server's process.
+func (s *Server) PID() int { return s.cmd.Process.Pid }
+
 // Stop ends the server gracefully; it must exit with 0.
 func (s *Server) Stop(t testing.TB) {
 	t.Helper()
