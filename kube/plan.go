@@ -101,7 +101,7 @@ func checkList(o ListOptions) field.ErrorList {
 			errs = append(errs, field.Forbidden(at, "resourceVersionMatch is forbidden unless resourceVersion is provided"))
 		}
 		if o.Continue != "" {
-			errs = append(errs, field.Forbidden(at, "resourceVersionMatch is forbidden when continue is provided"))
+			errs = append(errs, withContinue(at))
 		}
 		if o.Match != MatchExact && o.Match != MatchNotOlderThan {
 			errs = append(errs, field.NotSupported(at, o.Match, []Match{MatchExact, MatchNotOlderThan, MatchUnset}))
@@ -117,11 +117,16 @@ func checkList(o ListOptions) field.ErrorList {
 }
 
 // PlanWatch says how a WATCH is served (server.md 1.3). Errors: 422 for options
-// that do not go together. limit and continue are ignored.
+// that do not go together. limit is ignored, and so is continue with a
+// resourceVersion and no match.
 func PlanWatch(o ListOptions) (WatchPlan, error) {
 	initial := o.InitialEvents
 	if initial == nil && o.Match == MatchUnset && o.RV == 0 {
-		// The default: such a watch always began with the state; now it says so.
+		// The default: such a watch always began with the state; now it says so. That
+		// implies a match, with which continue does not go (seen on the reference server).
+		if o.Continue != "" {
+			return WatchPlan{}, invalidOptions(field.ErrorList{withContinue(field.NewPath("resourceVersionMatch"))})
+		}
 		yes := true
 		initial = &yes
 	} else if errs := checkWatch(o); len(errs) > 0 {
@@ -169,11 +174,15 @@ func checkWatch(o ListOptions) field.ErrorList {
 		errs = append(errs, field.NotSupported(at, o.Match, []Match{MatchNotOlderThan}))
 	}
 	if o.Continue != "" {
-		errs = append(errs, field.Forbidden(at, "resourceVersionMatch is forbidden when continue is provided"))
+		errs = append(errs, withContinue(at))
 	}
 	return errs
 }
 
 func invalidOptions(errs field.ErrorList) error {
 	return Invalid(metav1.SchemeGroupVersion.WithKind("ListOptions").GroupKind(), "", errs)
+}
+
+func withContinue(at *field.Path) *field.Error {
+	return field.Forbidden(at, "resourceVersionMatch is forbidden when continue is provided")
 }

@@ -143,7 +143,7 @@ func TestPlanWatchFollowsTheTable(t *testing.T) {
 		"false, RV 0":              {"sendInitialEvents=false&resourceVersionMatch=NotOlderThan&resourceVersion=0", kube.WatchPlan{Start: kube.WatchFromCache}},
 		"false, RV N, bookmarks":   {"sendInitialEvents=false&resourceVersionMatch=NotOlderThan&resourceVersion=7&allowWatchBookmarks=1", kube.WatchPlan{Start: kube.WatchAfter, RV: 7, Bookmarks: true}},
 		"limit, continue, RV N":    {"resourceVersion=7&limit=5&continue=T", kube.WatchPlan{Start: kube.WatchAfter, RV: 7}},
-		"limit, continue, unset":   {"limit=5&continue=nonsense", kube.WatchPlan{Start: kube.WatchInitialConsistent}},
+		"limit, unset":             {"limit=5", kube.WatchPlan{Start: kube.WatchInitialConsistent}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := kube.PlanWatch(options(t, "watch=1&"+tt.query))
@@ -170,6 +170,8 @@ func TestPlanWatchRefusesWhatTheTableRefuses(t *testing.T) {
 		"Exact, nil":           {"resourceVersionMatch=Exact&resourceVersion=7", invalid + "[" + unlessSend + ", " + onlyNotOlder("Exact") + "]"},
 		"Exact, true":          {"sendInitialEvents=true&resourceVersionMatch=Exact&resourceVersion=7", invalid + "[" + needsMatch + ", " + onlyNotOlder("Exact") + "]"},
 		"Bogus, true":          {"sendInitialEvents=true&resourceVersionMatch=Bogus", invalid + "[" + needsMatch + ", " + onlyNotOlder("Bogus") + "]"},
+		"continue, RV unset":   {"continue=nonsense", invalid + withContinue},
+		"continue, RV 0":       {"resourceVersion=0&continue=T", invalid + withContinue},
 		"match and continue":   {"sendInitialEvents=true&resourceVersionMatch=NotOlderThan&continue=T", invalid + withContinue},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -145,7 +145,7 @@ func TestBodiesAreCheckedAsOfCustomResources(t *testing.T) {
 		{"no kind", `{}`, 400, `the object provided is unrecognized (must be of type Foo): Object 'Kind' is missing in '{}' ({})`},
 		{"null", `null`, 400, `Object 'Kind' is missing`},
 		{"kind of another type", `{"kind":{}}`, 400, `couldn't get version/kind; json parse error: json: cannot unmarshal object`},
-		{"another kind", `{"apiVersion":"samplecontroller.k8s.io/v1","kind":"Bar","metadata":{"name":"f1"}}`, 422, `Foo.samplecontroller.k8s.io "f1" is invalid: kind: Invalid value: "Bar": must be Foo`},
+		{"another kind", `{"apiVersion":"samplecontroller.k8s.io/v1","kind":"Bar","metadata":{"name":"f1"}}`, 422, `Bar.samplecontroller.k8s.io "f1" is invalid: kind: Invalid value: "Bar": must be Foo`},
 		{"another version", `{"apiVersion":"samplecontroller.k8s.io/v2","kind":"Foo"}`, 400, `the API version in the data (samplecontroller.k8s.io/v2) does not match the expected API version (samplecontroller.k8s.io/v1)`},
 		{"labels as a number", head + `"metadata":{"labels":3}}`, 400, `Foo in version "v1" cannot be handled as a Foo: json: cannot unmarshal number`},
 		{"strict", head + `"spec":{"zz":1,"a":1,"a":2},"metadata":{"nope":1}}`, 400, `strict decoding error: duplicate field "spec.a", unknown field "metadata.nope", unknown field "spec.a", unknown field "spec.zz"`},

@@ -129,7 +129,8 @@ func (t *customType) claim(u *unstructured.Unstructured, body []byte) error {
 		return kube.BadRequest("the API version in the data (%s) does not match the expected API version (%s)", apiVersion, t.resource.APIVersion())
 	}
 	if kind != t.resource.Kind {
-		return kube.Invalid(t.resource.GVK().GroupKind(), u.GetName(), field.ErrorList{
+		// Under the kind that the body claims, as upstream has it.
+		return kube.Invalid(u.GroupVersionKind().GroupKind(), u.GetName(), field.ErrorList{
 			field.Invalid(field.NewPath("kind"), kind, "must be "+t.resource.Kind),
 		})
 	}
