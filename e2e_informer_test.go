@@ -1,0 +1,96 @@
+package gapless_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/gapless-io/gapless"
+	"github.com/gapless-io/gapless/informer"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// lockedBuffer is a buffer that a logger and a test share.
+type lockedBuffer struct {
+	mu sync.Mutex
+	// mu guards text.
+	text bytes.Buffer
+}
+
+// Write implements io.Writer.
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+func TestInformerTakesAFieldSelectorAndLogsWhatExpires(t *testing.T) {
+	s := launch(t, gapless.Config{})
+	c := s.caller(t, http1)
+	c.create("default", "a", "1")
+	c.create("default", "b", "1")
+	var log lockedBuffer
+	only := informer.Fields(fields.OneTermEqualSelector("metadata.name", "a"))
+	maps := informer.New(
+		informer.For[*corev1.ConfigMap](s.RESTConfig(), corev1.SchemeGroupVersion.WithResource("configmaps"), only),
+		informer.Logger(slog.New(slog.NewTextHandler(&log, nil))))
+	gone := make(chan struct{})
+	handler := maps.Handle(func(_ context.Context, e informer.Event[*corev1.ConfigMap]) error {
+		if e.Type == informer.Deleted && e.Inferred {
+			close(gone)
+		}
+		return nil
+	})
+	run := func() (stop func()) {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- maps.Run(ctx) }() // ends with stop
+		if err := maps.WaitSynced(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return func() {
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	stop := run()
+	if err := handler.WaitSynced(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	if _, there := maps.Get(informer.Key{Namespace: "default", Name: "a"}); !there || maps.Len() != 1 {
+		t.Errorf("%d objects, want a alone", maps.Len())
+	}
+	// While it is away what it needs is forgotten; the next Run must notice, say so
+	// in the log, and catch up.
+	c.must(http.StatusOK, http.MethodDelete, "/api/v1/namespaces/default/configmaps/a", "")
+	last := c.create("default", "c", "1").rv()
+	if _, err := s.Compact(t.Context(), kube.ResourceVersion(number(t, last))); err != nil {
+		t.Fatal(err)
+	}
+	defer run()()
+	select {
+	case <-gone:
+	case <-time.After(30 * time.Second):
+		t.Error("the handler was not told of the deletion")
+	}
+	if !strings.Contains(log.String(), "too old resource version") {
+		t.Errorf("the log does not tell of the 410:\n%s", log.String())
+	}
+}
