@@ -11,7 +11,8 @@ type ExpiredError struct {
 	Requested ResourceVersion
 	Oldest    ResourceVersion // the oldest that can still be asked for
 	OldestAge time.Duration   // how old the change at Oldest is; 0 if unknown
-	Reason    string          // what removed it: "age", "bytes", "requested"; "" if unknown
+	Reason    string          // what removed the rest: "age", "bytes", "requested"; "" if unknown
+	RemovedAt time.Time       // when that was; zero if unknown
 	// Kind says what was asked, because the texts differ (server.md 1.2, 1.3, 2).
 	Kind ExpiredKind
 	// Continue is a usable token (at the latest revision) for ExpiredContinue.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gapless-io/gapless/client"
 	"github.com/gapless-io/gapless/informer"
+	"github.com/gapless-io/gapless/kube"
 )
 
 // heldBack is how many versions wait for a slow reader of the output before
@@ -218,7 +219,11 @@ func (e *outputError) Unwrap() error { return e.cause }
 // note says what went wrong, and what is done about it.
 func note(i informer.Incident) string {
 	if i.Kind == informer.Gone || i.Kind == informer.SilentGone {
-		return fmt.Sprintf("# 410 Gone: the server has forgotten what came after resourceVersion %s. Listing again; only what has changed is printed.", i.RV)
+		why := ""
+		if e := kube.WhyExpired(i.Err); e != nil {
+			why = " (" + e.Why() + ")"
+		}
+		return fmt.Sprintf("# 410 Gone: the server has forgotten what came after resourceVersion %s%s. Listing again; only what has changed is printed.", i.RV, why)
 	}
 	if broken, ok := errors.AsType[*url.Error](i.Err); ok {
 		i.Err = broken.Err // the URL is long, and always the same

@@ -204,8 +204,10 @@ func TestWatchOutlives410AndPrintsTheDifference(t *testing.T) {
 			if got := r.out.String()[before:]; strings.Count(got, "\n") != 3 || strings.Contains(got, "same") {
 				t.Errorf("more than the difference was printed:\n%s", got)
 			}
-			if !strings.Contains(r.err.String(), "# 410 Gone") {
-				t.Errorf("standard error does not say why:\n%s", r.err.String())
+			for _, part := range []string{"# 410 Gone", "the oldest resourceVersion that can still be asked for is 1", "removed on request, at 2"} {
+				if !strings.Contains(r.err.String(), part) {
+					t.Errorf("standard error does not say why: %q is missing in\n%s", part, r.err.String())
+				}
 			}
 			stop()
 			if err := <-ended; err != nil {

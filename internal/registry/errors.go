@@ -45,7 +45,7 @@ func storeError(err error) error {
 func expired(e *store.CompactedError, kind kube.ExpiredKind) error {
 	out := &kube.ExpiredError{
 		Requested: kube.ResourceVersion(e.Requested), Oldest: kube.ResourceVersion(e.Floor),
-		Reason: e.Reason, Kind: kind,
+		Reason: e.Reason, RemovedAt: e.RemovedAt, Kind: kind,
 	}
 	if !e.FloorTime.IsZero() {
 		out.OldestAge = time.Since(e.FloorTime)

@@ -23,7 +23,8 @@ type CompactedError struct {
 	Requested int64     // the revision asked for
 	Floor     int64     // the oldest revision that can still be asked for
 	FloorTime time.Time // when the change at Floor was committed; zero if unknown
-	Reason    string    // what removed it: "age", "bytes", "requested"
+	Reason    string    // what removed it: "age", "bytes", "requested"; "" if unknown
+	RemovedAt time.Time // when it was removed; zero if unknown
 }
 
 func (e *CompactedError) Error() string {

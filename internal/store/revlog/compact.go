@@ -111,7 +111,8 @@ func (l *Log) forget(upTo int64, reason string) (int64, error) {
 // raises: for each resource the last write at or below upTo that superseded or
 // deleted something.
 func (l *Log) floorsLocked(upTo int64, reason string) (format.Mark, map[string]format.Mark) {
-	compacted := format.Mark{Revision: upTo, Millis: l.compacted.Millis, Reason: reason}
+	now := time.Now().UnixMilli()
+	compacted := format.Mark{Revision: upTo, Millis: l.compacted.Millis, Reason: reason, Removed: now}
 	floors := map[string]format.Mark{}
 	for name, r := range l.index.resources {
 		if older := len(r.changes) - len(r.after(upTo)); older > 0 {
@@ -124,7 +125,7 @@ func (l *Log) floorsLocked(upTo int64, reason string) (format.Mark, map[string]f
 			continue
 		}
 		if v, ok := l.index.version(c); ok {
-			floors[name] = format.Mark{Revision: c.revision, Millis: v.millis, Reason: reason}
+			floors[name] = format.Mark{Revision: c.revision, Millis: v.millis, Reason: reason, Removed: now}
 		}
 	}
 	return compacted, floors

@@ -176,8 +176,16 @@ func (x index) check(s span, revision int64) error {
 	}
 	return &store.CompactedError{
 		Resource: name, Requested: revision, Floor: floor.Revision,
-		FloorTime: time.UnixMilli(floor.Millis), Reason: floor.Reason,
+		FloorTime: moment(floor.Millis), Reason: floor.Reason, RemovedAt: moment(floor.Removed),
 	}
+}
+
+// moment is a time in ms of the wall clock; 0 is unknown.
+func moment(millis int64) time.Time {
+	if millis == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(millis)
 }
 
 // revisionAt returns the latest retained revision committed at or before millis.

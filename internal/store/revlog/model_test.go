@@ -54,7 +54,7 @@ func TestHistoryEndsByAge(t *testing.T) {
 		synctest.Wait()
 
 		s := l.Stats()
-		if s.Compacted != superseded || s.Floors["pods"] != superseded || s.Floors["quiet"] != 0 {
+		if s.Compacted != superseded || s.Floors["pods"].Revision != superseded || s.Floors["quiet"] != (revlog.Floor{}) {
 			t.Fatalf("after 75 minutes: %+v, want a floor of %d", s, superseded)
 		}
 		_, err := l.Read(t.Context(), store.Query{Start: "pods/a", AtRevision: superseded - 1})

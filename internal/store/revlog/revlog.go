@@ -284,7 +284,16 @@ type Stats struct {
 	Segments     int              // number of segment files
 	Keys         int64            // live keys
 	ResourceKeys map[string]int64 // live keys by resource
-	Floors       map[string]int64 // floor by resource, where there is one
+	Floors       map[string]Floor // floor by resource, where there is one
+}
+
+// Floor is the oldest revision of a resource that can still be asked for, where
+// something was removed below it (see store.CompactedError).
+type Floor struct {
+	Revision  int64
+	Time      time.Time // when the change at Revision was committed; zero if unknown
+	Reason    string    // what removed it: "age", "bytes", "requested"; "" if unknown
+	RemovedAt time.Time // when it was removed; zero if unknown
 }
 
 // Stats returns the present figures; the maps belong to the caller.
@@ -293,7 +302,7 @@ func (l *Log) Stats() Stats {
 	defer l.mu.Unlock()
 	s := Stats{
 		Revision: l.current, Compacted: l.compacted.Revision, Segments: len(l.segments.ordered),
-		ResourceKeys: make(map[string]int64, len(l.index.resources)), Floors: map[string]int64{},
+		ResourceKeys: make(map[string]int64, len(l.index.resources)), Floors: map[string]Floor{},
 	}
 	oldest := l.compacted.Millis
 	for _, seg := range l.segments.ordered {
@@ -306,7 +315,10 @@ func (l *Log) Stats() Stats {
 			s.ResourceKeys[name] = res.live
 		}
 		if res.floor.Revision > 0 {
-			s.Floors[name] = res.floor.Revision
+			s.Floors[name] = Floor{
+				Revision: res.floor.Revision, Time: moment(res.floor.Millis),
+				Reason: res.floor.Reason, RemovedAt: moment(res.floor.Removed),
+			}
 		}
 		if l.compacted.Revision == 0 && len(res.changes) > 0 {
 			if v, ok := l.index.version(res.changes[0]); ok && (oldest == 0 || v.millis < oldest) {

@@ -31,6 +31,8 @@ func compactionKeepsQuietResources(b *bench) {
 		b.put("pods/busy", fmt.Sprint(i))
 	}
 	b.compact(b.current())
+	asked := time.Now()
+	b.compact(b.current()) // again: what was removed stays removed when it was
 	for _, after := range []int64{first - 1, first, second} {
 		if _, err := Collect(b.Context(), b.store, store.From{Prefix: "quiet/", After: after, UpTo: b.current()}); err != nil {
 			b.Errorf("a resource from which nothing was removed: feed after %d: %v", after, err)
@@ -41,6 +43,9 @@ func compactionKeepsQuietResources(b *bench) {
 	got, ok := errors.AsType[*store.CompactedError](err)
 	if !ok || got.Resource != "pods" || got.Floor != b.current() || got.FloorTime.IsZero() || got.Reason != "requested" {
 		b.Errorf("a busy resource gives %+v, want its floor %d", err, b.current())
+	}
+	if got != nil && (got.RemovedAt.Before(got.FloorTime) || got.RemovedAt.After(asked)) {
+		b.Errorf("it was removed at %v, want between its last write at %v and %v", got.RemovedAt, got.FloorTime, asked)
 	}
 	b.agree()
 }

@@ -39,6 +39,7 @@ type Mark struct {
 	Revision int64  `json:"revision"`
 	Millis   int64  `json:"millis"` // when Revision was committed
 	Reason   string `json:"reason"`
+	Removed  int64  `json:"removed,omitempty"` // when it was forgotten, in ms; 0 if unknown (manifests of older versions)
 }
 
 // Manifest is the list of the log's segments and of what was forgotten. On disk

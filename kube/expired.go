@@ -1,0 +1,155 @@
+package kube
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The three texts of 410 (server.md 1.2, 1.3, 2).
+const (
+	listExpired     = "The resourceVersion for the provided list is too old."
+	continueExpired = "The provided continue parameter is too old to display a consistent list result. " +
+		"You can start a new list without the continue parameter"
+	continueAnyway = ", or use the continue token in this response to retrieve the remainder of the results. " +
+		"Continuing with the provided token results in an inconsistent list - objects that were created, " +
+		"modified, or deleted between the time the first chunk was returned and now may show up in the list."
+)
+
+// The causes in the details of a 410: why history is gone. They are ours; upstream
+// sends no details with 410. The first is for people, the message of each of the
+// others is one value for programs. What is not known is left out, except
+// CauseRemovedBy, which then says Unknown.
+const (
+	// CauseHistoryRemoved is the whole of it as a sentence.
+	CauseHistoryRemoved metav1.CauseType = "HistoryRemoved"
+	// CauseOldest is the oldest resourceVersion of the resource that can still be
+	// asked for, decimal.
+	CauseOldest metav1.CauseType = "OldestResourceVersion"
+	// CauseOldestAge is how old the change at that resourceVersion is, in seconds.
+	CauseOldestAge metav1.CauseType = "OldestAgeSeconds"
+	// CauseRemovedBy is what removed the history before it: HistoryAge (older than
+	// --history), HistoryBytes (over --history-bytes), Request (a compaction that
+	// somebody asked for), or Unknown.
+	CauseRemovedBy metav1.CauseType = "RemovedBy"
+	// CauseRemovedAt is when that was, as RFC 3339 in UTC.
+	CauseRemovedAt metav1.CauseType = "RemovedAt"
+)
+
+// removers has the words of ExpiredError.Reason and of CauseRemovedBy side by side.
+func removers() [][2]string {
+	return [][2]string{{"", "Unknown"}, {"age", "HistoryAge"}, {"bytes", "HistoryBytes"}, {"requested", "Request"}}
+}
+
+// translate finds a word in one column of removers and returns that of the other;
+// a word that is not there stays as it is.
+func translate(word string, from, to int) string {
+	for _, pair := range removers() {
+		if pair[from] == word {
+			return pair[to]
+		}
+	}
+	return word
+}
+
+func expiredStatus(e *ExpiredError) metav1.Status {
+	s := metav1.Status{Code: http.StatusGone, Reason: metav1.StatusReasonExpired}
+	switch e.Kind {
+	case ExpiredList:
+		s.Message = listExpired
+	case ExpiredContinue:
+		s.Message = continueExpired + "."
+		if e.Continue != "" {
+			s.Message = continueExpired + continueAnyway
+			s.Continue = e.Continue
+		}
+	case ExpiredWatch:
+		s.Message = e.Error()
+	default:
+		s.Message = e.Error()
+	}
+	s.Details = &metav1.StatusDetails{Causes: expiredCauses(e)}
+	return complete(s)
+}
+
+func expiredCauses(e *ExpiredError) []metav1.StatusCause {
+	var causes []metav1.StatusCause
+	add := func(t metav1.CauseType, value string) {
+		causes = append(causes, metav1.StatusCause{Type: t, Message: value, Field: "resourceVersion"})
+	}
+	add(CauseHistoryRemoved, e.Why())
+	add(CauseOldest, e.Oldest.String())
+	if e.OldestAge > 0 {
+		add(CauseOldestAge, strconv.FormatInt(int64(e.OldestAge.Round(time.Second)/time.Second), 10))
+	}
+	add(CauseRemovedBy, translate(e.Reason, 0, 1))
+	if !e.RemovedAt.IsZero() {
+		add(CauseRemovedAt, e.RemovedAt.UTC().Format(time.RFC3339))
+	}
+	return causes
+}
+
+// Why says in a sentence without a full stop what upstream does not: how far back
+// history goes, and what removed the rest.
+func (e *ExpiredError) Why() string {
+	var text strings.Builder
+	fmt.Fprintf(&text, "the oldest resourceVersion that can still be asked for is %d", e.Oldest)
+	if e.OldestAge > 0 {
+		fmt.Fprintf(&text, " (%v old)", e.OldestAge.Round(time.Second))
+	}
+	switch e.Reason {
+	case "":
+		text.WriteString("; what removed the history before it is not known")
+	case "age":
+		text.WriteString("; what came before was older than history is kept")
+	case "bytes":
+		text.WriteString("; what came before did not fit into the bytes that history may take")
+	case "requested":
+		text.WriteString("; what came before was removed on request")
+	default:
+		text.WriteString("; what came before was removed: " + e.Reason)
+	}
+	if !e.RemovedAt.IsZero() {
+		text.WriteString(", at " + e.RemovedAt.UTC().Format(time.RFC3339))
+	}
+	return text.String()
+}
+
+// WhyExpired returns what a 410 says of the history that is gone: the inverse of
+// the causes that StatusOf writes. Of what came over the wire, Requested, Kind and
+// Continue are not set. It is nil when err is no 410, or one that does not say why:
+// that of a foreign server.
+func WhyExpired(err error) *ExpiredError {
+	if e, is := errors.AsType[*ExpiredError](err); is {
+		return e
+	}
+	s, is := statusIn(err)
+	if !is || s.Details == nil || classifyStatus(s) != OutcomeExpired {
+		return nil
+	}
+	value := func(t metav1.CauseType) string {
+		i := slices.IndexFunc(s.Details.Causes, func(c metav1.StatusCause) bool { return c.Type == t })
+		if i < 0 {
+			return ""
+		}
+		return s.Details.Causes[i].Message
+	}
+	oldest, err := ParseResourceVersion(value(CauseOldest))
+	if err != nil || oldest == 0 {
+		return nil
+	}
+	e := &ExpiredError{Oldest: oldest, Reason: translate(value(CauseRemovedBy), 1, 0)}
+	if seconds, err := strconv.ParseUint(value(CauseOldestAge), 10, 32); err == nil {
+		e.OldestAge = time.Duration(seconds) * time.Second
+	}
+	if at, err := time.Parse(time.RFC3339, value(CauseRemovedAt)); err == nil {
+		e.RemovedAt = at
+	}
+	return e
+}
