@@ -1,0 +1,98 @@
+package oracle
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strconv"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/server/v3/embed"
+)
+
+// compactKey holds the last compacted revision, and its version is the compactors'
+// clock: apiserver storage/etcd3/compact.go compactRevKey.
+const compactKey = "compact_rev_key"
+
+// etcd is a member of its own, and a client of it.
+type etcd struct {
+	url    string
+	server *embed.Etcd
+	client *clientv3.Client
+}
+
+// startEtcd starts a single member below the directory of the options.
+func startEtcd(ctx context.Context, options Options) (*etcd, error) {
+	cfg := embed.NewConfig()
+	cfg.Name = "oracle"
+	cfg.Dir = filepath.Join(options.Dir, "etcd")
+	cfg.LogLevel = "fatal" // it calls its own shutdown an error
+	cfg.UnsafeNoFsync = options.NoSync
+	anyPort := url.URL{Scheme: "http", Host: "127.0.0.1:0"}
+	cfg.ListenClientUrls, cfg.AdvertiseClientUrls = []url.URL{anyPort}, []url.URL{anyPort}
+	cfg.ListenPeerUrls, cfg.AdvertisePeerUrls = []url.URL{anyPort}, []url.URL{anyPort}
+	cfg.InitialCluster = cfg.InitialClusterFromName(cfg.Name)
+	server, err := embed.StartEtcd(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("start etcd: %w", err)
+	}
+	e := &etcd{url: "http://" + server.Clients[0].Addr().String(), server: server}
+	select {
+	case <-server.Server.ReadyNotify():
+	case err := <-server.Err():
+		server.Close()
+		return nil, fmt.Errorf("start etcd: %w", err)
+	case <-ctx.Done():
+		server.Close()
+		return nil, fmt.Errorf("wait for etcd: %w", context.Cause(ctx))
+	}
+	if e.client, err = clientv3.New(clientv3.Config{Endpoints: []string{e.url}}); err != nil {
+		server.Close()
+		return nil, fmt.Errorf("make a client of etcd: %w", err)
+	}
+	return e, nil
+}
+
+func (e *etcd) revision(ctx context.Context) (int64, error) {
+	resp, err := e.client.Get(ctx, compactKey)
+	if err != nil {
+		return 0, fmt.Errorf("read etcd's revision: %w", err)
+	}
+	return resp.Header.Revision, nil
+}
+
+// compact notes the revision first and compacts then, in upstream's order
+// (apiserver storage/etcd3/compact.go Compact).
+func (e *etcd) compact(ctx context.Context, revision int64) error {
+	for {
+		now, err := e.client.Get(ctx, compactKey)
+		if err != nil {
+			return fmt.Errorf("read %s: %w", compactKey, err)
+		}
+		version := int64(0)
+		if len(now.Kvs) > 0 {
+			version = now.Kvs[0].Version
+		}
+		noted, err := e.client.Txn(ctx).
+			If(clientv3.Compare(clientv3.Version(compactKey), "=", version)).
+			Then(clientv3.OpPut(compactKey, strconv.FormatInt(revision, 10))).
+			Commit()
+		if err != nil {
+			return fmt.Errorf("write %s: %w", compactKey, err)
+		}
+		if noted.Succeeded {
+			break
+		}
+	}
+	if _, err := e.client.Compact(ctx, revision, clientv3.WithCompactPhysical()); err != nil {
+		return fmt.Errorf("compact etcd at %d: %w", revision, err)
+	}
+	return nil
+}
+
+func (e *etcd) stop() error {
+	err := e.client.Close()
+	e.server.Close()
+	return err
+}
