@@ -140,8 +140,8 @@ func WhyExpired(err error) *ExpiredError {
 		}
 		return s.Details.Causes[i].Message
 	}
-	oldest, err := ParseResourceVersion(value(CauseOldest))
-	if err != nil || oldest == 0 {
+	oldest, _ := ParseResourceVersion(value(CauseOldest)) // 0 where it is none
+	if oldest == 0 {
 		return nil
 	}
 	e := &ExpiredError{Oldest: oldest, Reason: translate(value(CauseRemovedBy), 1, 0)}

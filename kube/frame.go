@@ -1,7 +1,9 @@
 package kube
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strconv"
 
@@ -30,6 +32,20 @@ func BookmarkFrame(apiVersion, kind string, rv ResourceVersion, t EventType) []b
 		b = append(b, `,"annotations":{"`+metav1.InitialEventsAnnotationKey+`":"true"}`...)
 	}
 	return frame(t, append(b, "}}"...))
+}
+
+// DeltaAnnotation is on the bookmark that ends the initial events where these were
+// not the state but only what had changed after a resourceVersion, which is its
+// value. It is an extension of ours (docs/extensions.md).
+const DeltaAnnotation = "gapless.io/delta-since"
+
+// DeltaEndFrame encodes the bookmark at rv that ends a delta since a
+// resourceVersion: that of InitialEventsEnd with DeltaAnnotation.
+func DeltaEndFrame(apiVersion, kind string, rv, since ResourceVersion) []byte {
+	const end = `"` + metav1.InitialEventsAnnotationKey + `":"true"`
+	line := BookmarkFrame(apiVersion, kind, rv, InitialEventsEnd)
+	at := bytes.LastIndex(line, []byte(end)) + len(end)
+	return slices.Concat(line[:at], fmt.Appendf(nil, `,%q:"%d"`, DeltaAnnotation, since), line[at:])
 }
 
 // ErrorFrame encodes what is the last line of a watch that ends with an error.

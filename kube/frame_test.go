@@ -26,6 +26,10 @@ func TestFramesAreOneLine(t *testing.T) {
 			kube.BookmarkFrame("v1", "Pod", 7, kube.InitialEventsEnd),
 			`{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"7","creationTimestamp":null,"annotations":{"k8s.io/initial-events-end":"true"}}}}`,
 		},
+		"end of a delta": {
+			kube.DeltaEndFrame("v1", "Pod", 7, 5),
+			`{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"7","creationTimestamp":null,"annotations":{"k8s.io/initial-events-end":"true","gapless.io/delta-since":"5"}}}}`,
+		},
 		"error": {
 			kube.ErrorFrame(kube.StatusOf(kube.BadRequest("no"))),
 			`{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"no","reason":"BadRequest","code":400}}`,

@@ -10,6 +10,8 @@ type List struct {
 	// Remaining is the number of items after this page; nil when unknown (a
 	// selector was given) or when nothing remains.
 	Remaining *int64
+	// Shard is the selector of the shard that the list is of, "" when it is of none.
+	Shard string
 	// Items yields the objects in key order. It may be ranged over more than once
 	// and holds no lock.
 	Items iter.Seq[*Object]

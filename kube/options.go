@@ -36,6 +36,22 @@ type ListOptions struct {
 	InitialEvents   *bool // sendInitialEvents; nil: not given
 	// TimeoutSeconds is nil when not given; it always fits a time.Duration.
 	TimeoutSeconds *int64
+	// Shard is the text of shardSelector (KEP-5866), "" when not given.
+	Shard string
+	// BookmarkInterval (seconds) and Delta are extensions of ours for watches, see
+	// docs/extensions.md: bookmarkIntervalSeconds, nil when not given, and
+	// gaplessDelta. PlanWatch checks them.
+	BookmarkInterval *int64
+	Delta            bool
+}
+
+// BookmarkEvery returns how often the client wants a bookmark, or otherwise where
+// it does not say. The options must have passed PlanWatch.
+func (o ListOptions) BookmarkEvery(otherwise time.Duration) time.Duration {
+	if o.BookmarkInterval == nil {
+		return otherwise
+	}
+	return time.Duration(*o.BookmarkInterval) * time.Second
 }
 
 // ParseListOptions reads the query of a LIST or WATCH. watch says that the path
@@ -50,17 +66,22 @@ func ParseListOptions(q url.Values, watch bool) (ListOptions, error) {
 		Continue:        q.Get("continue"),
 		Watch:           watch || ParseBool(q, "watch"),
 		Bookmarks:       ParseBool(q, "allowWatchBookmarks"),
+		Shard:           q.Get("shardSelector"),
+		Delta:           ParseBool(q, "gaplessDelta"),
 	}
 	if q.Has("sendInitialEvents") {
 		send := ParseBool(q, "sendInitialEvents")
 		o.InitialEvents = &send
 	}
-	if !o.Watch {
-		if _, err := ParseTimeout(q); err != nil {
-			return ListOptions{}, err
-		}
-	}
 	var err error
+	if o.Watch {
+		o.BookmarkInterval, err = parseInt(q, "bookmarkIntervalSeconds")
+	} else {
+		_, err = ParseTimeout(q)
+	}
+	if err != nil {
+		return ListOptions{}, err
+	}
 	if o.TimeoutSeconds, err = parseInt(q, "timeoutSeconds"); err != nil {
 		return ListOptions{}, err
 	}

@@ -46,12 +46,13 @@ func TestBooleansAreReadAsKubernetesDoes(t *testing.T) {
 
 func TestOptionsAreRead(t *testing.T) {
 	o, err := kube.ParseListOptions(query(t, "watch=1&allowWatchBookmarks=True&resourceVersion=1000000007&resourceVersionMatch=NotOlderThan"+
-		"&sendInitialEvents=0&timeoutSeconds=42&limit=500&continue=abc&labelSelector=a%3Db,c+in+(d,e)&fieldSelector=metadata.name%3Dx&shardSelector=y&pretty"), false)
+		"&sendInitialEvents=0&timeoutSeconds=42&limit=500&continue=abc&labelSelector=a%3Db,c+in+(d,e)&fieldSelector=metadata.name%3Dx&shardSelector=y&bookmarkIntervalSeconds=7&gaplessDelta=1&pretty"), false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !o.Watch || !o.Bookmarks || o.RV != 1000000007 || o.ResourceVersion != "1000000007" || o.Match != kube.MatchNotOlderThan ||
-		o.InitialEvents == nil || *o.InitialEvents || o.TimeoutSeconds == nil || *o.TimeoutSeconds != 42 || o.Limit != 500 || o.Continue != "abc" {
+		o.InitialEvents == nil || *o.InitialEvents || o.TimeoutSeconds == nil || *o.TimeoutSeconds != 42 || o.Limit != 500 || o.Continue != "abc" ||
+		o.Shard != "y" || o.BookmarkInterval == nil || *o.BookmarkInterval != 7 || o.BookmarkEvery(time.Minute) != 7*time.Second || !o.Delta {
 		t.Errorf("%+v", o)
 	}
 	if got := o.Labels.String(); got != "a=b,c in (d,e)" {
@@ -67,7 +68,8 @@ func TestNoOptionsSelectEverything(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !o.Labels.Empty() || !o.Fields.Empty() || o.Watch || o.Bookmarks || o.InitialEvents != nil || o.TimeoutSeconds != nil || o.Limit != 0 {
+	if !o.Labels.Empty() || !o.Fields.Empty() || o.Watch || o.Bookmarks || o.InitialEvents != nil || o.TimeoutSeconds != nil || o.Limit != 0 ||
+		o.Shard != "" || o.BookmarkInterval != nil || o.BookmarkEvery(time.Minute) != time.Minute || o.Delta {
 		t.Errorf("%+v", o)
 	}
 }
@@ -99,16 +101,18 @@ func TestTimeoutSecondsAlwaysFitADuration(t *testing.T) {
 
 func TestMalformedOptionsAreBadRequests(t *testing.T) {
 	for raw, want := range map[string]string{
-		"resourceVersion=abc":        `invalid resource version: resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax`,
-		"resourceVersion=-5":         `invalid resource version: resourceVersion: Invalid value: "-5": strconv.ParseUint: parsing "-5": invalid syntax`,
-		"watch&resourceVersion=abc":  `invalid resource version: resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax`,
-		"timeoutSeconds=abc":         `strconv.ParseInt: parsing "abc": invalid syntax`,
-		"timeoutSeconds=":            `strconv.ParseInt: parsing "": invalid syntax`,
-		"limit=1.5":                  `strconv.ParseInt: parsing "1.5": invalid syntax`,
-		"limit=9223372036854775808":  `strconv.ParseInt: parsing "9223372036854775808": value out of range`,
-		"timeout=abc":                `invalid timeout specified in the request URL - time: invalid duration "abc"`,
-		"labelSelector=!!":           `unable to parse requirement: found '!', expected: identifier`,
-		"fieldSelector=metadata.nam": `invalid selector: 'metadata.nam'; can't understand 'metadata.nam'`,
+		"resourceVersion=abc":                 `invalid resource version: resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax`,
+		"resourceVersion=-5":                  `invalid resource version: resourceVersion: Invalid value: "-5": strconv.ParseUint: parsing "-5": invalid syntax`,
+		"watch&resourceVersion=abc":           `invalid resource version: resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax`,
+		"timeoutSeconds=abc":                  `strconv.ParseInt: parsing "abc": invalid syntax`,
+		"timeoutSeconds=":                     `strconv.ParseInt: parsing "": invalid syntax`,
+		"limit=1.5":                           `strconv.ParseInt: parsing "1.5": invalid syntax`,
+		"limit=9223372036854775808":           `strconv.ParseInt: parsing "9223372036854775808": value out of range`,
+		"timeout=abc":                         `invalid timeout specified in the request URL - time: invalid duration "abc"`,
+		"labelSelector=!!":                    `unable to parse requirement: found '!', expected: identifier`,
+		"watch=1&bookmarkIntervalSeconds=":    `strconv.ParseInt: parsing "": invalid syntax`,
+		"watch=1&bookmarkIntervalSeconds=1.5": `strconv.ParseInt: parsing "1.5": invalid syntax`,
+		"fieldSelector=metadata.nam":          `invalid selector: 'metadata.nam'; can't understand 'metadata.nam'`,
 	} {
 		_, err := kube.ParseListOptions(query(t, raw), false)
 		if diff := cmp.Diff("400 BadRequest: "+want, statusText(err)); diff != "" {
@@ -123,6 +127,13 @@ func TestTimeoutIsIgnoredOnWatch(t *testing.T) {
 	}
 	if d, err := kube.ParseTimeout(query(t, "timeout=32s")); err != nil || d != 32*time.Second {
 		t.Errorf("timeout %v, %v", d, err)
+	}
+}
+
+func TestBookmarkIntervalIsIgnoredOnLists(t *testing.T) {
+	o, err := kube.ParseListOptions(query(t, "bookmarkIntervalSeconds=soon"), false)
+	if err != nil || o.BookmarkInterval != nil {
+		t.Errorf("%v, %v", o.BookmarkInterval, err)
 	}
 }
 
@@ -145,6 +156,8 @@ func FuzzParseListOptions(f *testing.F) {
 	f.Add("watch=1&resourceVersion=5&limit=-1&timeoutSeconds=9&sendInitialEvents&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true")
 	f.Add("labelSelector=a+in+(b,,c),!d,e%3Df&fieldSelector=x%3D%5C,y!%3Dz&continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6NSwic3RhcnQiOiJhXHUwMDAwIn0")
 	f.Add("resourceVersion=00&resourceVersionMatch=Exact&timeout=1h")
+	f.Add("watch&sendInitialEvents&resourceVersionMatch=NotOlderThan&resourceVersion=3&allowWatchBookmarks&gaplessDelta&bookmarkIntervalSeconds=3600")
+	f.Add("watch&bookmarkIntervalSeconds=-1&gaplessDelta=true&shardSelector=shardRange(object.metadata.uid,'0x0000000000000000','0x8000000000000000')")
 	f.Fuzz(func(t *testing.T, raw string) {
 		q, err := url.ParseQuery(raw)
 		if err != nil {
@@ -165,6 +178,9 @@ func FuzzParseListOptions(f *testing.F) {
 			p, err := kube.PlanWatch(o)
 			if (err == nil) != (p.Start != 0) || err != nil && kube.StatusOf(err).Code != 422 {
 				t.Fatalf("%+v: %+v, %v", o, p, err)
+			}
+			if every := o.BookmarkEvery(time.Minute); err == nil && (every < time.Second || every > time.Hour || p.Delta && !p.EndBookmark) {
+				t.Fatalf("%+v: %+v, bookmarks every %v", o, p, every)
 			}
 			return
 		}

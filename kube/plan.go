@@ -1,6 +1,8 @@
 package kube
 
 import (
+	"fmt"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -54,7 +56,13 @@ type WatchPlan struct {
 	// EndBookmark says that the initial events end with the annotated bookmark.
 	EndBookmark bool
 	Bookmarks   bool
+	// Delta says that what changed after RV may be sent in the place of the state
+	// (only with WatchInitialNotOlderThan; see docs/extensions.md).
+	Delta bool
 }
+
+// MaxBookmarkInterval is the largest bookmarkIntervalSeconds, in seconds.
+const MaxBookmarkInterval = 3600
 
 // PlanList says how a LIST is served (server.md 1.2). Errors: 422 for options that
 // do not go together, 400 for a continue token that is invalid or comes with a
@@ -113,6 +121,9 @@ func checkList(o ListOptions) field.ErrorList {
 	if o.InitialEvents != nil {
 		errs = append(errs, field.Forbidden(field.NewPath("sendInitialEvents"), "sendInitialEvents is forbidden for list"))
 	}
+	if o.Delta {
+		errs = append(errs, field.Forbidden(field.NewPath("gaplessDelta"), "gaplessDelta is forbidden for list"))
+	}
 	return errs
 }
 
@@ -132,6 +143,9 @@ func PlanWatch(o ListOptions) (WatchPlan, error) {
 	} else if errs := checkWatch(o); len(errs) > 0 {
 		return WatchPlan{}, invalidOptions(errs)
 	}
+	if errs := checkExtensions(o, initial != nil && *initial); len(errs) > 0 {
+		return WatchPlan{}, invalidOptions(errs)
+	}
 	p := WatchPlan{RV: o.RV, Bookmarks: o.Bookmarks}
 	if initial != nil && *initial {
 		p.EndBookmark = o.Bookmarks
@@ -142,6 +156,7 @@ func PlanWatch(o ListOptions) (WatchPlan, error) {
 			p.Start = WatchInitialAny
 		default:
 			p.Start = WatchInitialNotOlderThan
+			p.Delta = o.Delta
 		}
 		return p, nil
 	}
@@ -175,6 +190,23 @@ func checkWatch(o ListOptions) field.ErrorList {
 	}
 	if o.Continue != "" {
 		errs = append(errs, withContinue(at))
+	}
+	return errs
+}
+
+// checkExtensions has the rules of our own options. initial says that the watch
+// begins with the state. A delta needs the bookmark at the end of the initial
+// events, because it is what tells it from the state.
+func checkExtensions(o ListOptions, initial bool) field.ErrorList {
+	var errs field.ErrorList
+	if n := o.BookmarkInterval; n != nil && (*n < 1 || *n > MaxBookmarkInterval) {
+		errs = append(errs, field.Invalid(field.NewPath("bookmarkIntervalSeconds"), *n, fmt.Sprintf("must be between 1 and %d", MaxBookmarkInterval)))
+	}
+	if o.Delta && !initial {
+		errs = append(errs, field.Forbidden(field.NewPath("gaplessDelta"), "gaplessDelta requires sendInitialEvents=true"))
+	}
+	if o.Delta && !o.Bookmarks {
+		errs = append(errs, field.Forbidden(field.NewPath("gaplessDelta"), "gaplessDelta requires allowWatchBookmarks=true"))
 	}
 	return errs
 }

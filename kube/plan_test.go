@@ -90,6 +90,7 @@ func TestPlanListRefusesWhatTheTableRefuses(t *testing.T) {
 		"match, continue, RV unset":  {"resourceVersionMatch=Exact&continue=T", invalid + "[" + unlessRV + ", " + withContinue + "]"},
 		"other text":                 {"resourceVersionMatch=Bogus&resourceVersion=7", invalid + bogus},
 		"sendInitialEvents":          {"sendInitialEvents=true", invalid + "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list"},
+		"delta":                      {"gaplessDelta=true&resourceVersion=7", invalid + "gaplessDelta: Forbidden: gaplessDelta is forbidden for list"},
 		"sendInitialEvents false":    {"sendInitialEvents=false", invalid + "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for list"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -143,6 +144,10 @@ func TestPlanWatchFollowsTheTable(t *testing.T) {
 		"false, RV 0":              {"sendInitialEvents=false&resourceVersionMatch=NotOlderThan&resourceVersion=0", kube.WatchPlan{Start: kube.WatchFromCache}},
 		"false, RV N, bookmarks":   {"sendInitialEvents=false&resourceVersionMatch=NotOlderThan&resourceVersion=7&allowWatchBookmarks=1", kube.WatchPlan{Start: kube.WatchAfter, RV: 7, Bookmarks: true}},
 		"limit, continue, RV N":    {"resourceVersion=7&limit=5&continue=T", kube.WatchPlan{Start: kube.WatchAfter, RV: 7}},
+		"bookmark interval":        {"resourceVersion=7&bookmarkIntervalSeconds=3600", kube.WatchPlan{Start: kube.WatchAfter, RV: 7}},
+		"delta, RV unset":          {"gaplessDelta=1&allowWatchBookmarks=1", kube.WatchPlan{Start: kube.WatchInitialConsistent, EndBookmark: true, Bookmarks: true}},
+		"delta, RV 0":              {"gaplessDelta=1&resourceVersion=0&allowWatchBookmarks=1", kube.WatchPlan{Start: kube.WatchInitialAny, EndBookmark: true, Bookmarks: true}},
+		"delta, RV N":              {"gaplessDelta=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=7&allowWatchBookmarks=1", kube.WatchPlan{Start: kube.WatchInitialNotOlderThan, RV: 7, EndBookmark: true, Bookmarks: true, Delta: true}},
 		"limit, unset":             {"limit=5", kube.WatchPlan{Start: kube.WatchInitialConsistent}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -171,6 +176,11 @@ func TestPlanWatchRefusesWhatTheTableRefuses(t *testing.T) {
 		"Exact, true":          {"sendInitialEvents=true&resourceVersionMatch=Exact&resourceVersion=7", invalid + "[" + needsMatch + ", " + onlyNotOlder("Exact") + "]"},
 		"Bogus, true":          {"sendInitialEvents=true&resourceVersionMatch=Bogus", invalid + "[" + needsMatch + ", " + onlyNotOlder("Bogus") + "]"},
 		"continue, RV unset":   {"continue=nonsense", invalid + withContinue},
+		"interval 0":           {"bookmarkIntervalSeconds=0", invalid + "bookmarkIntervalSeconds: Invalid value: 0: must be between 1 and 3600"},
+		"interval 3601, RV N":  {"resourceVersion=7&bookmarkIntervalSeconds=3601", invalid + "bookmarkIntervalSeconds: Invalid value: 3601: must be between 1 and 3600"},
+		"delta, nil, RV N":     {"gaplessDelta=1&resourceVersion=7&allowWatchBookmarks=1", invalid + "gaplessDelta: Forbidden: gaplessDelta requires sendInitialEvents=true"},
+		"delta, false":         {"gaplessDelta=1&sendInitialEvents=false&resourceVersionMatch=NotOlderThan&resourceVersion=7&allowWatchBookmarks=1", invalid + "gaplessDelta: Forbidden: gaplessDelta requires sendInitialEvents=true"},
+		"delta, no bookmarks":  {"gaplessDelta=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=7", invalid + "gaplessDelta: Forbidden: gaplessDelta requires allowWatchBookmarks=true"},
 		"continue, RV 0":       {"resourceVersion=0&continue=T", invalid + withContinue},
 		"match and continue":   {"sendInitialEvents=true&resourceVersionMatch=NotOlderThan&continue=T", invalid + withContinue},
 	} {

@@ -44,6 +44,9 @@ type WatchEvent struct {
 	// Object is the object as the watcher sees it: for Deleted the last content
 	// with the deleting revision. It is nil for InitialEventsEnd and Bookmark.
 	Object *Object
+	// Since is set on an InitialEventsEnd that ends a delta: the initial events were
+	// what changed after it, and not the state (see DeltaAnnotation).
+	Since ResourceVersion
 	// Previous is what the same watcher saw of the object before; nil for Added,
 	// and for the initial events.
 	Previous *Object
