@@ -49,7 +49,7 @@ func assemble(t testing.TB, o revlog.Options) *assembled {
 		Reader: verbs, Writer: verbs, Live: live, Version: gapless.Version(),
 		Checks: []apiserver.Check{{Name: "etcd", Check: verbs.Ready}},
 	})
-	a := &assembled{log: log, handler: asAdministrator(door.Handler())}
+	a := &assembled{log: log, handler: asAdministrator(door)}
 	stopped := false
 	a.stop = func() error {
 		if stopped {

@@ -131,7 +131,7 @@ func (s *Server) serve(ctx context.Context, log *revlog.Log) error {
 		door.Drain()
 		limited, cancel := context.WithTimeout(lasting, drainWithin)
 		defer cancel()
-		if err := web.Shutdown(limited); err != nil {
+		if err := errors.Join(web.Shutdown(limited), door.Wait(limited)); err != nil {
 			s.cfg.Logger.WarnContext(ctx, "requests were cut off", slog.Any("error", err))
 			return errors.Join(web.Close(), s.closeListener())
 		}
@@ -169,7 +169,7 @@ func (s *Server) doorConfig(live *schema.Live, log *revlog.Log) apiserver.Config
 // the time limit of each write (HTTP/1.1).
 func (s *Server) webServer(door *apiserver.Server) *http.Server {
 	return &http.Server{
-		Handler:           door.Handler(),
+		Handler:           door,
 		TLSConfig:         s.credentials.ServerTLS(),
 		ReadHeaderTimeout: 30 * time.Second,
 		IdleTimeout:       90 * time.Second,

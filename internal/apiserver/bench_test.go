@@ -48,7 +48,7 @@ func loaded(b *testing.B, n int) (http.Handler, *registry.Registry, schema.Targe
 	for i := range n {
 		write(b, reg, target, fmt.Sprintf("cm-%05d", i))
 	}
-	return apiserver.New(b.Context(), apiserver.Config{Reader: reg, Writer: reg, Live: live}).Handler(), reg, target
+	return apiserver.New(b.Context(), apiserver.Config{Reader: reg, Writer: reg, Live: live}), reg, target
 }
 
 func write(b *testing.B, reg *registry.Registry, target schema.Target, name string) {

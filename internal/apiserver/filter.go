@@ -15,41 +15,54 @@ import (
 	"github.com/gapless-io/gapless/kube"
 )
 
-// withRecovery answers 500 where a handler panicked before it answered, and cuts
-// the connection where it had begun to: half an answer must not look whole.
-func (s *Server) withRecovery(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		rec := &recorder{ResponseWriter: w}
-		defer func() { //nolint:contextcheck // fail has the request, and with it the context
-			cause := recover()
-			if cause == nil {
-				return
-			}
-			if err, ok := cause.(error); ok && errors.Is(err, http.ErrAbortHandler) {
-				panic(http.ErrAbortHandler)
-			}
-			s.logger.ErrorContext(r.Context(), "handler panicked", slog.Any("cause", cause),
-				slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.String("stack", string(debug.Stack())))
-			if rec.code != 0 {
-				panic(http.ErrAbortHandler)
-			}
-			s.fail(rec, r, kube.Internal(fmt.Errorf("panic: %v", cause)))
-		}()
-		next.ServeHTTP(rec, r)
-	})
+// ServeHTTP answers a request. A watch is run from here, where little of the
+// stack is used: it may last for hours.
+//
+//nolint:contextcheck // a feed has the context that it lives in
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch f := s.begin(&recorder{ResponseWriter: w}, r); {
+	case f == nil:
+	case f.detached:
+		s.open.wg.Go(func() { s.runFeed(f) }) // ends with the client or with Drain
+	default:
+		s.open.wg.Add(1)
+		defer s.open.wg.Done()
+		s.runFeed(f)
+	}
+}
+
+// begin does all of a request but the running of a watch. It answers 500 where a
+// handler panicked before it answered, and cuts the connection where it had begun
+// to: half an answer must not look whole.
+func (s *Server) begin(rec *recorder, r *http.Request) *feed {
+	defer func() {
+		cause := recover()
+		if cause == nil {
+			return
+		}
+		if err, ok := cause.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+			panic(http.ErrAbortHandler)
+		}
+		s.logger.ErrorContext(r.Context(), "handler panicked", slog.Any("cause", cause),
+			slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.String("stack", string(debug.Stack())))
+		if rec.code != 0 {
+			panic(http.ErrAbortHandler)
+		}
+		s.fail(rec, r, kube.Internal(fmt.Errorf("panic: %v", cause)))
+	}()
+	return s.admit(rec, r)
 }
 
 // admit identifies the caller, resolves the route, checks permission and load,
 // and measures.
-func (s *Server) admit(w http.ResponseWriter, r *http.Request) {
-	rec := w.(*recorder) //nolint:forcetypeassert // withRecovery made it
-	w.Header().Set("Audit-Id", auditID(r))
-	w.Header().Set("Cache-Control", "no-cache, private")
+func (s *Server) admit(rec *recorder, r *http.Request) *feed {
+	rec.Header().Set("Audit-Id", auditID(r))
+	rec.Header().Set("Cache-Control", "no-cache, private")
 	began := time.Now()
 	rt, err := resolve(s.cfg.Live.Load(), r)
 	if err == nil && isOpen(rt, r) {
-		s.serveOther(w, r, rt)
-		return
+		s.serveOther(rec, r, rt)
+		return nil
 	}
 	user, authErr := auth.Authenticate(r)
 	switch {
@@ -58,24 +71,54 @@ func (s *Server) admit(w http.ResponseWriter, r *http.Request) {
 	case err == nil:
 		err = auth.Authorize(user, rt.attributes(r))
 	}
-	if err != nil {
-		s.fail(w, r, err)
-	} else {
-		s.serveWithin(w, r, rt)
+	if rt.Resource != nil && rt.Resource.Deprecation != "" {
+		addWarning(rec, rt.Resource.Deprecation)
 	}
-	s.metrics.observe(rt, rec, time.Since(began))
-	s.logger.DebugContext(r.Context(), "request", slog.String("verb", string(rt.verb)), slog.String("uri", r.URL.RequestURI()),
-		slog.String("user_agent", r.UserAgent()), slog.Int("resp", rec.code), slog.Duration("latency", time.Since(began)),
-		slog.String("audit_id", w.Header().Get("Audit-Id")))
+	ended := s.account(rec, r, rt, began)
+	switch {
+	case err != nil:
+		s.fail(rec, r, err)
+	case rt.verb == verbWatch:
+		f, err := s.watch(rec, r, rt)
+		if err != nil {
+			s.fail(rec, r, err)
+		}
+		if f != nil {
+			closed := s.metrics.longRunning(rt)
+			f.ended = func() { closed(); ended() }
+			if f.detached {
+				rec.ResponseWriter = nil // and with it all of the request
+			}
+			return f
+		}
+	default:
+		s.serveWithin(rec, r, rt)
+	}
+	ended()
+	return nil
 }
 
-// serveWithin bounds how many requests run at once, and how long each.
-func (s *Server) serveWithin(w http.ResponseWriter, r *http.Request, rt route) {
-	if rt.verb == verbWatch {
-		defer s.metrics.longRunning(rt)()
-		s.serve(w, r, rt)
-		return
+// account returns what counts and logs a request when it has ended. It keeps
+// nothing of the request but what it will say.
+func (s *Server) account(rec *recorder, r *http.Request, rt route, began time.Time) (ended func()) {
+	var said []slog.Attr
+	if s.logger.Enabled(r.Context(), slog.LevelDebug) {
+		said = []slog.Attr{
+			slog.String("verb", string(rt.verb)), slog.String("uri", r.URL.RequestURI()),
+			slog.String("user_agent", r.UserAgent()), slog.String("audit_id", rec.Header().Get("Audit-Id")),
+		}
 	}
+	return func() {
+		s.metrics.observe(rt, rec, time.Since(began))
+		if said != nil {
+			s.logger.LogAttrs(s.draining, slog.LevelDebug, "request", append(said, slog.Int("resp", rec.code), slog.Duration("latency", time.Since(began)))...)
+		}
+	}
+}
+
+// serveWithin bounds how many requests that are no watches run at once, and how
+// long each.
+func (s *Server) serveWithin(w http.ResponseWriter, r *http.Request, rt route) {
 	kind := s.metrics.inFlight(rt)
 	kind.Inc()
 	defer kind.Dec()

@@ -130,7 +130,7 @@ func TestUsersWithoutRightsGetUpstreamsTexts(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := openDoor(t, nil)
-	d.url = serveTLS(t, d.api.Handler(), creds.ServerTLS())
+	d.url = serveTLS(t, d.api, creds.ServerTLS())
 	d.creds = creds
 	bob := d.client(2, d.user(dir, "bob", "system:authenticated"))
 	root := d.client(2, d.user(dir, "eve", "other", "system:masters"))

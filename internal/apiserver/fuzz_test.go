@@ -44,7 +44,7 @@ func openHall(t testing.TB) *hall {
 		Writer: reg, Live: live,
 		Compact: func(context.Context, apiserver.Compaction) (kube.ResourceVersion, error) { return 7, nil },
 		Logger:  slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelError})),
-	}).Handler()
+	})
 	target := schema.Target{Namespace: "default"}
 	target.Resource, _ = live.Load().Lookup(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"})
 	if _, err := reg.Create(t.Context(), target, []byte(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"}}`), metav1.CreateOptions{}); err != nil {

@@ -59,7 +59,7 @@ func openDoor(t testing.TB, change func(*apiserver.Config)) *door {
 	if d.creds, err = auth.Open(t.TempDir()); err != nil {
 		t.Fatalf("make credentials: %v", err)
 	}
-	d.url = serveTLS(t, d.api.Handler(), d.creds.ServerTLS())
+	d.url = serveTLS(t, d.api, d.creds.ServerTLS())
 	cert, err := tls.X509KeyPair(d.creds.Admin())
 	if err != nil {
 		t.Fatalf("read the administrator's certificate: %v", err)

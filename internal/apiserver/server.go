@@ -78,9 +78,11 @@ type Server struct {
 	discovery discovery
 	inFlight  atomic.Int64
 
+	open feeds
+
 	// draining ends when Drain is called; watches end with it.
 	draining context.Context //nolint:containedctx // it is a signal that lives as long as the server, not a call's context
-	drain    context.CancelFunc
+	drain    context.CancelCauseFunc
 }
 
 // New returns a server; it starts no goroutine. ctx bounds its watches: they end
@@ -92,40 +94,40 @@ func New(ctx context.Context, cfg Config) *Server {
 	if s.logger == nil {
 		s.logger = slog.New(slog.DiscardHandler)
 	}
-	s.draining, s.drain = context.WithCancel(ctx)
+	s.draining, s.drain = context.WithCancelCause(context.WithoutCancel(ctx))
+	context.AfterFunc(ctx, s.Drain)
 	return s
 }
 
-// Handler returns the whole of the server behind its filters.
-func (s *Server) Handler() http.Handler {
-	return s.withRecovery(http.HandlerFunc(s.admit))
+// Drain ends every watch, after a last bookmark where one was asked for, refuses
+// new watches with 503, and makes /readyz fail. It does not wait: Wait does. A
+// client that takes nothing for a second is cut off.
+func (s *Server) Drain() {
+	s.drain(errDraining)
+	s.open.limit(time.Now().Add(drainWithin))
 }
 
-// Drain ends every watch, after a last bookmark where one was asked for, refuses
-// new watches with 503, and makes /readyz fail. It does not wait.
-func (s *Server) Drain() { s.drain() }
+// Wait blocks until no watch is open, after Drain, or returns ctx's cause. Watches
+// of HTTP/1.1 have connections of their own, which http.Server does not know of.
+func (s *Server) Wait(ctx context.Context) error { return s.open.wait(ctx) }
 
 // route dispatches a request that was authenticated and authorized.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, rt route) {
-	if rt.Resource != nil {
-		s.serveResource(w, r, rt)
+	if rt.Resource == nil {
+		s.serveOther(w, r, rt)
 		return
 	}
-	s.serveOther(w, r, rt)
+	s.serveResource(w, r, rt)
 }
 
 func (s *Server) serveResource(w http.ResponseWriter, r *http.Request, rt route) {
-	if rt.Resource.Deprecation != "" {
-		addWarning(w, rt.Resource.Deprecation)
-	}
 	var err error
 	switch rt.verb {
 	case verbGet:
 		err = s.get(w, r, rt)
 	case verbList:
 		err = s.list(w, r, rt)
-	case verbWatch:
-		err = s.watch(w, r, rt)
+	case verbWatch: // admit has it
 	case verbCreate, verbUpdate, verbPatch, verbDelete:
 		err = s.write(w, r, rt)
 	case verbDeleteCollection:

@@ -35,8 +35,6 @@ func TestAWatchSeesWritesInOrderInTheFormOfTheProtocol(t *testing.T) {
 	streams := []*stream{
 		d.open(d.h1, configMaps+"?watch=1&resourceVersion="+rv),
 		d.open(d.h2, configMaps+"?watch=1&resourceVersion="+rv, "Accept-Encoding: gzip"),
-		// Upgrades are not taken, so that clients fall back on plain HTTP.
-		d.open(d.h1, configMaps+"?watch=1&resourceVersion="+rv, "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA=="),
 	}
 	d.create("a", "")
 	d.do("PATCH", configMaps+"/a", `{"data":{"b":"2"}}`, "Content-Type: application/merge-patch+json")

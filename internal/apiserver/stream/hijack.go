@@ -1,0 +1,99 @@
+package stream
+
+import (
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// unexpectedBytes is how much a client may send on a connection that is a watch
+// before the watch ends: nothing is expected but the end.
+const unexpectedBytes = 64 << 10
+
+// hijacked is a body in chunks on a connection of HTTP/1.1 that net/http has
+// given up.
+type hijacked struct {
+	gather
+
+	conn net.Conn
+	gone chan struct{} // closed when listen has ended
+}
+
+// CanHijack says whether the request's connection is one that Hijack can take.
+func CanHijack(w http.ResponseWriter, r *http.Request) bool {
+	if r.ProtoMajor != 1 || r.ProtoMinor != 1 || r.ContentLength != 0 {
+		return false
+	}
+	for {
+		switch on := w.(type) {
+		case http.Hijacker:
+			return true
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = on.Unwrap()
+		default:
+			return false
+		}
+	}
+}
+
+// Hijack sends the header, which is to be complete, with status 200, takes the
+// connection over, and returns the sink that writes the body; zip compresses it.
+// The handler may return at once: then nothing is left of the request but the
+// connection. left is called, from a goroutine that ends with the connection, when
+// the client has gone. The connection ends with the stream, and the answer says so.
+func Hijack(w http.ResponseWriter, zip bool, left func()) (Sink, error) {
+	w.Header().Set("Connection", "close")
+	w.WriteHeader(http.StatusOK)
+	ctl := http.NewResponseController(w)
+	if err := ctl.Flush(); err != nil {
+		return nil, err
+	}
+	conn, _, err := ctl.Hijack()
+	if err != nil {
+		return nil, err
+	}
+	s := &hijacked{conn: conn, gone: make(chan struct{})}
+	s.zip, s.send = zip, s.write
+	go s.listen(left) // ends when the client leaves, or with End
+	return s, nil
+}
+
+// listen waits for the client's end of the connection.
+func (s *hijacked) listen(left func()) {
+	defer close(s.gone)
+	defer left()
+	var ignored [256]byte
+	for total := 0; total < unexpectedBytes; {
+		n, err := s.conn.Read(ignored[:])
+		if err != nil {
+			return
+		}
+		total += n
+	}
+}
+
+// write sends a piece as one chunk.
+func (s *hijacked) write(piece []byte) error {
+	var hex [before]byte
+	size := append(strconv.AppendInt(hex[:0], int64(len(piece)-before), 16), '\r', '\n')
+	from := before - len(size)
+	copy(piece[from:], size)
+	_, err := s.conn.Write(append(piece[from:], '\r', '\n'))
+	return err
+}
+
+// Limit implements Sink.
+func (s *hijacked) Limit(t time.Time) { _ = s.conn.SetWriteDeadline(t) } // a closed connection needs none
+
+// Gone implements Sink.
+func (s *hijacked) Gone() <-chan struct{} { return s.gone }
+
+// End implements Sink.
+func (s *hijacked) End(e Ending) {
+	if e != Broken && s.Flush() == nil {
+		_, _ = s.conn.Write([]byte("0\r\n\r\n")) // the connection ends anyway
+	}
+	_ = s.conn.Close()
+	<-s.gone
+}
