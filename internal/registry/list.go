@@ -43,10 +43,13 @@ func (r *Registry) List(ctx context.Context, t schema.Target, o kube.ListOptions
 	if plan.Limit == 0 {
 		return &kube.List{ResourceVersion: s.RV(), Items: versioned(all, apiVersion)}, nil
 	}
-	page := cut(all, plan.Limit)
-	list := &kube.List{ResourceVersion: s.RV(), Items: versioned(slices.Values(page.items), apiVersion)}
-	if page.more {
-		last := page.items[len(page.items)-1].Key().String()
+	items := cut(all, plan.Limit)
+	list := &kube.List{ResourceVersion: s.RV(), Items: versioned(slices.Values(items), apiVersion)}
+	if int64(len(items)) < plan.Limit {
+		return list, nil
+	}
+	last := items[len(items)-1].Key().String()
+	if following(s, t, sel, last) {
 		list.Continue = kube.EncodeContinue(int64(s.RV()), strings.TrimPrefix(last, prefix)+"\x00")
 		if o.Labels.Empty() && o.Fields.Empty() {
 			remaining := count(s.Scan(last+"\x00", sel))
@@ -111,21 +114,33 @@ func listPrefix(t schema.Target) string {
 	return ""
 }
 
-type page struct {
-	items []*kube.Object
-	more  bool
-}
-
-func cut(all iter.Seq[*kube.Object], limit int64) page {
-	var p page
+// cut takes the first objects, at most limit.
+func cut(all iter.Seq[*kube.Object], limit int64) []*kube.Object {
+	var items []*kube.Object
 	for o := range all {
-		if int64(len(p.items)) == limit {
-			p.more = true
+		if items = append(items, o); int64(len(items)) == limit {
 			break
 		}
-		p.items = append(p.items, o)
 	}
-	return p
+	return items
+}
+
+// following says that a full page is to be continued: objects of the collection
+// come after its last one. As upstream it does not look whether any of them is
+// selected (apiserver cacher.go GetList), which could take the whole collection:
+// the next page may be empty.
+func following(s *watchcache.Snapshot, t schema.Target, sel watchcache.Selection, last string) bool {
+	var collection watchcache.Selection
+	if t.Resource.Namespaced {
+		collection.Namespace = t.Namespace
+	}
+	if sel.Name != "" && (collection.Namespace != "" || !t.Resource.Namespaced) {
+		return false // one object, by its name
+	}
+	for range s.Scan(last+"\x00", collection) {
+		return true
+	}
+	return false
 }
 
 func count(all iter.Seq[*kube.Object]) int64 {

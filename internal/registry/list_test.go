@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -159,6 +160,54 @@ func TestListSelectors(t *testing.T) {
 	if diff := cmp.Diff("400 BadRequest field label not supported: spec.a", status(err)); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// As upstream (apiserver storage/testing RunTestList, "more pages possible"): a
+// full page does not look for the next object that is selected.
+func TestAFullPageWithASelectorContinuesWhenObjectsFollow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := serve(t)
+		cms := s.at("configmaps", "default")
+		for name, label := range map[string]string{"a": "yes", "b": "no", "c": "yes", "d": "no"} {
+			s.create(cms, `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"`+name+`","labels":{"x":"`+label+`"}}}`)
+		}
+		s.create(s.at("configmaps", "kube-public"), configMap("a"))
+		everywhere := s.at("configmaps")
+		for _, c := range []struct {
+			name      string
+			at        schema.Target
+			labels    string
+			fields    string
+			limit     int64
+			want      []string
+			continues bool
+		}{
+			{"others follow", cms, "x=yes", "", 2, []string{"default/a", "default/c"}, true},
+			{"the page is not full", cms, "x=yes", "", 3, []string{"default/a", "default/c"}, false},
+			{"the last of the namespace", cms, "x=no", "", 2, []string{"default/b", "default/d"}, false},
+			{"the last of the namespace, of all", everywhere, "x=no", "", 2, []string{"default/b", "default/d"}, true},
+			{"one by its name", cms, "", "metadata.name=a", 1, []string{"default/a"}, false},
+			{"a name in all namespaces", everywhere, "", "metadata.name=b", 1, []string{"default/b"}, true},
+			{"a namespace of all", everywhere, "x=no", "metadata.namespace=default", 2, []string{"default/b", "default/d"}, true},
+		} {
+			selected := func(o *kube.ListOptions) {
+				o.Labels, _ = labels.Parse(c.labels)
+				o.Fields = fields.ParseSelectorOrDie(c.fields)
+				o.Limit = c.limit
+			}
+			list := s.list(c.at, selected)
+			if diff := cmp.Diff(c.want, names(list)); diff != "" || (list.Continue != "") != c.continues || list.Remaining != nil {
+				t.Errorf("%s: continue %q, remaining %v\n%s", c.name, list.Continue, list.Remaining, diff)
+			}
+			if list.Continue == "" {
+				continue
+			}
+			rest := s.list(c.at, func(o *kube.ListOptions) { selected(o); o.Continue = list.Continue })
+			if got := names(rest); len(got) != 0 || rest.Continue != "" || rest.ResourceVersion != list.ResourceVersion {
+				t.Errorf("%s: the next page has %v at %d, continue %q", c.name, got, rest.ResourceVersion, rest.Continue)
+			}
+		}
+	})
 }
 
 func TestPagesUnderWritesAreOneSnapshot(t *testing.T) {
