@@ -1,8 +1,7 @@
-// Package bench measures gapless as its users meet it: the program built from
-// this tree, in a process of its own, over TLS, on a real disk. It has one noun:
-// the server under measurement, started by the benchmarks themselves.
+// Package bench holds the short form of the comparison with upstream's server, as a
+// test; cmd/bench is the full one. It has one noun: the comparison, which the
+// packages in internal make: wire is a cheap client, load makes and checks the work,
+// peer runs the servers, cases says what is measured.
 //
-// Run it with `make bench`. Besides ns/op the benchmarks report the server's own
-// CPU time per thing (read from the operating system, so the client's share is
-// not in it), which is the figure that can be compared between machines.
+// Run it with `make bench`; docs/performance.md says how it is measured.
 package bench

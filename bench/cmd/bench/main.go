@@ -1,0 +1,133 @@
+// Command bench plays the same work against gapless and against upstream's own
+// server, and prints a table of how they compare. It has one noun: the table.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"syscall"
+
+	"github.com/gapless-io/gapless/bench/internal/cases"
+	"github.com/gapless-io/gapless/bench/internal/peer"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+type options struct {
+	names    string
+	short    bool
+	only     string
+	repeats  int
+	dir      string
+	root     string
+	gapless  string
+	upstream string
+	profiles string
+	samples  string
+}
+
+func parse(args []string, stderr io.Writer) (options, error) {
+	var o options
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.StringVar(&o.names, "run", ".", "regular expression of the cases to run")
+	flags.BoolVar(&o.short, "short", false, "little work, once: shows that it works, not how fast")
+	flags.StringVar(&o.only, "only", "", "measure this server alone: gapless or upstream")
+	flags.IntVar(&o.repeats, "repeats", 0, "runs of a case on each server (default 3; 1 with --short)")
+	flags.StringVar(&o.dir, "dir", "", "directory for the servers' data, on the disk to measure (default a temporary one)")
+	flags.StringVar(&o.root, "root", "..", "checkout to build the servers from")
+	flags.StringVar(&o.gapless, "gapless", "", "gapless program that is built already")
+	flags.StringVar(&o.upstream, "upstream", "", "reference server that is built already")
+	flags.StringVar(&o.profiles, "profiles", "", "directory that gets CPU profiles of gapless, one per run")
+	flags.StringVar(&o.samples, "samples", "", "file that gets every sample, as JSON")
+	return o, flags.Parse(args)
+}
+
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
+	o, err := parse(args, stderr)
+	if err != nil {
+		return err
+	}
+	selected, err := regexp.Compile(o.names)
+	if err != nil {
+		return fmt.Errorf("--run: %w", err)
+	}
+	dir, err := os.MkdirTemp(o.dir, "gapless-bench-")
+	if err != nil {
+		return fmt.Errorf("make a directory for the data: %w", err)
+	}
+	defer func() {
+		if err == nil { // else the logs are wanted
+			err = os.RemoveAll(dir)
+		}
+	}()
+	b := &cases.Bench{Scale: cases.Full(), Select: selected, Dir: dir, Profiles: o.profiles, Log: stderr}
+	if o.short {
+		b.Scale = cases.Short()
+	}
+	if o.repeats > 0 {
+		b.Scale.Repeats = o.repeats
+	}
+	if o.profiles != "" {
+		if err := os.MkdirAll(o.profiles, 0o750); err != nil {
+			return fmt.Errorf("make the directory of profiles: %w", err)
+		}
+	}
+	if b.Programs, err = programs(ctx, o, dir); err != nil {
+		return err
+	}
+	report, failed := b.Run(ctx)
+	fmt.Fprintf(stdout, "%s\n\n", cases.Machine(dir))
+	report.Markdown(stdout)
+	if o.samples != "" {
+		raw, err := json.MarshalIndent(report, "", "  ")
+		if err != nil {
+			return errors.Join(failed, fmt.Errorf("samples: %w", err))
+		}
+		failed = errors.Join(failed, os.WriteFile(o.samples, append(raw, '\n'), 0o600))
+	}
+	return failed
+}
+
+// programs builds what was not given.
+func programs(ctx context.Context, o options, dir string) ([]peer.Program, error) {
+	var all []peer.Program
+	for _, p := range []peer.Program{{Name: peer.Upstream, Path: o.upstream}, {Name: peer.Gapless, Path: o.gapless, Debug: o.profiles != ""}} {
+		if o.only != "" && o.only != p.Name {
+			continue
+		}
+		if p.Path == "" {
+			built, err := peer.Build(ctx, p.Name, o.root, dir)
+			if err != nil {
+				return nil, err
+			}
+			p.Path = built.Path
+		}
+		path, err := filepath.Abs(p.Path)
+		if err != nil {
+			return nil, fmt.Errorf("path of %s: %w", p.Name, err)
+		}
+		p.Path = path
+		all = append(all, p)
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("--only %q: want %s or %s", o.only, peer.Gapless, peer.Upstream)
+	}
+	return all, nil
+}

@@ -1,0 +1,240 @@
+// Package cases holds what is measured, plays it against both servers in turn, and
+// prints how they compare.
+//
+// It has five nouns. A [Case] is one piece of work and its [Metric]s, some of which
+// have a goal. A [Sample] is what one run of a case measured on one server. A
+// [Scale] says how large the work is. A [Bench] runs cases: each against one server
+// and then the other, as often as the scale says. A [Report] holds the medians.
+package cases
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/gapless-io/gapless/bench/internal/load"
+	"github.com/gapless-io/gapless/bench/internal/peer"
+	"github.com/gapless-io/gapless/bench/internal/wire"
+)
+
+// Scale is the size of the work.
+type Scale struct {
+	Repeats  int           // of a case, on each server
+	Objects  int           // in the collections that are listed
+	For      time.Duration // how long lists, creates and floods go on
+	Watchers int           // 1 000
+	Crowd    int           // 5 000
+	PerConn  int           // watches on one HTTP/2 connection
+	Paced    int           // updates at 5 per second
+	Resumes  int           // resumes, and updates that they read
+	Storm    int           // clients that list at once
+}
+
+// Full is the scale of the published table, Short that of CI: it shows that
+// everything works, not how fast.
+func Full() Scale {
+	return Scale{
+		Repeats: 3, Objects: 10_000, For: 3 * time.Second, Watchers: 1000, Crowd: 5000,
+		PerConn: 100, Paced: 50, Resumes: 1000, Storm: 200,
+	}
+}
+
+// Short is the scale of CI.
+func Short() Scale {
+	return Scale{
+		Repeats: 1, Objects: 300, For: 200 * time.Millisecond, Watchers: 40, Crowd: 100,
+		PerConn: 20, Paced: 3, Resumes: 50, Storm: 8,
+	}
+}
+
+// Metric is one number that a case measures.
+type Metric struct {
+	Name string
+	Unit string
+	Goal Goal
+}
+
+// Sample is the value of each metric, by its name, and notes for people.
+type Sample struct {
+	Values map[string]float64 `json:"values"`
+	Notes  []string           `json:"notes,omitempty"`
+}
+
+// Stage is the state of the servers that a case begins with.
+type Stage int
+
+// The stages.
+const (
+	Nothing    Stage = iota // no server: the case starts its own
+	Definition              // the custom resource is defined
+	Objects                 // and Scale.Objects exist
+	Shards                  // instead, Scale.Crowd objects in as many namespaces
+)
+
+// Case is one row, or some rows, of the table.
+type Case struct {
+	Name    string
+	Title   string
+	Stage   Stage
+	Fresh   bool // each run has a server of its own
+	Once    bool // too long to repeat
+	Metrics []Metric
+	Run     func(ctx context.Context, r *Run) (Sample, error)
+}
+
+// Run is one run of a case on one server.
+type Run struct {
+	*peer.Server
+	Program peer.Program
+	Scale   Scale
+	Nth     int // of the run in the case, for names that must be new
+	Case    string
+	Shards  []*load.Writer // the writers of the stage of that name
+
+	dir      string // for further servers
+	profiles string // directory of profiles; empty takes none
+}
+
+// unique returns a name that no other run uses.
+func (r *Run) unique() string { return fmt.Sprintf("%s-%d", r.Case, r.Nth) }
+
+// used is what a piece of work took.
+type used struct {
+	cpu    time.Duration // of the server
+	client time.Duration // CPU of this process
+	wall   time.Duration
+}
+
+// into notes what a unit of work cost the server and the client.
+func (u used) into(s Sample, units float64) {
+	s.Values["cpu"] = float64(u.cpu.Nanoseconds()) / 1000 / units
+	s.Values["client"] = float64(u.client.Nanoseconds()) / 1000 / units
+}
+
+// measure runs work and says what the server used meanwhile.
+func (r *Run) measure(ctx context.Context, work func() error) (used, error) {
+	finish := r.profile(ctx)
+	before, err := r.Usage()
+	if err != nil {
+		return used{}, errors.Join(err, finish())
+	}
+	own, began := ownCPU(), time.Now()
+	err = work()
+	u := used{wall: time.Since(began), client: ownCPU() - own}
+	after, usage := r.Usage()
+	u.cpu = after.CPU - before.CPU
+	return u, errors.Join(err, usage, finish())
+}
+
+// ownCPU returns the CPU time of this process.
+func ownCPU() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0 // cannot happen: the arguments are right
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// profile takes a CPU profile of the server, if it offers one, of as long as the
+// work goes on as a rule.
+func (r *Run) profile(ctx context.Context) func() error {
+	if r.profiles == "" || r.Profiles == "" {
+		return func() error { return nil }
+	}
+	done := make(chan error, 1)
+	// The returned function waits for it.
+	go func() {
+		seconds := max(int(r.Scale.For.Seconds()), 1)
+		done <- fetch(ctx, fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", r.Profiles, seconds),
+			filepath.Join(r.profiles, fmt.Sprintf("%s-%d.pprof", r.Case, r.Nth)))
+	}()
+	return func() error { return <-done }
+}
+
+func fetch(ctx context.Context, url, path string) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return fmt.Errorf("profile: %w", err)
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
+	if err != nil {
+		return fmt.Errorf("profile: %w", err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return fmt.Errorf("profile: %w", err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("profile: %s: %s", resp.Status, body)
+	}
+	return os.WriteFile(path, body, 0o600)
+}
+
+// judge turns a verdict into an error of gapless, or into a note about upstream.
+func (r *Run) judge(s *Sample, v load.Verdict, behind int) error {
+	s.Values["cut"] = float64(v.Cut)
+	if behind == 0 && v.Faultless() && v.Cut == 0 {
+		return nil
+	}
+	text := v.String()
+	if behind > 0 {
+		text += fmt.Sprintf(", %d watches without their last events", behind)
+	}
+	if r.Name == peer.Gapless {
+		return fmt.Errorf("gapless: %s", text)
+	}
+	s.Notes = append(s.Notes, "upstream: "+text)
+	return nil
+}
+
+// define makes the custom resource and waits until it is served.
+func define(ctx context.Context, t wire.Target) error {
+	conn, err := t.Dial(ctx, wire.HTTP1)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if _, err := conn.Do(wire.Request{
+		Method: http.MethodPost, Path: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", Body: []byte(load.Definition),
+	}, io.Discard); err != nil {
+		return fmt.Errorf("define the custom resource: %w", err)
+	}
+	return served(ctx, conn)
+}
+
+// served waits until the collection can be listed and written.
+func served(ctx context.Context, conn wire.Conn) error {
+	probe := &load.Writer{Object: load.Object{Namespace: "default", Name: "probe"}, Conn: conn}
+	for {
+		err := probe.Create()
+		if err == nil {
+			_, err = conn.Do(wire.Request{Method: http.MethodDelete, Path: load.Namespaced("default") + "/probe"}, io.Discard)
+			return err
+		}
+		if refused, ok := errors.AsType[*wire.StatusError](err); !ok || refused.Status != http.StatusNotFound && refused.Status != http.StatusTooManyRequests {
+			return fmt.Errorf("wait until the custom resource is served: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			return errors.Join(context.Cause(ctx), err)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// fill creates n objects from 16 clients.
+func fill(ctx context.Context, t wire.Target, n int) error {
+	all := make([]*load.Writer, n)
+	for i := range all {
+		all[i] = &load.Writer{Key: i % 100_000, Object: load.Object{Namespace: "default", Name: fmt.Sprintf("filled-%06d", i)}}
+	}
+	return load.Make(ctx, t, 16, all)
+}

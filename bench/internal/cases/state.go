@@ -1,0 +1,242 @@
+package cases
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gapless-io/gapless/bench/internal/load"
+	"github.com/gapless-io/gapless/bench/internal/peer"
+	"github.com/gapless-io/gapless/bench/internal/wire"
+)
+
+const megabyte = 1e6
+
+func milliseconds(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e6 }
+
+// runStart measures how long a start on an empty directory takes until the API of
+// custom resources answers, and until a new one is served.
+func runStart(ctx context.Context, r *Run) (Sample, error) {
+	var err error
+	if r.Server, err = r.Program.Start(ctx, r.dir); err != nil {
+		return Sample{}, err
+	}
+	s := Sample{Values: map[string]float64{"ready": milliseconds(r.Ready)}}
+	err = define(ctx, r.Target)
+	s.Values["served"] = milliseconds(time.Since(r.Began))
+	return s, errors.Join(err, r.remove())
+}
+
+// runMemory measures what is resident after a start and with the objects.
+func runMemory(ctx context.Context, r *Run) (Sample, error) {
+	s := Sample{Values: map[string]float64{}}
+	var err error
+	if r.Server, err = r.Program.Start(ctx, r.dir); err != nil {
+		return s, err
+	}
+	err = func() error {
+		idle, err := r.Settled(ctx)
+		if err != nil {
+			return err
+		}
+		if err := define(ctx, r.Target); err != nil {
+			return err
+		}
+		if err := fill(ctx, r.Target, r.Scale.Objects); err != nil {
+			return err
+		}
+		filled, err := r.Settled(ctx)
+		s.Values["idle"], s.Values["filled"] = float64(idle)/megabyte, float64(filled)/megabyte
+		return err
+	}()
+	return s, errors.Join(err, r.remove())
+}
+
+// runCreate measures creates by a number of clients, each of which waits for its
+// answers.
+func runCreate(n int) func(context.Context, *Run) (Sample, error) {
+	return func(ctx context.Context, r *Run) (Sample, error) {
+		conns, hangUp, err := load.Connect(ctx, r.Target, n)
+		if err != nil {
+			return Sample{}, err
+		}
+		defer hangUp()
+		latency := make([]load.Histogram, n)
+		create := func(prefix string, worker, i int) error {
+			w := load.Writer{Key: worker, Conn: conns[worker], Latency: &latency[worker]}
+			w.Object = load.Object{Namespace: "default", Name: fmt.Sprintf("%s-%s-%03d-%06d", prefix, r.unique(), worker, i)}
+			return w.Create()
+		}
+		if err := load.InParallel(ctx, n, 4*n, func(_ context.Context, worker, i int) error { return create("warm", worker, i) }); err != nil {
+			return Sample{}, err
+		}
+		latency = make([]load.Histogram, n)
+		var ops int64
+		u, err := r.measure(ctx, func() (err error) {
+			ops, err = during(ctx, r.Scale.For, n, func(worker, i int) error { return create("made", worker, i) })
+			return err
+		})
+		s := Sample{Values: map[string]float64{"rate": float64(ops) / u.wall.Seconds()}}
+		u.into(s, float64(ops))
+		all := &load.Histogram{}
+		for i := range latency {
+			all.Merge(&latency[i])
+		}
+		s.Values["p50"], s.Values["p99"] = milliseconds(all.Quantile(0.5)), milliseconds(all.Quantile(0.99))
+		return s, err
+	}
+}
+
+// during calls fn from n goroutines for a time, at least once from each, and
+// returns how often.
+func during(ctx context.Context, d time.Duration, n int, fn func(worker, i int) error) (int64, error) {
+	end := time.Now().Add(d)
+	var ops atomic.Int64
+	var wg sync.WaitGroup
+	errs := make([]error, n)
+	for worker := range n {
+		wg.Go(func() {
+			for i := 0; ctx.Err() == nil; i++ {
+				if errs[worker] = fn(worker, i); errs[worker] != nil {
+					return
+				}
+				ops.Add(1)
+				if time.Now().After(end) {
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return ops.Load(), errors.Join(append(errs, context.Cause(ctx))...)
+}
+
+// reading is a way of listing.
+type reading struct {
+	clients, limit int
+	gzip, stream   bool
+}
+
+// readers opens a connection for each client. LISTs go over HTTP/1.1; streaming
+// lists over HTTP/2, where they can be ended without ending the connection. The
+// whole list is asked for with resourceVersion=0, which upstream serves at its
+// cheapest; pages without, because with 0 it ignores the limit.
+func (r reading) readers(ctx context.Context, t wire.Target) ([]*load.Reader, func(), error) {
+	proto, list := wire.HTTP1, load.List{Path: load.Namespaced("default"), Limit: r.limit, Gzip: r.gzip, Stream: r.stream}
+	if r.stream {
+		proto = wire.HTTP2
+	} else if r.limit == 0 {
+		list.Version = "0"
+	}
+	var all []*load.Reader
+	hangUp := func() {
+		for _, one := range all {
+			_ = one.Conn.Close() // it has done its work
+		}
+	}
+	for range r.clients {
+		conn, err := t.Dial(ctx, proto)
+		if err != nil {
+			hangUp()
+			return nil, nil, err
+		}
+		all = append(all, &load.Reader{Conn: conn, List: list})
+	}
+	return all, hangUp, nil
+}
+
+// errShort is a list that lacks something.
+var errShort = errors.New("the list is not whole")
+
+// runList measures one way of listing. One list before the measurement is parsed
+// and checked; those in it must have as many bytes.
+func runList(how reading) func(context.Context, *Run) (Sample, error) {
+	return func(ctx context.Context, r *Run) (Sample, error) {
+		readers, hangUp, err := how.readers(ctx, r.Target)
+		if err != nil {
+			return Sample{}, err
+		}
+		defer hangUp()
+		items, err := readers[0].Verify()
+		if err != nil {
+			return Sample{}, err
+		}
+		if items < r.Scale.Objects {
+			return Sample{}, fmt.Errorf("%w: %d objects instead of %d", errShort, items, r.Scale.Objects)
+		}
+		size, err := readers[0].Read()
+		if err != nil {
+			return Sample{}, err
+		}
+		var ops int64
+		latency := make([]load.Histogram, how.clients)
+		u, err := r.measure(ctx, func() (err error) {
+			ops, err = during(ctx, r.Scale.For, how.clients, func(worker, _ int) error {
+				began := time.Now()
+				n, err := readers[worker].Read()
+				latency[worker].Add(time.Since(began))
+				if err == nil && n < size-size/100 { // continue tokens and gzip differ a little
+					err = fmt.Errorf("%w: %d bytes instead of %d", errShort, n, size)
+				}
+				return err
+			})
+			return err
+		})
+		s := Sample{Values: map[string]float64{}}
+		u.into(s, float64(ops)*1000) // milliseconds
+		s.Values["size"] = float64(size) / megabyte
+		all := &load.Histogram{}
+		for i := range latency {
+			all.Merge(&latency[i])
+		}
+		s.Values["p50"] = milliseconds(all.Quantile(0.5))
+		return s, err
+	}
+}
+
+// memoryReserve is what a storm must leave of the machine's memory: below that
+// the server is killed, and its figures are those until then.
+const memoryReserve = 1500 << 20
+
+// runStorm lets many clients list the same collection at once.
+func runStorm(ctx context.Context, r *Run) (Sample, error) {
+	readers, hangUp, err := reading{clients: r.Scale.Storm}.readers(ctx, r.Target)
+	if err != nil {
+		return Sample{}, err
+	}
+	defer hangUp()
+	for _, one := range readers {
+		one.List.Version = "" // a client that lists again wants the newest
+	}
+	size, err := readers[0].Read()
+	if err != nil {
+		return Sample{}, err
+	}
+	if err := r.ResetPeak(); err != nil {
+		return Sample{}, err
+	}
+	release := r.Guard(memoryReserve)
+	began := time.Now()
+	var cut atomic.Int64
+	_, err = during(ctx, 0, len(readers), func(worker, _ int) error {
+		if n, err := readers[worker].Read(); err != nil || n < size-size/100 {
+			cut.Add(1)
+		}
+		return nil
+	})
+	s := Sample{Values: map[string]float64{"time": time.Since(began).Seconds(), "cut": float64(cut.Load())}}
+	peak, killed := release()
+	s.Values["peak"] = float64(peak) / megabyte
+	if errors.Is(killed, peer.ErrMemory) && r.Name == peer.Upstream {
+		s.Notes = append(s.Notes, "upstream "+killed.Error()+": time and peak are those until then")
+		killed = nil
+	}
+	if r.Name == peer.Gapless && cut.Load() > 0 {
+		err = errors.Join(err, fmt.Errorf("gapless: %d of %d bodies were cut off", cut.Load(), len(readers)))
+	}
+	return s, errors.Join(err, killed)
+}
+

@@ -1,0 +1,269 @@
+package cases
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/gapless-io/gapless/bench/internal/load"
+	"github.com/gapless-io/gapless/bench/internal/wire"
+)
+
+// drainWithin is how long watchers may need for their last events.
+const drainWithin = 2 * time.Minute
+
+// floodWriters is the number of clients that write flat out.
+const floodWriters = 8
+
+// crowd is a kind of crowd: over HTTP/1.1 unless it says otherwise.
+type crowd struct {
+	large       bool // Scale.Crowd instead of Scale.Watchers
+	multiplexed bool // over HTTP/2, Scale.PerConn on each connection
+	single      bool // over one HTTP/2 connection, as many as go there
+}
+
+func (c crowd) watchers(s Scale) int {
+	switch {
+	case c.single:
+		return s.PerConn
+	case c.large:
+		return s.Crowd
+	}
+	return s.Watchers
+}
+
+func (c crowd) connections(s Scale) int {
+	if !c.multiplexed && !c.single {
+		return 0
+	}
+	return (c.watchers(s) + s.PerConn - 1) / s.PerConn
+}
+
+// open opens watches on the whole collection of a namespace, that expect what the
+// writers write from now on.
+func (c crowd) open(ctx context.Context, r *Run, writers load.Writers) (*load.Crowd, error) {
+	watches := make([]load.Watch, c.watchers(r.Scale))
+	for i := range watches {
+		watches[i] = load.Watch{Path: load.Namespaced("default"), Follower: load.NewFollower(0, len(writers), 1)}
+	}
+	return load.Open(ctx, r.Target, c.connections(r.Scale), writers.Newest(), watches)
+}
+
+// runFlood measures watchers while writers write flat out.
+func runFlood(kind crowd) func(context.Context, *Run) (Sample, error) {
+	return func(ctx context.Context, r *Run) (Sample, error) {
+		return r.deliver(ctx, kind, floodWriters, func(w load.Writers) error { return w.Flood(ctx, r.Scale.For) })
+	}
+}
+
+// pace is that of the paced case: 5 updates a second.
+const pace = 200 * time.Millisecond
+
+// runPaced measures watchers of a collection that changes now and then.
+func runPaced(ctx context.Context, r *Run) (Sample, error) {
+	return r.deliver(ctx, crowd{}, 1, func(w load.Writers) error { return w.Pace(ctx, pace, r.Scale.Paced) })
+}
+
+// deliver opens a crowd, lets write write, and measures until every watcher has
+// every event.
+func (r *Run) deliver(ctx context.Context, kind crowd, n int, write func(load.Writers) error) (Sample, error) {
+	s := Sample{Values: map[string]float64{}}
+	writers, err := load.NewWriters(ctx, r.Target, n, "default", r.unique())
+	if err != nil {
+		return s, err
+	}
+	defer writers.Close()
+	crowd, err := kind.open(ctx, r, writers)
+	if err != nil {
+		return s, err
+	}
+	before, behind := writers.Written(), 0
+	var wrote time.Duration
+	u, err := r.measure(ctx, func() error {
+		began := time.Now()
+		if err := write(writers); err != nil {
+			return err
+		}
+		wrote = time.Since(began)
+		behind = crowd.Drained(ctx, drainWithin, func(*load.Follower) int64 { return writers.Written() })
+		return nil
+	})
+	events := float64(crowd.Events())
+	err = errors.Join(err, crowd.Close())
+	if err != nil {
+		return s, err
+	}
+	verdict, latency := crowd.Judge()
+	s.Values["rate"] = events / u.wall.Seconds()
+	s.Values["writes"] = float64(writers.Written()-before) / wrote.Seconds()
+	s.Values["p50"], s.Values["p99"] = milliseconds(latency.Quantile(0.5)), milliseconds(latency.Quantile(0.99))
+	u.into(s, events)
+	return s, r.judge(&s, verdict, behind)
+}
+
+// resumers is how many resumes are under way at once.
+const resumers = 8
+
+// runResume measures watches that begin with history: one from each of the recent
+// resourceVersions up to the newest, over one connection.
+func runResume(ctx context.Context, r *Run) (Sample, error) {
+	s := Sample{Values: map[string]float64{}}
+	versions, err := r.history(ctx)
+	if err != nil {
+		return s, err
+	}
+	conn, err := r.Target.Dial(ctx, wire.HTTP2)
+	if err != nil {
+		return s, err
+	}
+	defer conn.Close()
+	latency := make([]load.Histogram, resumers)
+	var mu sync.Mutex
+	var events int64
+	var verdict load.Verdict
+	last := versions[len(versions)-1]
+	u, err := r.measure(ctx, func() error {
+		return load.InParallel(ctx, resumers, len(versions)-1, func(_ context.Context, worker, i int) error {
+			f := load.NewFollower(0, floodWriters, -1)
+			f.From(versions[i])
+			f.Until = last
+			began := time.Now()
+			path := load.Query(load.Namespaced("default"), "watch", "1", "resourceVersion", strconv.FormatUint(versions[i], 10), "timeoutSeconds", "600")
+			if _, err := conn.Do(wire.Request{Path: path}, f); err != nil {
+				return err
+			}
+			latency[worker].Add(time.Since(began))
+			if want := int64(len(versions) - 1 - i); f.Events() != want {
+				return fmt.Errorf("a resume got %d events instead of %d", f.Events(), want)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			events += f.Events()
+			verdict.Add(f.Verdict())
+			return nil
+		})
+	})
+	if err != nil {
+		return s, err
+	}
+	all := &load.Histogram{}
+	for i := range latency {
+		all.Merge(&latency[i])
+	}
+	s.Values["rate"] = float64(events) / u.wall.Seconds()
+	s.Values["p99"] = milliseconds(all.Quantile(0.99))
+	u.into(s, float64(events))
+	return s, r.judge(&s, verdict, 0)
+}
+
+// history makes Scale.Resumes updates and returns their resourceVersions, ascending.
+func (r *Run) history(ctx context.Context) ([]uint64, error) {
+	writers, err := load.NewWriters(ctx, r.Target, floodWriters, "default", r.unique())
+	if err != nil {
+		return nil, err
+	}
+	defer writers.Close()
+	versions := make([]uint64, r.Scale.Resumes)
+	err = load.InParallel(ctx, len(writers), len(versions), func(_ context.Context, worker, i int) error {
+		if err := writers[worker].Update(); err != nil {
+			return err
+		}
+		versions[i], err = strconv.ParseUint(writers[worker].Object.Version, 10, 64)
+		return err
+	})
+	slices.Sort(versions)
+	return versions, err
+}
+
+// selection returns what watcher i of a kind asks for.
+func selection(by string, i int) string {
+	switch by {
+	case "namespace":
+		return load.Namespaced(namespace(i))
+	case "field":
+		return load.Query(load.Everyone, "fieldSelector", "spec.shard="+shard(i))
+	}
+	return load.Query(load.Everyone, "labelSelector", "shard="+shard(i))
+}
+
+// selectWriters is the number of clients that write to the shards.
+const selectWriters = 4
+
+// runSelect measures writes to objects each of which one of many watchers wants.
+func runSelect(by string) func(context.Context, *Run) (Sample, error) {
+	return func(ctx context.Context, r *Run) (Sample, error) {
+		s := Sample{Values: map[string]float64{}}
+		conns, hangUp, err := load.Connect(ctx, r.Target, selectWriters)
+		if err != nil {
+			return s, err
+		}
+		defer hangUp()
+		version, err := load.Current(conns[0])
+		if err != nil {
+			return s, err
+		}
+		watches := make([]load.Watch, len(r.Shards))
+		for i, w := range r.Shards {
+			watches[i] = load.Watch{Path: selection(by, i), Follower: load.NewFollower(i, 1, w.Seq)}
+			w.Conn = conns[i%selectWriters]
+		}
+		crowd, err := load.Open(ctx, r.Target, (len(watches)+r.Scale.PerConn-1)/r.Scale.PerConn, version, watches)
+		if err != nil {
+			return s, err
+		}
+		var ops int64
+		behind := 0
+		u, err := r.measure(ctx, func() (err error) {
+			ops, err = during(ctx, r.Scale.For, selectWriters, func(worker, i int) error {
+				return r.Shards[(worker+i*selectWriters)%(len(r.Shards)/selectWriters*selectWriters)].Update()
+			})
+			behind = crowd.Drained(ctx, drainWithin, func(f *load.Follower) int64 { return r.Shards[f.First].Seq })
+			return err
+		})
+		if err = errors.Join(err, crowd.Close()); err != nil {
+			return s, err
+		}
+		verdict, latency := crowd.Judge()
+		s.Values["writes"] = float64(ops) / u.wall.Seconds()
+		s.Values["p99"] = milliseconds(latency.Quantile(0.99))
+		u.into(s, float64(ops))
+		return s, r.judge(&s, verdict, behind)
+	}
+}
+
+// runIdle measures the memory of watchers that wait, on a server that has just
+// been started.
+func runIdle(kind crowd) func(context.Context, *Run) (Sample, error) {
+	return func(ctx context.Context, r *Run) (Sample, error) {
+		s := Sample{Values: map[string]float64{}}
+		writers, err := load.NewWriters(ctx, r.Target, 1, "default", r.unique())
+		if err != nil {
+			return s, err
+		}
+		defer writers.Close()
+		before, err := r.Settled(ctx)
+		if err != nil {
+			return s, err
+		}
+		crowd, err := kind.open(ctx, r, writers)
+		if err != nil {
+			return s, err
+		}
+		after, err := r.Settled(ctx)
+		s.Values["memory"] = float64(after-before) / 1000 / float64(kind.watchers(r.Scale))
+		behind := 0
+		if err == nil { // they must be alive
+			err = writers[0].Update()
+			behind = crowd.Drained(ctx, drainWithin, func(*load.Follower) int64 { return writers.Written() })
+		}
+		if err = errors.Join(err, crowd.Close()); err != nil {
+			return s, err
+		}
+		verdict, _ := crowd.Judge()
+		return s, r.judge(&s, verdict, behind)
+	}
+}

@@ -1,0 +1,292 @@
+// Package peer runs the API servers that are compared, each in one process of its
+// own on a directory of its own, and reads from the operating system what they use.
+//
+// It has three nouns. A [Program] is a server that was built from this tree:
+// gapless, or the reference server of conformance/oracle, which is upstream's own
+// code with its etcd. A [Server] is a program that runs. [Usage] is what a server's
+// process has used.
+package peer
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/gapless-io/gapless/bench/internal/wire"
+)
+
+// Names of the two programs.
+const (
+	Gapless  = "gapless"
+	Upstream = "upstream"
+)
+
+// Program is a built server.
+type Program struct {
+	Name string // Gapless or Upstream
+	Path string
+	// Debug asks gapless for its listener of profiles.
+	Debug bool
+}
+
+// Build builds the program of that name from the checkout at root into dir.
+func Build(ctx context.Context, name, root, dir string) (Program, error) {
+	module, pkg := root, "./cmd/gapless"
+	if name == Upstream {
+		module, pkg = filepath.Join(root, "conformance", "oracle"), "./cmd/oracle"
+	}
+	p := Program{Name: name, Path: filepath.Join(dir, name)}
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", p.Path, pkg)
+	cmd.Dir = module
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return p, fmt.Errorf("build %s: %w\n%s", name, err, out)
+	}
+	return p, nil
+}
+
+// Server is a running server. Whoever started it must Stop it.
+type Server struct {
+	Program
+	Target wire.Target
+	// Began is when the process was started, Ready how long it took until the API
+	// of custom resources answered.
+	Began time.Time
+	Ready time.Duration
+	// Profiles is the base URL of the profiles; empty if there are none.
+	Profiles string
+
+	cmd   *exec.Cmd
+	stdin io.Closer
+	log   *os.File
+	exit  chan error
+}
+
+// startWithin bounds a start: upstream needs 1 to 5 s on an idle machine.
+const startWithin = 90 * time.Second
+
+// Start runs the program on dir, which is empty or its own, and waits until the
+// API of custom resources answers.
+func (p Program) Start(ctx context.Context, dir string) (*Server, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the directory of %s: %w", p.Name, err)
+	}
+	log, err := os.OpenFile(filepath.Join(dir, "..", filepath.Base(dir)+".log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open the log of %s: %w", p.Name, err)
+	}
+	s := &Server{Program: p, log: log, exit: make(chan error, 1)}
+	if err := s.start(ctx, dir); err != nil {
+		return nil, errors.Join(fmt.Errorf("start %s: %w (see %s)", p.Name, err, log.Name()), s.Stop())
+	}
+	return s, nil
+}
+
+func (s *Server) start(ctx context.Context, dir string) error {
+	starting, cancel := context.WithTimeout(ctx, startWithin)
+	defer cancel()
+	ready := dir + ".ready"
+	if err := os.Remove(ready); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove the ready file: %w", err)
+	}
+	args := []string{"--data-dir", dir}
+	if s.Name == Gapless {
+		args = []string{"serve", "--data-dir", dir, "--listen", "127.0.0.1:0", "--ready-file", ready, "--log-level", "warn"}
+		if s.Debug {
+			args = append(args, "--debug-listen", "127.0.0.1:0")
+		}
+	}
+	// Not to end with ctx: the process is asked to end, by Stop.
+	s.cmd = exec.CommandContext(context.WithoutCancel(ctx), s.Path, args...)
+	s.cmd.Stderr = s.log
+	var err error
+	if s.stdin, err = s.cmd.StdinPipe(); err != nil { // the reference server ends with its input
+		return fmt.Errorf("make its input: %w", err)
+	}
+	lines := &firstLine{got: make(chan []byte, 1)}
+	s.cmd.Stdout = io.MultiWriter(s.log, lines)
+	s.Began = time.Now()
+	if err := s.cmd.Start(); err != nil {
+		s.cmd = nil
+		return err
+	}
+	// The server owns it: it ends with the process, and Stop waits for that.
+	go func() { s.exit <- s.cmd.Wait() }()
+	if s.Name == Gapless {
+		err = s.readReady(starting, ready)
+	} else {
+		err = s.readLine(starting, lines.got)
+	}
+	if err != nil {
+		return err
+	}
+	return s.answers(starting)
+}
+
+// firstLine hands on the first line that is a JSON object.
+type firstLine struct {
+	buf []byte
+	got chan []byte
+}
+
+func (f *firstLine) Write(p []byte) (int, error) {
+	if f.got == nil {
+		return len(p), nil
+	}
+	f.buf = append(f.buf, p...)
+	for {
+		line, rest, ok := bytes.Cut(f.buf, []byte("\n"))
+		if !ok {
+			return len(p), nil
+		}
+		if bytes.HasPrefix(line, []byte("{")) {
+			f.got <- line
+			f.got = nil
+			return len(p), nil
+		}
+		f.buf = rest
+	}
+}
+
+// readLine reads what the reference server says when it is ready.
+func (s *Server) readLine(ctx context.Context, line <-chan []byte) error {
+	var info struct {
+		URL   string `json:"url"`
+		Token string `json:"token"`
+		CA    string `json:"ca"`
+	}
+	select {
+	case raw := <-line:
+		if err := json.Unmarshal(raw, &info); err != nil {
+			return fmt.Errorf("read its ready line: %w", err)
+		}
+	case err := <-s.exit:
+		s.exit <- err
+		return fmt.Errorf("it ended: %w", err)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	roots, err := rootsFrom([]byte(info.CA))
+	if err != nil {
+		return err
+	}
+	s.Target.TLS, s.Target.Token = roots, info.Token
+	return s.address(info.URL)
+}
+
+// readReady waits for gapless' ready file.
+func (s *Server) readReady(ctx context.Context, path string) error {
+	var info struct {
+		URL        string `json:"url"`
+		Kubeconfig string `json:"kubeconfig"`
+		Debug      string `json:"debug"`
+	}
+	for {
+		raw, err := os.ReadFile(path)
+		if err == nil {
+			if err := json.Unmarshal(raw, &info); err != nil {
+				return fmt.Errorf("read its ready file: %w", err)
+			}
+			break
+		}
+		select {
+		case err := <-s.exit:
+			s.exit <- err
+			return fmt.Errorf("it ended: %w", err)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(time.Millisecond):
+		}
+	}
+	cfg, err := tlsFrom(info.Kubeconfig)
+	if err != nil {
+		return err
+	}
+	s.Target.TLS, s.Profiles = cfg, info.Debug
+	return s.address(info.URL)
+}
+
+func (s *Server) address(base string) error {
+	u, err := url.Parse(base)
+	if err != nil {
+		return fmt.Errorf("its URL: %w", err)
+	}
+	s.Target.Address = u.Host
+	return nil
+}
+
+// answers waits until the definitions of custom resources can be listed, and
+// notes how long that took.
+func (s *Server) answers(ctx context.Context) error {
+	for {
+		err := s.try(ctx)
+		if err == nil {
+			s.Ready = time.Since(s.Began)
+			return nil
+		}
+		select {
+		case exit := <-s.exit:
+			s.exit <- exit
+			return fmt.Errorf("it ended: %w", exit)
+		case <-ctx.Done():
+			return errors.Join(context.Cause(ctx), err)
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}
+
+func (s *Server) try(ctx context.Context) error {
+	c, err := s.Target.Dial(ctx, wire.HTTP1)
+	if err != nil {
+		return err
+	}
+	_, err = c.Do(wire.Request{Path: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"}, io.Discard)
+	return errors.Join(err, c.Close())
+}
+
+// PID returns the number of the server's process.
+func (s *Server) PID() int { return s.cmd.Process.Pid }
+
+// stopWithin is how long a server may take to end before it is killed.
+const stopWithin = 30 * time.Second
+
+// Stop ends the server by SIGTERM and waits for it. A server that does not end is
+// killed, which is an error.
+func (s *Server) Stop() error {
+	defer s.log.Close()
+	if s.cmd == nil {
+		return nil
+	}
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("signal %s: %w", s.Name, err)
+	}
+	select {
+	case err := <-s.exit:
+		return s.ended(err)
+	case <-time.After(stopWithin):
+	}
+	if err := s.stdin.Close(); err != nil {
+		return fmt.Errorf("close the input of %s: %w", s.Name, err)
+	}
+	if err := s.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("kill %s: %w", s.Name, err)
+	}
+	<-s.exit
+	return fmt.Errorf("%s did not end within %v of SIGTERM and was killed", s.Name, stopWithin)
+}
+
+// ended judges how the process ended: the peer may end as it likes.
+func (s *Server) ended(err error) error {
+	if err != nil && s.Name == Gapless {
+		return fmt.Errorf("%s ended with: %w", s.Name, err)
+	}
+	return nil
+}

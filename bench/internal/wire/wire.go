@@ -1,0 +1,121 @@
+// Package wire is an HTTP client that costs as little as it can, so that a server
+// can be measured from the same machine: no header maps, no copies of bodies, no
+// goroutines besides the caller's (HTTP/1.1) or one per connection (HTTP/2).
+//
+// It has four nouns. A [Target] says where a server is and who asks. A [Conn] is
+// exactly one connection to it. A [Request] is sent over it; its body is handed to
+// an io.Writer piece by piece, as it arrives. A [Response] says how it ended.
+package wire
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+)
+
+// ErrStop is what a writer returns that has seen enough: the request ends there,
+// without an error. Over HTTP/1.1 that costs the connection, over HTTP/2 a
+// RST_STREAM.
+var ErrStop = errors.New("enough")
+
+// Protocol is a version of HTTP.
+type Protocol int
+
+// The protocols that are measured.
+const (
+	HTTP1 Protocol = iota // HTTP/1.1: one request at a time on a connection
+	HTTP2                 // HTTP/2: many requests on a connection
+)
+
+// String names the protocol as people do.
+func (p Protocol) String() string {
+	if p == HTTP2 {
+		return "HTTP/2"
+	}
+	return "HTTP/1.1"
+}
+
+// Target is a server and what a client shows it.
+type Target struct {
+	Address string      // host:port
+	TLS     *tls.Config // roots and, if the server wants them, client certificates
+	Token   string      // bearer token; empty sends none
+}
+
+// Request is one request. The zero Method is GET.
+type Request struct {
+	Method string
+	Path   string // path and query, escaped
+	Type   string // Content-Type of Body; empty is application/json
+	Body   []byte // HTTP/1.1 only
+	Gzip   bool   // offer to take gzip; the body is handed on as it comes
+	Opened func() // called when a 2xx header has arrived, before any of the body; may be nil
+}
+
+// Response is how a request went.
+type Response struct {
+	Status int
+	Gzip   bool  // the body came compressed
+	Bytes  int64 // of the body, as it came
+}
+
+// Conn is one connection. Do blocks until the body of the answer has ended, or
+// its writer returned an error. A status other than 2xx is a [*StatusError]; a
+// body that was cut off is io.ErrUnexpectedEOF or the error of the connection.
+// Close ends the requests that are under way. One goroutine may use an HTTP/1.1
+// connection at a time, any number an HTTP/2 connection.
+type Conn interface {
+	Do(r Request, body io.Writer) (Response, error)
+	Close() error
+	// Broken says that no further request can be sent.
+	Broken() bool
+}
+
+// StatusError is an answer that refuses.
+type StatusError struct {
+	Status int
+	Body   []byte // its beginning
+}
+
+func (e *StatusError) Error() string { return fmt.Sprintf("status %d: %s", e.Status, bytes.TrimSpace(e.Body)) }
+
+// Dial opens one connection and completes the TLS handshake.
+func (t Target) Dial(ctx context.Context, p Protocol) (Conn, error) {
+	raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", t.Address)
+	if err != nil {
+		return nil, fmt.Errorf("dial: %w", err)
+	}
+	cfg := t.TLS.Clone()
+	cfg.NextProtos = []string{"http/1.1"}
+	if p == HTTP2 {
+		cfg.NextProtos = []string{"h2"}
+	}
+	if cfg.ServerName == "" {
+		if cfg.ServerName, _, err = net.SplitHostPort(t.Address); err != nil {
+			return nil, fmt.Errorf("address: %w", err)
+		}
+	}
+	conn := tls.Client(raw, cfg)
+	if err := conn.HandshakeContext(ctx); err != nil {
+		_ = raw.Close() // the handshake's error says more
+		return nil, fmt.Errorf("handshake: %w", err)
+	}
+	if p == HTTP2 {
+		return newMultiplexed(conn, t)
+	}
+	return newSequential(conn, t), nil
+}
+
+// refusal collects the beginning of the body of an answer that refuses.
+type refusal struct{ body []byte }
+
+const refusalBytes = 2 << 10
+
+func (r *refusal) Write(p []byte) (int, error) {
+	r.body = append(r.body, p[:min(len(p), refusalBytes-len(r.body))]...)
+	return len(p), nil
+}
