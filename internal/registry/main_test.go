@@ -63,12 +63,19 @@ func serve(tb testing.TB) *server {
 // ends it before the test does.
 func serveOn(tb testing.TB, log *revlog.Log, wrap func(store.Store) store.Store) (s *server, stop func()) {
 	tb.Helper()
-	s = &server{t: tb, log: log, live: schema.NewLive(builtin.Catalog())}
-	var below store.Store = log
+	cfg := registry.Config{Store: log}
 	if wrap != nil {
-		below = wrap(below)
+		cfg.Store = wrap(log)
 	}
-	s.Registry = registry.New(registry.Config{Store: below, Live: s.live, CacheEntries: 64})
+	return serveWith(tb, log, cfg)
+}
+
+// serveWith is serveOn with a configuration, which it completes.
+func serveWith(tb testing.TB, log *revlog.Log, cfg registry.Config) (s *server, stop func()) {
+	tb.Helper()
+	s = &server{t: tb, log: log, live: schema.NewLive(builtin.Catalog())}
+	cfg.Live, cfg.CacheEntries = s.live, 64
+	s.Registry = registry.New(cfg)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }() // ends with ctx

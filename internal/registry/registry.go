@@ -39,6 +39,10 @@ type Config struct {
 	// 0 is watchcache's default. Readers go to the store for what is older.
 	CacheEntries int
 	CacheBytes   int64
+	// StrictFutureWatch ends a watch after a resourceVersion of the future with
+	// *kube.TooLargeResourceVersionError when it has not come within 3 s. Otherwise
+	// such a watch waits in silence, as upstream's does.
+	StrictFutureWatch bool
 }
 
 // Registry serves the verbs of every resource of a store. It is safe for
@@ -48,6 +52,7 @@ type Registry struct {
 	live   *schema.Live
 	logger *slog.Logger
 	window watchcache.Config // the bounds for new caches
+	strict bool              // Config.StrictFutureWatch
 
 	clock   *watchcache.Clock
 	kinds   atomic.Pointer[map[string]*kind] // by resource name; replaced, never changed
@@ -76,6 +81,7 @@ func New(cfg Config) *Registry {
 	r := &Registry{
 		store: cfg.Store, live: cfg.Live, logger: cfg.Logger,
 		window:      watchcache.Config{MaxEntries: cfg.CacheEntries, MaxBytes: cfg.CacheBytes},
+		strict:      cfg.StrictFutureWatch,
 		definitions: make(chan struct{}, 1),
 		emptying:    emptying{wake: make(chan struct{}, 1)},
 		settled:     make(chan struct{}),

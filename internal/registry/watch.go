@@ -22,10 +22,11 @@ var errGone = errors.New("the resource is gone")
 
 // Watch opens a WATCH by kube.PlanWatch (server.md 1.3). With initial events the
 // last of them is InitialEventsEnd, whether or not the client asked for the
-// bookmark. When the resource's definition is deleted, or the version that is
-// watched is no longer served, Next returns io.EOF after everything before: the
-// stream ends like by its timeout. Errors: those of PlanWatch, 400 for a field
-// that cannot be selected by, *kube.ExpiredError,
+// bookmark; when that has Since, they are a delta (docs/extensions.md). When the
+// resource's definition is deleted, or the version that is watched is no longer
+// served, Next returns io.EOF after everything before: the stream ends like by its
+// timeout. Errors: those of PlanWatch, 400 for a field that cannot be selected by
+// and for a bad shard selector, *kube.ExpiredError,
 // *kube.TooLargeResourceVersionError after 3 s.
 func (r *Registry) Watch(ctx context.Context, t schema.Target, o kube.ListOptions) (kube.Watch, error) {
 	k, err := r.kind(t)
@@ -43,34 +44,49 @@ func (r *Registry) Watch(ctx context.Context, t schema.Target, o kube.ListOption
 		live: r.live, kind: k, version: t.Resource.GVR(), apiVersion: t.Resource.APIVersion(),
 		custom: t.Resource.Custom, sel: selection(t, o),
 	}
-	after := plan.RV
-	switch plan.Start {
-	case kube.WatchInitialConsistent:
-		w.initial, err = r.fresh(ctx, k)
-	case kube.WatchInitialAny:
-		w.initial = k.cache.Snapshot()
-	case kube.WatchInitialNotOlderThan:
-		w.initial, err = k.cache.WaitFresh(ctx, plan.RV)
-	case kube.WatchFromNow:
-		var now *watchcache.Snapshot
-		if now, err = r.fresh(ctx, k); err == nil {
-			after = now.RV()
-		}
-	case kube.WatchFromCache:
-		after = k.cache.Snapshot().RV()
-	case kube.WatchAfter:
-	}
+	after, err := r.begin(ctx, w, plan)
 	if err != nil {
 		return nil, err
-	}
-	if w.initial != nil {
-		after = w.initial.RV()
 	}
 	w.start = after
 	if w.cursor, err = k.cache.CursorAfter(ctx, after, w.sel); err != nil {
 		return nil, err
 	}
 	return w, nil
+}
+
+// begin gives the watch its initial state, if it has one, and returns the
+// resourceVersion that its changes come after.
+func (r *Registry) begin(ctx context.Context, w *watch, plan kube.WatchPlan) (after kube.ResourceVersion, err error) {
+	cache := w.kind.cache
+	switch plan.Start {
+	case kube.WatchInitialConsistent:
+		w.initial, err = r.fresh(ctx, w.kind)
+	case kube.WatchInitialAny:
+		w.initial = cache.Snapshot()
+	case kube.WatchInitialNotOlderThan:
+		w.initial, err = cache.WaitFresh(ctx, plan.RV)
+	case kube.WatchFromNow:
+		var now *watchcache.Snapshot
+		if now, err = r.fresh(ctx, w.kind); err == nil {
+			return now.RV(), nil
+		}
+	case kube.WatchFromCache:
+		return cache.Snapshot().RV(), nil
+	case kube.WatchAfter:
+		if r.strict {
+			_, err = cache.WaitFresh(ctx, plan.RV)
+		}
+	}
+	switch {
+	case err != nil:
+		return 0, err
+	case w.initial == nil:
+		return plan.RV, nil
+	case plan.Delta:
+		err = w.shrink(ctx, plan.RV)
+	}
+	return w.initial.RV(), err
 }
 
 // watch is a state followed by a cursor after it. It is used by one goroutine at
@@ -85,6 +101,8 @@ type watch struct {
 
 	initial *watchcache.Snapshot // nil when all of it was returned
 	from    string               // the first key of initial that was not returned
+	since   kube.ResourceVersion // not 0: delta, what changed after it, comes instead of initial
+	delta   []kube.WatchEvent    // what was not returned of it
 	batch   []kube.WatchEvent
 	cursor  *watchcache.Cursor
 	start   kube.ResourceVersion // what the cursor began after
@@ -97,6 +115,9 @@ func (w *watch) Next(ctx context.Context) ([]kube.WatchEvent, error) {
 	if w.initial != nil {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
+		}
+		if w.since != 0 {
+			return w.changes(), nil
 		}
 		return w.state(), nil
 	}
@@ -131,6 +152,36 @@ func (w *watch) state() []kube.WatchEvent {
 	}
 	w.batch = append(w.batch, kube.WatchEvent{Type: kube.InitialEventsEnd, ResourceVersion: w.initial.RV()})
 	w.initial = nil
+	return w.batch
+}
+
+// shrink puts what changed after rv in the place of the initial state, where
+// history goes back so far and this is not more work than the state is.
+func (w *watch) shrink(ctx context.Context, rv kube.ResourceVersion) error {
+	delta, err := w.kind.cache.Since(ctx, rv, w.initial, w.sel)
+	if _, expired := errors.AsType[*kube.ExpiredError](err); expired || errors.Is(err, watchcache.ErrDeltaTooLarge) {
+		return nil
+	}
+	w.delta, w.since = delta, rv
+	return err
+}
+
+// changes returns the next part of the delta.
+func (w *watch) changes() []kube.WatchEvent {
+	n, bytes := 0, 0
+	for n < len(w.delta) && n < maxBatchEvents && bytes < maxBatchBytes {
+		e := &w.delta[n]
+		e.Object = e.Object.WithAPIVersion(w.apiVersion)
+		e.Frame = kube.Frame(e.Type, e.Object)
+		bytes += len(e.Frame)
+		n++
+	}
+	w.batch = append(w.batch[:0], w.delta[:n]...)
+	clear(w.delta[:n]) // their frames are not held until the end
+	if w.delta = w.delta[n:]; len(w.delta) == 0 {
+		w.batch = append(w.batch, kube.WatchEvent{Type: kube.InitialEventsEnd, ResourceVersion: w.initial.RV(), Since: w.since})
+		w.initial, w.delta = nil, nil
+	}
 	return w.batch
 }
 

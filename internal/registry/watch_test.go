@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/gapless-io/gapless/internal/registry"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -174,6 +175,51 @@ func TestWatchFromTheFuture(t *testing.T) {
 		defer cancel()
 		if events, err := w.Next(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a watch from the future got %v, %v", events, err)
+		}
+	})
+}
+
+// TestStrictWatchFromTheFutureEndsAfterTheWait is what --strict-future-watch does.
+func TestStrictWatchFromTheFutureEndsAfterTheWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := openLog(t)
+		s, _ := serveWith(t, log, registry.Config{Store: log, StrictFutureWatch: true})
+		cms := s.at("configmaps", "default")
+		current := s.create(cms, configMap("a")).ResourceVersion()
+		no := false
+		for _, initial := range []*bool{nil, &no} {
+			began := time.Now()
+			_, err := s.Watch(t.Context(), cms, options(func(o *kube.ListOptions) {
+				if o.ResourceVersion, o.InitialEvents = "9999999999", initial; initial != nil {
+					o.Match = kube.MatchNotOlderThan
+				}
+			}))
+			want := fmt.Sprintf("504 Timeout Timeout: Too large resource version: 9999999999, current: %d", current)
+			if status(err) != want || time.Since(began) != 3*time.Second {
+				t.Errorf("after %v: %v, want %s after 3 s", time.Since(began), err, want)
+			}
+		}
+		began := time.Now()
+		w := s.watch(cms, func(o *kube.ListOptions) { o.ResourceVersion = current.String() })
+		if time.Since(began) != 0 {
+			t.Errorf("a watch from the present waited %v", time.Since(began))
+		}
+		// What comes within the wait is no error.
+		come := make(chan error, 1)
+		go func() { // ends with the watch, after the write below at the latest
+			w, err := s.Watch(t.Context(), cms, options(func(o *kube.ListOptions) { o.ResourceVersion = (current + 1).String() }))
+			if err == nil {
+				w.Close()
+			}
+			come <- err
+		}()
+		<-time.After(2 * time.Second) // of the bubble's clock
+		s.create(cms, configMap("b"))
+		if err := <-come; err != nil {
+			t.Errorf("a resourceVersion that came after 2 s: %v", err)
+		}
+		if diff := cmp.Diff([]string{"ADDED default/b"}, w.take(1)); diff != "" {
+			t.Error(diff)
 		}
 	})
 }
