@@ -36,6 +36,7 @@ type feed struct {
 	painter   *painter
 	metrics   *watchMetrics
 	bookmarks bool
+	every     time.Duration // between bookmarks
 	zip       bool
 	detached  bool // the handler need not wait for it
 	deadline  time.Time
@@ -208,8 +209,8 @@ func (f *feed) nextTick(now time.Time) time.Time {
 	switch {
 	case !f.bookmarks || !now.Before(last):
 		return f.deadline
-	case now.Add(bookmarkEvery).Before(last):
-		return now.Add(bookmarkEvery)
+	case now.Add(f.every).Before(last):
+		return now.Add(f.every)
 	default:
 		return last
 	}
@@ -243,15 +244,13 @@ func (f *feed) event(e *kube.WatchEvent) (int, error) {
 		if !f.bookmarks {
 			return 0, nil
 		}
-		return f.bookmark(e.ResourceVersion, kube.InitialEventsEnd)
+		return f.bookmark(*e)
 	}
 	var n int
 	var err error
 	switch {
 	case f.painter.shape != shapeObject:
 		n, err = f.painted(e.Type, e.Object)
-	case e.Frame != nil:
-		n, err = len(e.Frame), f.put(e.Frame)
 	default:
 		n, err = f.line(e.Type, e.Object.JSON())
 	}
@@ -270,18 +269,21 @@ func (f *feed) painted(t kube.EventType, o *kube.Object) (int, error) {
 }
 
 // bookmark puts the line of a bookmark in the client's shape.
-func (f *feed) bookmark(rv kube.ResourceVersion, t kube.EventType) (int, error) {
+func (f *feed) bookmark(e kube.WatchEvent) (int, error) {
 	r := f.painter.resource
-	line := kube.BookmarkFrame(r.APIVersion(), r.Kind, rv, t)
-	f.sent = max(f.sent, rv)
+	line := kube.BookmarkFrame(r.APIVersion(), r.Kind, e.ResourceVersion, e.Type)
+	if e.Since != 0 {
+		line = kube.DeltaEndFrame(r.APIVersion(), r.Kind, e.ResourceVersion, e.Since)
+	}
+	f.sent = max(f.sent, e.ResourceVersion)
 	if f.painter.shape == shapeObject {
 		return len(line), f.put(line)
 	}
-	o, err := kube.ParseObject(line[len(f.head(t)):len(line)-len(frameTail)], nil)
+	o, err := kube.ParseObject(line[len(f.head(e.Type)):len(line)-len(kube.FrameTail)], nil)
 	if err != nil {
 		return 0, err
 	}
-	return f.painted(t, o)
+	return f.painted(e.Type, o)
 }
 
 // heartbeat sends a bookmark whether or not it says anything new: a client that
@@ -291,7 +293,7 @@ func (f *feed) heartbeat() error {
 	if !f.bookmarks || !f.begun || position == 0 {
 		return nil
 	}
-	if _, err := f.bookmark(max(position, f.sent), kube.Bookmark); err != nil {
+	if _, err := f.bookmark(kube.WatchEvent{Type: kube.Bookmark, ResourceVersion: max(position, f.sent)}); err != nil {
 		return err
 	}
 	return f.sink.Flush()
@@ -318,14 +320,11 @@ func (f *feed) put(line []byte) error {
 	return f.sink.Put(line, nil, nil)
 }
 
-// frameTail is what follows the object in a line.
-const frameTail = "}\n"
-
-// head is what stands before the object in a line; that of the initial events is
-// made once.
+// head is what stands before the object in a line; it is made anew only
+// when another type comes.
 func (f *feed) head(t kube.EventType) []byte {
 	if f.headType != t {
-		f.headType, f.headLine = t, []byte(`{"type":"`+t.String()+`","object":`)
+		f.headType, f.headLine = t, []byte(kube.FrameHead(t))
 	}
 	return f.headLine
 }
@@ -333,5 +332,5 @@ func (f *feed) head(t kube.EventType) []byte {
 func (f *feed) line(t kube.EventType, object []byte) (int, error) {
 	f.spoke = true
 	head := f.head(t)
-	return len(head) + len(object) + len(frameTail), f.sink.Put(head, object, []byte(frameTail))
+	return len(head) + len(object) + len(kube.FrameTail), f.sink.Put(head, object, []byte(kube.FrameTail))
 }

@@ -95,6 +95,9 @@ func (s *Server) writeList(ctx context.Context, w http.ResponseWriter, into rend
 // listHead returns a list up to the bracket that opens its items.
 func (p *painter) listHead(l *kube.List) ([]byte, error) {
 	meta := metav1.ListMeta{ResourceVersion: l.ResourceVersion.String(), Continue: l.Continue, RemainingItemCount: l.Remaining}
+	if l.Shard != "" {
+		meta.ShardInfo = &metav1.ShardInfo{Selector: l.Shard}
+	}
 	if p.shape == shapeTable {
 		return p.tableHead(meta)
 	}

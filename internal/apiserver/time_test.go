@@ -66,7 +66,7 @@ func added(t testing.TB, name string, rv kube.ResourceVersion, bytes int) kube.W
 	if err != nil {
 		t.Fatal(err)
 	}
-	return kube.WatchEvent{Type: kube.Added, ResourceVersion: rv, Object: o, Frame: kube.Frame(kube.Added, o)}
+	return kube.WatchEvent{Type: kube.Added, ResourceVersion: rv, Object: o}
 }
 
 // pipes is a listener whose connections are in memory, for bubbles of synctest.
@@ -229,6 +229,10 @@ func TestBookmarksComeEachMinuteAndBeforeTheDeadline(t *testing.T) {
 		{"&resourceVersion=7&allowWatchBookmarks=false&timeoutSeconds=75", []string{"1m15s end"}},
 		{"&resourceVersion=5&allowWatchBookmarks=1&timeoutSeconds=2", []string{"0s BOOKMARK 7", "2s end"}}, // at the attach
 		{"&resourceVersion=5&timeoutSeconds=2", []string{"2s end"}},
+		// The extension: another cadence for who asks for it.
+		{"&resourceVersion=7&allowWatchBookmarks=1&timeoutSeconds=9&bookmarkIntervalSeconds=3", []string{"3s BOOKMARK 7", "6s BOOKMARK 7", "7s BOOKMARK 7", "9s end"}},
+		{"&resourceVersion=7&allowWatchBookmarks=1&timeoutSeconds=300&bookmarkIntervalSeconds=200", []string{"3m20s BOOKMARK 7", "4m58s BOOKMARK 7", "5m0s end"}},
+		{"&resourceVersion=7&timeoutSeconds=9&bookmarkIntervalSeconds=3", []string{"9s end"}},
 	} {
 		t.Run(c.query, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -50,7 +50,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, rt route) (*feed,
 		return nil, err
 	}
 	f := &feed{
-		stream: watching, painter: p, bookmarks: o.Bookmarks, sent: o.RV,
+		stream: watching, painter: p, bookmarks: o.Bookmarks, every: o.BookmarkEvery(bookmarkEvery), sent: o.RV,
 		metrics: s.metrics.watching(rt), failed: err, deadline: opened.Add(s.watchTimeout(o)),
 	}
 	f.zip = !socket && f.initial() && acceptsGzip(r)
