@@ -251,6 +251,8 @@ func (f *feed) event(e *kube.WatchEvent) (int, error) {
 	switch {
 	case f.painter.shape != shapeObject:
 		n, err = f.painted(e.Type, e.Object)
+	case e.Frame != nil:
+		n, err = len(e.Frame), f.put(e.Frame)
 	default:
 		n, err = f.line(e.Type, e.Object.JSON())
 	}
@@ -279,7 +281,7 @@ func (f *feed) bookmark(e kube.WatchEvent) (int, error) {
 	if f.painter.shape == shapeObject {
 		return len(line), f.put(line)
 	}
-	o, err := kube.ParseObject(line[len(f.head(e.Type)):len(line)-len(kube.FrameTail)], nil)
+	o, err := kube.ParseObject(line[len(f.head(e.Type)):len(line)-len(frameTail)], nil)
 	if err != nil {
 		return 0, err
 	}
@@ -320,11 +322,14 @@ func (f *feed) put(line []byte) error {
 	return f.sink.Put(line, nil, nil)
 }
 
-// head is what stands before the object in a line; it is made anew only
-// when another type comes.
+// frameTail is what follows the object in a line.
+const frameTail = "}\n"
+
+// head is what stands before the object in a line; that of the initial events is
+// made once.
 func (f *feed) head(t kube.EventType) []byte {
 	if f.headType != t {
-		f.headType, f.headLine = t, []byte(kube.FrameHead(t))
+		f.headType, f.headLine = t, []byte(`{"type":"`+t.String()+`","object":`)
 	}
 	return f.headLine
 }
@@ -332,5 +337,5 @@ func (f *feed) head(t kube.EventType) []byte {
 func (f *feed) line(t kube.EventType, object []byte) (int, error) {
 	f.spoke = true
 	head := f.head(t)
-	return len(head) + len(object) + len(kube.FrameTail), f.sink.Put(head, object, []byte(kube.FrameTail))
+	return len(head) + len(object) + len(frameTail), f.sink.Put(head, object, []byte(frameTail))
 }
