@@ -29,8 +29,8 @@ fmt: ## Format everything
 fuzz: ## Fuzz every decoder for FUZZTIME each (5s)
 	GO=$(GO) FUZZTIME=$(FUZZTIME) .ci/fuzz
 
-bench: ## Run the benchmarks BENCH against the built program
-	cd bench && $(GO) test -bench '$(BENCH)' -run '^$$' ./...
+bench: ## Play the work BENCH against gapless and upstream, and print how they compare
+	cd bench && $(GO) run ./cmd/bench --run '$(BENCH)' $(BENCHFLAGS)
 
 conformance: ## Run every store backend through the suite of claims
 	$(GO) test -count=1 ./internal/store/...

@@ -94,8 +94,11 @@ func watching() []Case {
 	flood := func(name, title string, w crowd, rate, cpu, p99 Goal) Case {
 		return Case{
 			Name: name, Title: title, Stage: Definition, Run: runFlood(w), Metrics: []Metric{
-				{Name: "rate", Unit: "events/s", Goal: rate}, {Name: "cpu", Unit: "us/event", Goal: cpu},
-				{Name: "p99", Unit: "ms", Goal: p99}, {Name: "writes", Unit: "/s"}, {Name: "cut"},
+				{Name: "rate", Unit: "events/s", Goal: rate},
+				{Name: "cpu", Unit: "us/event", Goal: cpu},
+				{Name: "p99", Unit: "ms", Goal: p99},
+				{Name: "writes", Unit: "/s"},
+				{Name: "cut"},
 			},
 		}
 	}
@@ -106,8 +109,11 @@ func watching() []Case {
 		{
 			Name: "watch-one", Title: "100 watchers on one HTTP/2 connection, flat out", Stage: Definition, Run: runFlood(crowd{single: true}),
 			Metrics: []Metric{
-				{Name: "cut", Goal: AtMost(0)}, {Name: "p99", Unit: "ms", Goal: AtMost(100)}, {Name: "rate", Unit: "events/s"},
-				{Name: "cpu", Unit: "us/event"}, {Name: "writes", Unit: "/s"},
+				{Name: "cut", Goal: AtMost(0)},
+				{Name: "p99", Unit: "ms", Goal: AtMost(100)},
+				{Name: "rate", Unit: "events/s"},
+				{Name: "cpu", Unit: "us/event"},
+				{Name: "writes", Unit: "/s"},
 			},
 		},
 		{

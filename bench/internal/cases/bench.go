@@ -168,5 +168,5 @@ func (b *Bench) clear() error {
 
 // remove stops a run's server and removes its data. Its log stays.
 func (r *Run) remove() error {
-	return errors.Join(r.Server.Stop(), os.RemoveAll(r.dir))
+	return errors.Join(r.Stop(), os.RemoveAll(r.dir))
 }

@@ -39,7 +39,7 @@ func filesystem(dir string) string {
 	if err := syscall.Statfs(dir, &s); err != nil {
 		return "an unknown file system"
 	}
-	switch int64(s.Type) {
+	switch s.Type {
 	case 0xef53:
 		return "ext4"
 	case 0x58465342:

@@ -111,7 +111,7 @@ func during(ctx context.Context, d time.Duration, n int, fn func(worker, i int) 
 		})
 	}
 	wg.Wait()
-	return ops.Load(), errors.Join(append(errs, context.Cause(ctx))...)
+	return ops.Load(), errors.Join(errors.Join(errs...), context.Cause(ctx))
 }
 
 // reading is a way of listing.
@@ -134,7 +134,7 @@ func (r reading) readers(ctx context.Context, t wire.Target) ([]*load.Reader, fu
 	var all []*load.Reader
 	hangUp := func() {
 		for _, one := range all {
-			_ = one.Conn.Close() // it has done its work
+			one.Conn.Close()
 		}
 	}
 	for range r.clients {
@@ -239,4 +239,3 @@ func runStorm(ctx context.Context, r *Run) (Sample, error) {
 	}
 	return s, errors.Join(err, killed)
 }
-

@@ -143,7 +143,7 @@ func runResume(ctx context.Context, r *Run) (Sample, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			events += f.Events()
-			verdict.Add(f.Verdict())
+			verdict = verdict.Plus(f.Verdict())
 			return nil
 		})
 	})

@@ -189,7 +189,8 @@ func (c *Crowd) dial(ctx context.Context) (wire.Conn, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ended.Load() {
-		return nil, errors.Join(errors.New("the crowd has gone"), conn.Close())
+		conn.Close()
+		return nil, errors.New("the crowd has gone")
 	}
 	c.conns[conn] = struct{}{}
 	return conn, nil
@@ -199,7 +200,7 @@ func (c *Crowd) forget(conn wire.Conn) {
 	c.mu.Lock()
 	delete(c.conns, conn)
 	c.mu.Unlock()
-	_ = conn.Close() // it has ended
+	conn.Close()
 }
 
 // replace gives up a shared connection that is broken.
@@ -265,7 +266,7 @@ func (c *Crowd) Close() error {
 	c.conns = map[wire.Conn]struct{}{}
 	c.mu.Unlock()
 	for conn := range conns {
-		_ = conn.Close() // it may have ended
+		conn.Close()
 	}
 	c.joined.Wait()
 	return errors.Join(c.fails...)
@@ -276,7 +277,7 @@ func (c *Crowd) Judge() (Verdict, *Histogram) {
 	var v Verdict
 	h := &Histogram{}
 	for _, w := range c.all {
-		v.Add(w.Follower.Verdict())
+		v = v.Plus(w.Follower.Verdict())
 		h.Merge(&w.Follower.Latency)
 	}
 	return v, h

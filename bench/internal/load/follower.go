@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -46,14 +47,15 @@ type Verdict struct {
 	Cut        int64 // watches that the server ended
 }
 
-// Add adds the counts of another verdict.
-func (v *Verdict) Add(o Verdict) {
+// Plus returns the sum of two verdicts.
+func (v Verdict) Plus(o Verdict) Verdict {
 	v.Missing += o.Missing
 	v.Repeated += o.Repeated
 	v.Disordered += o.Disordered
 	v.Foreign += o.Foreign
 	v.Expired += o.Expired
 	v.Cut += o.Cut
+	return v
 }
 
 // Faultless says that no event was lost, repeated, out of order or foreign. Cuts
@@ -64,22 +66,26 @@ func (v Verdict) Faultless() bool {
 
 // String names the counts that are not zero.
 func (v Verdict) String() string {
-	text := ""
+	var parts []string
 	for _, c := range []struct {
 		name string
 		n    int64
 	}{
-		{"missing", v.Missing}, {"repeated", v.Repeated}, {"disordered", v.Disordered},
-		{"foreign", v.Foreign}, {"expired", v.Expired}, {"cut", v.Cut},
+		{"missing", v.Missing},
+		{"repeated", v.Repeated},
+		{"disordered", v.Disordered},
+		{"foreign", v.Foreign},
+		{"expired", v.Expired},
+		{"cut", v.Cut},
 	} {
 		if c.n > 0 {
-			text += fmt.Sprintf("%d %s, ", c.n, c.name)
+			parts = append(parts, fmt.Sprintf("%d %s", c.n, c.name))
 		}
 	}
-	if text == "" {
+	if parts == nil {
 		return "faultless"
 	}
-	return text[:len(text)-2]
+	return strings.Join(parts, ", ")
 }
 
 // errExpired is a watch whose resourceVersion is too old.
@@ -214,10 +220,10 @@ func (f *Follower) readVersion(frame []byte) (uint64, error) {
 		}
 		f.versionAt = at
 	}
-	value := frame[at+len(versionName):]
-	end := bytes.IndexByte(value, '"')
-	if end < 0 {
+	value, _, ok := bytes.Cut(frame[at+len(versionName):], []byte(`"`))
+	version, err := strconv.ParseUint(string(value), 10, 64)
+	if !ok || err != nil {
 		return 0, fmt.Errorf("a frame with a bad resourceVersion: %.500q", frame)
 	}
-	return strconv.ParseUint(string(value[:end]), 10, 64)
+	return version, nil
 }

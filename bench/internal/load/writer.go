@@ -72,12 +72,14 @@ func NewWriters(ctx context.Context, t wire.Target, n int, namespace, prefix str
 	for key := range n {
 		conn, err := t.Dial(ctx, wire.HTTP1)
 		if err != nil {
-			return nil, errors.Join(err, all.Close())
+			all.Close()
+			return nil, err
 		}
 		w := &Writer{Object: Object{Namespace: namespace, Name: fmt.Sprintf("%s-%05d", prefix, key), Shard: strconv.Itoa(key)}, Key: key, Conn: conn, Latency: &Histogram{}}
 		all = append(all, w)
 		if err := w.Create(); err != nil {
-			return nil, errors.Join(err, all.Close())
+			all.Close()
+			return nil, err
 		}
 	}
 	return all, nil
@@ -105,12 +107,10 @@ func (all Writers) Written() int64 {
 }
 
 // Close closes the connections.
-func (all Writers) Close() error {
-	var errs []error
+func (all Writers) Close() {
 	for _, w := range all {
-		errs = append(errs, w.Conn.Close())
+		w.Conn.Close()
 	}
-	return errors.Join(errs...)
 }
 
 // Flood lets every writer write as fast as it is answered, for a time, but at least
@@ -130,7 +130,7 @@ func (all Writers) Flood(ctx context.Context, d time.Duration) error {
 		})
 	}
 	wg.Wait()
-	return errors.Join(append(errs, context.Cause(ctx))...)
+	return errors.Join(errors.Join(errs...), context.Cause(ctx))
 }
 
 // Pace lets the first writer write n times, once in every interval.
@@ -155,7 +155,7 @@ func Connect(ctx context.Context, t wire.Target, n int) ([]wire.Conn, func(), er
 	conns := make([]wire.Conn, 0, n)
 	hangUp := func() {
 		for _, c := range conns {
-			_ = c.Close() // it has done its work
+			c.Close()
 		}
 	}
 	for range n {

@@ -248,8 +248,9 @@ func (s *Server) try(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	defer c.Close()
 	_, err = c.Do(wire.Request{Path: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"}, io.Discard)
-	return errors.Join(err, c.Close())
+	return err
 }
 
 // PID returns the number of the server's process.
@@ -261,7 +262,7 @@ const stopWithin = 30 * time.Second
 // Stop ends the server by SIGTERM and waits for it. A server that does not end is
 // killed, which is an error.
 func (s *Server) Stop() error {
-	defer s.log.Close()
+	defer func() { _ = s.log.Close() }() // what is lost of it nobody misses
 	if s.cmd == nil {
 		return nil
 	}
@@ -279,8 +280,7 @@ func (s *Server) Stop() error {
 	if err := s.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("kill %s: %w", s.Name, err)
 	}
-	<-s.exit
-	return fmt.Errorf("%s did not end within %v of SIGTERM and was killed", s.Name, stopWithin)
+	return fmt.Errorf("%s did not end within %v of SIGTERM, and was killed: %w", s.Name, stopWithin, <-s.exit)
 }
 
 // ended judges how the process ended: the peer may end as it likes.

@@ -33,9 +33,9 @@ func newSequential(conn *tls.Conn, t Target) *sequential {
 	return c
 }
 
-func (c *sequential) Close() error {
+func (c *sequential) Close() {
 	// Not conn.Close: it waits up to 5 s to say goodbye to a peer that may not read.
-	return c.conn.NetConn().Close()
+	_ = c.conn.NetConn().Close() // it is given up
 }
 
 func (c *sequential) Broken() bool { return c.done }
@@ -65,7 +65,7 @@ func (c *sequential) Do(r Request, body io.Writer) (Response, error) {
 	resp.Bytes, err = c.body(h, body)
 	if err != nil || h.closes {
 		c.done = true
-		_ = c.Close() // nothing more can be read from it
+		c.Close() // nothing more can be read from it
 	}
 	if errors.Is(err, ErrStop) {
 		err = nil

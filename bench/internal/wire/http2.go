@@ -88,10 +88,9 @@ func newMultiplexed(conn *tls.Conn, t Target) (*multiplexed, error) {
 	return c, nil
 }
 
-func (c *multiplexed) Close() error {
-	err := c.conn.NetConn().Close()
+func (c *multiplexed) Close() {
+	_ = c.conn.NetConn().Close() // it is given up
 	c.joined.Wait()
-	return err
 }
 
 func (c *multiplexed) Broken() bool {

@@ -70,7 +70,7 @@ type Response struct {
 // connection at a time, any number an HTTP/2 connection.
 type Conn interface {
 	Do(r Request, body io.Writer) (Response, error)
-	Close() error
+	Close()
 	// Broken says that no further request can be sent.
 	Broken() bool
 }
@@ -81,7 +81,9 @@ type StatusError struct {
 	Body   []byte // its beginning
 }
 
-func (e *StatusError) Error() string { return fmt.Sprintf("status %d: %s", e.Status, bytes.TrimSpace(e.Body)) }
+func (e *StatusError) Error() string {
+	return fmt.Sprintf("status %d: %s", e.Status, bytes.TrimSpace(e.Body))
+}
 
 // Dial opens one connection and completes the TLS handshake.
 func (t Target) Dial(ctx context.Context, p Protocol) (Conn, error) {

@@ -1,0 +1,44 @@
+package bench_test
+
+import (
+	"math"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/gapless-io/gapless/bench/internal/cases"
+	"github.com/gapless-io/gapless/bench/internal/peer"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// TestEveryCaseWorksOnBothServers plays every case at the short scale: what comes
+// back must be whole and in order, and every metric must be there. How fast it is
+// is not looked at.
+func TestEveryCaseWorksOnBothServers(t *testing.T) {
+	b := &cases.Bench{Scale: cases.Short(), Dir: t.TempDir(), Log: t.Output()}
+	for _, name := range []string{peer.Upstream, peer.Gapless} {
+		p, err := peer.Build(t.Context(), name, "..", b.Dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Programs = append(b.Programs, p)
+	}
+	report, err := b.Run(t.Context())
+	if err != nil {
+		t.Error(err)
+	}
+	rows := map[string]*cases.Row{}
+	for _, row := range report.Rows {
+		rows[row.Case] = row
+	}
+	for _, c := range cases.All() {
+		for _, m := range c.Metrics {
+			for _, p := range b.Programs {
+				if row := rows[c.Name]; row == nil || math.IsNaN(row.Median(p.Name, m.Name)) {
+					t.Errorf("%s on %s has no %s", c.Name, p.Name, m.Name)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,245 @@
+package wire_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/gapless-io/gapless/bench/internal/wire"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// big is more than the windows with which a connection begins.
+const big = 9 << 20
+
+// serve starts a server that does what its paths say.
+func serve(t *testing.T) wire.Target {
+	t.Helper()
+	mux := http.NewServeMux()
+	mux.HandleFunc("/length", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "5")
+		_, _ = io.WriteString(w, "hello")
+	})
+	mux.HandleFunc("/big", func(w http.ResponseWriter, _ *http.Request) {
+		line := strings.Repeat("x", 1023) + "\n"
+		for range big / 1024 {
+			_, _ = io.WriteString(w, line)
+		}
+	})
+	mux.HandleFunc("/cut", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "some")
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	})
+	mux.HandleFunc("/refuse", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no such thing", http.StatusTeapot) })
+	mux.HandleFunc("/echo", func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, "%s %s %s %s ", r.Method, r.URL.RawQuery, r.Header.Get("Authorization"), r.Header.Get("Content-Type"))
+		_, _ = io.Copy(w, r.Body)
+	})
+	mux.HandleFunc("/gzip", func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Accept-Encoding") != "gzip" {
+			_, _ = io.WriteString(w, "plain")
+			return
+		}
+		w.Header().Set("Content-Encoding", "gzip")
+		z := gzip.NewWriter(w)
+		_, _ = io.WriteString(z, "packed")
+		_ = z.Close()
+	})
+	mux.HandleFunc("/endless", func(w http.ResponseWriter, r *http.Request) {
+		for r.Context().Err() == nil {
+			_, _ = io.WriteString(w, "tick\n")
+			_ = http.NewResponseController(w).Flush()
+			select {
+			case <-r.Context().Done():
+			case <-time.After(time.Millisecond):
+			}
+		}
+	})
+	s := httptest.NewUnstartedServer(mux)
+	s.EnableHTTP2 = true
+	s.Config.ErrorLog = nil
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	roots := x509.NewCertPool()
+	roots.AddCert(s.Certificate())
+	return wire.Target{Address: s.Listener.Addr().String(), Token: "secret", TLS: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}
+}
+
+func dial(t *testing.T, target wire.Target, p wire.Protocol) wire.Conn {
+	t.Helper()
+	c, err := target.Dial(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func both(t *testing.T, test func(t *testing.T, target wire.Target, p wire.Protocol)) {
+	t.Helper()
+	target := serve(t)
+	for _, p := range []wire.Protocol{wire.HTTP1, wire.HTTP2} {
+		t.Run(p.String(), func(t *testing.T) { test(t, target, p) })
+	}
+}
+
+func TestBodiesArriveWhole(t *testing.T) {
+	both(t, func(t *testing.T, target wire.Target, p wire.Protocol) {
+		c := dial(t, target, p)
+		for _, tc := range []struct {
+			path string
+			want int
+		}{{"/length", 5}, {"/big", big}, {"/length", 5}} { // the connection can be used again
+			var got bytes.Buffer
+			opened := 0
+			resp, err := c.Do(wire.Request{Path: tc.path, Opened: func() { opened++ }}, &got)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if resp.Status != 200 || resp.Bytes != int64(tc.want) || got.Len() != tc.want || opened != 1 {
+				t.Errorf("%s: %+v, %d bytes, opened %d times; want %d bytes", tc.path, resp, got.Len(), opened, tc.want)
+			}
+		}
+	})
+}
+
+func TestACutBodyIsAnError(t *testing.T) {
+	both(t, func(t *testing.T, target wire.Target, p wire.Protocol) {
+		c := dial(t, target, p)
+		var got bytes.Buffer
+		if _, err := c.Do(wire.Request{Path: "/cut"}, &got); err == nil || got.String() != "some" {
+			t.Errorf("err %v, body %q", err, got.String())
+		}
+		if p == wire.HTTP1 != c.Broken() {
+			t.Errorf("broken: %t", c.Broken())
+		}
+	})
+}
+
+func TestARefusalIsAStatusError(t *testing.T) {
+	both(t, func(t *testing.T, target wire.Target, p wire.Protocol) {
+		c := dial(t, target, p)
+		_, err := c.Do(wire.Request{Path: "/refuse", Opened: func() { t.Error("opened") }}, io.Discard)
+		refused, ok := errors.AsType[*wire.StatusError](err)
+		if !ok || refused.Status != http.StatusTeapot || !strings.Contains(string(refused.Body), "no such thing") {
+			t.Errorf("err %v", err)
+		}
+		if _, err := c.Do(wire.Request{Path: "/length"}, io.Discard); err != nil {
+			t.Errorf("after a refusal: %v", err)
+		}
+	})
+}
+
+func TestAWriterThatStopsEndsTheRequest(t *testing.T) {
+	both(t, func(t *testing.T, target wire.Target, p wire.Protocol) {
+		c := dial(t, target, p)
+		if _, err := c.Do(wire.Request{Path: "/endless"}, stopper{}); err != nil {
+			t.Errorf("err %v", err)
+		}
+		_, err := c.Do(wire.Request{Path: "/length"}, io.Discard)
+		if p == wire.HTTP2 && err != nil || p == wire.HTTP1 && err == nil {
+			t.Errorf("the next request over %v: %v", p, err)
+		}
+	})
+}
+
+type stopper struct{}
+
+func (stopper) Write([]byte) (int, error) { return 0, wire.ErrStop }
+
+func TestCloseEndsRequestsThatAreUnderWay(t *testing.T) {
+	both(t, func(t *testing.T, target wire.Target, p wire.Protocol) {
+		c, opened, done := dial(t, target, p), make(chan struct{}), make(chan error, 1)
+		go func() {
+			_, err := c.Do(wire.Request{Path: "/endless", Opened: func() { close(opened) }}, io.Discard)
+			done <- err
+		}()
+		<-opened
+		c.Close()
+		if err := <-done; err == nil {
+			t.Error("the request ended without an error")
+		}
+	})
+}
+
+func TestRequestsSayWhoAsksAndWhat(t *testing.T) {
+	target := serve(t)
+	var got bytes.Buffer
+	if _, err := dial(t, target, wire.HTTP1).Do(wire.Request{Method: "PUT", Path: "/echo?a=b", Body: []byte("content")}, &got); err != nil {
+		t.Fatal(err)
+	}
+	if want := "PUT a=b Bearer secret application/json content"; got.String() != want {
+		t.Errorf("%q instead of %q", got.String(), want)
+	}
+	got.Reset()
+	if _, err := dial(t, target, wire.HTTP2).Do(wire.Request{Path: "/echo?a=b"}, &got); err != nil {
+		t.Fatal(err)
+	}
+	if want := "GET a=b Bearer secret  "; got.String() != want {
+		t.Errorf("%q instead of %q", got.String(), want)
+	}
+}
+
+func TestGzipIsHandedOnAsItComes(t *testing.T) {
+	both(t, func(t *testing.T, target wire.Target, p wire.Protocol) {
+		c := dial(t, target, p)
+		var got bytes.Buffer
+		resp, err := c.Do(wire.Request{Path: "/gzip", Gzip: true}, &got)
+		if err != nil || !resp.Gzip {
+			t.Fatalf("%+v, %v", resp, err)
+		}
+		z, err := gzip.NewReader(&got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := io.ReadAll(z); err != nil || string(text) != "packed" {
+			t.Errorf("%q, %v", text, err)
+		}
+		if resp, err := c.Do(wire.Request{Path: "/gzip"}, io.Discard); err != nil || resp.Gzip {
+			t.Errorf("unasked: %+v, %v", resp, err)
+		}
+	})
+}
+
+func TestManyStreamsShareAConnection(t *testing.T) {
+	c := dial(t, serve(t), wire.HTTP2)
+	const n = 8
+	errs := make(chan error, n)
+	for range n {
+		go func() {
+			var got bytes.Buffer
+			resp, err := c.Do(wire.Request{Path: "/big"}, &got)
+			if err == nil && (resp.Bytes != big || bytes.Count(got.Bytes(), []byte("\n")) != big/1024) {
+				err = fmt.Errorf("%d bytes", resp.Bytes)
+			}
+			errs <- err
+		}()
+	}
+	for range n {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestAServerThatIsNotThereIsAnError(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := serve(t).Dial(ctx, wire.HTTP1); err == nil {
+		t.Error("no error")
+	}
+}
