@@ -10,11 +10,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Frame encodes one line of a watch: `{"type":"ADDED","object":{…}}` and a
-// newline. The bytes are the caller's.
-func Frame(t EventType, o *Object) []byte {
-	return frame(t, o.raw)
-}
+// FrameHead and FrameTail are what stands before and after the object in a line of
+// a watch: `{"type":"ADDED","object":{…}}` and a newline.
+func FrameHead(t EventType) string { return `{"type":"` + t.String() + `","object":` }
+
+// FrameTail is the end of a line: see FrameHead.
+const FrameTail = "}\n"
 
 // BookmarkFrame encodes a bookmark that promises everything up to rv. t is
 // Bookmark, or InitialEventsEnd for the annotated one that ends the initial events
@@ -59,5 +60,5 @@ func ErrorFrame(status metav1.Status) []byte {
 }
 
 func frame(t EventType, object []byte) []byte {
-	return slices.Concat([]byte(`{"type":"`+t.String()+`","object":`), object, []byte("}\n"))
+	return slices.Concat([]byte(FrameHead(t)), object, []byte(FrameTail))
 }

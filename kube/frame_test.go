@@ -15,9 +15,9 @@ func TestFramesAreOneLine(t *testing.T) {
 		got  []byte
 		want string
 	}{
-		"added":    {kube.Frame(kube.Added, o), `{"type":"ADDED","object":` + object + `}`},
-		"modified": {kube.Frame(kube.Modified, o), `{"type":"MODIFIED","object":` + object + `}`},
-		"deleted":  {kube.Frame(kube.Deleted, o), `{"type":"DELETED","object":` + object + `}`},
+		"added":    {line(kube.Added, o), `{"type":"ADDED","object":` + object + `}`},
+		"modified": {line(kube.Modified, o), `{"type":"MODIFIED","object":` + object + `}`},
+		"deleted":  {line(kube.Deleted, o), `{"type":"DELETED","object":` + object + `}`},
 		"bookmark": {
 			kube.BookmarkFrame("apps/v1", "Deployment", 1000000040, kube.Bookmark),
 			`{"type":"BOOKMARK","object":{"kind":"Deployment","apiVersion":"apps/v1","metadata":{"resourceVersion":"1000000040","creationTimestamp":null}}}`,
@@ -39,6 +39,10 @@ func TestFramesAreOneLine(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
+}
+
+func line(t kube.EventType, o *kube.Object) []byte {
+	return []byte(kube.FrameHead(t) + string(o.JSON()) + kube.FrameTail)
 }
 
 func TestResourceVersionsAreDecimalNumbers(t *testing.T) {

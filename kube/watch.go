@@ -41,19 +41,15 @@ type WatchEvent struct {
 	// object that left the selection: of the write that removed it), or the
 	// position that a bookmark promises.
 	ResourceVersion ResourceVersion
-	// Object is the object as the watcher sees it: for Deleted the last content
-	// with the deleting revision. It is nil for InitialEventsEnd and Bookmark.
+	// Object is the object as the watcher sees it, shared by all who see it so: for
+	// Deleted the last content with the deleting revision. It is nil for InitialEventsEnd and Bookmark.
 	Object *Object
 	// Since is set on an InitialEventsEnd that ends a delta: the initial events were
 	// what changed after it, and not the state (see DeltaAnnotation).
 	Since ResourceVersion
-	// Previous is what the same watcher saw of the object before; nil for Added,
-	// and for the initial events.
+	// Previous is what the same watcher saw of the object before, in the version in
+	// which it is stored; nil for Added, and for the initial events.
 	Previous *Object
-	// Frame is the whole line `{"type":…,"object":…}\n` as plain JSON in the
-	// storage version, encoded once and shared by all watchers; it must not be
-	// modified. It is nil for InitialEventsEnd and Bookmark.
-	Frame []byte
 }
 
 // Watch is one watcher's stream, used by one goroutine at a time.

@@ -251,8 +251,6 @@ func (f *feed) event(e *kube.WatchEvent) (int, error) {
 	switch {
 	case f.painter.shape != shapeObject:
 		n, err = f.painted(e.Type, e.Object)
-	case e.Frame != nil:
-		n, err = len(e.Frame), f.put(e.Frame)
 	default:
 		n, err = f.line(e.Type, e.Object.JSON())
 	}
@@ -281,7 +279,7 @@ func (f *feed) bookmark(e kube.WatchEvent) (int, error) {
 	if f.painter.shape == shapeObject {
 		return len(line), f.put(line)
 	}
-	o, err := kube.ParseObject(line[len(f.head(e.Type)):len(line)-len(frameTail)], nil)
+	o, err := kube.ParseObject(line[len(f.head(e.Type)):len(line)-len(kube.FrameTail)], nil)
 	if err != nil {
 		return 0, err
 	}
@@ -322,14 +320,11 @@ func (f *feed) put(line []byte) error {
 	return f.sink.Put(line, nil, nil)
 }
 
-// frameTail is what follows the object in a line.
-const frameTail = "}\n"
-
-// head is what stands before the object in a line; that of the initial events is
-// made once.
+// head is what stands before the object in a line; it is made anew only
+// when another type comes.
 func (f *feed) head(t kube.EventType) []byte {
 	if f.headType != t {
-		f.headType, f.headLine = t, []byte(`{"type":"`+t.String()+`","object":`)
+		f.headType, f.headLine = t, []byte(kube.FrameHead(t))
 	}
 	return f.headLine
 }
@@ -337,5 +332,5 @@ func (f *feed) head(t kube.EventType) []byte {
 func (f *feed) line(t kube.EventType, object []byte) (int, error) {
 	f.spoke = true
 	head := f.head(t)
-	return len(head) + len(object) + len(frameTail), f.sink.Put(head, object, []byte(frameTail))
+	return len(head) + len(object) + len(kube.FrameTail), f.sink.Put(head, object, []byte(kube.FrameTail))
 }

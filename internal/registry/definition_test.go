@@ -71,8 +71,8 @@ func TestVersionsOfAResourceShowTheSameObjects(t *testing.T) {
 	}
 	s.merge(s.at(foos, "default", "a"), `{"spec":{"a":"2"}}`)
 	for range 3 {
-		if e := w.next(); e.Object != nil && (e.Object.APIVersion() != "t.example.com/v2" || !strings.Contains(string(e.Frame), `"apiVersion":"t.example.com/v2"`)) {
-			t.Errorf("frame %s", e.Frame)
+		if e := w.next(); e.Object != nil && (e.Object.APIVersion() != "t.example.com/v2" || !strings.Contains(string(e.Object.JSON()), `"apiVersion":"t.example.com/v2"`)) {
+			t.Errorf("object %s", e.Object.JSON())
 		}
 	}
 	for o := range s.list(s.at(v2), nil).Items {

@@ -27,18 +27,13 @@ type kind struct {
 
 	// gone is the revision at which the resource's definition was deleted, 0 as
 	// long as there is one. It is set before anything later is published.
-	gone    atomic.Int64
-	removal func(f func()) (stop func() bool) // calls f at that time
-	remove  context.CancelFunc
+	gone atomic.Int64
 }
 
-// newKind returns the kind of a resource without any objects. ctx is Run's.
-func (r *Registry) newKind(ctx context.Context, gr schema.GroupResource, fields []kube.FieldPath) *kind {
+// newKind returns the kind of a resource without any objects.
+func (r *Registry) newKind(gr schema.GroupResource, fields []kube.FieldPath) *kind {
 	k := &kind{gr: gr, prefix: gr.String() + "/"}
 	k.fields.Store(&fields)
-	removal, remove := context.WithCancel(ctx)
-	k.removal = func(f func()) func() bool { return context.AfterFunc(removal, f) }
-	k.remove = remove
 	cfg := r.window
 	cfg.Clock, cfg.History = r.clock, &history{store: r.store, kind: k}
 	k.cache = watchcache.New(cfg)

@@ -78,7 +78,7 @@ func (r *Registry) loadOnce(ctx context.Context) (*publisher, error) {
 
 // loadKind returns a kind with its state at a revision.
 func (r *Registry) loadKind(ctx context.Context, c *schema.Catalog, gr schema.GroupResource, revision int64) (*kind, error) {
-	k := r.newKind(ctx, gr, selectable(c, gr))
+	k := r.newKind(gr, selectable(c, gr))
 	objects, err := k.read(ctx, r.store, revision)
 	if err != nil {
 		return nil, err
@@ -182,7 +182,7 @@ func (p *publisher) define(ctx context.Context, e *watchcache.Entry) error {
 			p.live.Store(catalog.Without(gr))
 			p.setKind(gr.String(), nil)
 			k.gone.Store(int64(e.RV))
-			k.remove()
+			k.cache.End(e.RV)
 		}
 		return nil
 	}
@@ -191,6 +191,9 @@ func (p *publisher) define(ctx context.Context, e *watchcache.Entry) error {
 		return err
 	}
 	p.live.Store(catalog)
+	if k != nil {
+		k.cache.Interrupt() // watches of a version that is no longer served end
+	}
 	return nil
 }
 

@@ -3,7 +3,6 @@ package registry
 import (
 	"context"
 	"errors"
-	"io"
 
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/watchcache"
@@ -16,9 +15,6 @@ const (
 	maxBatchEvents = 256
 	maxBatchBytes  = 1 << 20
 )
-
-// errGone wakes a watch whose definition was deleted.
-var errGone = errors.New("the resource is gone")
 
 // Watch opens a WATCH by kube.PlanWatch (server.md 1.3). With initial events the
 // last of them is InitialEventsEnd, whether or not the client asked for the
@@ -41,16 +37,21 @@ func (r *Registry) Watch(ctx context.Context, t schema.Target, o kube.ListOption
 		return nil, err
 	}
 	w := &watch{
-		live: r.live, kind: k, version: t.Resource.GVR(), apiVersion: t.Resource.APIVersion(),
-		custom: t.Resource.Custom, sel: selection(t, o),
+		kind: k, apiVersion: t.Resource.APIVersion(), sel: selection(t, o),
 	}
+	w.sel.APIVersion = w.apiVersion
 	after, err := r.begin(ctx, w, plan)
 	if err != nil {
 		return nil, err
 	}
-	w.start = after
 	if w.cursor, err = k.cache.CursorAfter(ctx, after, w.sel); err != nil {
 		return nil, err
+	}
+	if version := t.Resource.GVR(); t.Resource.Custom {
+		w.cursor.Until(func() bool {
+			_, served := r.live.Load().Lookup(version)
+			return !served
+		})
 	}
 	return w, nil
 }
@@ -92,11 +93,8 @@ func (r *Registry) begin(ctx context.Context, w *watch, plan kube.WatchPlan) (af
 // watch is a state followed by a cursor after it. It is used by one goroutine at
 // a time, except Close.
 type watch struct {
-	live       *schema.Live
 	kind       *kind
-	version    schema.GroupVersionResource
 	apiVersion string
-	custom     bool // only then the resource can go away
 	sel        watchcache.Selection
 
 	initial *watchcache.Snapshot // nil when all of it was returned
@@ -105,7 +103,6 @@ type watch struct {
 	delta   []kube.WatchEvent    // what was not returned of it
 	batch   []kube.WatchEvent
 	cursor  *watchcache.Cursor
-	start   kube.ResourceVersion // what the cursor began after
 }
 
 var _ kube.Watch = (*watch)(nil)
@@ -122,14 +119,7 @@ func (w *watch) Next(ctx context.Context) ([]kube.WatchEvent, error) {
 		return w.state(), nil
 	}
 	w.batch = nil
-	events, err := w.follow(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for i := range events {
-		w.show(&events[i])
-	}
-	return events, nil
+	return w.cursor.Next(ctx)
 }
 
 // state returns the next part of the initial state. It walks the tree again from
@@ -144,11 +134,8 @@ func (w *watch) state() []kube.WatchEvent {
 			return w.batch
 		}
 		o = o.WithAPIVersion(w.apiVersion)
-		frame := kube.Frame(kube.Added, o)
-		bytes += len(frame)
-		w.batch = append(w.batch, kube.WatchEvent{
-			Type: kube.Added, ResourceVersion: o.ResourceVersion(), Object: o, Frame: frame,
-		})
+		bytes += len(o.JSON())
+		w.batch = append(w.batch, kube.WatchEvent{Type: kube.Added, ResourceVersion: o.ResourceVersion(), Object: o})
 	}
 	w.batch = append(w.batch, kube.WatchEvent{Type: kube.InitialEventsEnd, ResourceVersion: w.initial.RV()})
 	w.initial = nil
@@ -172,12 +159,11 @@ func (w *watch) changes() []kube.WatchEvent {
 	for n < len(w.delta) && n < maxBatchEvents && bytes < maxBatchBytes {
 		e := &w.delta[n]
 		e.Object = e.Object.WithAPIVersion(w.apiVersion)
-		e.Frame = kube.Frame(e.Type, e.Object)
-		bytes += len(e.Frame)
+		bytes += len(e.Object.JSON())
 		n++
 	}
 	w.batch = append(w.batch[:0], w.delta[:n]...)
-	clear(w.delta[:n]) // their frames are not held until the end
+	clear(w.delta[:n]) // their objects are not held until the end
 	if w.delta = w.delta[n:]; len(w.delta) == 0 {
 		w.batch = append(w.batch, kube.WatchEvent{Type: kube.InitialEventsEnd, ResourceVersion: w.initial.RV(), Since: w.since})
 		w.initial, w.delta = nil, nil
@@ -185,58 +171,12 @@ func (w *watch) changes() []kube.WatchEvent {
 	return w.batch
 }
 
-// follow returns the cursor's next events.
-func (w *watch) follow(ctx context.Context) ([]kube.WatchEvent, error) {
-	if !w.custom {
-		return w.cursor.Next(ctx)
-	}
-	if w.kind.gone.Load() == 0 {
-		if _, served := w.live.Load().Lookup(w.version); !served && w.kind.gone.Load() == 0 {
-			return nil, io.EOF
-		}
-		waiting, cancel := context.WithCancelCause(ctx)
-		stop := w.kind.removal(func() { cancel(errGone) })
-		events, err := w.cursor.Next(waiting)
-		stop()
-		cancel(nil)
-		switch {
-		case !errors.Is(err, errGone) || ctx.Err() != nil:
-			return events, err
-		case w.kind.gone.Load() == 0:
-			return nil, io.EOF // the registry has stopped
-		}
-	}
-	// All that there was is in the cache; what is left of it comes at once.
-	if w.cursor.Position() >= kube.ResourceVersion(w.kind.gone.Load()) {
-		return nil, io.EOF
-	}
-	return w.cursor.Next(ctx)
-}
-
-// show turns an event into the version that is watched, if it is stored in
-// another one.
-func (w *watch) show(e *kube.WatchEvent) {
-	if e.Object == nil || e.Object.APIVersion() == w.apiVersion {
-		return
-	}
-	e.Object = e.Object.WithAPIVersion(w.apiVersion)
-	e.Frame = kube.Frame(e.Type, e.Object)
-	if e.Previous != nil {
-		e.Previous = e.Previous.WithAPIVersion(w.apiVersion)
-	}
-}
-
-// Position implements kube.Watch. What was published after the resource had gone
-// was not considered: it may be another resource of the same name.
+// Position implements kube.Watch.
 func (w *watch) Position() kube.ResourceVersion {
 	if w.initial != nil {
 		return 0
 	}
-	position := w.cursor.Position()
-	if gone := kube.ResourceVersion(w.kind.gone.Load()); gone != 0 {
-		return min(position, max(gone, w.start))
-	}
-	return position
+	return w.cursor.Position()
 }
 
 // Close implements kube.Watch.

@@ -101,7 +101,7 @@ func TestWatchShowsSelectorTransitions(t *testing.T) {
 	}
 	e := w.next()
 	if e.Type != kube.Deleted || e.Object.Labels()["x"] != "1" || e.ResourceVersion != left.ResourceVersion() || e.Object.ResourceVersion() != left.ResourceVersion() {
-		t.Errorf("when it left: %s", e.Frame)
+		t.Errorf("when it left: %s", e.Object.JSON())
 	}
 	if diff := cmp.Diff([]string{"ADDED default/f", "MODIFIED default/f", "DELETED default/f"}, w.take(3)); diff != "" {
 		t.Error(diff)

@@ -46,7 +46,8 @@ type Cache struct {
 	freshness time.Duration
 
 	state   atomic.Pointer[state]
-	wake    *waker
+	waiting *index
+	batches sync.Pool // of cursors: *[]kube.WatchEvent with room for a whole batch
 	exact   exactSnapshots
 	cursors atomic.Int64
 	behind  atomic.Int64 // reads that went to History
@@ -61,6 +62,8 @@ type state struct {
 	tree *tree
 	log  window
 	last kube.ResourceVersion // of the newest entry, or of Load
+	// ended is where the resource has ended, 0 as long as it has not.
+	ended kube.ResourceVersion
 }
 
 // New returns an empty cache at resourceVersion 0. Load fills it.
@@ -73,9 +76,10 @@ func New(cfg Config) *Cache {
 			bytes:   cmp.Or(cfg.MaxBytes, defaultMaxBytes),
 		},
 		freshness: cmp.Or(cfg.Freshness, defaultFreshness),
-		wake:      newWaker(),
 		tree:      btree.NewMap[string, *kube.Object](treeDegree),
 	}
+	c.waiting = newIndex(c)
+	c.batches.New = func() any { b := make([]kube.WatchEvent, 0, maxBatchEvents); return &b }
 	if c.history == nil {
 		c.history = noHistory{cache: c}
 	}
@@ -93,7 +97,7 @@ func (c *Cache) Load(objects []*kube.Object, rv kube.ResourceVersion) {
 	defer c.mu.Unlock()
 	c.tree = loaded
 	c.state.Store(&state{tree: c.tree.Copy(), last: rv, log: window{gone: rv}})
-	c.wake.notify()
+	c.waiting.wakeAll()
 }
 
 func treeOf(objects []*kube.Object) *tree {
@@ -104,7 +108,7 @@ func treeOf(objects []*kube.Object) *tree {
 	return t
 }
 
-// Append makes the entries the newest state, at once, and then wakes the cursors.
+// Append makes the entries the newest state, at once, and then wakes those who want them.
 // They must be in order and newer than all before: anything else would be a gap
 // or a repetition for some reader, and panics. The cache owns them from now on
 // and sets their Previous. The caller publishes their revision on the Clock only
@@ -116,7 +120,7 @@ func (c *Cache) Append(entries ...*Entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	was := c.state.Load()
-	next := state{log: was.log, last: was.last}
+	next := state{log: was.log, last: was.last, ended: was.ended}
 	for _, e := range entries {
 		if e.RV <= next.last {
 			panic(fmt.Sprintf("watchcache: entry %d appended after %d", e.RV, next.last))
@@ -129,7 +133,7 @@ func (c *Cache) Append(entries ...*Entry) {
 	next.tree = c.tree.Copy()
 	checkState(&next)
 	c.state.Store(&next)
-	c.wake.notify()
+	c.waiting.notify()
 }
 
 // applyLocked makes the tree what it is after e. What the cache holds becomes
@@ -152,10 +156,28 @@ func (c *Cache) applyLocked(e *Entry) {
 func (c *Cache) Forget(upTo kube.ResourceVersion) {
 	c.mu.Lock()
 	was := c.state.Load()
-	c.state.Store(&state{tree: was.tree, last: was.last, log: was.log.forget(upTo)})
+	c.state.Store(&state{tree: was.tree, last: was.last, log: was.log.forget(upTo), ended: was.ended})
 	c.mu.Unlock()
 	c.exact.forget(upTo)
 }
+
+// End says that the resource has ended at rv, at or after its last entry: cursors
+// return io.EOF when they have considered everything up to there, and nothing that
+// is published later is the cache's any more. It is called before anything later
+// is published.
+func (c *Cache) End(rv kube.ResourceVersion) {
+	c.mu.Lock()
+	was := c.state.Load()
+	next := *was
+	next.ended = max(rv, was.last)
+	c.state.Store(&next)
+	c.mu.Unlock()
+	c.waiting.wakeAll()
+}
+
+// Interrupt makes every cursor that waits ask again whether its stream has ended
+// (Cursor.Until).
+func (c *Cache) Interrupt() { c.waiting.wakeAll() }
 
 // view returns the newest state and the resourceVersion at which it is exact. The
 // order of the two loads matters: a change is appended before it is published, so
@@ -163,6 +185,9 @@ func (c *Cache) Forget(upTo kube.ResourceVersion) {
 func (c *Cache) view() (*state, kube.ResourceVersion) {
 	published := c.clock.Published()
 	st := c.state.Load()
+	if st.ended != 0 {
+		return st, st.ended
+	}
 	return st, max(published, st.last)
 }
 
@@ -200,6 +225,7 @@ type Stats struct {
 	Gone         kube.ResourceVersion // the last change that memory does not hold
 	Cursors      int                  // open cursors
 	HistoryReads int64                // reads that memory could not answer, ever
+	Woken        int64                // times that a waiting cursor was woken, ever
 }
 
 // Stats returns what the cache holds now.
@@ -213,5 +239,6 @@ func (c *Cache) Stats() Stats {
 		Gone:         st.log.gone,
 		Cursors:      int(c.cursors.Load()),
 		HistoryReads: c.behind.Load(),
+		Woken:        c.waiting.ever.Load(),
 	}
 }

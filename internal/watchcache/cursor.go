@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"sync/atomic"
 
 	"github.com/gapless-io/gapless/kube"
@@ -24,7 +25,7 @@ const (
 	maxHistoryEntries = maxBatchEvents
 )
 
-// idleBatchEvents is how much room a cursor keeps while it waits.
+// idleBatchEvents is how much room a cursor keeps at most while it waits.
 const idleBatchEvents = 4
 
 // ErrClosed is returned by Next after Close.
@@ -38,7 +39,11 @@ type Cursor struct {
 	start kube.ResourceVersion
 	pos   kube.ResourceVersion // everything up to here was considered and returned
 
+	until func() bool // says that the stream has ended; nil: never
+	wait  waiter
+
 	batch      []kube.WatchEvent
+	roomy      *[]kube.WatchEvent // the memory of batch, when it is the cache's
 	batchBytes int
 	perRead    int   // entries to ask History for
 	failed     error // what ended the cursor
@@ -60,19 +65,25 @@ func (c *Cache) CursorAfter(ctx context.Context, rv kube.ResourceVersion, sel Se
 		}
 	}
 	c.cursors.Add(1)
-	return &Cursor{cache: c, sel: sel, start: rv, pos: rv, perRead: 4 * minHistoryEntries}, nil
+	k := &Cursor{cache: c, sel: sel, start: rv, pos: rv, perRead: 4 * minHistoryEntries}
+	k.wait = waiter{place: placeOf(&k.sel), sel: &k.sel, woken: make(chan struct{}, 1)}
+	return k, nil
 }
 
+// Until makes Next return io.EOF, after all events that there are, once ended says
+// so. It is asked whenever there is nothing more to read, and again after
+// Cache.Interrupt. It is called before the first Next.
+func (k *Cursor) Until(ended func() bool) { k.until = ended }
+
 // Next blocks until there are events and returns them in order, at most 256 or
-// 1 MiB of frames. The slice belongs to the caller until the next call, what the
+// 1 MiB of objects. The slice belongs to the caller until the next call, what the
 // events point to is shared. Errors: *kube.ExpiredError after everything before
-// was returned, what History returns, ErrClosed: after these there is nothing
-// more. ctx's cause: then the cursor can be used on.
+// was returned, what History returns, ErrClosed, io.EOF after Cache.End or Until:
+// after these there is nothing more. ctx's cause: then the cursor can be used on.
 func (k *Cursor) Next(ctx context.Context) ([]kube.WatchEvent, error) {
 	k.reset()
 	for {
-		// Before the state is loaded: see waker.
-		woken := k.cache.wake.woken()
+		epoch := k.cache.waiting.epoch.Load() // before the state: see enter
 		switch {
 		case k.closed.Load():
 			return nil, ErrClosed
@@ -94,7 +105,10 @@ func (k *Cursor) Next(ctx context.Context) ([]kube.WatchEvent, error) {
 		if !caughtUp {
 			continue
 		}
-		if err := k.wait(ctx, woken); err != nil {
+		if st.ended != 0 && k.pos >= st.ended || k.until != nil && k.until() {
+			return nil, k.fail(io.EOF)
+		}
+		if err := k.sleep(ctx, epoch); err != nil {
 			return nil, err
 		}
 	}
@@ -106,19 +120,29 @@ func (k *Cursor) reset() {
 	k.batch, k.batchBytes = k.batch[:0], 0
 }
 
-// wait blocks until there may be something new.
-func (k *Cursor) wait(ctx context.Context, woken <-chan struct{}) error {
-	if cap(k.batch) > idleBatchEvents {
-		k.batch = nil
+// sleep blocks until there may be something new since epoch.
+func (k *Cursor) sleep(ctx context.Context, epoch uint64) error {
+	if k.roomy != nil {
+		k.cache.batches.Put(k.roomy)
+		k.batch, k.roomy = nil, nil
+	}
+	k.wait.pos = k.pos
+	if !k.cache.waiting.enter(&k.wait, epoch) {
+		return nil
 	}
 	select {
-	case <-woken:
-	case <-k.cache.wake.token:
-		k.cache.wake.pass()
+	case <-k.wait.woken:
+		k.advance(k.wait.hit - min(k.wait.hit, 1))
+		return nil
 	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
-	return nil
+	if through, waited := k.cache.waiting.leave(&k.wait); waited {
+		k.advance(through)
+	} else {
+		<-k.wait.woken // it is on its way
+		k.advance(k.wait.hit - min(k.wait.hit, 1))
+	}
+	return context.Cause(ctx)
 }
 
 // readMemory considers the entries of st after the position, which reaches back
@@ -178,15 +202,25 @@ func (k *Cursor) consider(e *Entry) bool {
 	if len(k.batch) == maxBatchEvents {
 		return false
 	}
-	event := e.event(t)
-	if len(k.batch) > 0 && k.batchBytes+len(event.Frame) > maxBatchBytes {
+	event := e.event(t, k.sel.APIVersion)
+	size := len(event.Object.JSON())
+	if len(k.batch) > 0 && k.batchBytes+size > maxBatchBytes {
 		return false
 	}
 	checkEvent(event, k.pos)
+	if len(k.batch) == cap(k.batch) && len(k.batch) >= idleBatchEvents {
+		k.grow()
+	}
 	k.batch = append(k.batch, event)
-	k.batchBytes += len(event.Frame)
+	k.batchBytes += size
 	k.pos = e.RV
 	return true
+}
+
+// grow moves the batch into memory that has room for all that a batch can have.
+func (k *Cursor) grow() {
+	k.roomy = k.cache.batches.Get().(*[]kube.WatchEvent) //nolint:forcetypeassert // the pool holds nothing else
+	k.batch = append(*k.roomy, k.batch...)
 }
 
 func (k *Cursor) advance(rv kube.ResourceVersion) { k.pos = max(k.pos, rv) }

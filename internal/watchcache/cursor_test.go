@@ -44,19 +44,16 @@ func TestCursorShowsSelectorTransitions(t *testing.T) {
 			if (e.Previous == nil) != (e.Type == kube.Added) {
 				t.Errorf("%s %d: Previous is %v", e.Type, e.ResourceVersion, e.Previous)
 			}
-			if got, want := string(e.Frame), string(kube.Frame(e.Type, e.Object)); got != want {
-				t.Errorf("frame is %s, want %s", got, want)
-			}
 		}
 	})
 }
 
-func TestFramesAreSharedByAllCursors(t *testing.T) {
+func TestObjectsAreSharedByAllCursors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, watchcache.Config{}, thing{name: "x", app: "1"}.at(t, 1))
 		f.put(101, thing{name: "x", app: "2"})
 		first, second := next(t, f.cursor(100, appIs("1"))), next(t, f.cursor(100, appIs("1")))
-		if len(first) != 1 || len(second) != 1 || &first[0].Frame[0] != &second[0].Frame[0] || first[0].Object != second[0].Object {
+		if len(first) != 1 || len(second) != 1 || first[0].Object != second[0].Object {
 			t.Errorf("two watchers got events of their own: %v and %v", brief(first), brief(second))
 		}
 	})
@@ -426,7 +423,7 @@ func TestWaitingCursorPinsNoObjects(t *testing.T) {
 			t.Fatalf("events = %v", brief(events))
 		}
 		next(t, cursor) // waits
-		if events[0].Object != nil || events[0].Frame != nil {
+		if events[0].Object != nil {
 			t.Error("the cursor keeps what it returned before")
 		}
 	})

@@ -32,10 +32,9 @@ var ErrDeltaTooLarge = errors.New("too much has changed for a delta")
 // sees another state, in the order of their resourceVersions. Added and Modified
 // have the object of s; Deleted has the last content, as a watcher that had
 // followed would have seen it, and stands also before the Added of an object that
-// took the place (another uid). Frames are left to the caller, and Previous is not
-// set. It blocks while History reads. Errors: ErrDeltaTooLarge,
-// *kube.ExpiredError when history does not go back to rv, ctx's cause, and what
-// History returns.
+// took the place (another uid). Previous is not set. It blocks while History
+// reads. Errors: ErrDeltaTooLarge, *kube.ExpiredError when history does not go back
+// to rv, ctx's cause, and what History returns.
 func (c *Cache) Since(ctx context.Context, rv kube.ResourceVersion, s *Snapshot, sel Selection) ([]kube.WatchEvent, error) {
 	d := &delta{sel: sel, to: s, keys: map[string]*changed{}, entries: max(maxDeltaEntries, deltaEntriesPerObject*s.Len())}
 	pos, perRead := rv, 4*minHistoryEntries
@@ -143,18 +142,16 @@ func (d *delta) events() ([]kube.WatchEvent, error) {
 			events = append(events, kube.WatchEvent{Type: t, ResourceVersion: o.ResourceVersion(), Object: o})
 		}
 		if k.was && t != kube.Modified {
-			events = append(events, k.left.gone())
+			events = append(events, k.left.end())
 		}
 	}
 	slices.SortFunc(events, func(a, b kube.WatchEvent) int { return cmp.Compare(a.ResourceVersion, b.ResourceVersion) })
 	return events, nil
 }
 
-// gone is the entry as the end of an object, without a frame.
-func (e *Entry) gone() kube.WatchEvent {
-	o := e.Object
-	if !e.Deleted {
-		o = e.Previous.WithResourceVersion(e.RV)
-	}
-	return kube.WatchEvent{Type: kube.Deleted, ResourceVersion: e.RV, Object: o}
+// end is the entry as the end of an object for who saw it.
+func (e *Entry) end() kube.WatchEvent {
+	event := e.event(kube.Deleted, "")
+	event.Previous = nil
+	return event
 }

@@ -18,14 +18,17 @@ type Entry struct {
 	Previous *kube.Object
 	Deleted  bool
 
-	// What watchers are shown is made on first use, and then shared by all.
-	added, modified, removed atomic.Pointer[shown]
+	// Objects that some watchers are shown instead of Object are made on first use,
+	// and then shared by all.
+	others atomic.Pointer[shown]
 }
 
-// shown is an entry as a watcher sees it: the object and its whole line.
+// shown is an object as some watchers see it, in a list of those that were made.
 type shown struct {
-	object *kube.Object
-	frame  []byte
+	left       bool   // it left their selection
+	apiVersion string // in which it is shown
+	object     *kube.Object
+	next       *shown
 }
 
 // NewEntry returns the entry for a creation (previous is nil) or an update at rv.
@@ -39,8 +42,8 @@ func NewDeletion(rv kube.ResourceVersion, previous *kube.Object) *Entry {
 	return &Entry{RV: rv, Object: previous.WithResourceVersion(rv), Previous: previous, Deleted: true}
 }
 
-// size is what the entry keeps in memory, in bytes. Previous counts too: mostly it
-// is an older entry's object, and then it stands for the encoded frame.
+// size is what the entry keeps in memory, in bytes. Previous counts too, though
+// mostly it is an older entry's object.
 func (e *Entry) size() int64 {
 	n := int64(len(e.Object.JSON()))
 	if e.Previous != nil {
@@ -49,41 +52,40 @@ func (e *Entry) size() int64 {
 	return n
 }
 
-// event returns the entry as t, one of the types that transition gave for it.
-func (e *Entry) event(t kube.EventType) kube.WatchEvent {
-	event := kube.WatchEvent{Type: t, ResourceVersion: e.RV}
-	var s *shown
-	switch t {
-	case kube.Added:
-		s = e.show(&e.added, t)
-	case kube.Modified:
-		s = e.show(&e.modified, t)
+// event returns the entry as t, one of the types that transition gave for it, in
+// an API version ("": as it is stored).
+func (e *Entry) event(t kube.EventType, apiVersion string) kube.WatchEvent {
+	event := kube.WatchEvent{Type: t, ResourceVersion: e.RV, Object: e.Object}
+	if t != kube.Added {
 		event.Previous = e.Previous
-	case kube.Deleted:
-		s = e.show(&e.removed, t)
-		event.Previous = e.Previous
-	case kube.Bookmark, kube.InitialEventsEnd, kube.Error:
-		panic("watchcache: an entry is never shown as " + t.String())
 	}
-	event.Object, event.Frame = s.object, s.frame
+	left := t == kube.Deleted && !e.Deleted
+	if left || apiVersion != "" && apiVersion != e.Object.APIVersion() {
+		event.Object = e.show(left, apiVersion)
+	}
 	return event
 }
 
-// show encodes on first use. When several cursors come first at once each may
-// encode, but all of them share the bytes of one.
-func (e *Entry) show(slot *atomic.Pointer[shown], t kube.EventType) *shown {
-	if s := slot.Load(); s != nil {
-		return s
+// show makes an object on first use. When several cursors come first at once each
+// may make one, but all of them share the bytes of one in the end.
+func (e *Entry) show(left bool, apiVersion string) *kube.Object {
+	first := e.others.Load()
+	for s := first; s != nil; s = s.next {
+		if s.left == left && s.apiVersion == apiVersion {
+			return s.object
+		}
 	}
-	object := e.Object
-	if t == kube.Deleted && !e.Deleted {
-		// It left the selection: what the watcher saw last, with the rv of the
-		// write that took it away (server.md 3.2).
-		object = e.Previous.WithResourceVersion(e.RV)
+	made := &shown{left: left, apiVersion: apiVersion, object: e.Object, next: first}
+	if left {
+		// What the watcher saw last, with the rv of the write that took it away
+		// (server.md 3.2).
+		made.object = e.Previous.WithResourceVersion(e.RV)
 	}
-	s := &shown{object: object, frame: kube.Frame(t, object)}
-	if slot.CompareAndSwap(nil, s) {
-		return s
+	if apiVersion != "" {
+		made.object = made.object.WithAPIVersion(apiVersion)
 	}
-	return slot.Load()
+	if e.others.CompareAndSwap(first, made) {
+		return made.object
+	}
+	return e.show(left, apiVersion)
 }

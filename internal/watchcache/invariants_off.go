@@ -16,3 +16,5 @@ func checkWindow(window, kube.ResourceVersion) {}
 func checkEvent(kube.WatchEvent, kube.ResourceVersion) {}
 
 func checkPosition(positions) {}
+
+func checkSkipped(window, *waiter, kube.ResourceVersion) {}

@@ -113,3 +113,10 @@ func checkPosition(p positions) {
 	assert(p.now >= p.before, "5: position went back from %d to %d", p.before, p.now)
 	assert(p.now <= max(p.state, p.start), "5: position %d is ahead of the state at %d", p.now, p.state)
 }
+
+// checkSkipped: what a waiter was not woken for does not concern it (3).
+func checkSkipped(log window, w *waiter, through kube.ResourceVersion) {
+	for e := range log.after(max(w.pos, log.gone)) {
+		assert(e.RV > through || w.sel.transition(e) == 0, "3: entry %d was not shown to who waited at %d", e.RV, w.pos)
+	}
+}

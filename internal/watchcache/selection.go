@@ -14,6 +14,9 @@ type Selection struct {
 	Name      string
 	Labels    labels.Selector
 	Fields    fields.Selector
+	// APIVersion is the version in which a cursor shows the objects, "" for the one in
+	// which they are stored. It selects nothing.
+	APIVersion string
 }
 
 // Everything says that the selection excludes nothing.

@@ -1,0 +1,264 @@
+package watchcache
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/apimachinery/pkg/selection"
+
+	"github.com/gapless-io/gapless/kube"
+)
+
+// index is where cursors wait that have read everything, each at the place by
+// which the changes that may concern it are found: an object's name, a field or a
+// label that it requires, a namespace. So a change costs those who want it, and
+// nobody else; and who is woken late knows that it missed nothing before.
+//
+// The appender only starts a goroutine that looks at what was appended, if none is
+// doing so: an append costs the same for one cursor and for ten thousand, and what
+// is appended meanwhile is looked at together.
+type index struct {
+	cache   *Cache
+	pending atomic.Int64  // appends that look has not seen
+	epoch   atomic.Uint64 // counts what everybody must look at
+	ever    atomic.Int64  // wakings
+
+	// mu guards what follows.
+	mu      sync.Mutex
+	through kube.ResourceVersion // entries up to here were looked at
+	seen    uint64               // the epoch that was looked at
+	places  map[place]*bucket
+	count   int             // waiters
+	kinds   [placeKinds]int // waiters by the kind of their place
+	fields  map[string]int  // places by their field label
+	woken   []*waiter       // scratch memory of look
+}
+
+// place is where a waiter is found.
+type place struct {
+	kind         placeKind
+	label, value string
+}
+
+type placeKind int
+
+// The kinds of places, the most telling first.
+const (
+	byKey       placeKind = iota // value: Key.String()
+	byName                       // value: the name, in any namespace
+	byField                      // a selectable field that must have a value
+	byLabel                      // a label that must have a value
+	byNamespace                  // value: the namespace
+	anywhere
+	placeKinds
+)
+
+// bucket holds the waiters of one place.
+type bucket struct{ waiters []*waiter }
+
+// waiter is a cursor in the index.
+type waiter struct {
+	place place
+	sel   *Selection
+	woken chan struct{}        // capacity 1; one token for each time that it was taken out
+	pos   kube.ResourceVersion // the cursor has considered everything up to here
+	hit   kube.ResourceVersion // the first entry after pos that concerns it, 0 if unknown
+	in    *bucket              // nil when it does not wait
+	at    int                  // its place in the bucket
+}
+
+func newIndex(c *Cache) *index {
+	return &index{cache: c, places: map[place]*bucket{}, fields: map[string]int{}}
+}
+
+// placeOf returns the most telling place of a selection.
+func placeOf(s *Selection) place {
+	switch {
+	case s.Name != "" && s.Namespace != "":
+		return place{kind: byKey, value: kube.Key{Namespace: s.Namespace, Name: s.Name}.String()}
+	case s.Name != "":
+		return place{kind: byName, value: s.Name}
+	}
+	if s.Fields != nil {
+		for _, r := range s.Fields.Requirements() {
+			if r.Operator == selection.Equals || r.Operator == selection.DoubleEquals {
+				return place{kind: byField, label: r.Field, value: r.Value}
+			}
+		}
+	}
+	if s.Labels != nil {
+		requirements, selectable := s.Labels.Requirements()
+		for _, r := range requirements {
+			if values := r.ValuesUnsorted(); selectable && len(values) == 1 && isEquality(r.Operator()) {
+				return place{kind: byLabel, label: r.Key(), value: values[0]}
+			}
+		}
+	}
+	if s.Namespace != "" {
+		return place{kind: byNamespace, value: s.Namespace}
+	}
+	return place{kind: anywhere}
+}
+
+func isEquality(op selection.Operator) bool {
+	return op == selection.Equals || op == selection.DoubleEquals || op == selection.In
+}
+
+// enter lets w wait, unless there is something new since the epoch was loaded,
+// and after it the state: then it returns false.
+func (x *index) enter(w *waiter, epoch uint64) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	st := x.cache.state.Load()
+	if x.epoch.Load() != epoch || st.last > w.pos || st.log.gone > w.pos {
+		return false
+	}
+	b := x.places[w.place]
+	if b == nil {
+		b = &bucket{}
+		x.places[w.place] = b
+		if w.place.kind == byField {
+			x.fields[w.place.label]++
+		}
+	}
+	w.hit, w.in, w.at = 0, b, len(b.waiters)
+	b.waiters = append(b.waiters, w)
+	x.kinds[w.place.kind]++
+	x.count++
+	return true
+}
+
+// leave takes out a waiter that does not want to wait any longer. It returns false
+// when it was taken out already: then a token comes. Otherwise nothing up to the
+// returned resourceVersion concerned it.
+func (x *index) leave(w *waiter) (through kube.ResourceVersion, waited bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if w.in == nil {
+		return 0, false
+	}
+	x.takeLocked(w)
+	checkSkipped(x.cache.state.Load().log, w, x.through)
+	return x.through, true
+}
+
+func (x *index) takeLocked(w *waiter) {
+	b, last := w.in, len(w.in.waiters)-1
+	b.waiters[w.at] = b.waiters[last]
+	b.waiters[w.at].at = w.at
+	b.waiters[last] = nil
+	b.waiters = b.waiters[:last]
+	w.in = nil
+	x.kinds[w.place.kind]--
+	x.count--
+	if last > 0 || w.place.kind == anywhere {
+		return
+	}
+	delete(x.places, w.place)
+	if w.place.kind != byField {
+		return
+	}
+	if x.fields[w.place.label]--; x.fields[w.place.label] == 0 {
+		delete(x.fields, w.place.label)
+	}
+}
+
+// notify is called after entries were appended.
+func (x *index) notify() {
+	if x.pending.Add(1) == 1 {
+		go x.dispatch() // ends when everything appended was looked at; it never blocks for long
+	}
+}
+
+// wakeAll is called after something happened that everybody must look at.
+func (x *index) wakeAll() {
+	x.epoch.Add(1)
+	x.notify()
+}
+
+// dispatch looks at what was appended until there is nothing more.
+func (x *index) dispatch() {
+	for {
+		seen := x.pending.Load()
+		woken := x.look()
+		x.ever.Add(int64(len(woken)))
+		for _, w := range woken {
+			w.woken <- struct{}{} // has room: it was taken out once
+		}
+		if x.pending.CompareAndSwap(seen, 0) {
+			return
+		}
+	}
+}
+
+// look takes out those whom something new concerns. The slice is used until the
+// next call.
+func (x *index) look() []*waiter {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	clear(x.woken)
+	x.woken = x.woken[:0]
+	st := x.cache.state.Load()
+	if epoch := x.epoch.Load(); epoch != x.seen || x.through < st.log.gone {
+		x.seen = epoch
+		for _, b := range x.places {
+			x.wakeLocked(b, nil)
+		}
+	}
+	if x.count > 0 {
+		for e := range st.log.after(max(x.through, st.log.gone)) {
+			x.findLocked(e)
+		}
+	}
+	x.through = max(x.through, st.last)
+	return x.woken
+}
+
+// findLocked takes out those whom e concerns.
+func (x *index) findLocked(e *Entry) {
+	x.wakeLocked(x.places[place{kind: anywhere}], e)
+	key := e.Object.Key()
+	if x.kinds[byKey] > 0 {
+		x.wakeLocked(x.places[place{kind: byKey, value: key.String()}], e)
+	}
+	if x.kinds[byName] > 0 {
+		x.wakeLocked(x.places[place{kind: byName, value: key.Name}], e)
+	}
+	if x.kinds[byNamespace] > 0 {
+		x.wakeLocked(x.places[place{kind: byNamespace, value: key.Namespace}], e)
+	}
+	for _, o := range [...]*kube.Object{e.Object, e.Previous} {
+		if o == nil {
+			continue
+		}
+		if x.kinds[byField] > 0 {
+			view := o.Fields()
+			for label := range x.fields {
+				x.wakeLocked(x.places[place{kind: byField, label: label, value: view.Get(label)}], e)
+			}
+		}
+		if x.kinds[byLabel] > 0 {
+			for label, value := range o.Labels() {
+				x.wakeLocked(x.places[place{kind: byLabel, label: label, value: value}], e)
+			}
+		}
+	}
+}
+
+// wakeLocked takes out those of a bucket whom e concerns; nil concerns everybody.
+func (x *index) wakeLocked(b *bucket, e *Entry) {
+	if b == nil {
+		return
+	}
+	for i := len(b.waiters) - 1; i >= 0; i-- {
+		w := b.waiters[i]
+		if e != nil {
+			if e.RV <= w.pos || w.sel.transition(e) == 0 {
+				continue
+			}
+			w.hit = e.RV
+		}
+		x.takeLocked(w)
+		x.woken = append(x.woken, w)
+	}
+}
