@@ -57,6 +57,10 @@ type Config struct {
 	// ResourceVersionBase is the resource version before the first write; 0 is
 	// 1 000 000 000. It is used once, for an empty data directory.
 	ResourceVersionBase int64
+	// StrictFutureWatch ends a watch after a resource version that does not exist
+	// yet, and does not come within 3 s, with an ERROR frame 504 Timeout. Otherwise it
+	// waits in silence until its timeout, as kube-apiserver's does.
+	StrictFutureWatch bool
 	// Logger gets life-cycle messages, and at debug level each request; nil
 	// discards them.
 	Logger *slog.Logger

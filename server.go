@@ -100,7 +100,7 @@ func (s *Server) open(ctx context.Context) error {
 // order.
 func (s *Server) serve(ctx context.Context, log *revlog.Log) error {
 	live := schema.NewLive(builtin.Catalog())
-	s.registry = registry.New(registry.Config{Store: log, Live: live, Logger: s.cfg.Logger})
+	s.registry = registry.New(registry.Config{Store: log, Live: live, Logger: s.cfg.Logger, StrictFutureWatch: s.cfg.StrictFutureWatch})
 	lasting := context.WithoutCancel(ctx)
 	below, stopBelow := context.WithCancel(lasting)
 	defer stopBelow()

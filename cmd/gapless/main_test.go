@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -200,10 +201,27 @@ func TestFlagsComeFromTheEnvironmentUnlessGiven(t *testing.T) {
 	if code != exitUsage || !strings.Contains(stderr, "GAPLESS_HISTORY") {
 		t.Errorf("exit code %d, want 2, with the variable's name:\n%s", code, stderr)
 	}
+	t.Setenv("GAPLESS_HISTORY", "1h")
+	t.Setenv("GAPLESS_STRICT_FUTURE_WATCH", "perhaps")
+	if code, _, stderr = command(t, "serve", "--memory"); code != exitUsage || !strings.Contains(stderr, "GAPLESS_STRICT_FUTURE_WATCH") {
+		t.Errorf("exit code %d, want 2, with the variable's name:\n%s", code, stderr)
+	}
 	t.Setenv("GAPLESS_OUTPUT", "xml")
 	code, _, stderr = command(t, "watch", "pods", "-o", "json", "--kubeconfig", filepath.Join(t.TempDir(), "none"))
 	if code != exitRunTime || strings.Contains(stderr, "xml") {
 		t.Errorf("exit code %d, want 1 for the kubeconfig that is not there:\n%s", code, stderr)
+	}
+}
+
+func TestStrictFutureWatchReachesTheServer(t *testing.T) {
+	for _, strict := range []bool{true, false} {
+		cfg, err := serveFlags{strict: strict, logLevel: "info", logFormat: "text"}.config(false, streams{err: io.Discard})
+		if err != nil || cfg.StrictFutureWatch != strict {
+			t.Errorf("strict %v becomes %v, %v", strict, cfg.StrictFutureWatch, err)
+		}
+	}
+	if def := newServe(streams{}).Flags().Lookup("strict-future-watch").DefValue; def != "false" {
+		t.Errorf("the default is %s, want upstream's", def)
 	}
 }
 

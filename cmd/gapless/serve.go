@@ -25,6 +25,7 @@ type serveFlags struct {
 	history      time.Duration
 	historyBytes string
 	base         int64
+	strict       bool
 	readyFile    string
 	logFormat    string
 	logLevel     string
@@ -58,6 +59,7 @@ at once. On first start it makes its own certificates and a kubeconfig.`,
 	flags.DurationVar(&f.history, "history", gapless.DefaultHistory, "how long old versions are kept; 0 keeps them for ever")
 	flags.StringVar(&f.historyBytes, "history-bytes", "", "bytes of old versions kept, like 512Mi; 0 is no limit (default 1Gi, in memory 256Mi)")
 	flags.Int64Var(&f.base, "resource-version-base", 0, "resource version before the first write, for an empty data directory (default 1000000000)")
+	flags.BoolVar(&f.strict, "strict-future-watch", false, "end a watch after a resource version of the future with an error after 3s, instead of waiting in silence")
 	flags.StringVar(&f.readyFile, "ready-file", "", `file that gets {"url","kubeconfig","pid"} once the server serves`)
 	flags.StringVar(&f.logFormat, "log-format", "text", "form of the log: text or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "least level of the log: debug, info, warn or error")
@@ -72,7 +74,7 @@ func (f serveFlags) config(dirGiven bool, io streams) (gapless.Config, error) {
 	}
 	cfg := gapless.Config{
 		DataDir: f.dataDir, Memory: f.memory, Listen: f.listen, History: f.history,
-		ResourceVersionBase: f.base, Logger: logger,
+		ResourceVersionBase: f.base, StrictFutureWatch: f.strict, Logger: logger,
 	}
 	if f.memory && !dirGiven {
 		cfg.DataDir = ""

@@ -101,10 +101,12 @@ func New(ctx context.Context, cfg Config) *Server {
 
 // Drain ends every watch, after a last bookmark where one was asked for, refuses
 // new watches with 503, and makes /readyz fail. It does not wait: Wait does. A
-// client that takes nothing for a second is cut off.
+// client that takes nothing for three seconds is cut off.
 func (s *Server) Drain() {
 	s.drain(errDraining)
-	s.open.limit(time.Now().Add(drainWithin))
+	// A write limit resets an HTTP/2 stream even when nothing is being written, and
+	// one that has not spoken is to stay for quietWithin.
+	s.open.limit(time.Now().Add(quietWithin + drainWithin))
 }
 
 // Wait blocks until no watch is open, after Drain, or returns ctx's cause. Watches
