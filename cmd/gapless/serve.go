@@ -27,6 +27,7 @@ type serveFlags struct {
 	base         int64
 	strict       bool
 	readyFile    string
+	debugListen  string
 	logFormat    string
 	logLevel     string
 }
@@ -60,7 +61,8 @@ at once. On first start it makes its own certificates and a kubeconfig.`,
 	flags.StringVar(&f.historyBytes, "history-bytes", "", "bytes of old versions kept, like 512Mi; 0 is no limit (default 1Gi, in memory 256Mi)")
 	flags.Int64Var(&f.base, "resource-version-base", 0, "resource version before the first write, for an empty data directory (default 1000000000)")
 	flags.BoolVar(&f.strict, "strict-future-watch", false, "end a watch after a resource version of the future with an error after 3s, instead of waiting in silence")
-	flags.StringVar(&f.readyFile, "ready-file", "", `file that gets {"url","kubeconfig","pid"} once the server serves`)
+	flags.StringVar(&f.readyFile, "ready-file", "", `file that gets {"url","kubeconfig","pid","debug"} once the server serves`)
+	flags.StringVar(&f.debugListen, "debug-listen", "", "loopback address that serves /debug/pprof/ without credentials (default none)")
 	flags.StringVar(&f.logFormat, "log-format", "text", "form of the log: text or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "least level of the log: debug, info, warn or error")
 	return cmd
@@ -124,6 +126,11 @@ func serve(ctx context.Context, f serveFlags, dirGiven bool, io streams) error {
 	if err != nil {
 		return &usageError{err}
 	}
+	debug, err := startDebug(ctx, f.debugListen)
+	if err != nil {
+		return err
+	}
+	defer debug.stop()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	done := make(chan error, 1)
@@ -136,7 +143,7 @@ func serve(ctx context.Context, f serveFlags, dirGiven bool, io streams) error {
 	}
 	announce(io, s, f, cfg)
 	if f.readyFile != "" {
-		if err := writeReady(f.readyFile, s); err != nil {
+		if err := writeReady(f.readyFile, s, debug.address()); err != nil {
 			cancel(err)
 			return errors.Join(fmt.Errorf("write --ready-file: %w", err), <-done)
 		}
@@ -188,12 +195,13 @@ func shortDuration(d time.Duration) string {
 }
 
 // writeReady writes the file at once, so that a reader never sees half of it.
-func writeReady(path string, s *gapless.Server) error {
+func writeReady(path string, s *gapless.Server, debug string) error {
 	body, err := json.Marshal(struct {
 		URL        string `json:"url"`
 		Kubeconfig string `json:"kubeconfig"`
 		PID        int    `json:"pid"`
-	}{s.URL(), s.Kubeconfig(), os.Getpid()})
+		Debug      string `json:"debug,omitempty"`
+	}{s.URL(), s.Kubeconfig(), os.Getpid(), debug})
 	if err != nil {
 		return err
 	}
