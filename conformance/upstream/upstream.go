@@ -1,0 +1,161 @@
+// Package upstream puts Kubernetes' storage.Interface over gapless, so that the
+// suites of k8s.io/apiserver/pkg/storage/testing run against our store, our watch
+// cache and our verbs.
+//
+// It has three nouns. A [Server] is a store with a registry over it that serves one
+// resource, the pods of upstream's example group. A [Storage] is upstream's
+// interface over a Server. A stream is one watch of it.
+//
+// The Storage only translates. LIST, GET and WATCH are the registry's, with their
+// options read from a query as the HTTP door reads them, so that kube.PlanList,
+// kube.PlanWatch, the continue tokens, the cache and its history are what is
+// tested. Writes go to the store as conditional commits, because the registry's
+// own writes are those of an API server: they fill in uid, generation and times,
+// where upstream's storage stores what it is given.
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/gapless-io/gapless/internal/registry"
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/schema/custom"
+	"github.com/gapless-io/gapless/internal/store"
+	"github.com/gapless-io/gapless/internal/store/revlog"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// Config says what a Server is made of.
+type Config struct {
+	// Dir is the directory of the log; "" keeps it in memory.
+	Dir string
+	// Window is how many changes the watch cache keeps in memory; 0 is its default.
+	// A small one makes watches and exact reads go to the log.
+	Window int
+}
+
+const (
+	// baseRevision is where an empty etcd stands, which upstream's tests count from.
+	baseRevision = 1
+	// segmentBytes is small, so that the log of a test has several segments.
+	segmentBytes = 64 << 10
+	// othersPrefix holds the keys of a resource that nobody reads.
+	othersPrefix = "others/"
+)
+
+// definition is the CustomResourceDefinition of the pods, as it is stored when it
+// is established.
+const definition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
+"metadata":{"name":"pods.example.apiserver.k8s.io"},
+"spec":{"group":"example.apiserver.k8s.io","scope":"Namespaced","names":{"plural":"pods","kind":"Pod"},
+"versions":[{"name":"v1","served":true,"storage":true,
+"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}},
+"selectableFields":[{"jsonPath":".spec.nodeName"},{"jsonPath":".spec.restartPolicy"},{"jsonPath":".status.phase"}]}]},
+"status":{"acceptedNames":{"plural":"pods","singular":"pod","kind":"Pod","listKind":"PodList"},
+"conditions":[{"type":"Established","status":"True"}],"storedVersions":["v1"]}}`
+
+// Server is a running store with a registry of pods over it.
+type Server struct {
+	log      *revlog.Log
+	registry *registry.Registry
+	pods     *schema.Resource
+	stop     context.CancelFunc
+	ended    chan error // the registry's end, then the log's
+}
+
+// Open opens the store and runs it, with its registry, until Close. It blocks
+// until everything is loaded.
+func Open(ctx context.Context, cfg Config) (*Server, error) {
+	resources, err := custom.Resources([]byte(definition))
+	if err != nil {
+		return nil, fmt.Errorf("define the pods: %w", err)
+	}
+	log, err := revlog.Open(ctx, revlog.Options{
+		Dir: cfg.Dir, Memory: cfg.Dir == "", BaseRevision: baseRevision, SegmentBytes: segmentBytes,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open the log: %w", err)
+	}
+	s := &Server{
+		log: log, pods: resources[0], ended: make(chan error, 2),
+		registry: registry.New(registry.Config{
+			Store: log, Live: schema.NewLive(schema.NewCatalog(resources...)), CacheEntries: cfg.Window,
+		}),
+	}
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	s.stop = cancel
+	// Both are the Server's. The log ends with its Close, the registry with stop.
+	go func() { s.ended <- log.Run(context.WithoutCancel(ctx)) }()
+	go func() { s.ended <- s.registry.Run(running) }()
+	if err := s.registry.WaitReady(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("wait for the registry: %w", err), s.Close())
+	}
+	return s, nil
+}
+
+// Close ends what Open began, and waits for it. Watches end.
+func (s *Server) Close() error {
+	s.stop()
+	registryEnd := <-s.ended
+	closed := s.log.Close()
+	return errors.Join(registryEnd, closed, <-s.ended)
+}
+
+// WriteOther writes to another resource and returns the revision, after it is
+// visible to all readers. It is what moves the resourceVersion of the pods
+// although nothing happens to them.
+func (s *Server) WriteOther(ctx context.Context) (int64, error) {
+	page, err := s.log.Read(ctx, store.Query{Start: othersPrefix + "one"})
+	if err != nil {
+		return 0, fmt.Errorf("read the other resource: %w", err)
+	}
+	txn := store.Txn{Key: othersPrefix + "one", Value: []byte("{}")}
+	if len(page.Records) > 0 {
+		txn.ExpectedModRevision = page.Records[0].ModRevision
+	}
+	done, err := s.log.Commit(ctx, txn)
+	if err != nil {
+		return 0, fmt.Errorf("write the other resource: %w", err)
+	}
+	return done.Revision, s.visible(ctx, done.Revision)
+}
+
+// Compact forgets what was superseded or deleted at or below a revision.
+func (s *Server) Compact(ctx context.Context, upTo int64) error {
+	if _, err := s.registry.Compact(ctx, store.Compaction{UpTo: upTo}); err != nil {
+		return fmt.Errorf("compact up to %d: %w", upTo, err)
+	}
+	return nil
+}
+
+// Stored returns the stored bytes of a pod by its key, "/pods/ns/name".
+func (s *Server) Stored(ctx context.Context, key string) ([]byte, error) {
+	p, err := placeOf(key)
+	if err != nil {
+		return nil, err
+	}
+	page, err := s.log.Read(ctx, store.Query{Start: s.storeKey(p)})
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", key, err)
+	}
+	if len(page.Records) == 0 {
+		return nil, fmt.Errorf("read %s: there is none", key)
+	}
+	return page.Records[0].Value, nil
+}
+
+// visible waits until every reader sees a revision, as the registry's own writes
+// do before they answer.
+func (s *Server) visible(ctx context.Context, revision int64) error {
+	_, err := s.registry.Get(ctx, schema.Target{Resource: s.pods, Name: "-"}, strconv.FormatInt(revision, 10))
+	if err == nil || kube.StatusOf(err).Code == 404 {
+		return nil
+	}
+	return refusal(err)
+}
+
+// storeKey is the key in the store of the pod at a place.
+func (s *Server) storeKey(p place) string { return s.pods.GR().String() + "/" + p.key().String() }
