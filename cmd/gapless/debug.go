@@ -52,7 +52,7 @@ func (d *debugServer) stop() {
 		return
 	}
 	_ = d.web.Close() // the listener's end is all that there is to fail
-	<-d.done
+	_ = <-d.done // http.ErrServerClosed
 }
 
 func (d *debugServer) address() string {

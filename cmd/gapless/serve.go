@@ -134,8 +134,9 @@ func serve(ctx context.Context, f serveFlags, dirGiven bool, io streams) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	done := make(chan error, 1)
-	// serve owns it: it ends with ctx, and serve waits for it.
+	// serve owns both: they end with ctx, and serve waits for the server.
 	go func() { done <- s.Run(ctx) }()
+	go giveBackMemory(ctx)
 	select {
 	case err := <-done:
 		return err

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"context"
+	"runtime/debug"
+	"runtime/metrics"
+	"time"
+)
+
+const (
+	// quietFor and quietBytes say when the program is quiet: it allocates no more than
+	// so much in that time. A watch that is idle allocates nothing.
+	quietFor   = time.Second
+	quietBytes = 256 << 10
+	// worthBytes is how much it must have allocated since memory was last given back
+	// for that to be worth a collection.
+	worthBytes = 4 << 20
+)
+
+// giveBackMemory returns memory to the system whenever the program has become
+// quiet after work, until ctx ends: what a burst of lists needed is not held for
+// the two minutes, and the half of the heap, that the runtime would keep it. At
+// the first time it lets go of what only the start has needed of the program.
+func giveBackMemory(ctx context.Context) {
+	allocated := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	tick := time.NewTicker(quietFor)
+	defer tick.Stop()
+	var before, returned uint64
+	for first := true; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		metrics.Read(allocated)
+		now := allocated[0].Value.Uint64()
+		if now-before <= quietBytes && (first || now-returned > worthBytes) {
+			debug.FreeOSMemory()
+			if first {
+				forgetStart()
+			}
+			first, returned = false, now
+		}
+		before = now
+	}
+}
