@@ -92,7 +92,7 @@ func (s *Server) attach(f *feed, w http.ResponseWriter, r *http.Request, socket 
 	left := func() { cancel(errLeft) }
 	switch {
 	case socket:
-		f.sink, err = stream.Upgrade(context.WithoutCancel(s.draining), w, r, left)
+		f.sink, err = stream.Upgrade(w, r, left)
 	case f.detached:
 		f.sink, err = stream.Hijack(w, f.zip, left)
 	default:

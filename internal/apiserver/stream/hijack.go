@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"crypto/tls"
 	"net"
 	"net/http"
 	"strconv"
@@ -10,6 +11,9 @@ import (
 // unexpectedBytes is how much a client may send on a connection that is a watch
 // before the watch ends: nothing is expected but the end.
 const unexpectedBytes = 64 << 10
+
+// goodbye is how long a client may take to answer the end of the stream.
+const goodbye = time.Second
 
 // hijacked is a body in chunks on a connection of HTTP/1.1 that net/http has
 // given up.
@@ -73,8 +77,12 @@ func (s *hijacked) listen(left func()) {
 	}
 }
 
-// write sends a piece as one chunk.
+// write sends a piece as one chunk; nil is the last one.
 func (s *hijacked) write(piece []byte) error {
+	if piece == nil {
+		_, err := s.conn.Write([]byte("0\r\n\r\n"))
+		return err
+	}
 	var hex [before]byte
 	size := append(strconv.AppendInt(hex[:0], int64(len(piece)-before), 16), '\r', '\n')
 	from := before - len(size)
@@ -91,9 +99,26 @@ func (s *hijacked) Gone() <-chan struct{} { return s.gone }
 
 // End implements Sink.
 func (s *hijacked) End(e Ending) {
-	if e != Broken && s.Flush() == nil {
-		_, _ = s.conn.Write([]byte("0\r\n\r\n")) // the connection ends anyway
+	if e != Broken && s.Flush() == nil && s.write(nil) == nil {
+		hangUp(s.conn)
+	} else {
+		cut(s.conn)
 	}
-	_ = s.conn.Close()
 	<-s.gone
+}
+
+// hangUp closes a connection that takes what is written. TLS says goodbye first,
+// and would wait 5 s for a client that has just stopped reading.
+func hangUp(conn net.Conn) {
+	late := time.AfterFunc(goodbye, func() { cut(conn) })
+	defer late.Stop()
+	_ = conn.Close() // it may be closed
+}
+
+// cut closes a connection without a word.
+func cut(conn net.Conn) {
+	if secure, is := conn.(*tls.Conn); is {
+		conn = secure.NetConn()
+	}
+	_ = conn.Close() // it may be closed
 }

@@ -95,7 +95,7 @@ func (g *gather) Put(head, body, tail []byte) error {
 			}
 			// A line that is larger than a piece goes in several, so that a blocked
 			// client never holds more.
-			n := min(len(part), before+pieceBytes-len(*g.buf))
+			n := min(len(part), g.room())
 			if n == 0 {
 				if err := g.Flush(); err != nil {
 					return err
@@ -107,6 +107,14 @@ func (g *gather) Put(head, body, tail []byte) error {
 		}
 	}
 	return nil
+}
+
+// room is how many bytes a piece still takes.
+func (g *gather) room() int {
+	if g.buf == nil {
+		return pieceBytes
+	}
+	return before + pieceBytes - len(*g.buf)
 }
 
 // Flush implements Sink.

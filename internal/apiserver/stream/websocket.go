@@ -1,182 +1,214 @@
 package stream
 
 import (
-	"context"
+	"encoding/binary"
+	"errors"
 	"io"
+	"net"
 	"net/http"
-	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
-
-	"github.com/coder/websocket"
 )
 
-const (
-	// pingEvery keeps what is between client and server from forgetting an idle
-	// connection (upstream's server sends no pings; server.md 10).
-	pingEvery = 30 * time.Second
-	// goodbye is how long a client may take to answer the end of the stream.
-	goodbye = time.Second
+// pingEvery keeps what is between client and server from forgetting an idle
+// connection (upstream's server sends no pings; server.md 10).
+const pingEvery = 30 * time.Second
+
+// Why nothing can be written any more.
+var (
+	errEnded  = errors.New("the WebSocket has ended")
+	errSilent = errors.New("the client has not answered a ping")
 )
 
-// socket sends each line as a text message (server.md 3.6).
+// socket sends each line as a text message of one frame (server.md 3.6). The
+// buffer holds whole frames, several when they queue up; only a frame that is
+// larger than a piece is sent in pieces.
 type socket struct {
-	conn *websocket.Conn
-	gone chan struct{} // closed when listen has ended
+	gather
 
-	// ctx ends with the stream; a write that is under way then fails.
-	ctx    context.Context //nolint:containedctx // the stream is a call
-	cancel context.CancelFunc
-	pings  *time.Timer
+	conn  net.Conn
+	gone  chan struct{} // closed when listen has ended
+	pings *time.Timer
 
-	// mu guards limit.
-	mu    sync.Mutex
-	limit *time.Timer
-}
+	// turn holds one token while somebody writes to conn. It is given back between
+	// two frames only. A write may block: a channel and not a mutex, so that bubbles of
+	// synctest see that.
+	turn chan struct{}
+	// over, under turn: errEnded after a Close frame, or what a write failed with.
+	over error
 
-// WantsUpgrade says whether the request asks for a WebSocket.
-func WantsUpgrade(r *http.Request) bool {
-	return r.ProtoMajor == 1 && has(r.Header, "Connection", "upgrade") && has(r.Header, "Upgrade", "websocket")
-}
-
-func has(h http.Header, name, token string) bool {
-	for _, line := range h.Values(name) {
-		for element := range strings.SplitSeq(line, ",") {
-			if strings.EqualFold(strings.TrimSpace(element), token) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// SameOrigin says whether a WebSocket may be opened from where the request says
-// it comes from. A browser sends client certificates from any page, so a page of
-// another host is refused; programs send no origin or the server's own, fabric8
-// before 4.6 with the port -1 (ecosystem.md 0.7).
-func SameOrigin(r *http.Request) bool {
-	origin := r.Header.Get("Origin")
-	if origin == "" {
-		return true
-	}
-	_, host, found := strings.Cut(origin, "://")
-	return found && strings.EqualFold(hostname(host), hostname(r.Host))
-}
-
-// hostname cuts the port off, also one that is no port.
-func hostname(host string) string {
-	if at := strings.LastIndexByte(host, ':'); at > strings.LastIndexByte(host, ']') {
-		host = host[:at]
-	}
-	return host
+	busy    atomic.Bool // something was written since the last tick of pings
+	waiting atomic.Bool // for the answer to a ping
 }
 
 // Upgrade answers with 101 and returns the sink that sends messages. The client's
-// only offered subprotocol, or the first, is echoed. ctx is what the stream lives
-// in, not the request's. left is called, from a goroutine that ends with the
-// connection, when the client has gone. When the handshake is wrong it is answered
-// with 4xx and an error returned.
-func Upgrade(ctx context.Context, w http.ResponseWriter, r *http.Request, left func()) (Sink, error) {
-	protocols := offered(r)
-	conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{
-		Subprotocols: protocols, InsecureSkipVerify: true, // SameOrigin has looked
-	})
+// only offered subprotocol, or the first, is echoed. left is called, from a
+// goroutine that ends with the connection, when the client has gone. When the
+// handshake is wrong it is answered with 4xx and an error returned.
+func Upgrade(w http.ResponseWriter, r *http.Request, left func()) (Sink, error) {
+	conn, from, err := accept(w, r)
 	if err != nil {
 		return nil, err
 	}
-	s := &socket{conn: conn, gone: make(chan struct{})}
-	s.ctx, s.cancel = context.WithCancel(ctx)
+	s := &socket{conn: conn, gone: make(chan struct{}), turn: make(chan struct{}, 1)}
+	s.send = s.write
 	s.pings = time.AfterFunc(pingEvery, s.ping)
-	go s.listen(left) // ends when the client leaves, or with End
+	s.pings.Reset(pingEvery) // so that ping sees what was set before
+	go s.listen(from, left)  // ends when the client leaves, or with End
 	return s, nil
 }
 
-func offered(r *http.Request) []string {
-	first, _, _ := strings.Cut(strings.Join(r.Header.Values("Sec-Websocket-Protocol"), ","), ",")
-	if first = strings.TrimSpace(first); first != "" {
-		return []string{first}
-	}
-	return nil
-}
-
 // listen takes what the client sends, answers its pings, and looks for its end.
-func (s *socket) listen(left func()) {
+func (s *socket) listen(from io.Reader, left func()) {
 	defer close(s.gone)
 	defer left()
-	for total := int64(0); total < unexpectedBytes; {
-		_, message, err := s.conn.Reader(s.ctx)
-		if err != nil {
-			return
+	frames := clientFrames{from: from, allowed: unexpectedBytes}
+	for {
+		op, payload, err := frames.next()
+		if wrong, is := errors.AsType[*violation](err); is {
+			_ = s.control(opClose, binary.BigEndian.AppendUint16(nil, uint16(wrong.code))) // it may be gone
 		}
-		n, err := io.Copy(io.Discard, message)
-		if err != nil {
+		switch {
+		case err != nil:
 			return
+		case op == opClose:
+			_ = s.control(opClose, payload[:min(2, len(payload))]) // it may be gone
+			return
+		case op == opPing:
+			// A client that takes nothing waits for its pong, and is not cut off for it.
+			if s.control(opPong, payload) != nil {
+				return
+			}
+		case op == opPong:
+			s.waiting.Store(false)
 		}
-		total += n + 1
 	}
 }
 
-// ping asks for a sign of life, and again later. Without one the client is gone.
+// ping asks an idle connection for a sign of life. A client that has not answered
+// the ping before is gone. Where something is being written, or was, TCP asks.
 func (s *socket) ping() {
-	limited, cancel := context.WithTimeout(s.ctx, pingEvery)
-	defer cancel()
-	switch err := s.conn.Ping(limited); {
-	case err == nil:
+	select {
+	case s.turn <- struct{}{}:
+	default:
 		s.pings.Reset(pingEvery)
-	case s.ctx.Err() == nil:
-		s.cancel() // what waits for the connection ends with ctx, and the connection with it
+		return
 	}
+	defer func() { <-s.turn }()
+	switch {
+	case s.over != nil:
+		return
+	case s.busy.Swap(false):
+	case s.waiting.Swap(true):
+		s.over = errSilent
+		cut(s.conn) // listen ends, and says so
+		return
+	default:
+		if s.frame(opPing, nil) != nil {
+			return
+		}
+	}
+	s.pings.Reset(pingEvery)
+}
+
+// control sends a control frame between two others; nothing follows a Close.
+func (s *socket) control(op opcode, payload []byte) error {
+	s.turn <- struct{}{} // whoever has it ends with the connection, or at Limit
+	defer func() { <-s.turn }()
+	if s.over != nil {
+		return s.over
+	}
+	err := s.frame(op, payload)
+	if err == nil && op == opClose {
+		s.over = errEnded
+	}
+	return err
+}
+
+// frame writes a control frame. The caller has the turn.
+func (s *socket) frame(op opcode, payload []byte) error {
+	var b [headerBytes + controlBytes]byte
+	_, err := s.conn.Write(append(appendHeader(b[:0], op, len(payload)), payload...))
+	s.over = err
+	return err
+}
+
+// write sends a piece. The caller has the turn.
+func (s *socket) write(piece []byte) error {
+	if s.over != nil {
+		return s.over
+	}
+	_, err := s.conn.Write(piece[before:])
+	s.over = err
+	s.busy.Store(true)
+	return err
 }
 
 // Put implements Sink: a line is a message.
 func (s *socket) Put(head, body, tail []byte) error {
-	w, err := s.conn.Writer(s.ctx, websocket.MessageText)
-	if err != nil {
-		return err
-	}
-	for _, part := range [...][]byte{head, body, tail} {
-		if len(part) == 0 {
-			continue
-		}
-		if _, err := w.Write(part); err != nil {
+	size := len(head) + len(body) + len(tail)
+	var b [headerBytes]byte
+	header := appendHeader(b[:0], opText, size)
+	if s.room() < len(header)+size {
+		if err := s.Flush(); err != nil {
 			return err
 		}
 	}
-	return w.Close()
+	if len(header)+size <= pieceBytes {
+		return errors.Join(s.gather.Put(header, head, nil), s.gather.Put(body, tail, nil)) // there is room
+	}
+	s.turn <- struct{}{} // see control
+	defer func() { <-s.turn }()
+	if err := s.gather.Put(header, head, nil); err != nil {
+		return err
+	}
+	if err := s.gather.Put(body, tail, nil); err != nil {
+		return err
+	}
+	return s.gather.Flush()
 }
 
 // Flush implements Sink.
-func (s *socket) Flush() error { return nil }
+func (s *socket) Flush() error {
+	if s.buf == nil {
+		return nil
+	}
+	s.turn <- struct{}{} // see control
+	defer func() { <-s.turn }()
+	return s.gather.Flush()
+}
 
 // Limit implements Sink.
-func (s *socket) Limit(t time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.limit != nil {
-		s.limit.Stop()
-	}
-	s.limit = time.AfterFunc(time.Until(t), s.cancel)
-}
+func (s *socket) Limit(t time.Time) { _ = s.conn.SetWriteDeadline(t) } // a closed connection needs none
 
 // Gone implements Sink.
 func (s *socket) Gone() <-chan struct{} { return s.gone }
 
 // End implements Sink.
 func (s *socket) End(e Ending) {
-	s.pings.Stop()
-	code := websocket.StatusNormalClosure
+	code := closeNormal
 	switch e {
 	case Shutdown:
-		code = websocket.StatusGoingAway
+		code = closeGoingAway
 	case Broken:
-		code = websocket.StatusInternalError
+		code = closeInternal
 	case Done:
 	}
-	s.Limit(time.Now().Add(goodbye))
-	_ = s.conn.Close(code, "") // the client may be gone
-	s.cancel()
-	s.mu.Lock()
-	s.limit.Stop()
-	s.mu.Unlock()
-	<-s.gone
+	_ = s.Flush() // the connection ends anyway, here and below
+	late := time.Now().Add(goodbye)
+	s.Limit(late) // whoever writes a pong to a client that takes nothing gives up
+	err := s.control(opClose, binary.BigEndian.AppendUint16(nil, uint16(code)))
+	s.pings.Stop()
+	switch {
+	case err == nil:
+		_ = s.conn.SetReadDeadline(late)
+		<-s.gone // with the client's own Close
+		hangUp(s.conn)
+	case errors.Is(err, errEnded): // by the client
+		hangUp(s.conn)
+		<-s.gone
+	default:
+		cut(s.conn)
+		<-s.gone
+	}
 }
