@@ -179,3 +179,52 @@ func TestExtensionsRefuseWhatCannotBeMeant(t *testing.T) {
 		t.Errorf("what was refused has deleted: %s are left", got)
 	}
 }
+
+// TestShardsOfACollectionAreListedAndWatched is KEP-5866 on the wire.
+func TestShardsOfACollectionAreListedAndWatched(t *testing.T) {
+	t.Parallel()
+	w := tell(t)
+	c := w.caller(t, http1)
+	const lower, upper = "shardRange(object.metadata.uid, '0x0000000000000000', '0x8000000000000000')", "shardRange(object.metadata.uid, '0x8000000000000000', '0x10000000000000000')"
+	for i := range 20 {
+		c.create("default", fmt.Sprintf("n%02d", i), "1")
+	}
+	whole := c.must(http.StatusOK, http.MethodGet, configMaps, "")
+	if whole.at("metadata", "shardInfo") != nil {
+		t.Errorf("a whole list has %v", whole.at("metadata"))
+	}
+	in := map[string]string{}
+	for _, selector := range []string{lower, upper} {
+		query := "?shardSelector=" + url.QueryEscape(selector)
+		list := c.must(http.StatusOK, http.MethodGet, configMaps+query, "")
+		for _, key := range strings.FieldsSeq(list.keys()) {
+			if in[key] != "" {
+				t.Errorf("%s is in both shards", key)
+			}
+			in[key] = selector
+		}
+		for name, accept := range map[string]string{"objects": "Accept: application/json", "table": acceptTable, "metadata": "Accept: application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"} {
+			if got := c.must(http.StatusOK, http.MethodGet, configMaps+query+"&limit=1", "", accept); got.text("metadata", "shardInfo", "selector") != selector || got.at("metadata", "remainingItemCount") != nil {
+				t.Errorf("%s: metadata %v", name, got.at("metadata"))
+			}
+		}
+		s := c.watch(configMaps + query + "&watch=1&allowWatchBookmarks=true")
+		var keys []string
+		for f := s.next(); f.kind == "ADDED"; f = s.next() {
+			keys = append(keys, f.object.key())
+		}
+		if got := strings.Join(keys, " "); got != list.keys() {
+			t.Errorf("the watch of %s begins with %s, want %s", selector, got, list.keys())
+		}
+	}
+	if got := len(strings.Fields(whole.keys())); len(in) != got {
+		t.Errorf("the shards have %d objects, want %d", len(in), got)
+	}
+	for _, bad := range []string{"x", "shardRange(object.metadata.name, '0x0000000000000000', '0x8000000000000000')"} {
+		row := listRow{code: http.StatusBadRequest, reason: "BadRequest", message: "invalid shard selector: "}
+		for _, query := range []string{"", "&watch=1", "&watch=1&resourceVersion={a}"} {
+			checkStatus(t, w, row, c.do(http.MethodGet, configMaps+"?shardSelector="+url.QueryEscape(bad)+w.in(query), ""))
+		}
+		checkStatus(t, w, row, c.do(http.MethodDelete, configMaps+"?shardSelector="+url.QueryEscape(bad), ""))
+	}
+}

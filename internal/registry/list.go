@@ -16,7 +16,7 @@ import (
 
 // List serves a LIST by kube.PlanList (server.md 1.2 and 2). Its items hold no
 // lock and no history. Errors: those of PlanList, 400 for a field that cannot be
-// selected by, *kube.ExpiredError, *kube.TooLargeResourceVersionError after 3 s.
+// selected by and for a bad shard selector, *kube.ExpiredError, *kube.TooLargeResourceVersionError after 3 s.
 func (r *Registry) List(ctx context.Context, t schema.Target, o kube.ListOptions) (*kube.List, error) {
 	k, err := r.kind(t)
 	if err != nil {
@@ -29,6 +29,10 @@ func (r *Registry) List(ctx context.Context, t schema.Target, o kube.ListOptions
 	if err != nil {
 		return nil, err
 	}
+	sel := selection(t, o)
+	if sel.Shard, err = shardOf(o); err != nil {
+		return nil, err
+	}
 	s, err := r.stateFor(ctx, k, plan)
 	if err != nil {
 		return nil, err
@@ -36,22 +40,25 @@ func (r *Registry) List(ctx context.Context, t schema.Target, o kube.ListOptions
 	if k.gone.Load() != 0 {
 		return nil, kube.NotFound(t.Resource.GR(), t.Name)
 	}
-	sel := selection(t, o)
 	apiVersion := t.Resource.APIVersion()
 	prefix := listPrefix(t)
 	all := s.Scan(prefix+plan.Start, sel)
+	list := &kube.List{ResourceVersion: s.RV(), Items: versioned(all, apiVersion)}
+	if sel.Shard != nil {
+		list.Shard = sel.Shard.String()
+	}
 	if plan.Limit == 0 {
-		return &kube.List{ResourceVersion: s.RV(), Items: versioned(all, apiVersion)}, nil
+		return list, nil
 	}
 	items := cut(all, plan.Limit)
-	list := &kube.List{ResourceVersion: s.RV(), Items: versioned(slices.Values(items), apiVersion)}
+	list.Items = versioned(slices.Values(items), apiVersion)
 	if int64(len(items)) < plan.Limit {
 		return list, nil
 	}
 	last := items[len(items)-1].Key().String()
 	if following(s, t, sel, last) {
 		list.Continue = kube.EncodeContinue(int64(s.RV()), strings.TrimPrefix(last, prefix)+"\x00")
-		if o.Labels.Empty() && o.Fields.Empty() {
+		if o.Labels.Empty() && o.Fields.Empty() && sel.Shard == nil {
 			remaining := count(s.Scan(last+"\x00", sel))
 			list.Remaining = &remaining
 		}

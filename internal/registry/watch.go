@@ -40,6 +40,9 @@ func (r *Registry) Watch(ctx context.Context, t schema.Target, o kube.ListOption
 		kind: k, apiVersion: t.Resource.APIVersion(), sel: selection(t, o),
 	}
 	w.sel.APIVersion = w.apiVersion
+	if w.sel.Shard, err = shardOf(o); err != nil {
+		return nil, err
+	}
 	after, err := r.begin(ctx, w, plan)
 	if err != nil {
 		return nil, err

@@ -14,6 +14,7 @@ type Selection struct {
 	Name      string
 	Labels    labels.Selector
 	Fields    fields.Selector
+	Shard     *kube.Shard // last to be asked: it hashes
 	// APIVersion is the version in which a cursor shows the objects, "" for the one in
 	// which they are stored. It selects nothing.
 	APIVersion string
@@ -26,7 +27,7 @@ func (s Selection) Everything() bool {
 
 // selects says that a selector must look into the object.
 func (s Selection) selects() bool {
-	return (s.Labels != nil && !s.Labels.Empty()) || (s.Fields != nil && !s.Fields.Empty())
+	return (s.Labels != nil && !s.Labels.Empty()) || (s.Fields != nil && !s.Fields.Empty()) || s.Shard != nil
 }
 
 // Matches says whether the selection has o in it.
@@ -40,6 +41,8 @@ func (s Selection) Matches(o *kube.Object) bool {
 	case s.Labels != nil && !s.Labels.Matches(o.Labels()):
 		return false
 	case s.Fields != nil && !s.Fields.Matches(o.Fields()):
+		return false
+	case s.Shard != nil && !s.Shard.Matches(o):
 		return false
 	}
 	return true
