@@ -75,6 +75,10 @@ func (s *Server) writeList(ctx context.Context, w http.ResponseWriter, into rend
 		s.writeBody(w, into, answer{code: http.StatusOK, body: []byte(whole.String())})
 		return nil
 	}
+	if into.gzip && p.shape == shapeObject {
+		s.listZipped(w, head, l)
+		return nil
+	}
 	out := newCompressor(w, into.gzip)
 	defer out.release()
 	w.Header().Set("Content-Type", mediaJSON)

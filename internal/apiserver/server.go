@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/version"
 
+	"github.com/gapless-io/gapless/internal/apiserver/blockzip"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -77,6 +78,7 @@ type Server struct {
 	metrics   *metrics
 	discovery discovery
 	inFlight  atomic.Int64
+	zipped    *blockzip.Cache // of lists
 
 	open feeds
 
@@ -90,7 +92,8 @@ type Server struct {
 func New(ctx context.Context, cfg Config) *Server {
 	cfg.MinRequestTimeout = cmp.Or(cfg.MinRequestTimeout, defaultMinRequestTimeout)
 	cfg.MaxInFlight = cmp.Or(cfg.MaxInFlight, defaultMaxInFlight)
-	s := &Server{cfg: cfg, logger: cfg.Logger, metrics: newMetrics(cfg.Collectors)}
+	s := &Server{cfg: cfg, logger: cfg.Logger, zipped: blockzip.NewCache(zippedBytes)}
+	s.metrics = newMetrics(append(cfg.Collectors, s.zippedGauge()))
 	if s.logger == nil {
 		s.logger = slog.New(slog.DiscardHandler)
 	}

@@ -1,0 +1,142 @@
+// Package blockzip puts gzip streams together from blocks that were compressed
+// before, so that a list that is asked for again costs no compression.
+//
+// It has three nouns. A [Block] is a run of bytes in deflated form that refers to
+// nothing before it. A [Stream] is one gzip member (RFC 1952) that is written from
+// blocks and plain bytes; any reader of gzip takes it. A [Cache] keeps blocks by
+// what they were made of, within a bound.
+package blockzip
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"io"
+	"sync"
+
+	"github.com/klauspost/compress/flate"
+)
+
+// Block is compressed bytes. It is immutable and safe for concurrent use.
+type Block struct {
+	deflated []byte // ends on a byte boundary, and is not final
+	crc      uint32
+	size     int64
+}
+
+// Size returns the number of bytes before and after compression.
+func (b *Block) Size() (plain, compressed int64) { return b.size, int64(len(b.deflated)) }
+
+// deflaters are compressors that wait for work: each needs some hundred KB.
+//
+//nolint:gochecknoglobals // scratch memory, shared by all servers of a process
+var deflaters = sync.Pool{New: func() any {
+	// Level 1: the time of a list is the server's, the bytes are a network's.
+	w, _ := flate.NewWriter(nil, flate.BestSpeed) // fails for unknown levels only
+	return w
+}}
+
+// Compress returns the block of what write is given by fill, which is called once.
+func Compress(fill func(write func(p []byte))) *Block {
+	b := &Block{}
+	w := deflaters.Get().(*flate.Writer) //nolint:forcetypeassert // the pool holds nothing else
+	w.Reset((*appender)(&b.deflated))
+	fill(func(p []byte) {
+		b.crc = crc32.Update(b.crc, crc32.IEEETable, p)
+		b.size += int64(len(p))
+		_, _ = w.Write(p) // an appender does not fail
+	})
+	_ = w.Flush() // to a byte boundary
+	w.Reset(nil)
+	deflaters.Put(w)
+	return b
+}
+
+type appender []byte
+
+// Write implements io.Writer.
+func (a *appender) Write(p []byte) (int, error) {
+	*a = append(*a, p...)
+	return len(p), nil
+}
+
+// Stream writes a gzip member. It is used by one goroutine.
+type Stream struct {
+	to   io.Writer
+	crc  uint32
+	size int64
+	err  error
+}
+
+// storedMost is the longest stored block (RFC 1951 3.2.4).
+const storedMost = 1<<16 - 1
+
+// NewStream writes the header. The first error of a write is returned by Close;
+// nothing is written after it.
+func NewStream(to io.Writer) *Stream {
+	s := &Stream{to: to}
+	s.write([]byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255}) // fastest, unknown system
+	return s
+}
+
+// Plain adds bytes as they are: for the little that stands around the blocks.
+func (s *Stream) Plain(p []byte) {
+	for len(p) > 0 {
+		n := min(len(p), storedMost)
+		var head [5]byte // not final, stored, length, and its complement
+		binary.LittleEndian.PutUint16(head[1:], uint16(n))
+		binary.LittleEndian.PutUint16(head[3:], ^uint16(n))
+		s.write(head[:])
+		s.write(p[:n])
+		s.crc = crc32.Update(s.crc, crc32.IEEETable, p[:n])
+		s.size += int64(n)
+		p = p[n:]
+	}
+}
+
+// Block adds a block.
+func (s *Stream) Block(b *Block) {
+	s.write(b.deflated)
+	s.crc = combine(s.crc, b.crc, b.size)
+	s.size += b.size
+}
+
+// Close ends the member and returns what a write failed with.
+func (s *Stream) Close() error {
+	end := []byte{3, 0} // a final block with nothing in it
+	end = binary.LittleEndian.AppendUint32(end, s.crc)
+	end = binary.LittleEndian.AppendUint32(end, uint32(s.size)) //nolint:gosec // modulo 2^32, says the format
+	s.write(end)
+	return s.err
+}
+
+func (s *Stream) write(p []byte) {
+	if s.err == nil {
+		_, s.err = s.to.Write(p)
+	}
+}
+
+// combine returns the CRC-32 of two runs of bytes one after the other from theirs
+// and the length of the second: the first is multiplied by x^(8·length), in the
+// field of the polynomial.
+func combine(first, second uint32, length int64) uint32 {
+	shift, power := uint32(1)<<31, uint32(1)<<23 // x^0 and x^8; the highest bit is x^0
+	for ; length > 0; length >>= 1 {
+		if length&1 == 1 {
+			shift = multiply(shift, power)
+		}
+		power = multiply(power, power)
+	}
+	return multiply(shift, first) ^ second
+}
+
+// multiply returns a·b modulo the polynomial of CRC-32.
+func multiply(a, b uint32) uint32 {
+	var product uint32
+	for ; a != 0; a <<= 1 {
+		if a&(1<<31) != 0 {
+			product ^= b
+		}
+		b = b>>1 ^ crc32.IEEE&-(b&1)
+	}
+	return product
+}

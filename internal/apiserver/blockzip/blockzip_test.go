@@ -1,0 +1,182 @@
+package blockzip_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/gapless-io/gapless/internal/apiserver/blockzip"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func block(p []byte) *blockzip.Block {
+	return blockzip.Compress(func(write func([]byte)) {
+		for len(p) > 0 { // in pieces, as items come
+			n := min(len(p), 1000)
+			write(p[:n])
+			p = p[n:]
+		}
+	})
+}
+
+func text(r *rand.Rand, n int) []byte {
+	var b bytes.Buffer
+	for b.Len() < n {
+		fmt.Fprintf(&b, `{"name":"object-%d","value":"%x"},`, r.IntN(1000), r.Uint64())
+	}
+	return b.Bytes()[:n]
+}
+
+// unzip reads exactly one gzip member with the standard library, which checks the
+// length and the checksum.
+func unzip(t testing.TB, zipped []byte) []byte {
+	t.Helper()
+	from := bytes.NewReader(zipped)
+	z, err := gzip.NewReader(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	z.Multistream(false)
+	plain, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if from.Len() != 0 {
+		t.Fatalf("%d bytes follow the member", from.Len())
+	}
+	return plain
+}
+
+func TestAStreamOfBlocksIsOneGzipMember(t *testing.T) {
+	for seed := range uint64(50) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		var want, zipped bytes.Buffer
+		s := blockzip.NewStream(&zipped)
+		for range r.IntN(20) {
+			p := text(r, r.IntN(200_000))
+			want.Write(p)
+			if r.IntN(2) == 0 {
+				s.Plain(p)
+			} else {
+				s.Block(block(p))
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(unzip(t, zipped.Bytes()), want.Bytes()) {
+			t.Fatalf("seed %d: other bytes came out", seed)
+		}
+	}
+}
+
+func TestABlockCanBeUsedInSeveralStreams(t *testing.T) {
+	b := block(text(rand.New(rand.NewPCG(1, 2)), 100_000))
+	if plain, compressed := b.Size(); plain != 100_000 || compressed > plain/2 {
+		t.Errorf("%d bytes became %d", plain, compressed)
+	}
+	for range 2 {
+		var zipped bytes.Buffer
+		s := blockzip.NewStream(&zipped)
+		s.Block(b)
+		s.Block(b)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(unzip(t, zipped.Bytes())); n != 200_000 {
+			t.Errorf("%d bytes came out", n)
+		}
+	}
+}
+
+type failing struct{ after int }
+
+func (f *failing) Write(p []byte) (int, error) {
+	if f.after -= len(p); f.after < 0 {
+		return 0, errors.New("gone")
+	}
+	return len(p), nil
+}
+
+func TestAFailedWriteIsReportedAtTheEnd(t *testing.T) {
+	s := blockzip.NewStream(&failing{after: 100})
+	s.Plain(make([]byte, 1000))
+	s.Block(block(make([]byte, 1000)))
+	if err := s.Close(); err == nil || err.Error() != "gone" {
+		t.Errorf("Close returned %v", err)
+	}
+}
+
+func TestACacheReturnsABlockForTheSamePartsOnly(t *testing.T) {
+	c, made := blockzip.NewCache(1<<20), 0
+	get := func(form string, items ...uint64) *blockzip.Block {
+		return c.Block(blockzip.Parts{Form: form, Items: items}, func() *blockzip.Block {
+			made++
+			return block([]byte(fmt.Sprint(form, items)))
+		})
+	}
+	first := get("v1", 1, 2, 3)
+	for _, other := range []*blockzip.Block{get("v2", 1, 2, 3), get("v1", 1, 2), get("v1", 1, 2, 3, 4), get("v1", 1, 3, 2), get("v1", 12, 3), get("v1")} {
+		if other == first {
+			t.Error("another block was returned for other parts")
+		}
+	}
+	if made != 7 || get("v1", 1, 2, 3) != first || made != 7 {
+		t.Errorf("%d blocks were made", made)
+	}
+}
+
+func TestACacheKeepsWhatWasUsedLastWithinItsBound(t *testing.T) {
+	c := blockzip.NewCache(100_000)
+	r := rand.New(rand.NewPCG(3, 4))
+	get := func(item uint64) (made bool) {
+		c.Block(blockzip.Parts{Items: []uint64{item}}, func() *blockzip.Block {
+			made = true
+			return block(text(r, 20_000))
+		})
+		return made
+	}
+	for item := range uint64(200) {
+		get(item)
+		if item > 0 && get(0) {
+			t.Fatalf("what is used again and again was dropped at %d", item)
+		}
+		if c.Bytes() > 100_000 {
+			t.Fatalf("%d bytes are held", c.Bytes())
+		}
+	}
+	if !get(1) {
+		t.Error("what was used long ago is still held")
+	}
+	if c.Block(blockzip.Parts{Form: "large"}, func() *blockzip.Block { return block(text(r, 2_000_000)) }); c.Bytes() > 100_000 {
+		t.Errorf("%d bytes are held", c.Bytes())
+	}
+}
+
+func FuzzStream(f *testing.F) {
+	f.Add([]byte("a"), []byte{}, uint8(3))
+	f.Fuzz(func(t *testing.T, a, b []byte, times uint8) {
+		var zipped bytes.Buffer
+		s := blockzip.NewStream(&zipped)
+		blockA := block(a)
+		var want []byte
+		for range times % 8 {
+			s.Block(blockA)
+			s.Plain(b)
+			want = append(append(want, a...), b...)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(unzip(t, zipped.Bytes()), want) {
+			t.Fatal("other bytes came out")
+		}
+	})
+}
