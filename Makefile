@@ -32,8 +32,10 @@ fuzz: ## Fuzz every decoder for FUZZTIME each (5s)
 bench: ## Play the work BENCH against gapless and upstream, and print how they compare
 	cd bench && $(GO) run ./cmd/bench --run '$(BENCH)' $(BENCHFLAGS)
 
-conformance: ## Run every store backend through the suite of claims
+conformance: ## Run the stores through their suite, and the server against upstream (FULL=-full: minutes more)
 	$(GO) test -count=1 ./internal/store/...
+	cd conformance/oracle && $(GO) test -count=1 ./...
+	cd conformance/differential && $(GO) test -count=1 ./compare ./play ./script && $(GO) test -count=1 -v -timeout 20m . $(FULL)
 
 compat: ## Run real kubectl and client-go, new and old, against the built program
 	cd compat/kubectl && $(GO) test -count=1 ./...
