@@ -193,6 +193,23 @@ func selection(by string, i int) string {
 // selectWriters is the number of clients that write to the shards.
 const selectWriters = 4
 
+// rewrite changes the objects of the shards in turn and returns how often.
+func (r *Run) rewrite(ctx context.Context, d time.Duration) (int64, error) {
+	whole := len(r.Shards) / selectWriters * selectWriters // so that nobody else has a writer's objects
+	return during(ctx, d, selectWriters, func(worker, i int) error { return r.Shards[(worker+i*selectWriters)%whole].Update() })
+}
+
+// unwatched measures the same writes before anybody watches.
+func (r *Run) unwatched(ctx context.Context, s *Sample) error {
+	var ops int64
+	u, err := r.measure(ctx, func() (err error) {
+		ops, err = r.rewrite(ctx, r.Scale.For/2)
+		return err
+	})
+	s.Values["unwatched"] = float64(u.cpu.Microseconds()) / float64(ops)
+	return err
+}
+
 // runSelect measures writes to objects each of which one of many watchers wants.
 func runSelect(by string) func(context.Context, *Run) (Sample, error) {
 	return func(ctx context.Context, r *Run) (Sample, error) {
@@ -202,6 +219,12 @@ func runSelect(by string) func(context.Context, *Run) (Sample, error) {
 			return s, err
 		}
 		defer hangUp()
+		for i, w := range r.Shards {
+			w.Conn = conns[i%selectWriters]
+		}
+		if err := r.unwatched(ctx, &s); err != nil {
+			return s, err
+		}
 		version, err := load.Current(conns[0])
 		if err != nil {
 			return s, err
@@ -209,7 +232,6 @@ func runSelect(by string) func(context.Context, *Run) (Sample, error) {
 		watches := make([]load.Watch, len(r.Shards))
 		for i, w := range r.Shards {
 			watches[i] = load.Watch{Path: selection(by, i), Follower: load.NewFollower(i, 1, w.Seq)}
-			w.Conn = conns[i%selectWriters]
 		}
 		crowd, err := load.Open(ctx, r.Target, (len(watches)+r.Scale.PerConn-1)/r.Scale.PerConn, version, watches)
 		if err != nil {
@@ -218,9 +240,7 @@ func runSelect(by string) func(context.Context, *Run) (Sample, error) {
 		var ops int64
 		behind := 0
 		u, err := r.measure(ctx, func() (err error) {
-			ops, err = during(ctx, r.Scale.For, selectWriters, func(worker, i int) error {
-				return r.Shards[(worker+i*selectWriters)%(len(r.Shards)/selectWriters*selectWriters)].Update()
-			})
+			ops, err = r.rewrite(ctx, r.Scale.For)
 			behind = crowd.Drained(ctx, drainWithin, func(f *load.Follower) int64 { return r.Shards[f.First].Seq })
 			return err
 		})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,8 +26,8 @@ type Watch struct {
 // server ends is resumed from its last resourceVersion, and counted.
 type Crowd struct {
 	target wire.Target
-	proto  wire.Protocol
-	shared []*line // HTTP/2
+	loops  []*wire.Loop // HTTP/1.1: one for each processor
+	shared []*line      // HTTP/2
 	all    []*Watch
 	joined sync.WaitGroup
 
@@ -48,16 +49,20 @@ type line struct {
 // its answer's header. conns is the number of HTTP/2 connections; 0 gives every
 // watch its own over HTTP/1.1. The crowd must be closed.
 func Open(ctx context.Context, t wire.Target, conns int, version string, watches []Watch) (*Crowd, error) {
-	c := &Crowd{target: t, conns: map[wire.Conn]struct{}{}}
-	if conns > 0 {
-		c.proto = wire.HTTP2
-		for range conns {
-			c.shared = append(c.shared, &line{})
-		}
-	}
 	from, err := strconv.ParseUint(version, 10, 64)
 	if err != nil {
 		return nil, fmt.Errorf("resourceVersion to watch from: %w", err)
+	}
+	c := &Crowd{target: t, conns: map[wire.Conn]struct{}{}}
+	for range conns {
+		c.shared = append(c.shared, &line{})
+	}
+	for conns == 0 && len(c.loops) < runtime.GOMAXPROCS(0) {
+		loop, err := wire.NewLoop(t)
+		if err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+		c.loops = append(c.loops, loop)
 	}
 	for i := range watches {
 		w := &watches[i]
@@ -145,19 +150,24 @@ func (c *Crowd) renew(ctx context.Context, i int) error {
 
 // once opens one watch and reads it to its end.
 func (c *Crowd) once(ctx context.Context, i int, w *Watch, opened func()) error {
-	conn, err := c.connect(ctx, i)
-	if err != nil {
-		return err
-	}
 	sep := "?"
 	if strings.Contains(w.Path, "?") {
 		sep = "&"
 	}
-	path := w.Path + sep + "watch=1&timeoutSeconds=3600&resourceVersion=" + strconv.FormatUint(w.Follower.version, 10)
-	_, err = conn.Do(wire.Request{Path: path, Opened: opened}, w.Follower)
-	if c.proto == wire.HTTP1 {
-		c.forget(conn)
-	} else if conn.Broken() {
+	r := wire.Request{Path: w.Path + sep + "watch=1&timeoutSeconds=3600&resourceVersion=" + strconv.FormatUint(w.Follower.version, 10), Opened: opened}
+	if len(c.loops) > 0 {
+		done := make(chan error, 1)
+		if err := c.loops[i%len(c.loops)].Start(ctx, r, w.Follower, func(err error) { done <- err }); err != nil {
+			return err
+		}
+		return <-done
+	}
+	conn, err := c.connect(ctx, i)
+	if err != nil {
+		return err
+	}
+	_, err = conn.Do(r, w.Follower)
+	if conn.Broken() {
 		c.replace(i, conn)
 	}
 	return err
@@ -165,9 +175,6 @@ func (c *Crowd) once(ctx context.Context, i int, w *Watch, opened func()) error 
 
 // connect returns the connection of a watch.
 func (c *Crowd) connect(ctx context.Context, i int) (wire.Conn, error) {
-	if c.proto == wire.HTTP1 {
-		return c.dial(ctx)
-	}
 	l := c.shared[i%len(c.shared)]
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -182,7 +189,7 @@ func (c *Crowd) connect(ctx context.Context, i int) (wire.Conn, error) {
 }
 
 func (c *Crowd) dial(ctx context.Context) (wire.Conn, error) {
-	conn, err := c.target.Dial(ctx, c.proto)
+	conn, err := c.target.Dial(ctx, wire.HTTP2)
 	if err != nil {
 		return nil, err
 	}
@@ -196,13 +203,6 @@ func (c *Crowd) dial(ctx context.Context) (wire.Conn, error) {
 	return conn, nil
 }
 
-func (c *Crowd) forget(conn wire.Conn) {
-	c.mu.Lock()
-	delete(c.conns, conn)
-	c.mu.Unlock()
-	conn.Close()
-}
-
 // replace gives up a shared connection that is broken.
 func (c *Crowd) replace(i int, conn wire.Conn) {
 	l := c.shared[i%len(c.shared)]
@@ -210,7 +210,10 @@ func (c *Crowd) replace(i int, conn wire.Conn) {
 	defer l.mu.Unlock()
 	if l.conn == conn {
 		l.conn = nil
-		c.forget(conn)
+		c.mu.Lock()
+		delete(c.conns, conn)
+		c.mu.Unlock()
+		conn.Close()
 	}
 }
 
@@ -267,6 +270,9 @@ func (c *Crowd) Close() error {
 	c.mu.Unlock()
 	for conn := range conns {
 		conn.Close()
+	}
+	for _, loop := range c.loops {
+		loop.Close()
 	}
 	c.joined.Wait()
 	return errors.Join(c.fails...)

@@ -2,9 +2,10 @@
 // can be measured from the same machine: no header maps, no copies of bodies, no
 // goroutines besides the caller's (HTTP/1.1) or one per connection (HTTP/2).
 //
-// It has four nouns. A [Target] says where a server is and who asks. A [Conn] is
+// It has five nouns. A [Target] says where a server is and who asks. A [Conn] is
 // exactly one connection to it. A [Request] is sent over it; its body is handed to
-// an io.Writer piece by piece, as it arrives. A [Response] says how it ended.
+// an io.Writer piece by piece, as it arrives. A [Response] says how it ended. A
+// [Loop] reads thousands of streams at once.
 package wire
 
 import (
@@ -91,25 +92,36 @@ func (t Target) Dial(ctx context.Context, p Protocol) (Conn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("dial: %w", err)
 	}
+	conn, err := t.handshake(ctx, raw, p)
+	if err != nil {
+		return nil, err
+	}
+	if p == HTTP2 {
+		return newMultiplexed(conn, t)
+	}
+	return newSequential(conn, t), nil
+}
+
+// handshake makes TLS of a connection, which it closes if that fails.
+func (t Target) handshake(ctx context.Context, raw net.Conn, p Protocol) (*tls.Conn, error) {
 	cfg := t.TLS.Clone()
 	cfg.NextProtos = []string{"http/1.1"}
 	if p == HTTP2 {
 		cfg.NextProtos = []string{"h2"}
 	}
 	if cfg.ServerName == "" {
-		if cfg.ServerName, _, err = net.SplitHostPort(t.Address); err != nil {
+		host, _, err := net.SplitHostPort(t.Address)
+		if err != nil {
 			return nil, fmt.Errorf("address: %w", err)
 		}
+		cfg.ServerName = host
 	}
 	conn := tls.Client(raw, cfg)
 	if err := conn.HandshakeContext(ctx); err != nil {
 		_ = raw.Close() // the handshake's error says more
 		return nil, fmt.Errorf("handshake: %w", err)
 	}
-	if p == HTTP2 {
-		return newMultiplexed(conn, t)
-	}
-	return newSequential(conn, t), nil
+	return conn, nil
 }
 
 // refusal collects the beginning of the body of an answer that refuses.

@@ -243,3 +243,53 @@ func TestAServerThatIsNotThereIsAnError(t *testing.T) {
 		t.Error("no error")
 	}
 }
+
+func TestALoopReadsManyStreams(t *testing.T) {
+	l, err := wire.NewLoop(serve(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 20
+	type result struct {
+		path string
+		got  bytes.Buffer
+		err  chan error
+	}
+	all := make([]*result, n)
+	for i := range all {
+		r := &result{path: []string{"/big", "/cut"}[i%2], err: make(chan error, 1)}
+		all[i] = r
+		if err := l.Start(t.Context(), wire.Request{Path: r.path}, &r.got, func(err error) { r.err <- err }); err != nil {
+			r.err <- err
+		}
+	}
+	for _, r := range all {
+		switch err := <-r.err; {
+		case r.path == "/big" && (err != nil || r.got.Len() != big):
+			t.Errorf("%s: %d bytes, %v", r.path, r.got.Len(), err)
+		case r.path == "/cut" && (err == nil || r.got.String() != "some"):
+			t.Errorf("%s: %q, %v", r.path, r.got.String(), err)
+		}
+	}
+	refused := l.Start(t.Context(), wire.Request{Path: "/refuse"}, io.Discard, func(error) { t.Error("done was called") })
+	if e, ok := errors.AsType[*wire.StatusError](refused); !ok || e.Status != http.StatusTeapot {
+		t.Errorf("refused: %v", refused)
+	}
+	stopped, endless := make(chan error, 1), make(chan error, 1)
+	if err := l.Start(t.Context(), wire.Request{Path: "/endless"}, stopper{}, func(err error) { stopped <- err }); err != nil {
+		t.Error(err)
+	}
+	if err := <-stopped; err != nil {
+		t.Errorf("stopped: %v", err)
+	}
+	if err := l.Start(t.Context(), wire.Request{Path: "/endless"}, io.Discard, func(err error) { endless <- err }); err != nil {
+		t.Error(err)
+	}
+	l.Close()
+	if err := <-endless; err == nil {
+		t.Error("a stream that Close ended has no error")
+	}
+	if err := l.Start(t.Context(), wire.Request{Path: "/endless"}, io.Discard, func(error) {}); err == nil {
+		t.Error("a closed loop starts a stream")
+	}
+}
