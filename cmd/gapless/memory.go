@@ -19,8 +19,9 @@ const (
 
 // giveBackMemory returns memory to the system whenever the program has become
 // quiet after work, until ctx ends: what a burst of lists needed is not held for
-// the two minutes, and the half of the heap, that the runtime would keep it. At
-// the first time it lets go of what only the start has needed of the program.
+// the two minutes, and the half of the heap, that the runtime would keep it. It
+// also lets go of the parts of the program that only the start, or that work, has
+// needed.
 func giveBackMemory(ctx context.Context) {
 	allocated := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	tick := time.NewTicker(quietFor)
@@ -36,9 +37,7 @@ func giveBackMemory(ctx context.Context) {
 		now := allocated[0].Value.Uint64()
 		if now-before <= quietBytes && (first || now-returned > worthBytes) {
 			debug.FreeOSMemory()
-			if first {
-				forgetStart()
-			}
+			forgetProgram()
 			first, returned = false, now
 		}
 		before = now

@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// forgetStart lets go of the pages of the program's own file: half of them were
-// only needed to start. What is needed again comes from the page cache. A mapping
+// forgetProgram lets go of the pages of the program's own file: most were only
+// needed to start. What is needed again comes from the page cache. A mapping
 // that has been written to, or could be, is left alone.
-func forgetStart() {
+func forgetProgram() {
 	own, err := os.Executable()
 	if err != nil {
 		return

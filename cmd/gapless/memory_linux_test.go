@@ -50,5 +50,5 @@ func TestTheProgramGoesOnAfterItForgotItsStart(t *testing.T) {
 	if len(cleanMappings(string(raw), own)) == 0 {
 		t.Errorf("no mapping of %s was found", own)
 	}
-	forgetStart()
+	forgetProgram()
 }

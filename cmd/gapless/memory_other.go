@@ -2,5 +2,5 @@
 
 package main
 
-// forgetStart does nothing here: only Linux is asked.
-func forgetStart() {}
+// forgetProgram does nothing here: only Linux is asked.
+func forgetProgram() {}

@@ -1,10 +1,11 @@
 package revlog
 
 // Bounds of the values that are kept in memory for feeds that are close to the
-// end. They are the log's only cache.
+// end. They are the log's only cache; what was published is in the watch cache too,
+// so that they need cover no more than a feed is late.
 const (
-	ringValues = 16 << 10
-	ringBytes  = 32 << 20
+	ringValues = 4 << 10
+	ringBytes  = 4 << 20
 )
 
 // valueRing holds the values of the latest revisions. It forgets the oldest
