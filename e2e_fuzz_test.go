@@ -137,6 +137,8 @@ func FuzzRequest(f *testing.F) {
 		{"GET", "/api/v1/configmaps?limit=1&resourceVersion=0", "", "", ""},
 		{"GET", configMaps + "?watch=1&allowWatchBookmarks=true&labelSelector=x", "", js + ";stream=watch", ""},
 		{"GET", configMaps + "?watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&resourceVersion=1000000001", "", "", ""},
+		{"GET", configMaps + delta + "1000000001&bookmarkIntervalSeconds=1&timeoutSeconds=1", "", "", ""},
+		{"GET", configMaps + "?shardSelector=shardRange(object.metadata.uid,'0x0000000000000000','0x8000000000000000')&limit=1", "", "", ""},
 		{"GET", configMaps + "?continue=eyJ2IjoibWV0YS5rOHMuaW8vdjEiLCJydiI6MTAwMDAwMDAwNSwic3RhcnQiOiJhXHUwMDAwIn0&limit=3", "", "", ""},
 		{"GET", configMaps + "?fieldSelector=metadata.name%3Da,metadata.namespace!%3Db&timeoutSeconds=1", "", strings.TrimPrefix(acceptTable, "Accept: "), ""},
 		{"POST", configMaps, js, "application/yaml", configMapBody("b", "1")},
