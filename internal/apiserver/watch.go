@@ -53,9 +53,9 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, rt route) (*feed,
 		stream: watching, painter: p, bookmarks: o.Bookmarks, every: o.BookmarkEvery(bookmarkEvery), sent: o.RV,
 		metrics: s.metrics.watching(rt), failed: err, deadline: opened.Add(s.watchTimeout(o)),
 	}
-	f.zip = !socket && f.initial() && acceptsGzip(r)
+	f.zip = !socket && o.Bookmarks && f.initial() && acceptsGzip(r)
 	w.Header().Set("Content-Type", mediaJSON)
-	if f.zip { // apiserver handlers/watch.go: streaming lists only
+	if f.zip { // apiserver handlers/get.go isListWatchRequest: streaming lists only
 		w.Header().Set("Content-Encoding", "gzip")
 		w.Header().Add("Vary", "Accept-Encoding")
 	}

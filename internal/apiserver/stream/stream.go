@@ -137,11 +137,14 @@ func (g *gather) Flush() error {
 
 // pack appends p as a gzip member. Any reader of gzip takes members one after the
 // other, and between them an idle stream needs no compressor
-// (apiserver handlers/watch.go perFlushGzipWriter).
+// (apiserver handlers/watch.go perFlushGzipWriter). The flush before the end lets
+// a reader give all of p out before it looks for the next member: Go's would
+// otherwise keep the last bytes until that comes.
 func pack(to *[]byte, p []byte) {
 	z := scratch.zippers.Get().(*gzip.Writer) //nolint:forcetypeassert // the pool holds nothing else
 	z.Reset((*appender)(to))
 	_, _ = z.Write(p) // an appender does not fail
+	_ = z.Flush()
 	_ = z.Close()
 	z.Reset(nil)
 	scratch.zippers.Put(z)
