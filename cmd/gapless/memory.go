@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"os"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
@@ -15,6 +16,10 @@ const (
 	// worthBytes is how much it must have allocated since memory was last given back
 	// for that to be worth a collection.
 	worthBytes = 4 << 20
+	// gcPercent is how much the heap may grow between collections under load, unless
+	// GOGC says otherwise: since quiet times give back, half of the collections can be
+	// saved.
+	gcPercent = 200
 )
 
 // giveBackMemory returns memory to the system whenever the program has become
@@ -23,6 +28,9 @@ const (
 // also lets go of the parts of the program that only the start, or that work, has
 // needed.
 func giveBackMemory(ctx context.Context) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
 	allocated := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	tick := time.NewTicker(quietFor)
 	defer tick.Stop()
