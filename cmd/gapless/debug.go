@@ -13,7 +13,7 @@ import (
 // read the program's memory.
 type debugServer struct {
 	url  string
-	done chan error
+	done chan struct{}
 	web  http.Server
 }
 
@@ -39,10 +39,13 @@ func startDebug(ctx context.Context, address string) (*debugServer, error) {
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	d := &debugServer{url: "http://" + l.Addr().String(), done: make(chan error, 1)}
+	d := &debugServer{url: "http://" + l.Addr().String(), done: make(chan struct{})}
 	d.web.Handler, d.web.ReadHeaderTimeout = mux, 30*time.Second
 	// The caller owns it: it ends with stop, which waits for it.
-	go func() { d.done <- d.web.Serve(l) }()
+	go func() {
+		defer close(d.done)
+		_ = d.web.Serve(l) // it only fails by stop
+	}()
 	return d, nil
 }
 
@@ -52,7 +55,7 @@ func (d *debugServer) stop() {
 		return
 	}
 	_ = d.web.Close() // the listener's end is all that there is to fail
-	_ = <-d.done // http.ErrServerClosed
+	<-d.done
 }
 
 func (d *debugServer) address() string {

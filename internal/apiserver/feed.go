@@ -58,11 +58,29 @@ type feed struct {
 
 // feeds are those that are open.
 type feeds struct {
-	wg sync.WaitGroup
+	// mu guards what follows, and keeps a feed from ending while it is limited.
+	mu      sync.Mutex
+	open    map[*feed]struct{}
+	running int           // from before their connection is taken over to their end
+	idle    chan struct{} // not nil when somebody waits; closed when none is running
+}
 
-	// mu guards open, and keeps a feed from ending while it is limited.
-	mu   sync.Mutex
-	open map[*feed]struct{}
+// begin counts a feed that is about to be connected. A WaitGroup cannot do this: a
+// drain waits while others still begin.
+func (fs *feeds) begin() {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.running++
+}
+
+// end counts it out.
+func (fs *feeds) end() {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if fs.running--; fs.running == 0 && fs.idle != nil {
+		close(fs.idle)
+		fs.idle = nil
+	}
 }
 
 func (fs *feeds) add(f *feed) {
@@ -91,13 +109,18 @@ func (fs *feeds) limit(t time.Time) {
 
 // wait blocks until none is open, or ctx ends.
 func (fs *feeds) wait(ctx context.Context) error {
-	done := make(chan struct{})
-	go func() { // ends with the last feed, which ends with its client at the latest
-		defer close(done)
-		fs.wg.Wait()
-	}()
+	fs.mu.Lock()
+	if fs.running == 0 {
+		fs.mu.Unlock()
+		return nil
+	}
+	if fs.idle == nil {
+		fs.idle = make(chan struct{})
+	}
+	idle := fs.idle
+	fs.mu.Unlock()
 	select {
-	case <-done:
+	case <-idle:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

@@ -23,10 +23,12 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch f := s.begin(&recorder{ResponseWriter: w}, r); {
 	case f == nil:
 	case f.detached:
-		s.open.wg.Go(func() { s.runFeed(f) }) // ends with the client or with Drain
+		go func() { // ends with the client or with Drain, and Wait waits for it
+			defer s.open.end()
+			s.runFeed(f)
+		}()
 	default:
-		s.open.wg.Add(1)
-		defer s.open.wg.Done()
+		defer s.open.end()
 		s.runFeed(f)
 	}
 }

@@ -90,6 +90,7 @@ func (s *Server) attach(f *feed, w http.ResponseWriter, r *http.Request, socket 
 	ctx, cancel := context.WithCancelCause(life)
 	f.ctx, f.cancel = ctx, cancel
 	left := func() { cancel(errLeft) }
+	s.open.begin() // before the connection is nobody's but ours
 	switch {
 	case socket:
 		f.sink, err = stream.Upgrade(w, r, left)
@@ -100,10 +101,12 @@ func (s *Server) attach(f *feed, w http.ResponseWriter, r *http.Request, socket 
 			f.undrain = context.AfterFunc(s.draining, func() { cancel(errDraining) })
 		}
 	}
-	if err == nil {
-		s.open.add(f)
+	if err != nil {
+		s.open.end()
+		return err
 	}
-	return err
+	s.open.add(f)
+	return nil
 }
 
 func shuttingDown() error { return kube.Unavailable("apiserver is shutting down", time.Second) }

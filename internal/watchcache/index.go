@@ -1,6 +1,7 @@
 package watchcache
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -250,8 +251,7 @@ func (x *index) wakeLocked(b *bucket, e *Entry) {
 	if b == nil {
 		return
 	}
-	for i := len(b.waiters) - 1; i >= 0; i-- {
-		w := b.waiters[i]
+	for _, w := range slices.Backward(b.waiters) { // taking one out moves the last into its place
 		if e != nil {
 			if e.RV <= w.pos || w.sel.transition(e) == 0 {
 				continue

@@ -39,14 +39,14 @@ func NewCache(most int64) *Cache {
 	return &Cache{seed: maphash.MakeSeed(), most: most, entries: map[uint64]*list.Element{}, recent: list.New()}
 }
 
-// Block returns the block of the parts, from the cache or by make, which is called
+// Block returns the block of the parts, from the cache or by compress, which is called
 // without a lock; two callers at once may both make it. The cache copies the parts.
-func (c *Cache) Block(p Parts, make func() *Block) *Block {
+func (c *Cache) Block(p Parts, compress func() *Block) *Block {
 	id := c.id(p)
 	if b := c.find(id, p); b != nil {
 		return b
 	}
-	b := make()
+	b := compress()
 	p.Items = slices.Clone(p.Items)
 	c.keep(&cached{id: id, parts: p, block: b})
 	return b
