@@ -59,7 +59,7 @@ func (r *Registry) List(ctx context.Context, t schema.Target, o kube.ListOptions
 	if following(s, t, sel, last) {
 		list.Continue = kube.EncodeContinue(int64(s.RV()), strings.TrimPrefix(last, prefix)+"\x00")
 		if o.Labels.Empty() && o.Fields.Empty() && sel.Shard == nil {
-			remaining := count(s.Scan(last+"\x00", sel))
+			remaining := int64(s.Count(last+"\x00", sel.Namespace))
 			list.Remaining = &remaining
 		}
 		k.cache.Keep(s)
@@ -148,14 +148,6 @@ func following(s *watchcache.Snapshot, t schema.Target, sel watchcache.Selection
 		return true
 	}
 	return false
-}
-
-func count(all iter.Seq[*kube.Object]) int64 {
-	n := int64(0)
-	for range all {
-		n++
-	}
-	return n
 }
 
 // versioned shows the objects in another served version; those that are stored in

@@ -59,6 +59,31 @@ func (s *Snapshot) Scan(start string, sel Selection) iter.Seq[*kube.Object] {
 	}
 }
 
+// Count returns how many objects have a key >= start, in one namespace or ("") in
+// all. It looks at few of them: the tree knows how many it has.
+func (s *Snapshot) Count(start, namespace string) int {
+	if namespace == "" {
+		return s.tree.Len() - s.rank(start)
+	}
+	prefix := namespace + "/"
+	end := namespace + string(rune('/'+1)) // the first key that is not the namespace's
+	return s.rank(end) - s.rank(max(start, prefix))
+}
+
+// rank returns how many keys are less than key.
+func (s *Snapshot) rank(key string) int {
+	low, high := 0, s.tree.Len()
+	for low < high {
+		middle := (low + high) / 2
+		if k, _, _ := s.tree.GetAt(middle); k < key {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low
+}
+
 // single says that the selection can have only one object in it, and its key.
 func (s *Snapshot) single(sel Selection) (key string, one bool) {
 	if sel.Name == "" {
