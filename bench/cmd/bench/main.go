@@ -94,6 +94,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	}
 	report, failed := b.Run(ctx)
 	fmt.Fprintf(stdout, "%s\n\n", cases.Machine(dir))
+	if o.short {
+		fmt.Fprintf(stdout, "Little work, once: these figures do not say how fast anything is.\n\n")
+	}
 	report.Markdown(stdout)
 	if o.samples != "" {
 		raw, err := json.MarshalIndent(report, "", "  ")

@@ -74,7 +74,7 @@ func (b *Bench) play(ctx context.Context, c Case, report *Report) error {
 			}
 			r, err := b.prepare(ctx, c.Stage, i)
 			if err != nil {
-				return err
+				return errors.Join(err, b.clear())
 			}
 			r.Case, r.Nth = c.Name, nth
 			began := time.Now()

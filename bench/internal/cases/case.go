@@ -28,6 +28,7 @@ type Scale struct {
 	Repeats  int           // of a case, on each server
 	Objects  int           // in the collections that are listed
 	For      time.Duration // how long lists, creates and floods go on
+	Quiet    time.Duration // how long memory must not move to be settled
 	Watchers int           // 1 000
 	Crowd    int           // 5 000
 	PerConn  int           // watches on one HTTP/2 connection
@@ -40,7 +41,7 @@ type Scale struct {
 // everything works, not how fast.
 func Full() Scale {
 	return Scale{
-		Repeats: 3, Objects: 10_000, For: 3 * time.Second, Watchers: 1000, Crowd: 5000,
+		Repeats: 3, Objects: 10_000, For: 3 * time.Second, Quiet: 2 * time.Second, Watchers: 1000, Crowd: 5000,
 		PerConn: 100, Paced: 50, Resumes: 1000, Storm: 200,
 	}
 }
@@ -48,7 +49,7 @@ func Full() Scale {
 // Short is the scale of CI.
 func Short() Scale {
 	return Scale{
-		Repeats: 1, Objects: 300, For: 200 * time.Millisecond, Watchers: 40, Crowd: 100,
+		Repeats: 1, Objects: 300, For: 200 * time.Millisecond, Quiet: 200 * time.Millisecond, Watchers: 40, Crowd: 100,
 		PerConn: 20, Paced: 3, Resumes: 50, Storm: 8,
 	}
 }

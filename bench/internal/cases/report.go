@@ -66,8 +66,8 @@ func (r *Report) Markdown(w io.Writer) {
 		}
 	}
 	for _, row := range r.Rows {
-		for _, samples := range row.Samples {
-			for i, s := range samples {
+		for _, program := range slices.Sorted(maps.Keys(row.Samples)) {
+			for i, s := range row.Samples[program] {
 				for _, note := range s.Notes {
 					fmt.Fprintf(w, "\n- %s, run %d: %s", row.Case, i+1, note)
 				}

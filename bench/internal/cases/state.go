@@ -38,7 +38,7 @@ func runMemory(ctx context.Context, r *Run) (Sample, error) {
 		return s, err
 	}
 	err = func() error {
-		idle, err := r.Settled(ctx)
+		idle, err := r.Settled(ctx, r.Scale.Quiet)
 		if err != nil {
 			return err
 		}
@@ -48,7 +48,7 @@ func runMemory(ctx context.Context, r *Run) (Sample, error) {
 		if err := fill(ctx, r.Target, r.Scale.Objects); err != nil {
 			return err
 		}
-		filled, err := r.Settled(ctx)
+		filled, err := r.Settled(ctx, r.Scale.Quiet)
 		s.Values["idle"], s.Values["filled"] = float64(idle)/megabyte, float64(filled)/megabyte
 		return err
 	}()

@@ -169,7 +169,8 @@ func (r *Run) history(ctx context.Context) ([]uint64, error) {
 	defer writers.Close()
 	versions := make([]uint64, r.Scale.Resumes)
 	err = load.InParallel(ctx, len(writers), len(versions), func(_ context.Context, worker, i int) error {
-		if err := writers[worker].Update(); err != nil {
+		err := writers[worker].Update()
+		if err != nil {
 			return err
 		}
 		versions[i], err = strconv.ParseUint(writers[worker].Object.Version, 10, 64)
@@ -265,7 +266,7 @@ func runIdle(kind crowd) func(context.Context, *Run) (Sample, error) {
 			return s, err
 		}
 		defer writers.Close()
-		before, err := r.Settled(ctx)
+		before, err := r.Settled(ctx, r.Scale.Quiet)
 		if err != nil {
 			return s, err
 		}
@@ -273,7 +274,7 @@ func runIdle(kind crowd) func(context.Context, *Run) (Sample, error) {
 		if err != nil {
 			return s, err
 		}
-		after, err := r.Settled(ctx)
+		after, err := r.Settled(ctx, r.Scale.Quiet)
 		s.Values["memory"] = float64(after-before) / 1000 / float64(kind.watchers(r.Scale))
 		behind := 0
 		if err == nil { // they must be alive

@@ -107,6 +107,7 @@ func (s *Server) start(ctx context.Context, dir string) error {
 	// Not to end with ctx: the process is asked to end, by Stop.
 	s.cmd = exec.CommandContext(context.WithoutCancel(ctx), s.Path, args...)
 	s.cmd.Stderr = s.log
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM} // if nobody is left to Stop it
 	var err error
 	if s.stdin, err = s.cmd.StdinPipe(); err != nil { // the reference server ends with its input
 		return fmt.Errorf("make its input: %w", err)
@@ -133,12 +134,13 @@ func (s *Server) start(ctx context.Context, dir string) error {
 
 // firstLine hands on the first line that is a JSON object.
 type firstLine struct {
-	buf []byte
-	got chan []byte
+	buf   []byte
+	found bool
+	got   chan []byte
 }
 
 func (f *firstLine) Write(p []byte) (int, error) {
-	if f.got == nil {
+	if f.found {
 		return len(p), nil
 	}
 	f.buf = append(f.buf, p...)
@@ -148,8 +150,8 @@ func (f *firstLine) Write(p []byte) (int, error) {
 			return len(p), nil
 		}
 		if bytes.HasPrefix(line, []byte("{")) {
+			f.found = true
 			f.got <- line
-			f.got = nil
 			return len(p), nil
 		}
 		f.buf = rest

@@ -18,8 +18,8 @@ func TestTheReadyLineIsTheFirstObject(t *testing.T) {
 			t.Fatal(n, err)
 		}
 	}
-	if f.got != nil {
-		t.Error("it still waits")
+	if got := string(<-f.got); got != `{"url":1}` || len(f.got) > 0 {
+		t.Errorf("got %s, and %d more", got, len(f.got))
 	}
 }
 

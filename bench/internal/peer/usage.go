@@ -67,18 +67,15 @@ func (s *Server) ResetPeak() error {
 	return nil
 }
 
-// Settling: memory counts as settled when it has moved by less than a hundredth,
-// or 256 KiB, for settledFor; after settleWithin it is taken as it is.
-const (
-	settledFor   = 2 * time.Second
-	settleWithin = 15 * time.Second
-	settleStep   = 100 * time.Millisecond
-)
+// settleStep is how often memory is looked at while it settles.
+const settleStep = 100 * time.Millisecond
 
-// Settled waits until the resident memory has settled and returns it, in bytes.
-// The garbage collector is not forced: what a user sees is measured.
-func (s *Server) Settled(ctx context.Context) (int64, error) {
-	end := time.Now().Add(settleWithin)
+// Settled waits until the resident memory has moved by less than a hundredth, or
+// 256 KiB, for the time quiet, and returns it, in bytes. After eight times that it
+// is taken as it is. The garbage collector is not forced: what a user sees is
+// measured.
+func (s *Server) Settled(ctx context.Context, quiet time.Duration) (int64, error) {
+	end := time.Now().Add(8 * quiet)
 	since, base := time.Now(), int64(0)
 	for {
 		u, err := s.Usage()
@@ -88,7 +85,7 @@ func (s *Server) Settled(ctx context.Context) (int64, error) {
 		if moved := u.RSS - base; max(moved, -moved) > max(base/100, 256<<10) {
 			since, base = time.Now(), u.RSS
 		}
-		if time.Since(since) >= settledFor || time.Now().After(end) {
+		if time.Since(since) >= quiet || time.Now().After(end) {
 			return u.RSS, nil
 		}
 		select {
