@@ -12,13 +12,16 @@ import (
 	"maps"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/gapless-io/gapless/compat/harness"
 	"github.com/gapless-io/gapless/conformance/differential/play"
+	"github.com/gapless-io/gapless/conformance/differential/script"
 	"github.com/gapless-io/gapless/conformance/oracle"
 )
 
@@ -206,5 +209,70 @@ func definitions(group string) map[string]any {
 	return map[string]any{
 		"foos": define("foos", "Foo", "Namespaced", version("v1", fooSchema, true, full), version("v1beta1", fooSchema, false, full)),
 		"bars": define("bars", "Bar", "Cluster", version("v1", barSchema, true, nil)),
+	}
+}
+
+// play plays one script against both servers at once, each with definitions of a
+// group of its own.
+func (p *pair) play(t *testing.T, one script.Script, group string) (upstream, gapless play.Transcript) {
+	t.Helper()
+	p.gapless.t = t
+	variables := map[string]string{
+		"group": group, "api": "/apis/" + group + "/v1", "crds": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+	}
+	variables["foos"] = variables["api"] + "/namespaces/n/foos"
+	variables["bars"] = variables["api"] + "/bars"
+	var failed error
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if failed = define(t.Context(), p.upstream, group); failed == nil {
+			upstream = play.Play(t.Context(), p.upstream, one, variables)
+		}
+	})
+	err := define(t.Context(), p.gapless, group)
+	if err == nil {
+		gapless = play.Play(t.Context(), p.gapless, one, variables)
+	}
+	wg.Wait()
+	if failed != nil || err != nil {
+		t.Fatalf("define the resources: upstream: %v; gapless: %v", failed, err)
+	}
+	return upstream, gapless
+}
+
+// define makes the resources of a group and waits until they are served.
+func define(ctx context.Context, server play.Server, group string) error {
+	to := server.Target()
+	for plural, definition := range definitions(group) {
+		if err := post(ctx, to, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition); err != nil {
+			return err
+		}
+		if err := served(ctx, to, "/apis/"+group+"/v1/"+plural); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// served waits until a list is answered.
+func served(ctx context.Context, to play.Target, path string) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, to.URL+path, http.NoBody)
+		if err != nil {
+			return err
+		}
+		code, answer, err := send(to, req)
+		if err == nil && code == http.StatusOK {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("%s is never served: %d %s %w", path, code, answer, err)
+		}
 	}
 }

@@ -127,6 +127,12 @@ func (t Table) Find(d Difference) (Deliberate, bool) {
 	return Deliberate{}, false
 }
 
+// General says that an entry is about answers of every kind, so that a case is not
+// called different for it.
+func (e *Deliberate) General() bool {
+	return !slices.ContainsFunc(e.Where, func(w Where) bool { return !strings.HasPrefix(w.Text, "* | * |") })
+}
+
 // Stale returns the patterns that match none of the differences, as "id: pattern".
 // Only patterns are looked at that could match one of the scripts that were played.
 func (t Table) Stale(all []Difference, played []string) []string {
