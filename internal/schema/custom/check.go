@@ -25,6 +25,7 @@ type checks struct {
 	*shape
 	openAPI validation.SchemaValidator
 	rules   *cel.Validator // nil: the schema has no x-kubernetes-validations
+	plain   *plain         // nil: the schema says too much for the short way
 }
 
 func (t *customType) compileChecks() (*checks, error) {
@@ -36,7 +37,7 @@ func (t *customType) compileChecks() (*checks, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compile the schema of %s: %w", t.resource.GVK(), err)
 	}
-	return &checks{shape: s, openAPI: openAPI, rules: cel.NewValidator(s.structural, true, celconfig.PerCallLimit)}, nil
+	return &checks{shape: s, openAPI: openAPI, plain: plainOf(s.structural), rules: cel.NewValidator(s.structural, true, celconfig.PerCallLimit)}, nil
 }
 
 // unhurried is a context that never ends: validation is bounded by the cost
@@ -67,13 +68,17 @@ func (t *customType) Validate(u, old *unstructured.Unstructured) field.ErrorList
 				errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), u.GetName(), why))
 			}
 		}
-		errs = append(errs, validation.ValidateCustomResource(nil, u.Object, c.openAPI)...)
+		if c.plain == nil || !c.plain.accepts(u.Object) {
+			errs = append(errs, validation.ValidateCustomResource(nil, u.Object, c.openAPI)...)
+		}
 	} else {
 		before = old.Object
 		pair := common.NewCorrelatedObject(u.Object, before, &model.Structural{Structural: c.structural})
 		openAPIOptions = append(openAPIOptions, validation.WithRatcheting(pair))
 		ruleOptions = append(ruleOptions, cel.WithRatcheting(pair))
-		errs = append(errs, validation.ValidateCustomResourceUpdate(nil, u.Object, before, c.openAPI, openAPIOptions...)...)
+		if c.plain == nil || !c.plain.accepts(u.Object) {
+			errs = append(errs, validation.ValidateCustomResourceUpdate(nil, u.Object, before, c.openAPI, openAPIOptions...)...)
+		}
 	}
 	errs = append(errs, checkScale(u.Object, t.resource.Scale)...)
 	errs = append(errs, objectmeta.Validate(ctx, nil, u.Object, c.structural, false)...)
