@@ -1,0 +1,29 @@
+package stream
+
+import (
+	"crypto/tls"
+	"net"
+
+	"golang.org/x/sys/unix"
+)
+
+// unsentBytes is how much the kernel takes of a watch beyond what is on its way to
+// the client: without it, up to 4 MiB (tcp_wmem) for each client that does not read.
+const unsentBytes = 4 * pieceBytes
+
+// boundUnsent bounds what waits in the kernel for a client that does not read. Where
+// that cannot be had the kernel's own bound stays.
+func boundUnsent(conn net.Conn) {
+	if secure, is := conn.(*tls.Conn); is {
+		conn = secure.NetConn()
+	}
+	if tcp, is := conn.(*net.TCPConn); is {
+		raw, err := tcp.SyscallConn()
+		if err != nil {
+			return // it is closed
+		}
+		_ = raw.Control(func(fd uintptr) {
+			_ = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_NOTSENT_LOWAT, unsentBytes)
+		})
+	}
+}
