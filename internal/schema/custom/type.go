@@ -69,12 +69,15 @@ func (t *customType) compileShape() (*shape, error) {
 // kinds they may be missing, for custom ones not: server.md 5), metadata becomes
 // what ObjectMeta knows of it, and the rest is pruned by the schema.
 func (t *customType) Decode(body []byte, v schema.FieldValidation) (*unstructured.Unstructured, []string, error) {
-	content := map[string]any{}
 	var problems []error
-	var err error
-	if v == schema.FieldsIgnore {
+	content, err := tree(body)
+	switch {
+	case err == nil:
+	case v == schema.FieldsIgnore:
+		content = map[string]any{}
 		err = kjson.UnmarshalCaseSensitivePreserveInts(body, &content)
-	} else {
+	default:
+		content = map[string]any{}
 		problems, err = kjson.UnmarshalStrict(body, &content)
 	}
 	if err == nil {
