@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unique"
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -378,12 +379,21 @@ func (p *parser) object() (*Object, error) {
 	return o, nil
 }
 
-// strings fills in every text of o, as parts of one string: one allocation, and
-// none of them keeps the object's bytes alive.
+// common returns a text that many objects have, as one string for all of them: it
+// takes no memory, and is compared by its address.
+func (p *parser) common(t token) string {
+	if t.kind == tokenAbsent {
+		return ""
+	}
+	return unique.Make(string(p.value(t))).Value()
+}
+
+// strings fills in the texts of o, most of them as parts of one string: one
+// allocation, and none of them keeps the object's bytes alive.
 func (p *parser) strings(o *Object) {
 	size := 0
 	each := func(use func(t token)) {
-		for _, t := range [...]token{p.apiVersion, p.kind, p.name, p.namespace, p.uid} {
+		for _, t := range [...]token{p.name, p.namespace, p.uid} {
 			use(t)
 		}
 		for _, l := range p.labels {
@@ -405,7 +415,7 @@ func (p *parser) strings(o *Object) {
 		b.Write(p.value(t))
 		return b.String()[from:]
 	}
-	o.apiVersion, o.kind = text(p.apiVersion), text(p.kind)
+	o.apiVersion, o.kind = p.common(p.apiVersion), p.common(p.kind)
 	o.key = Key{Namespace: text(p.namespace), Name: text(p.name)}
 	o.uid = types.UID(text(p.uid))
 	if len(p.labels) > 0 {
