@@ -108,7 +108,7 @@ create foos a/g1
 case after
 watch w $foos?watch=1&resourceVersion=$r&allowWatchBookmarks=1&timeoutSeconds=4
 end w
-`, "200 clean", "200 2×BOOKMARK clean",
+`, "200 clean", "200 BOOKMARK clean",
 		},
 	}
 	p := newPair(t, build(t))

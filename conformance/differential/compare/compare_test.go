@@ -118,14 +118,15 @@ func TestFramesHaveAClassOfTime(t *testing.T) {
 
 func TestBookmarksInARowCountAsTheLast(t *testing.T) {
 	bookmark := func(at time.Duration, rv string) play.Frame {
-		return frame(at, 8*time.Second, `{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"`+rv+`"}}}`)
+		return frame(at, 75*time.Second, `{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"`+rv+`"}}}`)
 	}
 	made := answered(1, http.MethodPost, `{"metadata":{"resourceVersion":"5"}}`)
 	changed := answered(2, http.MethodPost, `{"metadata":{"resourceVersion":"7"}}`)
-	got := values(made, changed, stream(bookmark(time.Millisecond, "5"), bookmark(6*time.Second, "5"), bookmark(7*time.Second, "7")))
-	if got["frames"] != "2" || got["frame 2.object.metadata.resourceVersion"] != "as of line 2" {
-		t.Errorf("%s frames, the second is %s; want 2, the last of those before the deadline",
-			got["frames"], got["frame 2.object.metadata.resourceVersion"])
+	got := values(made, changed, stream(bookmark(time.Millisecond, "5"), bookmark(4*time.Second, "5"), bookmark(60*time.Second, "5"),
+		bookmark(74*time.Second, "7")))
+	if got["frames"] != "2" || got["frame 1 when"] != "each minute" || got["frame 2.object.metadata.resourceVersion"] != "as of line 2" {
+		t.Errorf("%s frames, the first came %s, the second is %s; want 2, that of the minute and the last",
+			got["frames"], got["frame 1 when"], got["frame 2.object.metadata.resourceVersion"])
 	}
 }
 

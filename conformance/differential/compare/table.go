@@ -133,13 +133,19 @@ func (e *Deliberate) General() bool {
 	return !slices.ContainsFunc(e.Where, func(w Where) bool { return !strings.HasPrefix(w.Text, "* | * |") })
 }
 
-// Stale returns the patterns that match none of the differences, as "id: pattern".
+// Stale returns the patterns that account for none of the differences, as "id: pattern".
 // Only patterns are looked at that could match one of the scripts that were played.
 func (t Table) Stale(all []Difference, played []string) []string {
+	accounted := map[string][]Difference{}
+	for _, d := range all {
+		if e, ok := t.Find(d); ok {
+			accounted[e.ID] = append(accounted[e.ID], d)
+		}
+	}
 	var stale []string
 	for _, e := range t.Entries {
 		for _, w := range e.Where {
-			if slices.ContainsFunc(played, w.pattern[0].MatchString) && !slices.ContainsFunc(all, w.Matches) {
+			if slices.ContainsFunc(played, w.pattern[0].MatchString) && !slices.ContainsFunc(accounted[e.ID], w.Matches) {
 				stale = append(stale, e.ID+": "+w.Text)
 			}
 		}
