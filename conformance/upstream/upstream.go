@@ -108,19 +108,24 @@ func (s *Server) Close() error {
 // visible to all readers. It is what moves the resourceVersion of the pods
 // although nothing happens to them.
 func (s *Server) WriteOther(ctx context.Context) (int64, error) {
-	page, err := s.log.Read(ctx, store.Query{Start: othersPrefix + "one"})
-	if err != nil {
-		return 0, fmt.Errorf("read the other resource: %w", err)
+	for {
+		page, err := s.log.Read(ctx, store.Query{Start: othersPrefix + "one"})
+		if err != nil {
+			return 0, fmt.Errorf("read the other resource: %w", err)
+		}
+		txn := store.Txn{Key: othersPrefix + "one", Value: []byte("{}")}
+		if len(page.Records) > 0 {
+			txn.ExpectedModRevision = page.Records[0].ModRevision
+		}
+		done, err := s.log.Commit(ctx, txn)
+		if conflicts(err) {
+			continue
+		}
+		if err != nil {
+			return 0, fmt.Errorf("write the other resource: %w", err)
+		}
+		return done.Revision, s.visible(ctx, done.Revision)
 	}
-	txn := store.Txn{Key: othersPrefix + "one", Value: []byte("{}")}
-	if len(page.Records) > 0 {
-		txn.ExpectedModRevision = page.Records[0].ModRevision
-	}
-	done, err := s.log.Commit(ctx, txn)
-	if err != nil {
-		return 0, fmt.Errorf("write the other resource: %w", err)
-	}
-	return done.Revision, s.visible(ctx, done.Revision)
 }
 
 // Compact forgets what was superseded or deleted at or below a revision.
@@ -130,6 +135,10 @@ func (s *Server) Compact(ctx context.Context, upTo int64) error {
 	}
 	return nil
 }
+
+// HistoryReads is how often the cache of the pods had to ask the log, because its
+// memory did not go back that far.
+func (s *Server) HistoryReads() int64 { return s.registry.Stats()[s.pods.GR().String()].HistoryReads }
 
 // Stored returns the stored bytes of a pod by its key, "/pods/ns/name".
 func (s *Server) Stored(ctx context.Context, key string) ([]byte, error) {

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/apis/example"
 	"k8s.io/apiserver/pkg/storage"
-	"k8s.io/apiserver/pkg/util/flowcontrol"
 
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/kube"
@@ -82,7 +81,6 @@ func (s *Storage) Watch(ctx context.Context, key string, opts storage.ListOption
 	if err != nil && ctx.Err() == nil && code != 410 && code != 504 {
 		return nil, refusal(err)
 	}
-	flowcontrol.WatchInitialized(ctx)
 	ctx, cancel := context.WithCancel(ctx)
 	out := &stream{
 		storage: s, events: make(chan watch.Event, buffered), stop: cancel, sent: o.RV,

@@ -8,10 +8,12 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/apiserver/pkg/apis/example"
 	"k8s.io/apiserver/pkg/storage"
 	storagetesting "k8s.io/apiserver/pkg/storage/testing"
 	"k8s.io/apiserver/pkg/storage/value"
+	"k8s.io/apiserver/pkg/util/flowcontrol"
 
 	"github.com/gapless-io/gapless/conformance/upstream"
 )
@@ -41,6 +43,16 @@ func open(t *testing.T, cfg upstream.Config) *world {
 	w := &world{Storage: s, prefixes: storagetesting.NewPrefixTransformer(nil, false)}
 	w.Transform(w.prefixes)
 	return w
+}
+
+// Watch tells upstream's priority and fairness, of which gapless has nothing, that
+// the watch has begun.
+func (w *world) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
+	out, err := w.Storage.Watch(ctx, key, opts)
+	if err == nil {
+		flowcontrol.WatchInitialized(ctx)
+	}
+	return out, err
 }
 
 // UpdatePrefixTransformer implements storagetesting.InterfaceWithPrefixTransformer.
