@@ -29,7 +29,8 @@ var policy = map[string][]string{
 	"internal/auth":            {"kube"},
 	"internal/apiserver":       {"kube", "internal/schema", "internal/auth"},
 	"client":                   {"kube"},
-	"informer":                 {"kube", "client"},
+	"informer":                 {"kube", "client", "informer/internal/queue"},
+	"informer/internal/queue":  nil,
 	"":                         {everything},
 	"cmd/gapless":              {everything},
 }

@@ -242,61 +242,17 @@ func (i *Informer[T]) publish(changes []change[T], rv string, first bool) {
 		now = &snapshot[T]{tree: now.tree, rv: rv}
 	}
 	i.current.Store(now)
-	for _, q := range i.queues {
+	for _, h := range i.handlers {
 		if len(changes) > 0 {
-			q.add(changes, first)
+			h.Add(changes, first)
 		}
 		if first {
-			q.prime()
+			h.Prime()
 		}
 	}
 	if first {
 		close(i.synced)
 	}
-}
-
-// waitRoom waits for handlers that want every version and are full.
-func (i *Informer[T]) waitRoom() {
-	i.mu.Lock()
-	queues, run := i.queues, i.running
-	i.mu.Unlock()
-	for _, q := range queues {
-		q.waitRoom(run.ctx)
-	}
-}
-
-// resync hands the objects over once per period, a few at a time.
-func (i *Informer[T]) resync(ctx context.Context, q *queue[T]) {
-	var last Key
-	for {
-		wait, n := portion(i.Len(), q.opts.resync)
-		pause(ctx, nil, time.Now().Add(wait))
-		if ctx.Err() != nil {
-			return
-		}
-		// Under mu, so that nothing newer than what is read here can have been handed
-		// over already.
-		i.mu.Lock()
-		some := i.current.Load().after(last, n)
-		for _, e := range some {
-			q.resync(e.key, e.object)
-		}
-		i.mu.Unlock()
-		last = Key{}
-		if len(some) == n {
-			last = some[n-1].key
-		}
-	}
-}
-
-// portion divides a period: how long to wait, and how many of total objects are due
-// then. Pauses are at least 50 ms, so that many objects cost few wake-ups.
-func portion(total int, period time.Duration) (wait time.Duration, n int) {
-	if total == 0 {
-		return period, 1
-	}
-	wait = max(period/time.Duration(total), min(50*time.Millisecond, period))
-	return wait, int((int64(total)*int64(wait) + int64(period) - 1) / int64(period))
 }
 
 // isEnd says that a stream ended cleanly. An end in the middle of something has

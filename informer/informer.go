@@ -41,8 +41,6 @@ import (
 	"iter"
 	"log/slog"
 	"maps"
-	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -59,12 +57,12 @@ type Informer[T Object] struct {
 	current atomic.Pointer[snapshot[T]]
 	synced  chan struct{} // closed at the first complete state
 
-	// mu guards queues, running and named, and orders what is published with the
-	// changes that the queues get. It may be held when a queue's mu is taken.
-	mu      sync.Mutex
-	queues  []*queue[T]
-	running *running // nil outside of Run
-	named   int      // handlers that were numbered
+	// mu guards handlers, running and named, and orders what is published with the
+	// changes that the handlers get. It may be held when a queue's mu is taken.
+	mu       sync.Mutex
+	handlers []*handler[T]
+	running  *running // nil outside of Run
+	named    int      // handlers that were numbered
 
 	// statusMu guards status; nothing else is locked under it.
 	statusMu sync.Mutex
@@ -121,55 +119,10 @@ func (i *Informer[T]) begin(run *running) error {
 		return fmt.Errorf("run informer of %s: %w", i.source.name, ErrRunning)
 	}
 	i.running = run
-	for _, q := range i.queues {
-		i.startLocked(q)
+	for _, h := range i.handlers {
+		i.startLocked(h)
 	}
 	return nil
-}
-
-// startLocked starts a handler's goroutines. They end with the context of Run.
-func (i *Informer[T]) startLocked(q *queue[T]) {
-	ctx := q.start(i.running.ctx, i.running.group.Go)
-	if ctx != nil && q.opts.resync > 0 {
-		i.running.group.Go(func() { i.resync(ctx, q) })
-	}
-}
-
-// Handle adds a handler, also while the informer runs; it is then first called for
-// the objects that are there (Initial). See the package comment for what it can
-// rely on. The context it gets ends with Run and with Registration.Stop.
-func (i *Informer[T]) Handle(handle func(context.Context, Event[T]) error, opts ...HandleOption) *Registration {
-	o := defaultHandleOptions()
-	for _, opt := range opts {
-		opt(&o)
-	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if o.name == "" {
-		i.named++
-		o.name = "handler-" + strconv.Itoa(i.named)
-	}
-	q := newQueue(handle, o, i.report)
-	if now := i.current.Load(); now.rv != "" {
-		var all []change[T]
-		for k, object := range now.all() {
-			all = append(all, change[T]{key: k, new: object, rv: object.GetResourceVersion()})
-		}
-		q.add(all, true)
-		q.prime()
-	}
-	i.queues = append(i.queues, q)
-	if i.running != nil {
-		i.startLocked(q)
-	}
-	return &Registration{name: o.name, queue: q, synced: q.synced, remove: func() { i.remove(q) }}
-}
-
-func (i *Informer[T]) remove(q *queue[T]) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	// A copy: who published last may still walk over the old one.
-	i.queues = slices.DeleteFunc(slices.Clone(i.queues), func(other *queue[T]) bool { return other == q })
 }
 
 // WaitSynced blocks until the cache has held a complete state, or until ctx ended,

@@ -51,10 +51,10 @@ func replaced[T Object](changes []change[T], old, object T) []change[T] {
 	key, rv := keyOf(object), object.GetResourceVersion()
 	var none T
 	if old != none && old.GetUID() != object.GetUID() {
-		changes = append(changes, change[T]{key: key, old: old, rv: rv, inferred: true})
+		changes = append(changes, change[T]{Key: key, Old: old, RV: rv, Inferred: true})
 		old = none
 	}
-	return append(changes, change[T]{key: key, old: old, new: object, rv: rv})
+	return append(changes, change[T]{Key: key, Old: old, New: object, RV: rv})
 }
 
 // remove takes over a deletion. last is the object as the server saw it last, the
@@ -73,7 +73,7 @@ func (k *keeper[T]) remove(changes []change[T], of client.Meta, last T) ([]chang
 		last = none
 	}
 	k.tree.Delete(entry[T]{key: key})
-	return append(changes, change[T]{key: key, old: old.object, last: last, rv: of.ResourceVersion}), taken
+	return append(changes, change[T]{Key: key, Old: old.object, Last: last, RV: of.ResourceVersion}), taken
 }
 
 // same says that two objects are the same state of the same object.
@@ -134,12 +134,12 @@ func (k *keeper[T]) replace(g *gathering[T], rv string) []change[T] {
 	var changes []change[T]
 	k.tree.Scan(func(e entry[T]) bool {
 		if _, is := g.objects[e.key]; !is {
-			changes = append(changes, change[T]{key: e.key, old: e.object, rv: rv, inferred: true})
+			changes = append(changes, change[T]{Key: e.key, Old: e.object, RV: rv, Inferred: true})
 		}
 		return true
 	})
 	for _, c := range changes {
-		k.tree.Delete(entry[T]{key: c.key})
+		k.tree.Delete(entry[T]{key: c.Key})
 	}
 	for key, object := range g.objects {
 		old, had := k.tree.Get(entry[T]{key: key})
@@ -151,10 +151,10 @@ func (k *keeper[T]) replace(g *gathering[T], rv string) []change[T] {
 	}
 	k.unread = g.unread
 	slices.SortStableFunc(changes, func(a, b change[T]) int {
-		if c := strings.Compare(a.key.Namespace, b.key.Namespace); c != 0 {
+		if c := strings.Compare(a.Key.Namespace, b.Key.Namespace); c != 0 {
 			return c
 		}
-		return strings.Compare(a.key.Name, b.key.Name)
+		return strings.Compare(a.Key.Name, b.Key.Name)
 	})
 	return changes
 }

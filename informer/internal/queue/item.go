@@ -1,21 +1,10 @@
-package informer
+package queue
 
 import "time"
 
-// change is what the cache tells the handlers: one object's way from one state to
-// the next. The zero value of T stands for "not there".
-type change[T Object] struct {
-	key      Key
-	old, new T
-	// last is the last state known of an object that was deleted; it can be newer than old.
-	last     T
-	rv       string
-	inferred bool
-}
-
 // pending is one thing that a handler has still to be told: that the object is in
 // state new, or (new zero) that it was deleted.
-type pending[T Object] struct {
+type pending[T comparable] struct {
 	new, last T
 	rv        string
 	merged    int
@@ -44,7 +33,7 @@ const (
 )
 
 // item is one key that a handler is behind on.
-type item[T Object] struct {
+type item[T comparable] struct {
 	key   Key
 	state itemState
 	// seen is the state that the handler handled last, shown the one that it was
@@ -110,16 +99,16 @@ func (it *item[T]) again(p pending[T], merge bool) (dropped int) {
 	return dropped
 }
 
-// event says what the handler is told by p.
-func (it *item[T]) event(p pending[T]) Event[T] {
+// told says what the handler is told by p.
+func (it *item[T]) told(p pending[T]) Told[T] {
 	var none T
-	e := Event[T]{
+	e := Told[T]{
 		Key: it.key, Old: it.seen, New: p.new, RV: p.rv,
 		Initial: p.initial, Inferred: p.inferred, Merged: p.merged, Attempt: it.attempts,
 	}
 	switch {
 	case p.new == none:
-		e.Type = Deleted
+		e.Kind = Deleted
 		switch {
 		case p.last != none:
 			e.Old = p.last
@@ -127,17 +116,17 @@ func (it *item[T]) event(p pending[T]) Event[T] {
 			e.Old = it.shown
 		}
 	case p.resync:
-		e.Type = Resync
+		e.Kind = Resync
 	case it.seen == none:
-		e.Type = Added
+		e.Kind = Added
 	default:
-		e.Type = Modified
+		e.Kind = Modified
 	}
 	return e
 }
 
 // delayed is the heap of items that wait, the earliest first.
-type delayed[T Object] []*item[T]
+type delayed[T comparable] []*item[T]
 
 // Len, Less, Swap, Push and Pop are heap.Interface.
 func (d delayed[T]) Len() int           { return len(d) }
@@ -151,7 +140,7 @@ func (d delayed[T]) Swap(a, b int) {
 func (d *delayed[T]) Push(x any) {
 	it, is := x.(*item[T])
 	if !is {
-		panic("informer: not an item")
+		panic("queue: not an item")
 	}
 	it.place = len(*d)
 	*d = append(*d, it)
@@ -168,7 +157,7 @@ func (d *delayed[T]) Pop() any {
 
 // line is a queue that an item can leave from the middle: a key that came and went
 // untold must not stay behind, or a blocked handler would collect them.
-type line[T Object] struct{ first, last *item[T] }
+type line[T comparable] struct{ first, last *item[T] }
 
 func (l *line[T]) push(it *item[T]) {
 	it.before, it.behind = l.last, nil

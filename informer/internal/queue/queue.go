@@ -1,4 +1,4 @@
-package informer
+package queue
 
 import (
 	"container/heap"
@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// queue is what one handler has still to be told, at most one entry per key when
-// it merges.
-type queue[T Object] struct {
-	handle func(context.Context, Event[T]) error
-	opts   handleOptions
-	report func(Incident)
+// Queue is what one handler has still to be told: at most a deletion and a state per
+// key, or every version. All methods are safe for concurrent use.
+type Queue[T comparable] struct {
+	handle func(context.Context, Told[T]) error
+	opts   Options
+	report func(Trouble)
 	synced chan struct{} // closed when the handler has been told the initial state
 
-	// mu guards all below. It may be taken while holding Informer.mu, never the
-	// other way round.
+	// mu guards all below. It may be taken while holding a lock of who calls Add; nothing is
+	// called while it is held.
 	mu      sync.Mutex
 	items   map[Key]*item[T]
 	ready   line[T]
@@ -35,8 +35,10 @@ type queue[T Object] struct {
 	quiet   chan struct{} // closed when no worker runs; nil when one does
 }
 
-func newQueue[T Object](handle func(context.Context, Event[T]) error, o handleOptions, report func(Incident)) *queue[T] {
-	q := &queue[T]{
+// New makes an empty queue of the handler. report is told what goes wrong, by the
+// workers; no lock is held then.
+func New[T comparable](handle func(context.Context, Told[T]) error, o Options, report func(Trouble)) *Queue[T] {
+	q := &Queue[T]{
 		handle: handle, opts: o, report: report,
 		synced: make(chan struct{}), items: map[Key]*item[T]{},
 		wake: make(chan struct{}), room: make(chan struct{}), quiet: make(chan struct{}),
@@ -45,26 +47,26 @@ func newQueue[T Object](handle func(context.Context, Event[T]) error, o handleOp
 	return q
 }
 
-// start runs the workers through spawn until ctx ends, and returns the context that
+// Start runs the workers through spawn until ctx ends, and returns the context that
 // they run in, which ends with stop too; nil if nothing was started.
-func (q *queue[T]) start(ctx context.Context, spawn func(func())) context.Context {
+func (q *Queue[T]) Start(ctx context.Context, spawn func(func())) context.Context {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.stopped || ctx.Err() != nil {
 		return nil
 	}
 	ctx, q.cancel = context.WithCancel(ctx)
-	q.workers = q.opts.workers
+	q.workers = q.opts.Workers
 	q.quiet = make(chan struct{})
-	for range q.opts.workers {
+	for range q.opts.Workers {
 		// Run owns them and waits; they end with ctx, or with stop.
 		spawn(func() { q.work(ctx) })
 	}
 	return ctx
 }
 
-// add puts changes in. initial says that they are the state at the beginning.
-func (q *queue[T]) add(changes []change[T], initial bool) {
+// Add puts changes in. initial says that they are the state at the beginning.
+func (q *Queue[T]) Add(changes []Change[T], initial bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.stopped {
@@ -77,27 +79,27 @@ func (q *queue[T]) add(changes []change[T], initial bool) {
 	q.wakeLocked()
 }
 
-// prime says that the initial state has been put in.
-func (q *queue[T]) prime() {
+// Prime says that the initial state has been put in.
+func (q *Queue[T]) Prime() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.primed = true
 	q.checkSyncedLocked()
 }
 
-func (q *queue[T]) putLocked(c change[T], initial bool) {
-	p := pending[T]{new: c.new, last: c.last, rv: c.rv, initial: initial, counts: initial, inferred: c.inferred}
+func (q *Queue[T]) putLocked(c Change[T], initial bool) {
+	p := pending[T]{new: c.New, last: c.Last, rv: c.RV, initial: initial, counts: initial, inferred: c.Inferred}
 	if initial {
 		q.initial++
 	}
-	it := q.items[c.key]
+	it := q.items[c.Key]
 	if it == nil {
-		it = &item[T]{key: c.key, seen: c.old}
-		q.items[c.key] = it
+		it = &item[T]{key: c.Key, seen: c.Old}
+		q.items[c.Key] = it
 		q.ready.push(it)
 	}
 	q.total -= len(it.todo)
-	q.initial -= it.put(p, q.opts.every == 0)
+	q.initial -= it.put(p, q.opts.Every == 0)
 	q.total += len(it.todo)
 	switch {
 	case it.state == itemReady && len(it.todo) == 0:
@@ -110,27 +112,27 @@ func (q *queue[T]) putLocked(c change[T], initial bool) {
 	}
 }
 
-// resync puts an object in once more, unless there is news of it anyway.
-func (q *queue[T]) resync(key Key, object T) {
+// Resync puts an object in once more, unless there is news of it anyway.
+func (q *Queue[T]) Resync(key Key, object T, rv string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	full := q.opts.every > 0 && q.total >= q.opts.every
+	full := q.opts.Every > 0 && q.total >= q.opts.Every
 	if q.stopped || !q.primed || full || q.items[key] != nil {
 		return
 	}
 	it := &item[T]{key: key, seen: object}
-	it.todo = append(it.todo, pending[T]{new: object, rv: object.GetResourceVersion(), resync: true})
+	it.todo = append(it.todo, pending[T]{new: object, rv: rv, resync: true})
 	q.items[key] = it
 	q.total++
 	q.ready.push(it)
 	q.wakeLocked()
 }
 
-// waitRoom blocks while a queue that keeps every version is full.
-func (q *queue[T]) waitRoom(ctx context.Context) {
+// WaitRoom blocks while a queue that keeps every version is full.
+func (q *Queue[T]) WaitRoom(ctx context.Context) {
 	for {
 		q.mu.Lock()
-		full := q.opts.every > 0 && q.total >= q.opts.every && !q.stopped
+		full := q.opts.Every > 0 && q.total >= q.opts.Every && !q.stopped
 		room := q.room
 		q.mu.Unlock()
 		if !full {
@@ -144,26 +146,26 @@ func (q *queue[T]) waitRoom(ctx context.Context) {
 	}
 }
 
-func (q *queue[T]) work(ctx context.Context) {
+func (q *Queue[T]) work(ctx context.Context) {
 	defer q.leave()
 	for {
 		t, more := q.take(ctx)
 		if !more {
 			return
 		}
-		err := q.call(ctx, t.event)
+		err := q.call(ctx, t.told)
 		q.done(ctx, t, err)
 	}
 }
 
 // task is what a worker has in hand.
-type task[T Object] struct {
+type task[T comparable] struct {
 	item    *item[T]
 	pending pending[T]
-	event   Event[T]
+	told    Told[T]
 }
 
-func (q *queue[T]) leave() {
+func (q *Queue[T]) leave() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.workers--
@@ -175,11 +177,11 @@ func (q *queue[T]) leave() {
 }
 
 // take blocks until there is a key to handle; not more when ctx ended.
-func (q *queue[T]) take(ctx context.Context) (t task[T], more bool) {
+func (q *Queue[T]) take(ctx context.Context) (t task[T], more bool) {
 	for ctx.Err() == nil {
 		q.mu.Lock()
 		if it := q.popLocked(); it != nil {
-			t = task[T]{item: it, pending: it.todo[0], event: it.event(it.todo[0])}
+			t = task[T]{item: it, pending: it.todo[0], told: it.told(it.todo[0])}
 			it.current = it.todo[0].new
 			it.todo[0] = pending[T]{}
 			it.todo = it.todo[1:]
@@ -218,12 +220,12 @@ func pause(ctx context.Context, wake <-chan struct{}, due time.Time) {
 }
 
 // popLocked takes the next key that has something to tell.
-func (q *queue[T]) popLocked() *item[T] {
+func (q *Queue[T]) popLocked() *item[T] {
 	now := time.Now()
 	for len(q.delayed) > 0 && !q.delayed[0].due.After(now) {
 		it, is := heap.Pop(&q.delayed).(*item[T])
 		if !is {
-			panic("informer: not an item")
+			panic("queue: not an item")
 		}
 		q.readyLocked(it)
 	}
@@ -235,14 +237,14 @@ func (q *queue[T]) popLocked() *item[T] {
 	return it
 }
 
-func (q *queue[T]) readyLocked(it *item[T]) {
+func (q *Queue[T]) readyLocked(it *item[T]) {
 	it.state = itemReady
 	q.ready.push(it)
 }
 
 // done takes note of what became of a task.
-func (q *queue[T]) done(ctx context.Context, t task[T], err error) {
-	incident := Incident{Err: err, Key: t.item.key, RV: t.pending.rv, Handler: q.opts.name}
+func (q *Queue[T]) done(ctx context.Context, t task[T], err error) {
+	trouble := Trouble{Err: err, Key: t.item.key, RV: t.pending.rv}
 	q.mu.Lock()
 	if t.pending.counts {
 		t.pending.counts = false
@@ -256,22 +258,21 @@ func (q *queue[T]) done(ctx context.Context, t task[T], err error) {
 		q.readyLocked(t.item)
 	default:
 		t.item.attempts++
-		incident.Kind, incident.Next = q.failedLocked(t.item, t.pending, err)
+		trouble.Kind, trouble.Next = q.failedLocked(t.item, t.pending, err)
 	}
 	q.checkSyncedLocked()
 	q.wakeLocked()
-	if q.opts.every > 0 {
+	if q.opts.Every > 0 {
 		close(q.room)
 		q.room = make(chan struct{})
 	}
 	q.mu.Unlock()
-	if incident.Kind != 0 {
-		incident.At = time.Now()
-		q.report(incident)
+	if trouble.Kind != 0 {
+		q.report(trouble)
 	}
 }
 
-func (q *queue[T]) handledLocked(it *item[T], p pending[T]) {
+func (q *Queue[T]) handledLocked(it *item[T], p pending[T]) {
 	it.attempts = 0
 	it.seen, it.shown = p.new, p.new
 	if len(it.todo) == 0 {
@@ -281,34 +282,34 @@ func (q *queue[T]) handledLocked(it *item[T], p pending[T]) {
 	q.readyLocked(it)
 }
 
-func (q *queue[T]) againLocked(it *item[T], p pending[T]) {
+func (q *Queue[T]) againLocked(it *item[T], p pending[T]) {
 	var none T
 	if p.new != none {
 		it.shown = p.new
 	}
 	q.total -= len(it.todo)
-	q.initial -= it.again(p, q.opts.every == 0)
+	q.initial -= it.again(p, q.opts.Every == 0)
 	q.total += len(it.todo)
 }
 
-func (q *queue[T]) failedLocked(it *item[T], p pending[T], err error) (IncidentKind, string) {
-	kind := HandlerFailed
+func (q *Queue[T]) failedLocked(it *item[T], p pending[T], err error) (TroubleKind, string) {
+	kind := Failed
 	if _, is := errors.AsType[*PanicError](err); is {
-		kind = HandlerPanicked
+		kind = Panicked
 	}
-	if q.opts.retries > 0 && it.attempts > q.opts.retries {
+	if q.opts.Retries > 0 && it.attempts > q.opts.Retries {
 		q.handledLocked(it, p)
-		return HandlerGaveUp, ""
+		return GaveUp, ""
 	}
 	fresh := len(it.todo) > 0
 	q.againLocked(it, p)
-	if fresh && q.opts.every == 0 {
+	if fresh && q.opts.Every == 0 {
 		q.readyLocked(it) // there is a newer state already
 		return kind, "retry"
 	}
-	wait := min(q.opts.retryMin<<min(it.attempts-1, 30), q.opts.retryMax)
+	wait := min(q.opts.RetryMin<<min(it.attempts-1, 30), q.opts.RetryMax)
 	if wait <= 0 {
-		wait = q.opts.retryMax // the shift overflowed
+		wait = q.opts.RetryMax // the shift overflowed
 	}
 	it.state, it.due = itemDelayed, time.Now().Add(wait)
 	heap.Push(&q.delayed, it)
@@ -316,7 +317,7 @@ func (q *queue[T]) failedLocked(it *item[T], p pending[T], err error) (IncidentK
 }
 
 // call runs the handler; a panic is an error.
-func (q *queue[T]) call(ctx context.Context, e Event[T]) (err error) {
+func (q *Queue[T]) call(ctx context.Context, e Told[T]) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			err = &PanicError{Value: v, Stack: string(debug.Stack())}
@@ -325,7 +326,7 @@ func (q *queue[T]) call(ctx context.Context, e Event[T]) (err error) {
 	return q.handle(ctx, e)
 }
 
-func (q *queue[T]) checkSyncedLocked() {
+func (q *Queue[T]) checkSyncedLocked() {
 	if q.primed && q.initial == 0 {
 		select {
 		case <-q.synced:
@@ -335,7 +336,7 @@ func (q *queue[T]) checkSyncedLocked() {
 	}
 }
 
-func (q *queue[T]) wakeLocked() {
+func (q *Queue[T]) wakeLocked() {
 	if q.idle == 0 {
 		return // who looks next sees it
 	}
@@ -343,15 +344,19 @@ func (q *queue[T]) wakeLocked() {
 	q.wake = make(chan struct{})
 }
 
-// keys is how many keys the handler is behind on.
-func (q *queue[T]) keys() int {
+// Synced is closed when the handler has been called for all initial objects that
+// still are.
+func (q *Queue[T]) Synced() <-chan struct{} { return q.synced }
+
+// Keys is how many keys the handler is behind on.
+func (q *Queue[T]) Keys() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.items)
 }
 
-// stop ends the workers for ever and waits for them, at most until ctx ends.
-func (q *queue[T]) stop(ctx context.Context) error {
+// Stop ends the workers for ever and waits for them, at most until ctx ends.
+func (q *Queue[T]) Stop(ctx context.Context) error {
 	q.mu.Lock()
 	q.stopped = true
 	if q.cancel != nil {
