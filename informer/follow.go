@@ -220,6 +220,7 @@ func (f *follower[T]) flush() {
 		return
 	}
 	f.contact()
+	f.turn(f.batch, f.rv, false)
 	f.publish(f.batch, f.rv, false)
 	clear(f.batch)
 	f.batch, f.moved = f.batch[:0], false
@@ -233,15 +234,12 @@ func (i *Informer[T]) publish(changes []change[T], rv string, first bool) {
 	}
 	unread := len(i.keeper.unread)
 	i.note(func(s *Status) { s.Undecodable = unread })
+	i.publishing.Lock()
+	defer i.publishing.Unlock()
+	next := i.successor(changes, rv)
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	now := i.current.Load()
-	if len(changes) > 0 {
-		now = &snapshot[T]{tree: i.keeper.tree.Copy(), rv: rv}
-	} else {
-		now = &snapshot[T]{tree: now.tree, rv: rv}
-	}
-	i.current.Store(now)
+	close(i.current.Swap(next).superseded)
 	for _, h := range i.handlers {
 		if len(changes) > 0 {
 			h.Add(changes, first)

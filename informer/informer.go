@@ -64,6 +64,11 @@ type Informer[T Object] struct {
 	running  *running // nil outside of Run
 	named    int      // handlers that were numbered
 
+	// publishing guards indexers, and who holds it makes the next state. It may be
+	// held when mu is taken.
+	publishing sync.Mutex
+	indexers   []func(indexed any, changes []change[T]) any
+
 	// statusMu guards status; nothing else is locked under it.
 	statusMu sync.Mutex
 	status   Status
@@ -71,6 +76,8 @@ type Informer[T Object] struct {
 	// keeper and reflector belong to the goroutine of Run.
 	keeper    keeper[T]
 	reflector state
+
+	mirror func(Turn[T]) // set before Run; nil: none
 }
 
 // running is one Run: where further goroutines of it are started.
@@ -82,7 +89,7 @@ type running struct {
 // New makes an informer. Nothing happens before Run.
 func New[T Object](source Source[T], opts ...Option) *Informer[T] {
 	i := &Informer[T]{source: source, opts: newOptions(opts), synced: make(chan struct{})}
-	i.current.Store(&snapshot[T]{tree: newTree[T]()})
+	i.current.Store(newSnapshot[T]())
 	i.keeper = newKeeper[T]()
 	i.status = Status{Name: source.name, State: phaseIdle.String(), Incidents: map[IncidentKind]int64{}}
 	if source.backend == nil && source.err == nil {
@@ -141,15 +148,7 @@ func (i *Informer[T]) WaitSynced(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
-	why := "Run was not called"
-	s := i.Status()
-	switch {
-	case s.Last != nil:
-		why = "last incident: " + s.Last.String()
-	case s.State != phaseIdle.String():
-		why = "no trouble so far"
-	}
-	return fmt.Errorf("informer of %s is not synced, it is %s, %s: %w", i.source.name, s.State, why, context.Cause(ctx))
+	return fmt.Errorf("informer of %s is not synced, it is %s: %w", i.source.name, i.trouble(), context.Cause(ctx))
 }
 
 // Get returns the object as it is in the cache. It is shared and must not be modified.

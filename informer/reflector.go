@@ -139,6 +139,7 @@ func (i *Informer[T]) complete(g *gathering[T], s state, st step, rv string) (re
 	}
 	first := !s.synced()
 	changes := i.keeper.replace(g, rv)
+	i.turn(changes, rv, true)
 	i.publish(changes, rv, first)
 	kind := resultListed
 	if st.do == doStream {
