@@ -57,7 +57,7 @@ func Hijack(w http.ResponseWriter, zip bool, left func()) (Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	boundUnsent(conn)
+	BoundUnsent(conn)
 	s := &hijacked{conn: conn, gone: make(chan struct{})}
 	s.zip, s.send = zip, s.write
 	go s.listen(left) // ends when the client leaves, or with End

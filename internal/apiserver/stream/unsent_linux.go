@@ -11,9 +11,10 @@ import (
 // the client: without it, up to 4 MiB (tcp_wmem) for each client that does not read.
 const unsentBytes = 4 * pieceBytes
 
-// boundUnsent bounds what waits in the kernel for a client that does not read. Where
-// that cannot be had the kernel's own bound stays.
-func boundUnsent(conn net.Conn) {
+// BoundUnsent bounds what waits in the kernel for a client that does not read, to
+// 128 KiB. Hijack and Upgrade do it; for HTTP/2 it has to be done when the connection
+// is accepted. Where it cannot be had the kernel's own bound stays.
+func BoundUnsent(conn net.Conn) {
 	if secure, is := conn.(*tls.Conn); is {
 		conn = secure.NetConn()
 	}

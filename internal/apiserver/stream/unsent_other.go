@@ -4,5 +4,5 @@ package stream
 
 import "net"
 
-// boundUnsent leaves the kernel's own bound.
-func boundUnsent(net.Conn) {}
+// BoundUnsent leaves the kernel's own bound: what it does on Linux is not done here.
+func BoundUnsent(net.Conn) {}

@@ -50,7 +50,7 @@ func Upgrade(w http.ResponseWriter, r *http.Request, left func()) (Sink, error) 
 	if err != nil {
 		return nil, err
 	}
-	boundUnsent(conn)
+	BoundUnsent(conn)
 	s := &socket{conn: conn, gone: make(chan struct{}), turn: make(chan struct{}, 1)}
 	s.send = s.write
 	s.pings = time.AfterFunc(pingEvery, s.ping)
