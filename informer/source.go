@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/gapless-io/gapless/client"
+	"github.com/gapless-io/gapless/informer/internal/decode"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -71,8 +72,14 @@ func From[T Object](name string, backend Backend, decode func(object []byte) (T,
 }
 
 // JSON returns the decoder that For uses: what encoding/json would make of the
-// bytes, but with exact member names, in half the time.
+// bytes, but with exact member names, in a quarter of the time. Strings that many
+// objects have are kept once. The objects keep nothing of the bytes.
 func JSON[T Object]() func(object []byte) (T, error) {
+	return decode.New(stock[T]()).Decode
+}
+
+// stock decodes with the stock decoder, which knows every type and every error.
+func stock[T Object]() func(object []byte) (T, error) {
 	options := json.JoinOptions(jsonv1.DefaultOptionsV1(), json.MatchCaseInsensitiveNames(false))
 	return func(object []byte) (T, error) {
 		var o T

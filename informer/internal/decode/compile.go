@@ -1,0 +1,344 @@
+package decode
+
+import (
+	"encoding"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// decoder reads one value into v, which is settable and was zero, except where a
+// member comes twice.
+type decoder func(r *reader, v reflect.Value) error
+
+// compiler makes decoders; it knows those that are being made, for types that
+// contain themselves.
+type compiler map[reflect.Type]*decoder
+
+// of returns the decoder of a type. A type that is not plain has one that gives up.
+func (c compiler) of(t reflect.Type) decoder {
+	if d, made := c[t]; made {
+		return func(r *reader, v reflect.Value) error { return (*d)(r, v) }
+	}
+	var d decoder
+	c[t] = &d
+	d = c.make(t)
+	return d
+}
+
+func (c compiler) make(t reflect.Type) decoder {
+	pointer := reflect.PointerTo(t)
+	switch {
+	case t == reflect.TypeFor[metav1.Time]():
+		return timestamp
+	case pointer.Implements(reflect.TypeFor[jsonv2.UnmarshalerFrom]()):
+		return odd
+	case pointer.Implements(reflect.TypeFor[json.Unmarshaler]()):
+		return unmarshaler
+	case pointer.Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):
+		return odd
+	}
+	switch t.Kind() { //nolint:exhaustive // the others are odd
+	case reflect.String:
+		return text
+	case reflect.Bool:
+		return boolean
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return integer
+	case reflect.Struct:
+		return c.structure(t)
+	case reflect.Pointer:
+		return c.pointer(t)
+	case reflect.Slice:
+		if t.Elem().Kind() != reflect.Uint8 {
+			return c.slice(t)
+		}
+	case reflect.Map:
+		key := t.Key()
+		if key.Kind() == reflect.String && !reflect.PointerTo(key).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) &&
+			!reflect.PointerTo(key).Implements(reflect.TypeFor[json.Unmarshaler]()) {
+			return c.table(t)
+		}
+	}
+	return odd
+}
+
+// odd leaves it to the slow way.
+func odd(*reader, reflect.Value) error { return errOdd }
+
+func text(r *reader, v reflect.Value) error {
+	if r.null() {
+		return nil
+	}
+	b, err := r.text()
+	if err == nil {
+		v.SetString(r.strings.Of(b))
+	}
+	return err
+}
+
+func boolean(r *reader, v reflect.Value) error {
+	switch r.peek() {
+	case 't':
+		v.SetBool(true)
+		return must(r.literal("true"))
+	case 'f':
+		v.SetBool(false)
+		return must(r.literal("false"))
+	}
+	return must(r.null())
+}
+
+func integer(r *reader, v reflect.Value) error {
+	if r.null() {
+		return nil
+	}
+	n, err := r.int64()
+	if err != nil || v.OverflowInt(n) {
+		return errOdd
+	}
+	v.SetInt(n)
+	return nil
+}
+
+// timestamp is metav1.Time.UnmarshalJSON without its detours.
+func timestamp(r *reader, v reflect.Value) error {
+	into, is := reflect.TypeAssert[*metav1.Time](v.Addr())
+	if !is {
+		return errOdd
+	}
+	if r.null() {
+		into.Time = time.Time{}
+		return nil
+	}
+	b, err := r.text()
+	if err != nil {
+		return err
+	}
+	t, err := time.Parse(time.RFC3339, string(b))
+	if err != nil {
+		return errOdd
+	}
+	into.Time = t.Local()
+	return nil
+}
+
+func unmarshaler(r *reader, v reflect.Value) error {
+	raw, err := r.value()
+	if err != nil {
+		return err
+	}
+	into, is := reflect.TypeAssert[json.Unmarshaler](v.Addr())
+	if !is || into.UnmarshalJSON(raw) != nil {
+		return errOdd
+	}
+	return nil
+}
+
+func (c compiler) pointer(t reflect.Type) decoder {
+	elem := t.Elem()
+	inner := c.of(elem)
+	return func(r *reader, v reflect.Value) error {
+		if r.null() {
+			v.SetZero()
+			return nil
+		}
+		if !v.IsNil() {
+			return errOdd
+		}
+		into := reflect.New(elem)
+		v.Set(into)
+		return inner(r, into.Elem())
+	}
+}
+
+func (c compiler) slice(t reflect.Type) decoder {
+	inner := c.of(t.Elem())
+	// usual is the length that the last one had, which the next one mostly has too.
+	var usual atomic.Int32
+	return func(r *reader, v reflect.Value) error {
+		if r.null() {
+			v.SetZero()
+			return nil
+		}
+		if !v.IsNil() || r.peek() != '[' {
+			return errOdd
+		}
+		more, err := r.enter(']')
+		if err != nil {
+			return err
+		}
+		if !more {
+			v.Set(reflect.MakeSlice(t, 0, 0))
+			return nil
+		}
+		list, n := reflect.MakeSlice(t, max(int(usual.Load()), 1), max(int(usual.Load()), 1)), 0
+		for more {
+			if n == list.Len() {
+				longer := reflect.MakeSlice(t, 2*n, 2*n)
+				reflect.Copy(longer, list)
+				list = longer
+			}
+			if err := inner(r, list.Index(n)); err != nil {
+				return err
+			}
+			n++
+			if more, err = r.next(']'); err != nil {
+				return err
+			}
+		}
+		if n < list.Len() { // what is kept has no room to spare
+			exact := reflect.MakeSlice(t, n, n)
+			reflect.Copy(exact, list)
+			list = exact
+		}
+		usual.Store(int32(min(n, 64))) //nolint:gosec // at most 64
+		v.Set(list)
+		return nil
+	}
+}
+
+func (c compiler) table(t reflect.Type) decoder {
+	elem := t.Elem()
+	inner := c.of(elem)
+	plain := t == reflect.TypeFor[map[string]string]()
+	return func(r *reader, v reflect.Value) error {
+		if r.null() {
+			v.SetZero()
+			return nil
+		}
+		if !v.IsNil() || r.peek() != '{' {
+			return errOdd
+		}
+		if plain {
+			return r.pairs(v)
+		}
+		m := reflect.MakeMap(t)
+		v.Set(m)
+		key, value := reflect.New(t.Key()).Elem(), reflect.New(elem).Elem()
+		return r.members(func(r *reader, name []byte) error {
+			key.SetString(r.strings.Of(name))
+			value.SetZero()
+			if err := inner(r, value); err != nil {
+				return err
+			}
+			m.SetMapIndex(key, value)
+			return nil
+		})
+	}
+}
+
+// pairs reads a map of strings.
+func (r *reader) pairs(v reflect.Value) error {
+	m := map[string]string{}
+	v.Set(reflect.ValueOf(m))
+	return r.members(func(r *reader, name []byte) error {
+		key := r.strings.Of(name)
+		if r.null() {
+			m[key] = ""
+			return nil
+		}
+		value, err := r.text()
+		m[key] = r.strings.Of(value)
+		return err
+	})
+}
+
+// field is one member that a struct knows.
+type field struct {
+	name   string
+	index  []int
+	decode decoder
+	strip  bool
+}
+
+// structure compiles a struct. What encoding/json has rules for that Kubernetes'
+// types do not need makes it odd.
+func (c compiler) structure(t reflect.Type) decoder {
+	fields, plain := c.fields(t, nil)
+	if !plain {
+		return odd
+	}
+	named := make(map[string]int, len(fields))
+	for i, f := range fields {
+		if _, twice := named[f.name]; twice {
+			return odd
+		}
+		named[f.name] = i
+	}
+	return func(r *reader, v reflect.Value) error {
+		if r.null() {
+			return nil
+		}
+		if r.peek() != '{' {
+			return errOdd
+		}
+		likely := 0 // members mostly come in the order of the fields
+		more, err := r.enter('}')
+		for more && err == nil {
+			var name []byte
+			if name, err = r.name(); err != nil {
+				return err
+			}
+			i, known := likely, likely < len(fields) && fields[likely].name == string(name)
+			if !known {
+				i, known = named[string(name)]
+			}
+			if !known || fields[i].strip && r.strip {
+				err = r.skip()
+			} else {
+				err = fields[i].decode(r, fields[i].of(v))
+				likely = i + 1
+			}
+			if err == nil {
+				more, err = r.next('}')
+			}
+		}
+		return err
+	}
+}
+
+func (f *field) of(v reflect.Value) reflect.Value {
+	if len(f.index) == 1 {
+		return v.Field(f.index[0])
+	}
+	return v.FieldByIndex(f.index)
+}
+
+// fields lists the members of a struct, those of embedded structs included.
+func (c compiler) fields(t reflect.Type, above []int) (all []field, plain bool) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		tag, tagged := f.Tag.Lookup("json")
+		name, options, _ := strings.Cut(tag, ",")
+		index := append(append([]int{}, above...), i)
+		switch {
+		case tag == "-" || !f.IsExported() && !f.Anonymous:
+			continue
+		case strings.Contains(options, "string"), tagged && strings.ContainsAny(name, "'\"\\"):
+			return nil, false
+		case f.Anonymous && name == "":
+			if f.Type.Kind() != reflect.Struct || !f.IsExported() {
+				return nil, false
+			}
+			inner, plain := c.fields(f.Type, index)
+			if !plain {
+				return nil, false
+			}
+			all = append(all, inner...)
+			continue
+		case !f.IsExported():
+			return nil, false
+		case name == "":
+			name = f.Name
+		}
+		strip := t == reflect.TypeFor[metav1.ObjectMeta]() && name == managedFields
+		all = append(all, field{name: name, index: index, decode: c.of(f.Type), strip: strip})
+	}
+	return all, true
+}

@@ -1,0 +1,253 @@
+package decode_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/gapless-io/gapless/informer/internal/decode"
+)
+
+var errSlow = errors.New("the slow way was asked")
+
+// fastOnly is a decoder whose slow way is an error.
+func fastOnly[T any]() *decode.Decoder[T] {
+	return decode.New(func([]byte) (T, error) {
+		var none T
+		return none, errSlow
+	})
+}
+
+// everything has one field of each kind that is plain.
+type everything struct {
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+
+	Text     string                       `json:"text"`
+	Untagged string                       //nolint:tagliatelle // what has no tag has its field's name
+	Hidden   string                       `json:"-"`
+	Bool     bool                         `json:"bool"`
+	Int      int32                        `json:"int"`
+	Pointer  *int64                       `json:"pointer"`
+	Deep     **everything                 `json:"deep"`
+	List     []string                     `json:"list"`
+	Lists    [][]int                      `json:"lists"`
+	Map      map[string]string            `json:"map"`
+	Named    map[corev1.ResourceName]bool `json:"named"`
+	Structs  map[string]corev1.Toleration `json:"structs"`
+	Quantity resource.Quantity            `json:"quantity"`
+	Either   intstr.IntOrString           `json:"either"`
+	At       metav1.Time                  `json:"at"`
+	Micro    *metav1.MicroTime            `json:"micro"`
+}
+
+const full = ` {"kind":"K","apiVersion":"a/v1","metadata":{"name":"n","labels":{"a":"b"},"managedFields":[{"manager":"m","time":"2026-01-02T03:04:05Z","fieldsV1":{"f:a":{}}}],
+"creationTimestamp":"2026-01-02T03:04:05+01:00"},"unknown":{"a":[1,2.5e3,{"b":null}],"c":"\u00e4"},"text":"with \"escapes\" and ünïcode","Untagged":"u","Hidden":"no","bool":true,
+"int":-7,"pointer":12345678901,"deep":{"text":"below","list":null},"list":["x","y","z"],"lists":[[1],[],[2,3]],"map":{"a":"1","b":""},"named":{"cpu":true},
+"structs":{"t":{"key":"k","tolerationSeconds":300}},"quantity":"100m","either":"80%","at":null,"micro":"2026-01-02T03:04:05.123456Z"} `
+
+func TestPlainInputIsDecodedAsEncodingJSONDoes(t *testing.T) {
+	got, err := fastOnly[*everything]().Decode([]byte(full))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want everything
+	if err := json.Unmarshal([]byte(full), &want); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, *got); diff != "" {
+		t.Error(diff)
+	}
+	if got.Text == "" || (*got.Deep).Text != "below" || len(got.Lists) != 3 || got.Micro.Nanosecond() != 123456000 || len(got.ManagedFields) != 1 {
+		t.Errorf("the input did not arrive: %+v", got)
+	}
+}
+
+func TestSlicesHaveNoRoomToSpare(t *testing.T) {
+	d := fastOnly[*everything]()
+	for _, n := range []int{5, 1, 9, 0, 3} {
+		list, err := json.Marshal(map[string]any{"list": strings.Split(strings.Repeat("a,", n), ",")[:n]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := d.Decode(list)
+		if err != nil || got.List == nil || len(got.List) != n || cap(got.List) != n {
+			t.Errorf("%s: %v, capacity %d, %v", list, got.List, cap(got.List), err)
+		}
+	}
+}
+
+func TestWhatIsOddIsLeftToTheSlowWay(t *testing.T) {
+	d := fastOnly[*everything]()
+	for _, input := range []string{
+		``, `7`, `null`, `[]`, `{`, `{"text":"a"`, `{"text":"a",}`, `{"text":"a"} x`, `{"text":7}`, `{"text":"a\x"}`, "{\"text\":\"a\nb\"}",
+		`{"int":1.5}`, `{"int":3000000000}`, `{"int":"1"}`, `{"bool":1}`, `{"bool":tru}`, `{"list":["a"],"list":["b"]}`, `{"list":{}}`,
+		`{"map":{"a":1}}`, `{"map":[]}`, `{"map":{},"map":{}}`, `{"quantity":"x"}`, `{"at":"yesterday"}`, `{"pointer":1,"pointer":2}`,
+		`{"unknown":[1,]}`, `{"unknown":01}`, `{"unknown":-}`, `{"unknown":1.}`, `{"unknown":nul}`, `{"unknown":{"a" 1}}`, `{text:1}`,
+		"{\"text\":\"\xff\"}", `{"unknown":` + strings.Repeat("[", 300) + strings.Repeat("]", 300) + `}`,
+	} {
+		if got, err := d.Decode([]byte(input)); !errors.Is(err, errSlow) {
+			t.Errorf("%q was taken: %+v, %v", input, got, err)
+		}
+	}
+}
+
+func TestTypesThatAreNotPlainAreLeftToTheSlowWay(t *testing.T) {
+	type bytes struct {
+		A []byte `json:"a"`
+	}
+	type quoted struct {
+		A int `json:"a,string"`
+	}
+	type anything struct {
+		A any `json:"a"`
+	}
+	type twice struct {
+		bytes
+		*quoted
+	}
+	for _, err := range []error{
+		odd[*bytes](`{"a":"YQ=="}`), odd[*quoted](`{"a":"1"}`), odd[*anything](`{"a":1}`), odd[*twice](`{"a":1}`), odd[*int](`1`), odd[bytes](`{}`),
+	} {
+		if !errors.Is(err, errSlow) {
+			t.Errorf("taken: %v", err)
+		}
+	}
+}
+
+func odd[T any](input string) error {
+	_, err := fastOnly[T]().Decode([]byte(input))
+	return err
+}
+
+func TestManagedFieldsCanBeLeftOut(t *testing.T) {
+	typed := fastOnly[*corev1.Pod]()
+	typed.StripManagedFields()
+	dynamic := fastOnly[*unstructured.Unstructured]()
+	dynamic.StripManagedFields()
+	slow := decode.New(func(raw []byte) (*corev1.Pod, error) {
+		p := &corev1.Pod{}
+		return p, json.Unmarshal(raw, p)
+	})
+	slow.StripManagedFields()
+	pod := func(more string) []byte {
+		return []byte(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","managedFields":[{"manager":"m"}],"uid":"u"},"spec":{"hostname":"h","managedFields":1` + more + `}}`)
+	}
+	for name, decode := range map[string]func() (metav1.Object, error){
+		"typed":   func() (metav1.Object, error) { return typed.Decode(pod("")) },
+		"dynamic": func() (metav1.Object, error) { return dynamic.Decode(pod("")) },
+		"slow":    func() (metav1.Object, error) { return slow.Decode(pod(`,"hostname":"\ud800"`)) },
+	} {
+		o, err := decode()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if o.GetManagedFields() != nil || o.GetUID() != "u" {
+			t.Errorf("%s: %+v", name, o)
+		}
+		if u, is := o.(*unstructured.Unstructured); is {
+			if kept, _, _ := unstructured.NestedInt64(u.Object, "spec", "managedFields"); kept != 1 {
+				t.Error("a member of that name elsewhere is gone too")
+			}
+		}
+	}
+}
+
+func TestDynamicObjectsAreWhatUnstructuredMakesOfThem(t *testing.T) {
+	for _, input := range []string{
+		full, `{"kind":"K","a":{"b":[true,false,null,-3,0,"",{}]}}`, `{"kind":"K","apiVersion":"v1","a":1,"a":{"x":2}}`,
+	} {
+		got, err := fastOnly[*unstructured.Unstructured]().Decode([]byte(strings.ReplaceAll(input, "2.5e3", "25")))
+		if err != nil {
+			t.Fatalf("%s: %v", input, err)
+		}
+		want := &unstructured.Unstructured{}
+		if err := want.UnmarshalJSON([]byte(strings.ReplaceAll(input, "2.5e3", "25"))); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+	for _, input := range []string{`{}`, `{"kind":7}`, `{"kind":"K","apiVersion":"a/b/c"}`, `{"kind":"K","apiVersion":1}`, `{"kind":"K","a":1.5}`, `{"kind":"K","a":99999999999999999999}`, `{"kind":"K","a":-0}`} {
+		if _, err := fastOnly[*unstructured.Unstructured]().Decode([]byte(input)); !errors.Is(err, errSlow) {
+			t.Errorf("%s was taken: %v", input, err)
+		}
+	}
+}
+
+// FuzzDecode: what the fast way takes is what encoding/json makes of it.
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte(full))
+	for _, seed := range []string{`{}`, `{"text":null,"at":null,"list":null}`, `{"metadata":{"name":"a","name":"b"}}`, `{"deep":{"deep":{}}}`, `{"kind":"a","x":[1,"b"]}`} {
+		f.Add([]byte(seed))
+	}
+	typed, dynamic := fastOnly[*everything](), fastOnly[*unstructured.Unstructured]()
+	f.Fuzz(func(t *testing.T, input []byte) {
+		if got, err := dynamic.Decode(input); err == nil {
+			want := &unstructured.Unstructured{}
+			if err := want.UnmarshalJSON(input); err != nil || !reflect.DeepEqual(want, got) {
+				t.Errorf("%q: %v\n%s", input, err, cmp.Diff(want, got))
+			}
+		}
+		got, err := typed.Decode(input)
+		if err != nil || !exact(input) {
+			return
+		}
+		var want everything
+		if err := json.Unmarshal(input, &want); err != nil {
+			t.Fatalf("%q is taken, encoding/json: %v", input, err)
+		}
+		if !cmp.Equal(*got, want, cmp.Comparer(time.Time.Equal)) {
+			t.Errorf("%q:\n%s", input, cmp.Diff(want, *got))
+		}
+	})
+}
+
+// exact says that encoding/json, which folds case, finds no name that it would take
+// for another one.
+func exact(input []byte) bool {
+	for _, c := range input {
+		if 'A' <= c && c <= 'Z' && c != 'U' && c != 'V' || c >= 0x80 || c == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
+func TestStringsThatComeAgainAreKeptOnce(t *testing.T) {
+	s := decode.NewStrings()
+	for range 2 {
+		s.Of([]byte("often"))
+	}
+	first := s.Boxed([]byte("often"))
+	if n := testing.AllocsPerRun(100, func() {
+		if s.Boxed([]byte("often")) != first {
+			t.Fatal("not the same")
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations for a string that is known", n)
+	}
+	for k := range 100_000 { // what is unique pushes nothing out
+		if text := fmt.Sprintf("unique-%d", k); s.Of([]byte(text)) != text {
+			t.Fatal("another text")
+		}
+	}
+	if n := testing.AllocsPerRun(100, func() { s.Of([]byte("often")) }); n != 0 {
+		t.Errorf("%v allocations for a string that is known, after many others", n)
+	}
+	if long := strings.Repeat("x", 1000); s.Of([]byte(long)) != long || s.Of(nil) != "" {
+		t.Error("long or empty strings are lost")
+	}
+}
