@@ -174,6 +174,11 @@ func TestANewDefinitionIsDiscoveredAtOnce(t *testing.T) {
 	if a.StatusCode != http.StatusUnsupportedMediaType || strings.Contains(a.body, "strategic") {
 		t.Errorf("strategic merge patch: %d %s", a.StatusCode, a.body)
 	}
+	for _, path := range []string{foos + "/f/nope", foos + "/f/scale"} {
+		if a = d.do("GET", path, ""); a.StatusCode != http.StatusNotFound || tree(t, a.body)["message"] != `foos.t.example.com "f" not found` {
+			t.Errorf("%s: %d %s", path, a.StatusCode, a.body)
+		}
+	}
 	if table := tableOf(t, []byte(d.do("GET", foos, "", acceptTable).body)); !slices.Equal(columnNames(table), []string{"Name", "Age"}) {
 		t.Errorf("columns %v", columnNames(table))
 	}

@@ -45,8 +45,10 @@ func TestQueriesThatCannotBeServedGetUpstreamsTexts(t *testing.T) {
 			}
 		})
 	}
-	if a := d.do("GET", configMaps+"/a?resourceVersion=abc", ""); a.StatusCode != http.StatusBadRequest {
-		t.Errorf("get: %d %s", a.StatusCode, a.body)
+	for _, query := range []string{"resourceVersion=abc", "export=true"} {
+		if a := d.do("GET", configMaps+"/a?"+query, ""); a.StatusCode != http.StatusBadRequest {
+			t.Errorf("get with %s: %d %s", query, a.StatusCode, a.body)
+		}
 	}
 }
 

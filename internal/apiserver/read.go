@@ -15,6 +15,9 @@ import (
 
 // get answers one object.
 func (s *Server) get(w http.ResponseWriter, r *http.Request, rt route) error {
+	if kube.ParseBool(r.URL.Query(), "export") { // apiserver handlers/get.go
+		return kube.BadRequest("the export parameter, deprecated since v1.14, is no longer supported")
+	}
 	into, err := negotiate(r, verbGet)
 	if err != nil {
 		return err

@@ -72,6 +72,11 @@ func resolve(catalog *schema.Catalog, r *http.Request) (route, error) {
 	}
 	plural := rt.locate(rest)
 	resource, ok := catalog.Lookup(gv.withResource(plural))
+	if ok && resource.Custom && rt.onlySubresourceUnknown(resource) {
+		// Upstream's answer for custom resources, be the object there or not
+		// (apiextensions customresource_handler.go).
+		return rt, kube.NotFound(resource.GR(), rt.Name)
+	}
 	if !ok || !rt.fits(resource) {
 		return route{path: rt.path}, nil
 	}
@@ -134,6 +139,14 @@ func (rt *route) fits(resource *schema.Resource) bool {
 		return resource.Scale != nil
 	}
 	return false
+}
+
+// onlySubresourceUnknown says that nothing but the subresource keeps the path from
+// fitting.
+func (rt *route) onlySubresourceUnknown(resource *schema.Resource) bool {
+	whole := *rt
+	whole.Subresource = ""
+	return !rt.fits(resource) && !rt.deprecatedWatch && whole.fits(resource)
 }
 
 func verbOf(r *http.Request, rt *route) verb {
