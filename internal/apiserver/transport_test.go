@@ -135,7 +135,7 @@ func TestALargeObjectAndABatchComeWholeInChunks(t *testing.T) {
 		batch = append(batch, added(t, fmt.Sprint("small-", i), kube.ResourceVersion(9+i), 10))
 	}
 	s.events <- batch
-	s.fails <- io.EOF
+	go func() { s.fails <- io.EOF }() // is taken when all was written, which needs a reader
 	lines := &stream{t: t, lines: bufio.NewScanner(httputil.NewChunkedReader(from))}
 	lines.lines.Buffer(nil, 4<<20)
 	for i := range batch {
