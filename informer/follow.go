@@ -242,7 +242,7 @@ func (i *Informer[T]) publish(changes []change[T], rv string, first bool) {
 	close(i.current.Swap(next).superseded)
 	for _, h := range i.handlers {
 		if len(changes) > 0 {
-			h.Add(changes, first)
+			i.tellLocked(h, changes, first)
 		}
 		if first {
 			h.Prime()

@@ -1,8 +1,9 @@
 package informer
 
 import (
-	"context"
 	"fmt"
+	"reflect"
+	"slices"
 	"time"
 
 	"github.com/gapless-io/gapless/informer/internal/queue"
@@ -15,6 +16,8 @@ type handleOptions struct {
 	name   string
 	resync time.Duration
 	queue  queue.Options
+	where  []any // func(T) bool
+	differ []any // func(before, now T) bool
 }
 
 func newHandleOptions(opts []HandleOption) handleOptions {
@@ -53,59 +56,96 @@ func EveryResync(period time.Duration) HandleOption {
 	return func(o *handleOptions) { o.resync = period }
 }
 
+// Policy says what becomes of a handler that wants every version when more wait than
+// its bound.
+type Policy int
+
+// The policies of Every.
+const (
+	// Block stops reading from the server, for all handlers of the informer, until
+	// there is room; what is read in one go, a list or up to 256 events, comes in
+	// whole. A handler that fails for ever stops everything.
+	Block Policy = iota
+	// Restate merges what waits as if Every had not been asked for, reports a
+	// HandlerRestated incident, and goes on so until half of the bound is free.
+	// Event.Merged then says how many versions an event stands for.
+	Restate
+	// Fail stops the handler, with a HandlerStopped incident; its Registration.Err is ErrFull.
+	Fail
+)
+
 // Every hands over each version the informer learns of, in order, instead of
-// merging the changes of a key that waits. At most bound versions wait: when there
-// are more, the informer stops reading from the server, for all its handlers, until
-// there is room (what is read in one go, a list or up to 256 events, comes in
-// whole). It is for audits and tests; a handler that fails for ever stops everything.
-func Every(bound int) HandleOption {
-	return func(o *handleOptions) { o.queue.Every = max(bound, 1) }
-}
-
-// Registration is a handler that was added to an informer.
-type Registration struct {
-	name   string
-	queue  handlerQueue
-	remove func()
-}
-
-// handlerQueue is a queue without its type.
-type handlerQueue interface {
-	Keys() int
-	Synced() <-chan struct{}
-	Stop(ctx context.Context) error
-}
-
-// Name returns the handler's name.
-func (r *Registration) Name() string { return r.name }
-
-// Synced is closed when the handler has been called, with or without success, for
-// every object that was there at the beginning and still is.
-func (r *Registration) Synced() <-chan struct{} { return r.queue.Synced() }
-
-// WaitSynced blocks until Synced is closed or ctx ended, and then says why not.
-func (r *Registration) WaitSynced(ctx context.Context) error {
-	select {
-	case <-r.queue.Synced():
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("handler %s is not synced, %d keys are waiting: %w", r.name, r.Pending(), context.Cause(ctx))
+// merging the changes of a key that waits. At most bound versions wait; full says
+// what happens when there are more. What was there at the beginning does not count
+// under Restate and Fail. It is for audits and tests.
+func Every(bound int, full Policy) HandleOption {
+	return func(o *handleOptions) {
+		o.queue.Every = max(bound, 1)
+		switch full {
+		case Block:
+			o.queue.WhenFull = queue.Block
+		case Restate:
+			o.queue.WhenFull = queue.Restate
+		case Fail:
+			o.queue.WhenFull = queue.Fail
+		}
 	}
 }
 
-// Pending is how many keys the handler is behind on: waiting, in work, or to be
-// tried again. It is never more than there are objects, deleted ones included that
-// the handler knew.
-func (r *Registration) Pending() int { return r.queue.Keys() }
+// SkipInitial takes what is there when the handler begins as handled: the handler
+// hears of these objects when they change or are deleted.
+func SkipInitial() HandleOption {
+	return func(o *handleOptions) { o.queue.SkipInitial = true }
+}
 
-// Stop removes the handler, drops what it has not been told, and waits until
-// running calls have returned; their context is cancelled. When ctx ends before, it
-// returns ctx's cause, and the calls are left to end. A handler that stops itself
-// must not wait for it.
-func (r *Registration) Stop(ctx context.Context) error {
-	r.remove()
-	if err := r.queue.Stop(ctx); err != nil {
-		return fmt.Errorf("stop handler %s: %w", r.name, err)
+// Where lets the handler hear only of objects that match, as if there were no
+// others, which is how API servers treat selectors: an object that comes to match is
+// Added, and one that no longer does is Deleted, with the state that the handler
+// knew as Old. Several must all match. Like the handler it is called by its workers;
+// it may depend on the object only, and a panic is taken as one of the handler.
+func Where[T Object](match func(T) bool) HandleOption {
+	return func(o *handleOptions) { o.where = append(o.where, match) }
+}
+
+// Changed tells of a modification only if the value that field returns differs
+// between the state that the handler handled last, or passed over for having the
+// same value, and the newest one. Of several it is enough that one differs. Added,
+// Deleted, Resync, what Enqueue asked for, and the newest state after a failed call
+// are told in any case. Like the handler it is called by its workers; it may depend
+// on the object only, and a panic is taken as one of the handler.
+func Changed[T Object, V comparable](field func(T) V) HandleOption {
+	return func(o *handleOptions) {
+		o.differ = append(o.differ, func(a, b T) bool { return field(a) != field(b) })
 	}
-	return nil
+}
+
+// filterOf makes one of all filters. They are of the handler's type, or it is an error.
+func filterOf[T Object](o handleOptions) (f queue.Filter[T], err error) {
+	var where []func(T) bool
+	var differ []func(T, T) bool
+	for _, option := range o.where {
+		match, is := option.(func(T) bool)
+		if !is {
+			return f, fmt.Errorf("Where is a %T, the handler's objects are %s", option, reflect.TypeFor[T]())
+		}
+		where = append(where, match)
+	}
+	for _, option := range o.differ {
+		differs, is := option.(func(T, T) bool)
+		if !is {
+			return f, fmt.Errorf("Changed compares as %T, the handler's objects are %s", option, reflect.TypeFor[T]())
+		}
+		differ = append(differ, differs)
+	}
+	if len(where) > 0 {
+		f.Where = func(object T) bool {
+			return !slices.ContainsFunc(where, func(match func(T) bool) bool { return !match(object) })
+		}
+	}
+	if len(differ) > 0 {
+		f.Differs = func(a, b T) bool {
+			return slices.ContainsFunc(differ, func(differs func(T, T) bool) bool { return differs(a, b) })
+		}
+	}
+	return f, nil
 }

@@ -252,7 +252,7 @@ func TestEveryVersionIsToldInOrder(t *testing.T) {
 			return nil
 		}
 		i := w.informer()
-		i.Handle(rec.handle, informer.Every(10), informer.Workers(3))
+		i.Handle(rec.handle, informer.Every(10, informer.Block), informer.Workers(3))
 		run(t, i, func() {
 			after(time.Second)
 			for n := range 2000 {

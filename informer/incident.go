@@ -59,6 +59,15 @@ const (
 	// HandlerGaveUp is a handler that failed as often as its Retry allows. The change
 	// is taken as handled.
 	HandlerGaveUp
+	// HandlerRestated is a handler that wants every version and fell so far behind
+	// that those that wait were merged; see Restate.
+	HandlerRestated
+	// HandlerStopped is a handler that the informer stopped: it was full under the
+	// policy Fail, or an option of it is for another type. Err says which.
+	HandlerStopped
+	// IndexPanicked is the function of an index that panicked; the object is left out
+	// of that index until its next state.
+	IndexPanicked
 )
 
 // String returns the name as one lower-case word, for logs and metrics.
@@ -104,6 +113,12 @@ func (k IncidentKind) String() string {
 		return "handler_panicked"
 	case HandlerGaveUp:
 		return "handler_gave_up"
+	case HandlerRestated:
+		return "handler_restated"
+	case HandlerStopped:
+		return "handler_stopped"
+	case IndexPanicked:
+		return "index_panicked"
 	}
 	return fmt.Sprintf("incident_%d", int(k))
 }

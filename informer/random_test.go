@@ -151,7 +151,7 @@ func addRandomHandler(i *informer.Informer[*thing], rng *rand.Rand, n int) *reco
 		opts = append(opts, informer.EveryResync(time.Duration(1+rng.IntN(300))*time.Second))
 	}
 	if rng.IntN(4) == 0 {
-		opts = append(opts, informer.Every(1+rng.IntN(50)))
+		opts = append(opts, informer.Every(1+rng.IntN(50), []informer.Policy{informer.Block, informer.Restate}[rng.IntN(2)]))
 	}
 	i.Handle(rec.handle, append(opts, informer.Name(fmt.Sprint("handler ", n)))...)
 	return rec

@@ -48,7 +48,7 @@ func (i *Informer[T]) reflect(ctx context.Context) {
 		case doRead:
 			r, err = i.read(open, s)
 		case doWait:
-			pause(ctx, st.wait+jitter(st.spread))
+			pause(ctx, nil, st.wait+jitter(st.spread))
 			r.kind = resultElapsed
 		case doStop:
 		}

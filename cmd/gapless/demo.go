@@ -95,7 +95,7 @@ func play(ctx context.Context, s *gapless.Server, changes int, out io.Writer) er
 		writer: newDemoWriter(own), naive: &naive{client: theirs},
 	}
 	st.informer = informer.New(informer.For[*corev1.ConfigMap](cfg, configMaps().GroupVersionResource, informer.Namespace(configMaps().Namespace)))
-	st.informer.Handle(st.told.handle, informer.Every(heldBack))
+	st.informer.Handle(st.told.handle, informer.Every(heldBack, informer.Block))
 	ctx, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	// play owns it: it ends with ctx, and play waits for it.

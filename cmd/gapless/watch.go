@@ -183,7 +183,7 @@ func (w *watching) run(ctx context.Context) error {
 			stop(&outputError{err})
 		}
 		return nil
-	}, informer.Every(heldBack))
+	}, informer.Every(heldBack, informer.Block))
 	var flusher sync.WaitGroup
 	defer flusher.Wait()
 	defer stop(nil)

@@ -54,7 +54,7 @@ func configMaps(t *testing.T, direct *rest.Config, p *harness.Proxy) *harness.In
 			t.Errorf("%s was resynced, which nobody asked for", key)
 		}
 		return nil
-	}, informer.Every(1000))
+	}, informer.Every(1000, informer.Block))
 	return &harness.Informer{
 		Name: "gapless", Counter: counter, Witness: w,
 		MaxLists: 2, // at the beginning, and once what it needs was forgotten

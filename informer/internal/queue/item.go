@@ -7,11 +7,15 @@ import "time"
 type pending[T comparable] struct {
 	new, last T
 	rv        string
+	since     time.Time // when the oldest change in it came; zero: it is no change
 	merged    int
 	initial   bool
 	inferred  bool
-	resync    bool
-	// counts says that Registration.Synced waits for this one.
+	resync    bool // nothing changed; a zero new says that there is no object
+	// must says that it was asked for, or that another object has the name: it is
+	// told even if nothing changed that the handler looks at.
+	must bool
+	// counts says that Synced waits for this one.
 	counts bool
 }
 
@@ -22,6 +26,36 @@ func (p *pending[T]) changes() int {
 	}
 	return p.merged + 1
 }
+
+// over makes p stand for last too, which it replaces. It returns how many initial
+// objects were dropped untold.
+func (p *pending[T]) over(last pending[T]) (dropped int) {
+	p.merged += last.changes()
+	p.must = p.must || last.must
+	if !last.since.IsZero() {
+		p.since = last.since
+	}
+	var none T
+	switch {
+	case p.new != none:
+		if p.counts && last.counts {
+			dropped = 1
+		}
+		p.initial, p.counts = p.initial || last.initial, p.counts || last.counts
+	case last.counts:
+		dropped = 1
+	}
+	return dropped
+}
+
+// merging says what becomes of changes of a key that waits.
+type merging int
+
+const (
+	mergeNothing merging = iota // each version is told
+	mergeStates                 // the newest state, and before it a deletion
+	mergeKeys                   // one thing: look at the key
+)
 
 // itemState is where a key stands.
 type itemState int
@@ -36,12 +70,16 @@ const (
 type item[T comparable] struct {
 	key   Key
 	state itemState
-	// seen is the state that the handler handled last, shown the one that it was
-	// told last, handled or not.
+	// seen is the state that the handler handled last, or passed over; shown is one
+	// that it was told since and did not handle.
 	seen, shown T
-	// current is what a worker is telling now, while the item is active.
+	// owes says that a call for this key began and did not succeed since.
+	owes bool
+	// current is what a worker is telling now, while the item is active, and since
+	// the time of its change.
 	current  T
-	todo     []pending[T] // oldest first; when merging, at most a deletion and a state
+	since    time.Time
+	todo     []pending[T] // oldest first
 	attempts int
 	due      time.Time // of itemDelayed
 	place    int       // in the heap of delayed items
@@ -52,49 +90,61 @@ type item[T comparable] struct {
 // put adds p behind what is already to be told. When merging, the handler is told
 // the way from what it saw to the newest state, without the states between.
 // It returns how many initial objects were dropped untold.
-func (it *item[T]) put(p pending[T], merge bool) (dropped int) {
+func (it *item[T]) put(p pending[T], m merging) (dropped int) {
 	var none T
-	if !merge || len(it.todo) == 0 {
+	if m == mergeNothing || len(it.todo) == 0 {
 		it.todo = append(it.todo, p)
 		return 0
 	}
 	last := &it.todo[len(it.todo)-1]
 	switch {
-	case last.new == none: // deleted, and now there again: both are told
+	case last.new == none && m == mergeStates: // deleted, and now there again: both are told
 		it.todo = append(it.todo, p)
 		return 0
 	case p.new != none:
-		p.merged += last.changes()
-		p.initial, p.counts = last.initial, last.counts
+		p.must = p.must || last.new == none
+		dropped = p.over(*last)
 		*last = p
-		return 0
+		return dropped
 	}
-	if last.counts {
-		dropped = 1
-	}
-	p.merged += last.changes()
+	dropped = p.over(*last)
 	it.todo = it.todo[:len(it.todo)-1]
 	if len(it.todo) > 0 {
 		it.todo[len(it.todo)-1].merged += p.merged + 1
 		return dropped // the deletion that stands there already says it
 	}
-	heard := it.seen != none || it.shown != none
-	if it.state == itemActive {
-		heard = it.current != none // after that call
-	}
-	if !heard {
+	if !it.heard() && (m != mergeKeys || !p.must) {
 		return dropped
 	}
 	it.todo = append(it.todo, p)
 	return dropped
 }
 
+// heard says whether the handler knows, or is being told, that there is an object.
+func (it *item[T]) heard() bool {
+	var none T
+	if it.state == itemActive {
+		return it.current != none // after that call
+	}
+	return it.seen != none || it.shown != none
+}
+
 // again puts back what a handler failed at, in front of what came meanwhile.
-func (it *item[T]) again(p pending[T], merge bool) (dropped int) {
+func (it *item[T]) again(p pending[T], m merging) (dropped int) {
 	later := it.todo
 	it.todo = append(make([]pending[T], 0, 1+len(later)), p)
 	for _, l := range later {
-		dropped += it.put(l, merge)
+		dropped += it.put(l, m)
+	}
+	return dropped
+}
+
+// restate merges the versions that are to be told.
+func (it *item[T]) restate() (dropped int) {
+	versions := it.todo
+	it.todo = nil
+	for _, v := range versions {
+		dropped += it.put(v, mergeStates)
 	}
 	return dropped
 }
@@ -107,6 +157,8 @@ func (it *item[T]) told(p pending[T]) Told[T] {
 		Initial: p.initial, Inferred: p.inferred, Merged: p.merged, Attempt: it.attempts,
 	}
 	switch {
+	case p.resync && p.new == none:
+		e.Kind, e.Old = Resync, none
 	case p.new == none:
 		e.Kind = Deleted
 		switch {
@@ -115,70 +167,12 @@ func (it *item[T]) told(p pending[T]) Told[T] {
 		case it.seen == none:
 			e.Old = it.shown
 		}
-	case p.resync:
-		e.Kind = Resync
 	case it.seen == none:
 		e.Kind = Added
+	case p.resync && it.seen == p.new:
+		e.Kind = Resync
 	default:
 		e.Kind = Modified
 	}
 	return e
-}
-
-// delayed is the heap of items that wait, the earliest first.
-type delayed[T comparable] []*item[T]
-
-// Len, Less, Swap, Push and Pop are heap.Interface.
-func (d delayed[T]) Len() int           { return len(d) }
-func (d delayed[T]) Less(a, b int) bool { return d[a].due.Before(d[b].due) }
-func (d delayed[T]) Swap(a, b int) {
-	d[a], d[b] = d[b], d[a]
-	d[a].place, d[b].place = a, b
-}
-
-// Push adds an item at the end.
-func (d *delayed[T]) Push(x any) {
-	it, is := x.(*item[T])
-	if !is {
-		panic("queue: not an item")
-	}
-	it.place = len(*d)
-	*d = append(*d, it)
-}
-
-// Pop removes the item at the end.
-func (d *delayed[T]) Pop() any {
-	old := *d
-	it := old[len(old)-1]
-	old[len(old)-1] = nil
-	*d = old[:len(old)-1]
-	return it
-}
-
-// line is a queue that an item can leave from the middle: a key that came and went
-// untold must not stay behind, or a blocked handler would collect them.
-type line[T comparable] struct{ first, last *item[T] }
-
-func (l *line[T]) push(it *item[T]) {
-	it.before, it.behind = l.last, nil
-	if l.last == nil {
-		l.first = it
-	} else {
-		l.last.behind = it
-	}
-	l.last = it
-}
-
-func (l *line[T]) remove(it *item[T]) {
-	if it.before == nil {
-		l.first = it.behind
-	} else {
-		it.before.behind = it.behind
-	}
-	if it.behind == nil {
-		l.last = it.before
-	} else {
-		it.behind.before = it.before
-	}
-	it.before, it.behind = nil, nil
 }

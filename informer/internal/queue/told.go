@@ -60,22 +60,33 @@ type Options struct {
 	// how often it is, 0: for ever.
 	RetryMin, RetryMax time.Duration
 	Retries            int
-	// Every is how many versions wait at most, if they are not merged; 0: they are.
-	Every int
+	// Every is how many versions wait at most, if they are not merged, and WhenFull
+	// what is done about more; 0: they are merged.
+	Every    int
+	WhenFull Policy
+	// KeysOnly says that the handler looks at Told.Key alone: all that waits of a key
+	// is one call, deletions too.
+	KeysOnly bool
+	// SkipInitial says that the state at the beginning is known to the handler.
+	SkipInitial bool
 }
 
 // TroubleKind says what went wrong.
 type TroubleKind int
 
 // The kinds of trouble: a call returned an error, it panicked, or it failed as often
-// as Options.Retries allows.
+// as Options.Retries allows; versions were merged, or the queue was stopped, because
+// more waited than Options.Every allows.
 const (
 	Failed TroubleKind = iota + 1
 	Panicked
 	GaveUp
+	Restated
+	Stopped
 )
 
-// Trouble is a call that went wrong. Next says what is done about it.
+// Trouble is what went wrong with a call, or with the queue: then there is no key.
+// Next says what is done about it.
 type Trouble struct {
 	Kind TroubleKind
 	Err  error

@@ -1,0 +1,251 @@
+package queue
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"runtime/debug"
+	"time"
+)
+
+// Start runs the workers through spawn until ctx ends or the queue is stopped.
+func (q *Queue[T]) Start(ctx context.Context, spawn func(func())) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.stopped != nil || ctx.Err() != nil {
+		return
+	}
+	ctx, q.cancel = context.WithCancel(ctx)
+	q.workers = q.opts.Workers
+	q.quiet = make(chan struct{})
+	for range q.opts.Workers {
+		// Who spawns owns them and waits; they end with ctx, or with Stop.
+		spawn(func() { q.work(ctx) })
+	}
+}
+
+func (q *Queue[T]) work(ctx context.Context) {
+	defer q.leave()
+	for {
+		t, more := q.take(ctx)
+		if !more {
+			return
+		}
+		err := q.call(ctx, &t)
+		q.finish(ctx, t, err)
+	}
+}
+
+// Pull does the workers' work in the goroutine of its caller, of which there may be
+// one: it gives yield what there is to tell until ctx ends, the queue is stopped, or
+// yield returns false. What yield got is handled when it returns true.
+func (q *Queue[T]) Pull(ctx context.Context, yield func(Told[T]) bool) {
+	for {
+		t, more := q.take(ctx)
+		if !more {
+			return
+		}
+		told, is := q.filter.view(&t)
+		if is && !yield(told) {
+			return
+		}
+		q.finish(ctx, t, nil)
+	}
+}
+
+// task is what a worker has in hand.
+type task[T comparable] struct {
+	item        *item[T]
+	pending     pending[T]
+	told        Told[T]
+	seen, shown T    // the item's
+	owes        bool // the item's
+	begun       bool // the handler was called, with told
+}
+
+func (q *Queue[T]) leave() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.workers--
+	if q.workers == 0 {
+		q.cancel()
+		q.cancel = nil
+		close(q.quiet)
+	}
+}
+
+// take blocks until there is a key to handle; not more when ctx ended or the queue
+// is stopped.
+func (q *Queue[T]) take(ctx context.Context) (t task[T], more bool) {
+	for ctx.Err() == nil {
+		q.mu.Lock()
+		if q.stopped != nil {
+			q.mu.Unlock()
+			return t, false
+		}
+		if it := q.popLocked(); it != nil {
+			t = q.beginLocked(it)
+			q.mu.Unlock()
+			return t, true
+		}
+		wake := q.wake
+		var due time.Time
+		if len(q.delayed) > 0 {
+			due = q.delayed[0].due
+		}
+		q.idle++
+		q.mu.Unlock()
+		q.pause(ctx, wake, due)
+		q.mu.Lock()
+		q.idle--
+		q.mu.Unlock()
+	}
+	return t, false
+}
+
+// pause waits for wake, for due if it is a time, or for the end.
+func (q *Queue[T]) pause(ctx context.Context, wake <-chan struct{}, due time.Time) {
+	var elapsed <-chan time.Time
+	if !due.IsZero() {
+		timer := time.NewTimer(time.Until(due))
+		defer timer.Stop()
+		elapsed = timer.C
+	}
+	select {
+	case <-ctx.Done():
+	case <-q.done:
+	case <-wake:
+	case <-elapsed:
+	}
+}
+
+// popLocked takes the next key that has something to tell.
+func (q *Queue[T]) popLocked() *item[T] {
+	if len(q.delayed) > 0 {
+		now := time.Now()
+		for len(q.delayed) > 0 && !q.delayed[0].due.After(now) {
+			it, is := heap.Pop(&q.delayed).(*item[T])
+			if !is {
+				panic("queue: not an item")
+			}
+			q.readyLocked(it)
+		}
+	}
+	it := q.ready.first
+	if it != nil {
+		q.ready.remove(it)
+		it.state = itemActive
+	}
+	return it
+}
+
+func (q *Queue[T]) beginLocked(it *item[T]) task[T] {
+	p := it.todo[0]
+	it.todo[0] = pending[T]{}
+	it.todo = it.todo[1:]
+	q.total--
+	if p.counts {
+		q.telling++
+	}
+	it.current, it.since = p.new, p.since
+	return task[T]{item: it, pending: p, told: it.told(p), seen: it.seen, shown: it.shown, owes: it.owes}
+}
+
+// finish takes note of what became of a task.
+func (q *Queue[T]) finish(ctx context.Context, t task[T], err error) {
+	if trouble := q.settle(ctx, t, err); trouble.Kind != 0 {
+		q.report(trouble)
+	}
+}
+
+func (q *Queue[T]) settle(ctx context.Context, t task[T], err error) (trouble Trouble) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.stopped != nil {
+		return trouble // what becomes of the key is nobody's concern any more
+	}
+	if t.pending.counts {
+		t.pending.counts = false
+		q.initial--
+		q.telling--
+	}
+	switch {
+	case err == nil:
+		q.handledLocked(t.item, t.pending)
+	case ctx.Err() != nil:
+		q.againLocked(t) // it was interrupted; that says nothing about the key
+		q.readyLocked(t.item)
+	default:
+		t.item.attempts++
+		trouble = Trouble{Err: err, Key: t.item.key, RV: t.pending.rv}
+		trouble.Kind, trouble.Next = q.failedLocked(t, err)
+	}
+	q.checkSyncedLocked()
+	q.wakeLocked()
+	q.roomLocked()
+	return trouble
+}
+
+func (q *Queue[T]) handledLocked(it *item[T], p pending[T]) {
+	var none T
+	it.attempts, it.owes = 0, false
+	it.seen, it.shown = p.new, none
+	if len(it.todo) == 0 {
+		delete(q.items, it.key)
+		return
+	}
+	q.readyLocked(it)
+}
+
+func (q *Queue[T]) againLocked(t task[T]) {
+	var none T
+	it := t.item
+	if t.begun {
+		it.owes = true
+		if t.told.New != none {
+			it.shown = t.told.New
+		}
+	}
+	q.total -= len(it.todo)
+	q.initial -= it.again(t.pending, q.mergingLocked())
+	q.total += len(it.todo)
+}
+
+func (q *Queue[T]) failedLocked(t task[T], err error) (TroubleKind, string) {
+	it, kind := t.item, Failed
+	if _, is := errors.AsType[*PanicError](err); is {
+		kind = Panicked
+	}
+	if q.opts.Retries > 0 && it.attempts > q.opts.Retries {
+		q.handledLocked(it, t.pending)
+		return GaveUp, ""
+	}
+	fresh := len(it.todo) > 0
+	q.againLocked(t)
+	if fresh && q.mergingLocked() != mergeNothing {
+		q.readyLocked(it) // there is a newer state already
+		return kind, "retry"
+	}
+	wait := min(q.opts.RetryMin<<min(it.attempts-1, 30), q.opts.RetryMax)
+	if wait <= 0 {
+		wait = q.opts.RetryMax // the shift overflowed
+	}
+	it.state, it.due = itemDelayed, time.Now().Add(wait)
+	heap.Push(&q.delayed, it)
+	return kind, "wait " + wait.String() + ", then retry"
+}
+
+// call tells the handler of a task, if it wants to hear of it; a panic is an error.
+func (q *Queue[T]) call(ctx context.Context, t *task[T]) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &PanicError{Value: v, Stack: string(debug.Stack())}
+		}
+	}()
+	told, is := q.filter.view(t)
+	if !is {
+		return nil
+	}
+	t.told, t.begun = told, true
+	return q.handle(ctx, told)
+}
