@@ -14,6 +14,7 @@ type Object interface {
 	GetName() string
 	GetUID() types.UID
 	GetResourceVersion() string
+	GetLabels() map[string]string
 }
 
 // Key names an object; Namespace is "" for cluster-scoped resources.
