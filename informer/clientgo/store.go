@@ -1,0 +1,134 @@
+package clientgo
+
+import (
+	"fmt"
+	"maps"
+	"sync"
+
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/tools/cache"
+)
+
+// store is client-go's indexer with two differences: an index function that fails
+// leaves its object out of that index, where client-go's store panics
+// (thread_safe_store.go updateIndices); and it knows whether others than the
+// informer wrote into it, which the next re-list puts right.
+type store struct {
+	cache.Indexer
+
+	// mu guards all below, and orders the writes of others with replaceAll.
+	mu      sync.Mutex
+	given   cache.Indexers // as they were given, without the guard
+	written bool           // by others
+}
+
+func newStore(indexers cache.Indexers) *store {
+	return &store{
+		Indexer: cache.NewIndexer(cache.DeletionHandlingMetaNamespaceKeyFunc, guarded(indexers)),
+		given:   maps.Clone(indexers),
+	}
+}
+
+// guarded makes index functions that never fail.
+func guarded(indexers cache.Indexers) cache.Indexers {
+	all := cache.Indexers{}
+	for name, f := range indexers {
+		all[name] = func(object any) (values []string, err error) {
+			defer func() {
+				if v := recover(); v != nil {
+					utilruntime.HandleError(fmt.Errorf("index %q leaves out an object: panic: %v", name, v))
+					values, err = nil, nil
+				}
+			}()
+			values, err = f(object)
+			if err != nil {
+				utilruntime.HandleError(fmt.Errorf("index %q leaves out an object: %w", name, err))
+			}
+			return values, nil
+		}
+	}
+	return all
+}
+
+// AddIndexers adds indices; what is there already is indexed.
+func (s *store) AddIndexers(indexers cache.Indexers) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.Indexer.AddIndexers(guarded(indexers)); err != nil {
+		return err
+	}
+	if s.given == nil {
+		s.given = cache.Indexers{}
+	}
+	maps.Copy(s.given, indexers)
+	return nil
+}
+
+// GetIndexers returns the index functions as they were given.
+func (s *store) GetIndexers() cache.Indexers {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.given)
+}
+
+// Index returns the objects that share a value of an index with object, and the
+// index function's error.
+func (s *store) Index(name string, object any) ([]any, error) {
+	if f := s.GetIndexers()[name]; f != nil {
+		if _, err := f(object); err != nil {
+			return nil, err
+		}
+	}
+	return s.Indexer.Index(name, object)
+}
+
+// Add puts an object in, until the informer learns of another state or reads the
+// whole state again.
+func (s *store) Add(object any) error { return s.write(s.Indexer.Add, object) }
+
+// Update is Add.
+func (s *store) Update(object any) error { return s.write(s.Indexer.Update, object) }
+
+// Delete takes an object out, as Add puts one in.
+func (s *store) Delete(object any) error { return s.write(s.Indexer.Delete, object) }
+
+func (s *store) write(how func(any) error, object any) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.written = true
+	return how(object)
+}
+
+// Replace makes the store what is given, until the informer reads the whole state again.
+func (s *store) Replace(objects []any, rv string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.written = true
+	return s.Indexer.Replace(objects, rv)
+}
+
+// foreign says whether others than the informer wrote.
+func (s *store) foreign() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.written
+}
+
+// replaceAll, set and remove are the informer's writes. They cannot fail: every
+// object it holds has a name.
+func (s *store) replaceAll(objects []any, rv string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.written = false
+	must(s.Indexer.Replace(objects, rv))
+}
+
+func (s *store) set(object any) { must(s.Indexer.Update(object)) }
+
+func (s *store) remove(key string) { must(s.Indexer.Delete(cache.DeletedFinalStateUnknown{Key: key})) }
+
+func must(err error) {
+	if err != nil {
+		panic("clientgo: an object without a key: " + err.Error())
+	}
+}

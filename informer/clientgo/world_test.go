@@ -1,0 +1,327 @@
+package clientgo_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+)
+
+// world is a server of configmaps in the namespace "ns", without a network: it is
+// the transport of a client, so that time can be virtual. It has a history that it
+// can forget, and answers one way at a time.
+type world struct {
+	noStreams bool // streaming lists are refused
+
+	mu      sync.Mutex
+	rv      int
+	uids    int
+	objects map[string]object
+	history []event
+	floor   int // what a watch cannot begin before
+	away    bool
+	changed chan struct{} // closed and replaced at every change
+	cuts    int           // how often open watches were broken, or ended
+	clean   bool          // the last time: ended
+	asked   []string
+}
+
+type object struct {
+	name    string
+	uid, rv int
+	value   string
+}
+
+func (o object) json() string {
+	return fmt.Sprintf(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":%q,"namespace":"ns","uid":"u%d","resourceVersion":"%d"},"data":{"value":%q}}`, o.name, o.uid, o.rv, o.value)
+}
+
+// event is a line of the history. raw lines are sent to open watches only.
+type event struct {
+	rv   int
+	line string
+	raw  bool
+}
+
+func newWorld() *world {
+	return &world{rv: 1000, floor: 1000, objects: map[string]object{}, changed: make(chan struct{})}
+}
+
+func (w *world) do(f func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f()
+	close(w.changed)
+	w.changed = make(chan struct{})
+}
+
+func (w *world) appendLocked(kind string, o object) {
+	w.history = append(w.history, event{rv: o.rv, line: fmt.Sprintf("{\"type\":%q,\"object\":%s}\n", kind, o.json())})
+}
+
+// put creates or changes an object.
+func (w *world) put(name, value string) {
+	w.do(func() {
+		w.rv++
+		kind := "MODIFIED"
+		o, there := w.objects[name]
+		if !there {
+			w.uids++
+			kind, o = "ADDED", object{name: name, uid: w.uids}
+		}
+		o.rv, o.value = w.rv, value
+		w.objects[name] = o
+		w.appendLocked(kind, o)
+	})
+}
+
+func (w *world) delete(name string) {
+	w.do(func() {
+		o, there := w.objects[name]
+		if !there {
+			return
+		}
+		w.rv++
+		o.rv = w.rv
+		delete(w.objects, name)
+		w.appendLocked("DELETED", o)
+	})
+}
+
+// bookmark tells open watches where they are.
+func (w *world) bookmark() {
+	w.do(func() {
+		w.rv++ // something else changed
+		w.history = append(w.history, event{rv: w.rv, raw: true, line: fmt.Sprintf("{\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"ConfigMap\",\"apiVersion\":\"v1\",\"metadata\":{\"resourceVersion\":\"%d\"}}}\n", w.rv)})
+	})
+}
+
+// repeat sends a line of the history to open watches once more, counted from its end.
+func (w *world) repeat(back int) {
+	w.do(func() {
+		w.history = append(w.history, event{rv: w.rv, raw: true, line: w.history[len(w.history)-1-back].line})
+	})
+}
+
+// forget drops the history, and breaks the watches, which are told 410 then.
+func (w *world) forget() {
+	w.do(func() { w.rv++; w.floor = w.rv })
+	w.cut()
+}
+
+func (w *world) cut() { w.do(func() { w.cuts++; w.clean = false }) }
+func (w *world) end() { w.do(func() { w.cuts++; w.clean = true }) }
+
+// leave makes the world unreachable, comeBack reachable again: up to two minutes
+// later client-go's informer has found that out.
+func (w *world) leave() {
+	w.do(func() { w.away = true })
+	w.cut()
+	after(time.Second)
+}
+
+func (w *world) comeBack() { w.do(func() { w.away = false }) }
+
+// RoundTrip answers a request.
+func (w *world) RoundTrip(req *http.Request) (*http.Response, error) {
+	q := req.URL.Query()
+	w.mu.Lock()
+	w.asked = append(w.asked, q.Encode())
+	away := w.away
+	w.mu.Unlock()
+	answer := &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: req}
+	switch {
+	case away:
+		return nil, &url.Error{Op: "Get", URL: req.URL.String(), Err: syscall.ECONNREFUSED}
+	case q.Get("watch") == "":
+		answer.Body = io.NopCloser(strings.NewReader(w.list()))
+		return answer, nil
+	case q.Get("sendInitialEvents") == "true" && w.noStreams:
+		answer.StatusCode = http.StatusUnprocessableEntity
+		answer.Body = io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422,"message":"sendInitialEvents is forbidden"}`))
+		return answer, nil
+	}
+	in, out := io.Pipe()
+	answer.Body = in
+	// It ends with the request's context, or when its reader closes the pipe.
+	go func() { out.CloseWithError(w.watch(req.Context(), q, out)) }()
+	return answer, nil
+}
+
+func (w *world) list() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var items []string
+	for _, name := range slices.Sorted(maps.Keys(w.objects)) {
+		items = append(items, w.objects[name].json())
+	}
+	return fmt.Sprintf(`{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"%d"},"items":[%s]}`, w.rv, strings.Join(items, ","))
+}
+
+var errCut = errors.New("connection reset by peer")
+
+func (w *world) watch(ctx context.Context, q url.Values, out io.Writer) error {
+	w.mu.Lock()
+	from, cuts := w.rv, w.cuts
+	position := len(w.history)
+	var first strings.Builder
+	if q.Get("sendInitialEvents") == "true" {
+		for _, name := range slices.Sorted(maps.Keys(w.objects)) {
+			fmt.Fprintf(&first, "{\"type\":\"ADDED\",\"object\":%s}\n", w.objects[name].json())
+		}
+		fmt.Fprintf(&first, "{\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"ConfigMap\",\"apiVersion\":\"v1\",\"metadata\":{\"resourceVersion\":\"%d\",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}}}}\n", w.rv)
+	} else {
+		from, _ = strconv.Atoi(q.Get("resourceVersion"))
+		if from < w.floor {
+			w.mu.Unlock()
+			_, err := io.WriteString(out, "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"status\":\"Failure\",\"reason\":\"Expired\",\"code\":410,\"message\":\"too old resource version\"}}\n")
+			return err
+		}
+		position = slices.IndexFunc(w.history, func(e event) bool { return e.rv > from })
+		if position < 0 {
+			position = len(w.history)
+		}
+	}
+	since := len(w.history)
+	w.mu.Unlock()
+	text := first.String()
+	for {
+		if _, err := io.WriteString(out, text); text != "" && err != nil {
+			return err
+		}
+		w.mu.Lock()
+		text = ""
+		for ; position < len(w.history); position++ {
+			if e := w.history[position]; !e.raw || position >= since {
+				text += e.line
+			}
+		}
+		over, clean, changed := w.cuts != cuts, w.clean, w.changed
+		w.mu.Unlock()
+		switch {
+		case text != "":
+		case over && clean:
+			return io.EOF
+		case over:
+			return errCut
+		default:
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+	}
+}
+
+// listWatch is a client's view of the world.
+func (w *world) listWatch(t testing.TB) *cache.ListWatch {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: "http://world", Transport: w, QPS: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return listWatch(client)
+}
+
+func listWatch(client kubernetes.Interface) *cache.ListWatch {
+	return cache.NewListWatchFromClient(client.CoreV1().RESTClient(), "configmaps", "ns", fields.Everything())
+}
+
+// after lets virtual time pass.
+func after(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// run runs informers while f works, and then stops them.
+func run(t *testing.T, f func(), informers ...cache.SharedIndexInformer) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	var group sync.WaitGroup
+	for _, i := range informers {
+		group.Go(func() { i.RunWithContext(ctx) })
+	}
+	f()
+	cancel()
+	group.Wait()
+}
+
+// log is a handler that writes down what it is told.
+type log struct {
+	slow time.Duration
+	fail func(line string)
+
+	mu    sync.Mutex
+	lines map[string][]string // by key
+	times []time.Time
+}
+
+func newLog() *log { return &log{lines: map[string][]string{}} }
+
+func (l *log) say(o any, line string) {
+	if l.slow > 0 {
+		<-time.After(l.slow)
+	}
+	l.mu.Lock()
+	key, _ := cache.DeletionHandlingMetaNamespaceKeyFunc(o)
+	l.lines[key] = append(l.lines[key], line)
+	l.times = append(l.times, time.Now())
+	l.mu.Unlock()
+	if l.fail != nil {
+		l.fail(line)
+	}
+}
+
+// short is an object as uid@rv=value.
+func short(o any) string {
+	c, is := o.(*corev1.ConfigMap)
+	if !is {
+		return fmt.Sprintf("%T", o)
+	}
+	return fmt.Sprintf("%s@%s=%s", c.UID, c.ResourceVersion, c.Data["value"])
+}
+
+func (l *log) OnAdd(o any, initial bool) {
+	if initial {
+		l.say(o, "initial "+short(o))
+		return
+	}
+	l.say(o, "add "+short(o))
+}
+
+func (l *log) OnUpdate(from, to any) { l.say(to, "update "+short(from)+" "+short(to)) }
+
+func (l *log) OnDelete(o any) {
+	if d, is := o.(cache.DeletedFinalStateUnknown); is {
+		l.say(o, "lost "+d.Key+" "+short(d.Obj))
+		return
+	}
+	l.say(o, "delete "+short(o))
+}
+
+// told is what was said since it was last asked.
+func (l *log) told() map[string][]string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := l.lines
+	l.lines, l.times = map[string][]string{}, nil
+	return all
+}
