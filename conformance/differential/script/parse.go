@@ -1,6 +1,7 @@
 package script
 
 import (
+	"errors"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -144,6 +145,9 @@ var (
 
 func parseStep(line string) (Step, error) {
 	words := strings.Fields(line)
+	if len(words) == 0 {
+		return Step{}, errors.New("a request is missing")
+	}
 	switch {
 	case words[0] == "&" || words[0] == "~":
 		step, err := parseStep(strings.TrimSpace(line[1:]))
