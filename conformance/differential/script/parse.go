@@ -1,8 +1,8 @@
 package script
 
 import (
-	"errors"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"regexp"
