@@ -26,6 +26,12 @@ const maxValue = 64 << 20
 // first error of each and returns it. Errors: those of Do; *kube.DecodeError and
 // the decoder's for an answer that is no list.
 func (c *Client) List(ctx context.Context, of Collection, o metav1.ListOptions, each func(item []byte) error) (metav1.ListMeta, error) {
+	return c.ListLent(ctx, of, o, func(item []byte) error { return each(bytes.Clone(item)) })
+}
+
+// ListLent is List without a copy of each item: the bytes are valid only until each
+// returns.
+func (c *Client) ListLent(ctx context.Context, of Collection, o metav1.ListOptions, each func(item []byte) error) (metav1.ListMeta, error) {
 	ctx, cancel := c.deadline(ctx)
 	defer cancel()
 	resp, err := c.Do(ctx, Request{Path: of.Path(), Query: query(o)})
@@ -36,7 +42,7 @@ func (c *Client) List(ctx context.Context, of Collection, o metav1.ListOptions, 
 	err = checkJSON(resp)
 	var meta metav1.ListMeta
 	if err == nil {
-		meta, err = DecodeList(resp.Body, each)
+		meta, err = decodeList(resp.Body, each)
 	}
 	if err != nil {
 		return meta, fmt.Errorf("list %s: %w", of, causeOf(ctx, err))
@@ -47,6 +53,11 @@ func (c *Client) List(ctx context.Context, of Collection, o metav1.ListOptions, 
 // DecodeList reads a list in one pass; see Client.List. It understands members in
 // any order.
 func DecodeList(r io.Reader, each func(item []byte) error) (metav1.ListMeta, error) {
+	return decodeList(r, func(item []byte) error { return each(bytes.Clone(item)) })
+}
+
+// decodeList lends each item until each returns.
+func decodeList(r io.Reader, each func(item []byte) error) (metav1.ListMeta, error) {
 	limited := &valueReader{r: r, left: maxValue}
 	d := listDecoder{dec: jsontext.NewDecoder(limited, lenient()), limit: limited, each: each}
 	err := d.list()
@@ -133,7 +144,7 @@ func (d *listDecoder) items() error {
 			return err
 		}
 		d.limit.left = maxValue
-		if d.refused = d.each(bytes.Clone(item)); d.refused != nil {
+		if d.refused = d.each(item); d.refused != nil {
 			return d.refused
 		}
 	}

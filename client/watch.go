@@ -40,6 +40,22 @@ type Watch struct {
 	limit *valueReader
 	dec   *jsontext.Decoder
 	err   error
+
+	lends  bool
+	object []byte // what was lent
+}
+
+// Lend makes Next lend the frames' objects: they are valid until the next call. It
+// saves their copy. It is for before the first Next.
+func (w *Watch) Lend() { w.lends = true }
+
+// keep copies a value that the decoder is about to overwrite.
+func (w *Watch) keep(value []byte) []byte {
+	if !w.lends {
+		return bytes.Clone(value)
+	}
+	w.object = append(w.object[:0], value...)
+	return w.object
 }
 
 // Watch opens a watch and returns when the server has accepted it; ctx ends it.
@@ -145,6 +161,7 @@ func (w *Watch) next() (Frame, error) {
 		return Frame{}, err
 	}
 	var event, object []byte
+	var short [16]byte
 	for w.dec.PeekKind() == '"' {
 		name, err := w.dec.ReadToken()
 		if err != nil {
@@ -157,9 +174,9 @@ func (w *Watch) next() (Frame, error) {
 		}
 		switch member {
 		case "type":
-			event = bytes.Clone(value)
+			event = append(short[:0], value...)
 		case "object":
-			object = bytes.Clone(value)
+			object = w.keep(value)
 		}
 	}
 	if _, err := w.dec.ReadToken(); err != nil {

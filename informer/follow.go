@@ -37,23 +37,29 @@ func (i *Informer[T]) stream(ctx context.Context, s state, st step) (*attempt, r
 // initial reads the initial events. Each new object extends the deadline; what is
 // no initial event does not, so that a server that never marks the end is found out.
 func (i *Informer[T]) initial(a *attempt, s state, st step) (result, error) {
-	g := newGathering[T]()
+	g := i.newGatherer()
+	defer g.settle()
 	deadline := time.Now().Add(endDeadline)
 	for {
+		// What was taken extends the deadline when it has been looked at.
+		if !a.stream.Ready() && time.Until(deadline) < endDeadline-time.Second && g.settle() {
+			deadline = time.Now().Add(endDeadline)
+		}
 		f, err := a.next(deadline)
 		if err != nil {
 			return a.ended(err)
 		}
 		switch f.Type {
 		case kube.Added:
-			if _, fresh := i.gather(g, f.Object); fresh {
+			if g.take(f.Object) {
 				deadline = time.Now().Add(endDeadline)
 			}
 		case kube.Modified:
-			i.gather(g, f.Object)
+			g.take(f.Object)
 		case kube.Deleted:
 			if meta, err := f.Meta(); err == nil {
-				g.drop(Key{Namespace: meta.Namespace, Name: meta.Name})
+				g.settle()
+				g.g.drop(Key{Namespace: meta.Namespace, Name: meta.Name})
 			}
 		case kube.InitialEventsEnd:
 			a.marked = true
@@ -62,7 +68,8 @@ func (i *Informer[T]) initial(a *attempt, s state, st step) (result, error) {
 				return failed(a.ctx, err, 0)
 			}
 			i.contact()
-			return i.complete(g, s, st, meta.ResourceVersion)
+			g.settle()
+			return i.complete(g.g, s, st, meta.ResourceVersion)
 		case kube.Bookmark, kube.Error: // no promise before the end of the initial events
 		default:
 			i.unreadable(f.Object, &kube.DecodeError{Offset: -1, Why: "no event: " + excerpt(f.Object)})

@@ -90,16 +90,18 @@ type gathering[T Object] struct {
 	unread  map[Key]struct{}
 }
 
-// keep says whether the cache already holds the object that meta describes, and
-// takes it over then.
-func (g *gathering[T]) keep(k *keeper[T], meta client.Meta) bool {
+// has says whether the cache holds the state of an object that meta describes.
+func (k *keeper[T]) has(meta client.Meta) bool {
 	old, had := k.tree.Get(entry[T]{key: Key{Namespace: meta.Namespace, Name: meta.Name}})
-	if !had || old.object.GetUID() != meta.UID || old.object.GetResourceVersion() != meta.ResourceVersion ||
-		meta.ResourceVersion == "" {
-		return false
-	}
+	return had && old.object.GetUID() == meta.UID && old.object.GetResourceVersion() == meta.ResourceVersion &&
+		meta.ResourceVersion != ""
+}
+
+// keep takes over an object that the cache has.
+func (g *gathering[T]) keep(k *keeper[T], meta client.Meta) {
+	old, _ := k.tree.Get(entry[T]{key: Key{Namespace: meta.Namespace, Name: meta.Name}})
 	g.objects[old.key] = old.object
-	return true
+	delete(g.unread, old.key)
 }
 
 // unreadable notes an object that cannot be decoded. It is there, so it must not be

@@ -109,11 +109,12 @@ func (i *Informer[T]) list(ctx context.Context, s state, st step) (result, error
 	if st.rv != "" && st.rv != "0" {
 		o.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
 	}
-	g := newGathering[T]()
+	g := i.newGatherer()
+	defer g.settle()
 	for page := 0; ; page++ {
 		meta, err := i.source.backend.List(ctx, o, func(item []byte) error {
 			dog.Reset(listSilence)
-			i.gather(g, item)
+			g.take(item)
 			return nil
 		})
 		if err != nil {
@@ -121,7 +122,8 @@ func (i *Informer[T]) list(ctx context.Context, s state, st step) (result, error
 		}
 		i.contact()
 		if meta.Continue == "" {
-			return i.complete(g, s, st, meta.ResourceVersion)
+			g.settle()
+			return i.complete(g.g, s, st, meta.ResourceVersion)
 		}
 		o.Continue, o.ResourceVersion, o.ResourceVersionMatch = meta.Continue, "", ""
 		dog.Reset(listSilence)
@@ -146,29 +148,6 @@ func (i *Informer[T]) complete(g *gathering[T], s state, st step, rv string) (re
 		kind = resultStreamed
 	}
 	return result{kind: kind, rv: rv}, nil
-}
-
-// gather takes one object of the whole state. An object that did not change is
-// not even decoded.
-func (i *Informer[T]) gather(g *gathering[T], raw []byte) (key Key, fresh bool) {
-	if i.keeper.tree.Len() > 0 {
-		meta, err := client.MetaOf(raw)
-		if err == nil && g.keep(&i.keeper, meta) {
-			return Key{Namespace: meta.Namespace, Name: meta.Name}, true
-		}
-	}
-	object, err := i.decode(raw)
-	if err != nil {
-		meta := i.unreadable(raw, err)
-		if meta.Name != "" {
-			g.unreadable(&i.keeper, meta)
-		}
-		return Key{Namespace: meta.Namespace, Name: meta.Name}, false
-	}
-	key = keyOf(object)
-	_, had := g.objects[key]
-	g.put(object)
-	return key, !had
 }
 
 func (i *Informer[T]) decode(raw []byte) (T, error) {

@@ -43,6 +43,9 @@ type Source[T Object] struct {
 	labels  string
 	fields  string
 	err     error // why there is no backend; Run returns it
+	// lends says that the backend lends the bytes that it hands over until it is
+	// called again, and that decode keeps nothing of them and can be called by several.
+	lends bool
 }
 
 // For is a source of the objects of one resource, over HTTP, decoded from JSON into
@@ -58,7 +61,7 @@ func For[T Object](cfg *rest.Config, gvr schema.GroupVersionResource, opts ...So
 	of := client.Collection{GroupVersionResource: gvr, Namespace: o.namespace}
 	c, err := client.New(cfg)
 	s := From(of.String(), &remote{client: c, of: of}, JSON[T]())
-	s.labels, s.fields, s.err = o.labels, o.fields, err
+	s.labels, s.fields, s.err, s.lends = o.labels, o.fields, err, true
 	if kind := reflect.TypeFor[T](); kind.Kind() != reflect.Pointer || kind.Elem().Kind() != reflect.Struct {
 		s.err = fmt.Errorf("informer of %s: %s is no pointer to a struct", of, kind)
 	}
@@ -121,7 +124,7 @@ type remote struct {
 }
 
 func (r *remote) List(ctx context.Context, o metav1.ListOptions, each func([]byte) error) (metav1.ListMeta, error) {
-	return r.client.List(ctx, r.of, o, each)
+	return r.client.ListLent(ctx, r.of, o, each)
 }
 
 func (r *remote) Watch(ctx context.Context, o metav1.ListOptions) (Stream, error) {
@@ -129,5 +132,6 @@ func (r *remote) Watch(ctx context.Context, o metav1.ListOptions) (Stream, error
 	if err != nil {
 		return nil, err // and not a Stream around a nil *client.Watch
 	}
+	w.Lend()
 	return w, nil
 }
