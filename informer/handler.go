@@ -202,6 +202,13 @@ func (i *Informer[T]) waitRoom() {
 
 // resync hands the objects over once per period, a few at a time.
 func (i *Informer[T]) resync(ctx context.Context, h *handler[T]) {
+	select {
+	case <-i.synced: // before, there is nothing to hand over
+	case <-ctx.Done():
+		return
+	case <-h.Done():
+		return
+	}
 	var last Key
 	for {
 		wait, n := portion(i.Len(), h.opts.resync)
@@ -211,14 +218,17 @@ func (i *Informer[T]) resync(ctx context.Context, h *handler[T]) {
 		// Under mu, so that nothing newer than what is read here can have been handed
 		// over already.
 		i.mu.Lock()
-		some := i.current.Load().after(last, n)
+		now := i.current.Load()
+		some := now.after(last, n)
+		if len(some) < n && last != (Key{}) {
+			some = append(some, now.after(Key{}, n-len(some))...) // and on from the beginning
+		}
 		for _, e := range some {
 			h.Resync(e.key, e.object, e.object.GetResourceVersion())
 		}
 		i.mu.Unlock()
-		last = Key{}
-		if len(some) == n {
-			last = some[n-1].key
+		if len(some) > 0 {
+			last = some[len(some)-1].key
 		}
 	}
 }
