@@ -63,7 +63,7 @@ func playSeed(t *testing.T, rng, faulty *rand.Rand) {
 	i := w.informer(opts...)
 	var recs []*recorder
 	for n := range 1 + rng.IntN(3) {
-		recs = append(recs, addRandomHandler(i, rng, n))
+		recs = append(recs, addRandomHandler(t, i, rng, n))
 	}
 	twice := rng.IntN(4) == 0
 	run(t, i, func() {
@@ -75,12 +75,13 @@ func playSeed(t *testing.T, rng, faulty *rand.Rand) {
 	if twice { // stopped in the middle of it, and run again
 		churn(w, rng, 20)
 		run(t, i, func() {
-			recs = append(recs, addRandomHandler(i, rng, 0))
+			recs = append(recs, addRandomHandler(t, i, rng, 0))
 			churn(w, rng, 50)
 			settle(t, w, i, recs, func() { healed = true })
 		})
 	}
 	for _, rec := range recs {
+		rec.stop()
 		rec.check(t)
 	}
 }
@@ -96,9 +97,9 @@ func settle(t *testing.T, w *world, i *informer.Informer[*thing], recs []*record
 	if diff := cmp.Diff(want, cached(i)); diff != "" {
 		t.Errorf("cache (-server +cache):\n%s\n%v", diff, kinds(w))
 	}
-	for n, rec := range recs {
-		if diff := cmp.Diff(want, rec.state()); diff != "" {
-			t.Errorf("handler %d (-server +handler):\n%s", n, diff)
+	for _, rec := range recs {
+		if diff := rec.missing(t, w); diff != "" {
+			t.Errorf("%s (-server +handler):\n%s", rec.name, diff)
 		}
 	}
 }
@@ -126,35 +127,6 @@ func churn(w *world, rng *rand.Rand, ops int) {
 			after(time.Duration(rng.IntN(10)) * time.Minute)
 		}
 	}
-}
-
-func addRandomHandler(i *informer.Informer[*thing], rng *rand.Rand, n int) *recorder {
-	rec := newRecorder()
-	failures := rng.IntN(4) // in ten calls
-	rec.slow = time.Duration(rng.IntN(500)) * time.Millisecond
-	calls := rng.IntN(10)
-	rec.fail = func(event) error {
-		rec.mu.Lock()
-		calls++
-		verdict := calls * 7919 % 10
-		rec.mu.Unlock()
-		if verdict < failures {
-			if verdict == 1 {
-				panic("oh")
-			}
-			return errNo
-		}
-		return nil
-	}
-	opts := []informer.HandleOption{informer.Workers(1 + rng.IntN(3)), informer.Retry(time.Second, 10*time.Second, 0)}
-	if rng.IntN(3) == 0 {
-		opts = append(opts, informer.EveryResync(time.Duration(1+rng.IntN(300))*time.Second))
-	}
-	if rng.IntN(4) == 0 {
-		opts = append(opts, informer.Every(1+rng.IntN(50), []informer.Policy{informer.Block, informer.Restate}[rng.IntN(2)]))
-	}
-	i.Handle(rec.handle, append(opts, informer.Name(fmt.Sprint("handler ", n)))...)
-	return rec
 }
 
 func randomFault(rng *rand.Rand) fault {

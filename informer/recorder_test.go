@@ -26,10 +26,18 @@ type recorder struct {
 	busy     map[informer.Key]bool
 	problems []string
 	rewinds  bool // the server's history may go back
+
+	where   func(*thing) bool // the handler's filter
+	field   func(*thing) int  // what it looks at; nil: all
+	skipped bool              // what was there at the beginning was not told
+	asked   bool              // it is told what is as it was, by resync or Enqueue
+	name    string
+	stop    func()
+	owes    map[informer.Key]bool
 }
 
 func newRecorder() *recorder {
-	return &recorder{told: map[informer.Key]*thing{}, newest: map[informer.Key]int{}, busy: map[informer.Key]bool{}}
+	return &recorder{told: map[informer.Key]*thing{}, newest: map[informer.Key]int{}, busy: map[informer.Key]bool{}, owes: map[informer.Key]bool{}}
 }
 
 func (r *recorder) handle(ctx context.Context, e event) error {
@@ -71,6 +79,12 @@ func (r *recorder) enter(e event) {
 	}
 	r.newest[e.Key] = max(rv, r.newest[e.Key])
 	told := r.told[e.Key]
+	if e.New != nil && r.where != nil && !r.where(e.New) {
+		r.problem(e, "%s does not match", digest(e.New))
+	}
+	if told == nil && r.skipped && e.Old != nil {
+		told = e.Old // it was there
+	}
 	switch e.Type {
 	case informer.Added:
 		if told != nil {
@@ -81,8 +95,10 @@ func (r *recorder) enter(e event) {
 		}
 	case informer.Modified:
 		switch {
-		case told == nil || e.Old != told:
+		case told == nil || !r.same(told, e.Old):
 			r.problem(e, "modified, but old is not what was handled last")
+		case r.field != nil && r.field(e.Old) == r.field(e.New) && !r.owes[e.Key] && !r.asked:
+			r.problem(e, "modified, but not in what the handler looks at")
 		case e.Old.UID != e.New.UID:
 			r.problem(e, "modified across UIDs")
 		case e.Old.ResourceVersion == e.New.ResourceVersion:
@@ -93,7 +109,7 @@ func (r *recorder) enter(e event) {
 			r.problem(e, "deleted with old %v, new %v", e.Old, e.New)
 		}
 	case informer.Resync:
-		if told == nil || e.New != told {
+		if told == nil && !r.skipped || told != nil && !r.same(told, e.New) {
 			r.problem(e, "resync of something that is not what was handled last")
 		}
 	}
@@ -105,13 +121,20 @@ func (r *recorder) leave(e event, err error) {
 	delete(r.busy, e.Key)
 	r.events = append(r.events, e)
 	if err != nil {
+		r.owes[e.Key] = true
 		return
 	}
+	delete(r.owes, e.Key)
 	if e.Type == informer.Deleted {
 		delete(r.told, e.Key)
 	} else {
 		r.told[e.Key] = e.New
 	}
+}
+
+// same says whether now is what was told, or was passed over for looking like it.
+func (r *recorder) same(told, now *thing) bool {
+	return told == now || r.field != nil && told.UID == now.UID && r.field(told) == r.field(now)
 }
 
 func (r *recorder) all() []event {

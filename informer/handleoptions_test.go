@@ -1,0 +1,546 @@
+package informer_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gapless-io/gapless/informer"
+)
+
+// keyLog is a reconciler that notes what it was called with and what it found.
+type keyLog struct {
+	i     *informer.Informer[*thing]
+	slow  time.Duration
+	mu    sync.Mutex
+	calls []string
+	fail  func(name string, calls int) error
+}
+
+func (l *keyLog) reconcile(ctx context.Context, k informer.Key) error {
+	found := "gone"
+	if o, is := l.i.Get(k); is {
+		found = fmt.Sprint(o.Value)
+	}
+	l.mu.Lock()
+	l.calls = append(l.calls, k.Name+" "+found)
+	n := len(l.calls)
+	l.mu.Unlock()
+	select {
+	case <-time.After(l.slow):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if l.fail == nil {
+		return nil
+	}
+	return l.fail(k.Name, n)
+}
+
+func (l *keyLog) check(t *testing.T, want ...string) {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if diff := cmp.Diff(want, l.calls); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+}
+
+func TestReconcileIsOneCallForAllThatHappenedToAKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.put("a", 1)
+		i := w.informer()
+		log := &keyLog{i: i, slow: time.Minute}
+		reg := i.Reconcile(log.reconcile)
+		run(t, i, func() {
+			after(time.Second) // a is in work
+			for n := range 5 {
+				w.put("b", n)
+				w.delete("a")
+				w.put("a", n)
+				after(time.Second)
+			}
+			w.delete("b")
+			w.put("b", 9)
+			after(time.Second)
+			w.put("brief", 1)
+			after(time.Second)
+			w.delete("brief")
+			after(5 * time.Minute)
+			w.delete("b")
+			after(5 * time.Minute)
+			if n := reg.Pending(); n != 0 {
+				t.Errorf("%d pending", n)
+			}
+		})
+		log.check(t, "a 1", "b 9", "a 4", "b gone")
+	})
+}
+
+func TestReconcileTriesAKeyAgainAndIsSyncedMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.put("a", 1)
+		i := w.informer()
+		log := &keyLog{i: i}
+		log.fail = func(_ string, calls int) error {
+			switch calls {
+			case 1:
+				return errNo
+			case 2:
+				panic("oh")
+			}
+			return nil
+		}
+		reg := i.Reconcile(log.reconcile, informer.Retry(time.Second, time.Minute, 0))
+		run(t, i, func() {
+			if err := reg.WaitSynced(t.Context()); err != nil {
+				t.Error(err)
+			}
+			w.delete("a") // the deletion is worth a call, though no call succeeded
+			after(time.Minute)
+		})
+		if s := i.Status(); s.Incidents[informer.HandlerFailed] != 1 || s.Incidents[informer.HandlerPanicked] != 1 {
+			t.Errorf("incidents %v", s.Incidents)
+		}
+		log.check(t, "a 1", "a gone", "a gone")
+	})
+}
+
+func evenValue(o *thing) bool { return o.Value%2 == 0 }
+
+func TestWhereTreatsObjectsAsSelectorsDo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.put("in", 2)
+		w.put("out", 1)
+		rec := newRecorder()
+		rec.where = evenValue
+		i := w.informer()
+		i.Handle(rec.handle, informer.Where(evenValue), informer.Where(func(o *thing) bool { return o.Value < 100 }))
+		run(t, i, func() {
+			step := func(name string, value int) {
+				w.put(name, value)
+				after(time.Second)
+			}
+			after(time.Second)
+			step("in", 4)
+			step("in", 5) // leaves
+			step("in", 7)
+			step("in", 6) // enters
+			step("in", 102)
+			step("out", 3)
+			step("out", 8)
+			w.delete("out")
+			after(time.Second)
+			step("never", 1)
+			w.delete("never")
+			step("in", 104)
+			w.delete("in")
+			after(time.Second)
+		})
+		rec.check(t)
+		want := []string{
+			"Added in 2 initial", "Modified in 4", "Deleted in 4", "Added in 6", "Deleted in 6", "Added out 8", "Deleted out 8",
+		}
+		if diff := cmp.Diff(want, rec.lines()); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+// What failed is made good: a leaving that failed is tried again, and so is that of
+// an object that the handler was told of but did not handle.
+func TestWhereTellsOfALeavingUntilItIsHandled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.put("a", 2)
+		rec := newRecorder()
+		rec.where = evenValue
+		rec.fail = func(e event) error {
+			if e.Attempt < 2 {
+				return errNo
+			}
+			return nil
+		}
+		i := w.informer()
+		i.Handle(rec.handle, informer.Where(evenValue), informer.Retry(time.Second, time.Second, 0))
+		run(t, i, func() {
+			after(1500 * time.Millisecond) // told twice, failed twice
+			w.put("a", 3)
+			after(time.Minute)
+			w.put("a", 5)
+			after(time.Minute)
+			w.put("a", 6)
+			after(time.Minute)
+			w.put("a", 7)
+			after(time.Millisecond)
+			w.put("a", 9)
+			after(time.Minute)
+		})
+		rec.check(t)
+		want := []string{
+			"Added a 2 initial", "Added a 2 initial", "Deleted a 2 merged=1",
+			"Added a 6", "Added a 6", "Added a 6",
+			"Deleted a 6", "Deleted a 6 merged=1", "Deleted a 6 merged=1",
+		}
+		if diff := cmp.Diff(want, rec.lines()); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestChangedTellsOnlyOfWhatIsLookedAt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.put("a", 10)
+		rec := newRecorder()
+		rec.field = func(o *thing) int { return o.Value / 10 }
+		var failing atomic.Bool
+		rec.fail = func(event) error {
+			if failing.Load() {
+				return errNo
+			}
+			return nil
+		}
+		i := w.informer()
+		reg := i.Handle(rec.handle, informer.Changed(rec.field), informer.Retry(time.Hour, time.Hour, 0))
+		run(t, i, func() {
+			step := func(value int) {
+				w.put("a", value)
+				after(time.Second)
+			}
+			after(time.Second)
+			step(11)
+			step(12)
+			step(21)
+			step(22)
+			reg.Enqueue(key("a"))
+			after(time.Second)
+			failing.Store(true)
+			step(31) // told, not handled
+			failing.Store(false)
+			step(23) // as before, but the handler saw 31
+			step(24)
+			w.delete("a")
+			w.put("a", 25) // another one
+			after(time.Second)
+			if n := reg.Pending(); n != 0 {
+				t.Errorf("%d pending", n)
+			}
+		})
+		rec.check(t)
+		want := []string{
+			"Added a 10 initial", "Modified a 21", "Resync a 22", "Modified a 31", "Modified a 23 merged=1", "Deleted a 24", "Added a 25",
+		}
+		if diff := cmp.Diff(want, rec.lines()); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestOfSeveralChangedOneIsEnough(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.put("a", 12)
+		rec := newRecorder()
+		play(t, w, func(i *informer.Informer[*thing]) {
+			i.Handle(rec.handle,
+				informer.Changed(func(o *thing) int { return o.Value % 10 }),
+				informer.Changed(func(o *thing) string { return fmt.Sprint(o.Value / 100) }))
+			for _, value := range []int{22, 32, 132, 133, 143} {
+				after(time.Second)
+				w.put("a", value)
+			}
+			after(time.Second)
+		})
+		if diff := cmp.Diff([]string{"Added a 12 initial", "Modified a 132", "Modified a 133"}, rec.lines()); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestSkipInitialTakesTheBeginningAsHandled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.put("a", 1)
+		w.put("b", 1)
+		w.put("quiet", 1)
+		early, late := newRecorder(), newRecorder()
+		early.skipped, late.skipped = true, true
+		i := w.informer()
+		regs := []*informer.Registration{i.Handle(early.handle, informer.SkipInitial())}
+		run(t, i, func() {
+			after(time.Second)
+			regs = append(regs, i.Handle(late.handle, informer.SkipInitial()))
+			for _, reg := range regs {
+				if err := reg.WaitSynced(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}
+			w.put("a", 2)
+			w.delete("b")
+			w.put("new", 3)
+			after(time.Second)
+		})
+		for _, rec := range []*recorder{early, late} {
+			rec.check(t)
+			lines := rec.lines()
+			slices.Sort(lines)
+			if diff := cmp.Diff([]string{"Added new 3", "Deleted b 1", "Modified a 2"}, lines); diff != "" {
+				t.Error(diff)
+			}
+		}
+	})
+}
+
+func TestFullHandlerThatRestatesMergesAndSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		for n := range 30 {
+			w.put(fmt.Sprint("o", n), n) // more than the bound: the beginning does not count
+		}
+		rec := newRecorder()
+		rec.slow = time.Second
+		var restated []informer.Incident
+		i := w.informer(informer.OnError(func(in informer.Incident) { restated = append(restated, in) }))
+		reg := i.Handle(rec.handle, informer.Name("audit"), informer.Every(20, informer.Restate))
+		run(t, i, func() {
+			after(time.Second)
+			for n := range 200 {
+				w.put(fmt.Sprint("o", n%30), 1000+n)
+				after(time.Millisecond)
+			}
+			if n := reg.Pending(); n != 30 {
+				t.Errorf("%d pending", n)
+			}
+			after(10 * time.Minute)
+			if diff := cmp.Diff(w.state(t), rec.state()); diff != "" {
+				t.Error(diff)
+			}
+			before := len(rec.all())
+			for n := range 20 { // there is room again: each version is told
+				w.put("o1", 2000+n)
+				after(time.Millisecond)
+			}
+			after(10 * time.Minute)
+			for n, e := range rec.all()[before:] {
+				if e.New.Value != 2000+n || e.Merged != 0 {
+					t.Errorf("%d: %v %d, merged %d", n, e.Type, e.New.Value, e.Merged)
+				}
+			}
+			if n := len(rec.all()) - before; n != 20 {
+				t.Errorf("%d versions told, want 20", n)
+			}
+		})
+		rec.check(t)
+		changes := 0
+		for _, e := range rec.all() {
+			changes += 1 + e.Merged
+		}
+		if changes != 250 { // 30 + 200 + 20
+			t.Errorf("events stand for %d changes, want 250", changes)
+		}
+		if len(restated) != 1 || restated[0].Kind != informer.HandlerRestated || restated[0].Handler != "audit" ||
+			!errors.Is(restated[0].Err, informer.ErrFull) || restated[0].Next == "" {
+			t.Errorf("incidents %v", restated)
+		}
+	})
+}
+
+func TestFullHandlerThatFailsIsStoppedAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		for n := range 30 {
+			w.put(fmt.Sprint("o", n), n)
+		}
+		good := newRecorder()
+		var stopped []informer.Incident
+		i := w.informer(informer.OnError(func(in informer.Incident) { stopped = append(stopped, in) }))
+		blocked := i.Handle(func(ctx context.Context, _ event) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}, informer.Name("audit"), informer.Every(20, informer.Fail))
+		i.Handle(good.handle)
+		run(t, i, func() {
+			after(time.Second)
+			if err := blocked.Err(); err != nil {
+				t.Errorf("stopped by the beginning: %v", err)
+			}
+			for n := range 50 {
+				w.put(fmt.Sprint("o", n%30), 1000+n)
+				after(time.Millisecond)
+			}
+			if err := blocked.Err(); !errors.Is(err, informer.ErrFull) || blocked.Pending() != 0 {
+				t.Errorf("err %v, %d pending", err, blocked.Pending())
+			}
+			if err := blocked.WaitSynced(t.Context()); !errors.Is(err, informer.ErrFull) {
+				t.Errorf("WaitSynced: %v", err)
+			}
+			if diff := cmp.Diff(w.state(t), good.state()); diff != "" {
+				t.Error(diff)
+			}
+		})
+		good.check(t)
+		if len(stopped) != 1 || stopped[0].Kind != informer.HandlerStopped || stopped[0].Handler != "audit" || !errors.Is(stopped[0].Err, informer.ErrFull) {
+			t.Errorf("incidents %v", stopped)
+		}
+	})
+}
+
+func TestLagIsTheAgeOfTheOldestChangeThatWasNotHandled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.put("a", 1)
+		w.put("b", 1)
+		var blocked atomic.Bool
+		i := w.informer()
+		rec := newRecorder()
+		rec.fail = func(e event) error {
+			if blocked.Load() && e.Key.Name == "a" {
+				return errNo
+			}
+			return nil
+		}
+		reg := i.Handle(rec.handle, informer.Retry(time.Second, time.Second, 0), informer.EveryResync(10*time.Second))
+		run(t, i, func() {
+			lag := func(want time.Duration) {
+				t.Helper()
+				if got := reg.Lag(); got != want {
+					t.Errorf("lag %v, want %v", got, want)
+				}
+			}
+			after(time.Hour)
+			lag(0) // resyncs are no changes
+			blocked.Store(true)
+			w.put("a", 2)
+			after(10 * time.Second)
+			lag(10 * time.Second)
+			w.put("a", 3) // newer states do not make it younger
+			w.put("b", 2)
+			after(time.Second)
+			lag(11 * time.Second)
+			blocked.Store(false)
+			after(2 * time.Second)
+			lag(0)
+		})
+	})
+}
+
+func TestEnqueueHandsTheStateOverOnceMore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.put("a", 1)
+		rec := newRecorder()
+		var broken atomic.Bool
+		rec.fail = func(event) error {
+			if broken.Load() {
+				return errNo
+			}
+			return nil
+		}
+		i := w.informer()
+		reg := i.Handle(rec.handle, informer.Retry(time.Hour, time.Hour, 0))
+		log := &keyLog{i: i}
+		keys := i.Reconcile(log.reconcile)
+		both := func(name string) {
+			reg.Enqueue(key(name))
+			keys.Enqueue(key(name))
+		}
+		both("a") // nothing yet: all is told anyway
+		run(t, i, func() {
+			after(time.Second)
+			both("a")
+			both("a")
+			both("nobody")
+			after(time.Second)
+			broken.Store(true)
+			w.put("a", 2)
+			after(time.Second)
+			broken.Store(false)
+			reg.Enqueue(key("a")) // at once, not in an hour
+			after(time.Second)
+			if n := reg.Pending(); n != 0 {
+				t.Errorf("%d pending", n)
+			}
+			if err := reg.Stop(t.Context()); err != nil || !errors.Is(reg.Err(), informer.ErrStopped) {
+				t.Errorf("%v, %v", err, reg.Err())
+			}
+			reg.Enqueue(key("a"))
+			after(time.Second)
+		})
+		rec.check(t)
+		want := []string{"Added a 1 initial", "Resync a 1", "Modified a 2", "Modified a 2"}
+		if diff := cmp.Diff(want, rec.lines()); diff != "" {
+			t.Error(diff)
+		}
+		log.check(t, "a 1", "a 1", "nobody gone", "a 2")
+	})
+}
+
+func TestPanicInAFilterIsAFailureOfThatHandlerOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.put("a", 1)
+		w.put("b", 2)
+		bad, good := newRecorder(), newRecorder()
+		i := w.informer()
+		i.Handle(bad.handle, informer.Where(func(o *thing) bool {
+			if o.Value == 1 {
+				panic("oh")
+			}
+			return true
+		}), informer.Retry(time.Second, time.Second, 0))
+		i.Handle(good.handle)
+		run(t, i, func() {
+			after(10500 * time.Millisecond)
+			if n := i.Status().Incidents[informer.HandlerPanicked]; n != 11 {
+				t.Errorf("%d panics", n)
+			}
+			w.put("a", 2)
+			after(time.Second)
+			for _, rec := range []*recorder{bad, good} {
+				if diff := cmp.Diff(w.state(t), rec.state()); diff != "" {
+					t.Error(diff)
+				}
+			}
+		})
+		bad.check(t)
+		good.check(t)
+	})
+}
+
+func TestFilterOfAnotherTypeIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.put("a", 1)
+		play(t, w, func(i *informer.Informer[*thing]) {
+			for _, wrong := range []informer.HandleOption{
+				informer.Where(func(*corev1.Pod) bool { return true }),
+				informer.Changed(func(*corev1.Pod) int { return 0 }),
+			} {
+				reg := i.Handle(newRecorder().handle, wrong)
+				if err := reg.WaitSynced(t.Context()); err == nil || !strings.Contains(err.Error(), "*v1.Pod") || !strings.Contains(err.Error(), "thing") {
+					t.Errorf("err %v", err)
+				}
+				for e := range i.Events(t.Context(), wrong) {
+					t.Errorf("told %v", e)
+				}
+			}
+			if n := i.Status().Incidents[informer.HandlerStopped]; n != 4 {
+				t.Errorf("%d incidents", n)
+			}
+		})
+	})
+}

@@ -1,0 +1,198 @@
+package informer_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gapless-io/gapless/informer"
+)
+
+// addRandomHandler adds a handler of some kind, with some options, that fails now
+// and then, and returns what it records.
+func addRandomHandler(t *testing.T, i *informer.Informer[*thing], rng *rand.Rand, n int) *recorder {
+	rec := newRecorder()
+	rec.name, rec.stop = fmt.Sprint("handler ", n), func() {}
+	failures := rng.IntN(4) // in ten calls
+	rec.slow = time.Duration(rng.IntN(500)) * time.Millisecond
+	calls := rng.IntN(10)
+	rec.fail = func(event) error {
+		rec.mu.Lock()
+		calls++
+		verdict := calls * 7919 % 10
+		rec.mu.Unlock()
+		if verdict < failures {
+			if verdict == 1 {
+				panic("oh")
+			}
+			return errNo
+		}
+		return nil
+	}
+	opts := append(rec.randomOptions(rng), informer.Name(rec.name))
+	switch rng.IntN(6) {
+	case 0:
+		rec.name += " of keys"
+		reg := i.Reconcile(func(ctx context.Context, k informer.Key) error {
+			return rec.reconcile(ctx, i, k)
+		}, opts...)
+		rec.bother(t, rng, reg)
+	case 1:
+		rec.name += " that pulls"
+		rec.fail = nil
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan struct{})
+		rec.stop = func() { cancel(); <-ended }
+		go func() { // ends with stop
+			defer close(ended)
+			for e := range i.Events(ctx, opts...) {
+				rec.enter(e)
+				select {
+				case <-time.After(rec.slow):
+				case <-ctx.Done():
+				}
+				rec.leave(e, nil)
+			}
+		}()
+	default:
+		rec.bother(t, rng, i.Handle(rec.handle, opts...))
+	}
+	return rec
+}
+
+// randomOptions sets what the recorder has to know of them.
+func (r *recorder) randomOptions(rng *rand.Rand) []informer.HandleOption {
+	opts := []informer.HandleOption{informer.Workers(1 + rng.IntN(3)), informer.Retry(time.Second, 10*time.Second, 0)}
+	if rng.IntN(3) == 0 {
+		r.asked = true
+		opts = append(opts, informer.EveryResync(time.Duration(1+rng.IntN(300))*time.Second))
+	}
+	if rng.IntN(3) == 0 {
+		full := []informer.Policy{informer.Block, informer.Restate}[rng.IntN(2)]
+		opts = append(opts, informer.Every(1+rng.IntN(50), full))
+		r.name += fmt.Sprint(" every ", full)
+	}
+	if rng.IntN(3) == 0 {
+		r.where = func(o *thing) bool { return o.Value%3 != 0 }
+		opts = append(opts, informer.Where(r.where))
+		r.name += " where"
+	}
+	if rng.IntN(3) == 0 {
+		r.field = func(o *thing) int { return o.Value % 2 }
+		opts = append(opts, informer.Changed(r.field))
+		r.name += " changed"
+	}
+	if rng.IntN(6) == 0 {
+		r.skipped = true
+		opts = append(opts, informer.SkipInitial())
+		r.name += " skip"
+	}
+	return opts
+}
+
+// bother asks for keys at random times.
+func (r *recorder) bother(t *testing.T, rng *rand.Rand, reg *informer.Registration) {
+	if rng.IntN(3) != 0 {
+		return
+	}
+	r.asked = true
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	r.stop = func() { cancel(); <-ended }
+	own := rand.New(rand.NewPCG(rng.Uint64(), 3))
+	go func() { // ends with stop
+		defer close(ended)
+		for ctx.Err() == nil {
+			select {
+			case <-time.After(time.Duration(own.IntN(5000)) * time.Millisecond):
+			case <-ctx.Done():
+			}
+			reg.Enqueue(key(fmt.Sprint("o", own.IntN(45))))
+			if reg.Lag() < 0 {
+				t.Error("a negative lag")
+			}
+		}
+	}()
+}
+
+// reconcile takes what the cache holds for told. It is never older than before.
+func (r *recorder) reconcile(ctx context.Context, i *informer.Informer[*thing], k informer.Key) error {
+	e := event{Key: k}
+	r.mu.Lock()
+	if r.busy[k] {
+		r.problem(e, "two calls for one key at once")
+	}
+	r.busy[k] = true
+	now, is := i.Get(k)
+	if is {
+		e.RV = now.ResourceVersion
+		rv, _ := strconv.Atoi(e.RV)
+		if rv < r.newest[k] {
+			r.problem(e, "older than %d, which was seen before", r.newest[k])
+		}
+		r.newest[k] = rv
+	}
+	r.mu.Unlock()
+	select {
+	case <-time.After(r.slow):
+	case <-ctx.Done():
+	}
+	err := ctx.Err()
+	if err == nil {
+		err = r.guard(e)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.busy, k)
+	switch {
+	case err != nil:
+	case !is || r.where != nil && !r.where(now):
+		delete(r.told, k)
+	default:
+		r.told[k] = now
+	}
+	return err
+}
+
+// guard makes an error of a panic, so that the call is noted as over.
+func (r *recorder) guard(e event) (err error) {
+	defer func() {
+		if recover() != nil {
+			err = errNo
+		}
+	}()
+	return r.fail(e)
+}
+
+// missing compares what the handler was told with what it should know. Who skipped
+// the beginning may know less, but nothing that is not so.
+func (r *recorder) missing(t *testing.T, w *world) string {
+	want, got := map[string]string{}, map[string]string{}
+	look := digest
+	if r.field != nil {
+		look = func(o *thing) string { return fmt.Sprint(o.UID, " field ", r.field(o)) }
+	}
+	w.mu.Lock()
+	for name, object := range w.things {
+		if o := parse(t, object); r.where == nil || r.where(o) {
+			want[name] = look(o)
+		}
+	}
+	w.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for k, o := range r.told {
+		got[k.Name] = look(o)
+	}
+	for name := range want {
+		if _, is := got[name]; r.skipped && !is {
+			delete(want, name)
+		}
+	}
+	return cmp.Diff(want, got)
+}
