@@ -98,8 +98,28 @@ func (i *standIn[T]) mirror(turn informer.Turn[T]) {
 	i.store.Bookmark(turn.RV)
 	select {
 	case <-i.synced:
+		if turn.Whole && i.settings.relists {
+			i.repeat(turn)
+		}
 	default:
 		close(i.synced)
+	}
+}
+
+// repeat hands every handler the objects that a re-list found unchanged.
+func (i *standIn[T]) repeat(turn informer.Turn[T]) {
+	changed := make(map[informer.Key]struct{}, turn.Changed())
+	for key := range turn.Changes() {
+		changed[key] = struct{}{}
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	for r := range i.registrations {
+		for key := range turn.All() {
+			if _, is := changed[key]; !is {
+				r.below.Enqueue(key)
+			}
+		}
 	}
 }
 
