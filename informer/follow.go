@@ -9,25 +9,26 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gapless-io/gapless/client"
+	"github.com/gapless-io/gapless/informer/internal/course"
 	"github.com/gapless-io/gapless/kube"
 )
 
 // stream reads the whole state as a streaming list (KEP-3157) up to its end
 // bookmark. The watch is returned open then, and nil otherwise.
-func (i *Informer[T]) stream(ctx context.Context, s state, st step) (*attempt, result, error) {
+func (i *Informer[T]) stream(ctx context.Context, s course.State, st course.Step) (*attempt, course.Result, error) {
 	initial := true
 	begun := time.Now()
 	a, err := i.open(ctx, metav1.ListOptions{
-		ResourceVersion: st.rv, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
+		ResourceVersion: st.RV, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
 		SendInitialEvents: &initial,
 	})
 	if err != nil {
 		r, err := failed(ctx, err, 0)
-		r.lived = time.Since(begun)
+		r.Lived = time.Since(begun)
 		return nil, r, err
 	}
 	r, err := i.initial(a, s, st)
-	if r.kind != resultStreamed {
+	if r.Kind != course.ResultStreamed {
 		a.close()
 		return nil, r, err
 	}
@@ -36,14 +37,14 @@ func (i *Informer[T]) stream(ctx context.Context, s state, st step) (*attempt, r
 
 // initial reads the initial events. Each new object extends the deadline; what is
 // no initial event does not, so that a server that never marks the end is found out.
-func (i *Informer[T]) initial(a *attempt, s state, st step) (result, error) {
+func (i *Informer[T]) initial(a *attempt, s course.State, st course.Step) (course.Result, error) {
 	g := i.newGatherer()
 	defer g.settle()
-	deadline := time.Now().Add(endDeadline)
+	deadline := time.Now().Add(course.EndDeadline)
 	for {
 		// What was taken extends the deadline when it has been looked at.
-		if !a.stream.Ready() && time.Until(deadline) < endDeadline-time.Second && g.settle() {
-			deadline = time.Now().Add(endDeadline)
+		if !a.stream.Ready() && time.Until(deadline) < course.EndDeadline-time.Second && g.settle() {
+			deadline = time.Now().Add(course.EndDeadline)
 		}
 		f, err := a.next(deadline)
 		if err != nil {
@@ -52,7 +53,7 @@ func (i *Informer[T]) initial(a *attempt, s state, st step) (result, error) {
 		switch f.Type {
 		case kube.Added:
 			if g.take(f.Object) {
-				deadline = time.Now().Add(endDeadline)
+				deadline = time.Now().Add(course.EndDeadline)
 			}
 		case kube.Modified:
 			g.take(f.Object)
@@ -78,15 +79,15 @@ func (i *Informer[T]) initial(a *attempt, s state, st step) (result, error) {
 }
 
 // watch opens a watch from a resource version.
-func (i *Informer[T]) watch(ctx context.Context, st step) (*attempt, result, error) {
+func (i *Informer[T]) watch(ctx context.Context, st course.Step) (*attempt, course.Result, error) {
 	begun := time.Now()
-	a, err := i.open(ctx, metav1.ListOptions{ResourceVersion: st.rv})
+	a, err := i.open(ctx, metav1.ListOptions{ResourceVersion: st.RV})
 	if err != nil {
 		r, err := failed(ctx, err, 0)
-		r.lived = time.Since(begun)
+		r.Lived = time.Since(begun)
 		return nil, r, err
 	}
-	return a, result{}, nil
+	return a, course.Result{}, nil
 }
 
 // follower reads one watch.
@@ -100,16 +101,16 @@ type follower[T Object] struct {
 }
 
 // read follows an open watch until it ends, and closes it.
-func (i *Informer[T]) read(a *attempt, s state) (result, error) {
+func (i *Informer[T]) read(a *attempt, s course.State) (course.Result, error) {
 	defer a.close()
-	f := &follower[T]{Informer: i, a: a, rv: s.rv, cadence: s.cadence}
+	f := &follower[T]{Informer: i, a: a, rv: s.RV, cadence: s.Cadence}
 	a.marked = false // the end bookmark says nothing about a cadence
 	r, err := f.run()
 	f.flush()
 	return r, err
 }
 
-func (f *follower[T]) run() (result, error) {
+func (f *follower[T]) run() (course.Result, error) {
 	for {
 		if len(f.batch) >= batchLimit || !f.a.stream.Ready() {
 			f.flush()
@@ -131,9 +132,9 @@ func (f *follower[T]) run() (result, error) {
 				f.unreadable(frame.Object, &kube.DecodeError{Offset: -1, Why: "a bookmark without resourceVersion"})
 				continue
 			}
-			if before(meta.ResourceVersion, f.rv) {
+			if course.Before(meta.ResourceVersion, f.rv) {
 				r, err := f.end(nil)
-				r.kind = resultWentBack
+				r.Kind = course.ResultWentBack
 				return r, err
 			}
 			f.advance(meta.ResourceVersion)
@@ -147,22 +148,22 @@ func (f *follower[T]) run() (result, error) {
 // deadline is when silence means that the watch is dead: one and a half bookmark
 // periods where bookmarks come, else when the server should have ended the watch.
 func (f *follower[T]) deadline() time.Time {
-	last := f.a.until.Add(watchGrace)
+	last := f.a.until.Add(course.WatchGrace)
 	if f.cadence {
-		if soon := time.Now().Add(bookmarkSilence); soon.Before(last) {
+		if soon := time.Now().Add(course.BookmarkSilence); soon.Before(last) {
 			return soon
 		}
 	}
 	return last
 }
 
-func (f *follower[T]) end(err error) (result, error) {
+func (f *follower[T]) end(err error) (course.Result, error) {
 	f.a.reached = f.rv
 	return f.a.ended(err)
 }
 
 func (f *follower[T]) advance(rv string) {
-	if rv != "" && rv != f.rv && !before(rv, f.rv) {
+	if rv != "" && rv != f.rv && !course.Before(rv, f.rv) {
 		f.rv, f.moved = rv, true
 	}
 }

@@ -3,6 +3,8 @@ package informer
 import (
 	"fmt"
 	"time"
+
+	"github.com/gapless-io/gapless/informer/internal/course"
 )
 
 // IncidentKind says what went wrong.
@@ -11,47 +13,46 @@ type IncidentKind int
 // The kinds of incidents. None of them ends an informer; all of them are counted
 // in Status.Incidents.
 const (
-	_ IncidentKind = iota
 	// Gone is a 410: the resource version is too old. The state is read again.
-	Gone
+	Gone = IncidentKind(course.Gone)
 	// SilentGone is a watch that the server ended at once and without a word several
 	// times in a row, which some proxies make of a 410 (kubernetes#137089).
-	SilentGone
+	SilentGone = IncidentKind(course.SilentGone)
 	// TooLarge is a 504 for a resource version that the server does not know yet.
-	TooLarge
+	TooLarge = IncidentKind(course.TooLarge)
 	// WentBack is a server whose history ended before what it had told before.
-	WentBack
+	WentBack = IncidentKind(course.WentBack)
 	// Throttled is a 429.
-	Throttled
+	Throttled = IncidentKind(course.Throttled)
 	// Refused is a connection that could not be made.
-	Refused
+	Refused = IncidentKind(course.Refused)
 	// Denied is a 401 or 403.
-	Denied
+	Denied = IncidentKind(course.Denied)
 	// NotServed is a 404: the server does not have the resource (yet).
-	NotServed
+	NotServed = IncidentKind(course.NotServed)
 	// Rejected is a 400, 406, 422 and the like: the server does not take the request.
-	Rejected
+	Rejected = IncidentKind(course.Rejected)
 	// NoStreamingList says that the server does not know streaming lists. LIST is
 	// used from now on.
-	NoStreamingList
+	NoStreamingList = IncidentKind(course.NoStreamingList)
 	// NoEndBookmark says that a streaming list did not end: the bookmark that marks
 	// the end did not come in time. LIST is used from now on.
-	NoEndBookmark
+	NoEndBookmark = IncidentKind(course.NoEndBookmark)
 	// ShortWatch is a watch that ended cleanly within 2 s without an event.
-	ShortWatch
+	ShortWatch = IncidentKind(course.ShortWatch)
 	// Disconnected is a request or watch that broke, or a timeout of the network.
-	Disconnected
+	Disconnected = IncidentKind(course.Disconnected)
 	// Silent is a watch without a sign of life for too long; it was given up.
-	Silent
+	Silent = IncidentKind(course.Silent)
 	// ServerError is a 5xx, as answer or in the stream, or an error nobody knows.
-	ServerError
+	ServerError = IncidentKind(course.ServerError)
 	// Undecodable is an object or a frame that could not be read. The object keeps
 	// its last readable state, and Status.Undecodable counts it until it is
 	// readable again or gone.
-	Undecodable
+	Undecodable = IncidentKind(course.Undecodable)
 	// Stale is an event that was older than what the stream had said before. It was
 	// dropped.
-	Stale
+	Stale IncidentKind = IncidentKind(course.Troubles) + iota - 16
 	// HandlerFailed is a handler that returned an error; the key is tried again.
 	HandlerFailed
 	// HandlerPanicked is a handler that panicked; the key is tried again.

@@ -23,7 +23,7 @@
 // or the cache. Old is what this handler handled last. An object that came and went
 // untold is never mentioned. Between keys there is no order. An error or a panic
 // leads to another call for that key, with the newest state, after a pause; see Retry.
-// When a handler is called, Get and All show the event's state or a newer one.
+// When a handler is called, Get and All show the event's course.State or a newer one.
 //
 // # What happens on 410
 //
@@ -44,6 +44,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/gapless-io/gapless/informer/internal/course"
 )
 
 // ErrRunning is returned by Run when the informer runs already.
@@ -75,7 +77,7 @@ type Informer[T Object] struct {
 
 	// keeper and reflector belong to the goroutine of Run.
 	keeper    keeper[T]
-	reflector state
+	reflector course.State
 
 	mirror func(Turn[T]) // set before Run; nil: none
 }
@@ -91,7 +93,7 @@ func New[T Object](source Source[T], opts ...Option) *Informer[T] {
 	i := &Informer[T]{source: source, opts: newOptions(opts), synced: make(chan struct{})}
 	i.current.Store(newSnapshot[T]())
 	i.keeper = newKeeper[T]()
-	i.status = Status{Name: source.name, State: phaseIdle.String(), Incidents: map[IncidentKind]int64{}}
+	i.status = Status{Name: source.name, State: course.Idle.String(), Incidents: map[IncidentKind]int64{}}
 	if source.backend == nil && source.err == nil {
 		i.source.err = errors.New("no source")
 	}
@@ -161,7 +163,7 @@ func (i *Informer[T]) All() iter.Seq2[Key, T] { return i.current.Load().all() }
 // Len is how many objects there are.
 func (i *Informer[T]) Len() int { return i.current.Load().tree.Len() }
 
-// ResourceVersion is the version that the cache's state has; "" before the first sync.
+// ResourceVersion is the version that the cache's course.State has; "" before the first sync.
 func (i *Informer[T]) ResourceVersion() string { return i.current.Load().rv }
 
 // Status says how the informer is. Counters are since New.
@@ -210,6 +212,7 @@ func (i *Informer[T]) report(in Incident) {
 		s.Incidents[in.Kind]++
 		s.Last = &in
 	})
+	i.record(MetricIncidents, 1, in.Kind.String())
 	attrs := []any{slog.String("informer", i.source.name), slog.String("kind", in.Kind.String()), slog.String("rv", in.RV)}
 	if in.Key.Name != "" {
 		attrs = append(attrs, slog.String("key", in.Key.String()))

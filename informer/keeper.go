@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/gapless-io/gapless/client"
+
+	"github.com/gapless-io/gapless/informer/internal/course"
 )
 
 // keeper is the writer's side of the cache: the tree that the next snapshot is a
@@ -36,9 +38,9 @@ func (k *keeper[T]) upsert(changes []change[T], object T, position string) ([]ch
 	switch {
 	case had && same(old.object, object):
 		return changes, known
-	case had && before(rv, old.object.GetResourceVersion()):
+	case had && course.Before(rv, old.object.GetResourceVersion()):
 		return changes, stale
-	case !had && (rv == position || before(rv, position)):
+	case !had && (rv == position || course.Before(rv, position)):
 		// It was deleted since: a server that repeats itself.
 		return changes, stale
 	}
@@ -65,7 +67,7 @@ func (k *keeper[T]) remove(changes []change[T], of client.Meta, last T) ([]chang
 	if !had {
 		return changes, known
 	}
-	if before(of.ResourceVersion, old.object.GetResourceVersion()) {
+	if course.Before(of.ResourceVersion, old.object.GetResourceVersion()) {
 		return changes, stale
 	}
 	var none T

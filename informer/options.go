@@ -9,6 +9,7 @@ type options struct {
 	logger   *slog.Logger
 	onError  func(Incident)
 	noStream bool
+	record   func(Sample)
 }
 
 func newOptions(opts []Option) options {

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gapless-io/gapless/client"
+	"github.com/gapless-io/gapless/informer/internal/course"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -28,65 +29,64 @@ var errOlder = errors.New("the state is older than what was asked for")
 // reflect performs what next says until ctx ends.
 func (i *Informer[T]) reflect(ctx context.Context) {
 	s := i.reflector
-	s.noStream = s.noStream || i.opts.noStream
-	s, st := next(s, result{kind: resultStart})
-	var open *attempt // between the end bookmark and reading on
-	for st.do != doStop {
+	s.NoStream = s.NoStream || i.opts.noStream
+	s, st := course.Next(s, course.Result{Kind: course.ResultStart})
+	var open *attempt    // between the end bookmark and reading on
+	var why IncidentKind // what last ended a watch
+	for st.Do != course.DoStop {
 		i.begins(s, st)
-		var r result
+		begun := time.Now()
+		var r course.Result
 		var err error
-		switch st.do {
-		case doList:
+		switch st.Do {
+		case course.DoList:
 			r, err = i.list(ctx, s, st)
-		case doStream:
+		case course.DoStream:
 			open, r, err = i.stream(ctx, s, st)
-		case doWatch:
+		case course.DoWatch:
 			open, r, err = i.watch(ctx, st)
 			if open != nil {
 				r, err = i.read(open, s)
 			}
-		case doRead:
+		case course.DoRead:
 			r, err = i.read(open, s)
-		case doWait:
-			pause(ctx, nil, st.wait+jitter(st.spread))
-			r.kind = resultElapsed
-		case doStop:
+		case course.DoWait:
+			pause(ctx, nil, st.Wait+jitter(st.Spread))
+			r.Kind = course.ResultElapsed
+		case course.DoStop:
 		}
-		if ctx.Err() != nil && r.kind != resultListed && r.kind != resultStreamed {
-			r.kind = resultStopped
+		if ctx.Err() != nil && r.Kind != course.ResultListed && r.Kind != course.ResultStreamed {
+			r.Kind = course.ResultStopped
 		}
-		s, st = next(s, r)
-		if st.incident != 0 && r.kind != resultStopped {
-			i.report(Incident{Kind: st.incident, At: time.Now(), Err: err, RV: s.rv, Next: s.describe(st)})
+		i.measure(s, st.Do, r, time.Since(begun), why)
+		watched := s.Phase == course.Watching
+		s, st = course.Next(s, r)
+		if watched && st.Incident != 0 {
+			why = IncidentKind(st.Incident)
+		}
+		if st.Incident != 0 && r.Kind != course.ResultStopped {
+			i.report(Incident{Kind: IncidentKind(st.Incident), At: time.Now(), Err: err, RV: s.RV, Next: s.Describe(st)})
 		}
 	}
 	i.reflector = s
-	i.note(func(status *Status) { status.State = s.phase.String() })
+	i.note(func(status *Status) { status.State = s.Phase.String() })
 }
 
 // begins counts what is about to be done.
-func (i *Informer[T]) begins(s state, st step) {
+func (i *Informer[T]) begins(s course.State, st course.Step) {
 	i.note(func(status *Status) {
-		status.State = s.phase.String()
-		switch st.do {
-		case doList:
+		status.State = s.Phase.String()
+		switch st.Do {
+		case course.DoList:
 			status.Lists++
-		case doStream:
+		case course.DoStream:
 			status.Lists++
 			status.Streams++
-		case doWatch:
+		case course.DoWatch:
 			status.Watches++
-		case doRead, doWait, doStop:
+		case course.DoRead, course.DoWait, course.DoStop:
 		}
 	})
-}
-
-// describe says what a step does, for people.
-func (s state) describe(st step) string {
-	if st.do != doWait {
-		return st.do.String()
-	}
-	return "wait " + st.wait.String() + " to " + (st.wait + st.spread).String() + ", then be " + s.then.String()
 }
 
 func jitter(spread time.Duration) time.Duration {
@@ -97,23 +97,23 @@ func jitter(spread time.Duration) time.Duration {
 }
 
 // list reads the whole state by LIST, page by page.
-func (i *Informer[T]) list(ctx context.Context, s state, st step) (result, error) {
+func (i *Informer[T]) list(ctx context.Context, s course.State, st course.Step) (course.Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(errFinished)
-	dog := time.AfterFunc(listSilence, func() { cancel(errSilent) })
+	dog := time.AfterFunc(course.ListSilence, func() { cancel(errSilent) })
 	defer dog.Stop()
 	o := metav1.ListOptions{
 		LabelSelector: i.source.labels, FieldSelector: i.source.fields,
-		ResourceVersion: st.rv, Limit: st.limit,
+		ResourceVersion: st.RV, Limit: st.Limit,
 	}
-	if st.rv != "" && st.rv != "0" {
+	if st.RV != "" && st.RV != "0" {
 		o.ResourceVersionMatch = metav1.ResourceVersionMatchNotOlderThan
 	}
 	g := i.newGatherer()
 	defer g.settle()
 	for page := 0; ; page++ {
 		meta, err := i.source.backend.List(ctx, o, func(item []byte) error {
-			dog.Reset(listSilence)
+			dog.Reset(course.ListSilence)
 			g.take(item)
 			return nil
 		})
@@ -126,28 +126,28 @@ func (i *Informer[T]) list(ctx context.Context, s state, st step) (result, error
 			return i.complete(g.g, s, st, meta.ResourceVersion)
 		}
 		o.Continue, o.ResourceVersion, o.ResourceVersionMatch = meta.Continue, "", ""
-		dog.Reset(listSilence)
+		dog.Reset(course.ListSilence)
 	}
 }
 
 // complete makes the cache what was gathered.
-func (i *Informer[T]) complete(g *gathering[T], s state, st step, rv string) (result, error) {
+func (i *Informer[T]) complete(g *gathering[T], s course.State, st course.Step, rv string) (course.Result, error) {
 	if rv == "" || rv == "0" {
 		err := &kube.DecodeError{Offset: -1, Why: "the list has no resourceVersion"}
-		return result{kind: resultFailed, outcome: kube.OutcomeDecode}, err
+		return course.Result{Kind: course.ResultFailed, Outcome: kube.OutcomeDecode}, err
 	}
-	if st.rv != "" && before(rv, s.rv) {
-		return result{kind: resultFailed, outcome: kube.OutcomeTooLarge}, errOlder
+	if st.RV != "" && course.Before(rv, s.RV) {
+		return course.Result{Kind: course.ResultFailed, Outcome: kube.OutcomeTooLarge}, errOlder
 	}
-	first := !s.synced()
+	first := !s.Synced()
 	changes := i.keeper.replace(g, rv)
 	i.turn(changes, rv, true)
 	i.publish(changes, rv, first)
-	kind := resultListed
-	if st.do == doStream {
-		kind = resultStreamed
+	kind := course.ResultListed
+	if st.Do == course.DoStream {
+		kind = course.ResultStreamed
 	}
-	return result{kind: kind, rv: rv}, nil
+	return course.Result{Kind: kind, RV: rv}, nil
 }
 
 func (i *Informer[T]) decode(raw []byte) (T, error) {
@@ -187,14 +187,14 @@ type attempt struct {
 
 // open begins a watch. On an error there is nothing to close.
 func (i *Informer[T]) open(ctx context.Context, o metav1.ListOptions) (*attempt, error) {
-	timeout := minWatchTimeout + jitter(minWatchTimeout)
+	timeout := course.MinWatchTimeout + jitter(course.MinWatchTimeout)
 	seconds := int64(timeout / time.Second)
 	o.LabelSelector, o.FieldSelector = i.source.labels, i.source.fields
 	o.AllowWatchBookmarks = true
 	o.TimeoutSeconds = &seconds
 	begun := time.Now()
 	own, cancel := context.WithCancelCause(ctx)
-	dog := time.AfterFunc(openDeadline, func() { cancel(errNotOpen) })
+	dog := time.AfterFunc(course.OpenDeadline, func() { cancel(errNotOpen) })
 	stream, err := i.source.backend.Watch(own, o)
 	dog.Stop()
 	if err != nil {
@@ -229,28 +229,28 @@ func (a *attempt) close() {
 }
 
 // ended makes a result of what ended the stream.
-func (a *attempt) ended(err error) (result, error) {
-	r := result{frames: a.frames, bookmarks: a.marked, lived: time.Since(a.begun), rv: a.reached}
+func (a *attempt) ended(err error) (course.Result, error) {
+	r := course.Result{Frames: a.frames, Bookmarks: a.marked, Lived: time.Since(a.begun), RV: a.reached}
 	switch {
 	case errors.Is(context.Cause(a.ctx), errSilent):
-		r.kind = resultSilent
+		r.Kind = course.ResultSilent
 		return r, nil
 	case isEnd(err):
-		r.kind = resultClosed
+		r.Kind = course.ResultClosed
 		return r, nil
 	}
 	f, err := failed(a.ctx, err, 0)
-	r.kind, r.outcome, r.retryAfter = f.kind, f.outcome, f.retryAfter
+	r.Kind, r.Outcome, r.RetryAfter = f.Kind, f.Outcome, f.RetryAfter
 	return r, err
 }
 
 // failed makes a result of an error.
-func failed(ctx context.Context, err error, page int) (result, error) {
+func failed(ctx context.Context, err error, page int) (course.Result, error) {
 	if cause := context.Cause(ctx); errors.Is(cause, errSilent) {
 		err = &timeoutError{cause}
 	}
-	r := result{kind: resultFailed, outcome: kube.Classify(err), page: page}
-	r.retryAfter, _ = kube.RetryDelay(err)
+	r := course.Result{Kind: course.ResultFailed, Outcome: kube.Classify(err), Page: page}
+	r.RetryAfter, _ = kube.RetryDelay(err)
 	return r, err
 }
 

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/tidwall/btree"
+
+	"github.com/gapless-io/gapless/informer/internal/course"
 )
 
 // entry is one object in the tree.
@@ -55,7 +57,7 @@ func newSnapshot[T Object]() *snapshot[T] {
 func (i *Informer[T]) successor(changes []change[T], rv string) *snapshot[T] {
 	now := i.current.Load()
 	next := &snapshot[T]{tree: now.tree, rv: rv, epoch: now.epoch, indexed: now.indexed, superseded: make(chan struct{})}
-	if before(rv, now.rv) {
+	if course.Before(rv, now.rv) {
 		next.epoch++
 	}
 	if len(changes) > 0 {
@@ -65,6 +67,7 @@ func (i *Informer[T]) successor(changes []change[T], rv string) *snapshot[T] {
 			next.indexed[n] = index(now.indexed[n], changes)
 		}
 	}
+	i.gauge(next)
 	return next
 }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+
+	"github.com/gapless-io/gapless/informer/internal/course"
 )
 
 // ErrWentBack says that the server's history went back while somebody waited for a
@@ -89,7 +91,7 @@ func (i *Informer[T]) trouble() string {
 	switch {
 	case s.Last != nil:
 		return s.State + ", last incident: " + s.Last.String()
-	case s.State == phaseIdle.String():
+	case s.State == course.Idle.String():
 		return s.State + ", Run was not called"
 	}
 	return s.State + ", no trouble so far"

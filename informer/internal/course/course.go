@@ -1,4 +1,10 @@
-package informer
+// Package course is what a reflector does next, as a pure function of what it
+// remembers and of how its last action ended.
+//
+// It has five nouns. A [State] is everything that a reflector remembers, a
+// [Result] how an action ended, a [Step] what to do next, a [Phase] what it is doing,
+// a [Trouble] what it has to report. [Next] is the table.
+package course
 
 import (
 	"time"
@@ -19,17 +25,17 @@ const (
 	// back or forgets history, without making anyone wait noticeably.
 	herdJitter = 250 * time.Millisecond
 
-	minWatchTimeout = 5 * time.Minute // the request's timeoutSeconds is uniform in [5, 10) min
-	watchGrace      = 30 * time.Second
-	// bookmarkSilence is one and a half of the bookmark period of 60 s (server.md 3.4).
-	bookmarkSilence = 90 * time.Second
-	openDeadline    = 30 * time.Second // for the head of the answer
-	endDeadline     = 30 * time.Second // for the next initial event, or the end bookmark
-	listSilence     = 60 * time.Second // between two items; apiserver --request-timeout
+	MinWatchTimeout = 5 * time.Minute // the request's timeoutSeconds is uniform in [5, 10) min
+	WatchGrace      = 30 * time.Second
+	// BookmarkSilence is one and a half of the bookmark period of 60 s (server.md 3.4).
+	BookmarkSilence = 90 * time.Second
+	OpenDeadline    = 30 * time.Second // for the head of the answer
+	EndDeadline     = 30 * time.Second // for the next initial event, or the end bookmark
+	ListSilence     = 60 * time.Second // between two items; apiserver --request-timeout
 
-	// quickClose: fabric8 #7896 reads a clean close without a message within 2 s as
+	// QuickClose: fabric8 #7896 reads a clean close without a message within 2 s as
 	// a 410, because GKE answers so (kubernetes#137089). Once can be chance.
-	quickClose  = 2 * time.Second
+	QuickClose  = 2 * time.Second
 	quickLimit  = 3
 	cutLimit    = 2 // streaming lists that were cut before LIST is tried
 	brokenLimit = 3 // unreadable frames at one position before the state is read anew
@@ -42,38 +48,39 @@ const (
 	watchPace = time.Second
 )
 
-// phase is what the reflector is doing.
-type phase int
+// Phase is what the reflector is doing.
+type Phase int
 
+// The phases.
 const (
-	phaseIdle phase = iota
-	phaseListing
-	phaseStreaming // a streaming list before its end bookmark
-	phaseWatching
-	phaseWaiting
-	phaseStopped
+	Idle Phase = iota
+	Listing
+	Streaming // a streaming list before its end bookmark
+	Watching
+	Waiting
+	Stopped
 )
 
-func (p phase) String() string {
+func (p Phase) String() string {
 	return [...]string{"idle", "listing", "streaming", "watching", "waiting", "stopped"}[p]
 }
 
-// state is everything that the reflector remembers. It is a value: next computes
+// State is everything that the reflector remembers. It is a value: next computes
 // the one that follows, and nothing else changes it.
-type state struct {
-	phase phase
-	then  phase // what follows phaseWaiting
+type State struct {
+	Phase Phase
+	Then  Phase // what follows Waiting
 
 	// rv is the position: every change up to it is in the cache. "" before the first sync.
-	rv string
+	RV string
 	// quorum says that the server did not accept rv: ask for the most recent state.
 	quorum bool
 	// unpaged says that a continue token expired: ask for everything at once.
 	unpaged bool
 	// noStream remembers that the server does not know streaming lists.
-	noStream bool
+	NoStream bool
 	// cadence says that the server sends bookmarks, so that silence means something.
-	cadence bool
+	Cadence bool
 
 	failures int // since the last sign of health
 	quick    int // clean closes at once and without a word, in a row
@@ -84,138 +91,140 @@ type state struct {
 	regains  int // watches that ended with "read the state again" and no health between
 }
 
-// synced says that the cache holds a complete state.
-func (s state) synced() bool { return s.rv != "" }
+// Synced says that the cache holds a complete state.
+func (s State) Synced() bool { return s.RV != "" }
 
-// resultKind is how an action ended.
-type resultKind int
+// Kind is how an action ended.
+type Kind int
 
+// The ends of actions.
 const (
-	resultStart    resultKind = iota // Run began
-	resultListed                     // the LIST is complete
-	resultStreamed                   // the end bookmark came; the stream is open
-	resultClosed                     // the stream ended cleanly
-	resultFailed                     // refused, broken, or an ERROR frame: see outcome
-	resultNoEnd                      // no end bookmark in time
-	resultSilent                     // no sign of life in time
-	resultWentBack                   // a bookmark before the position
-	resultElapsed                    // the wait is over
-	resultStopped                    // the context ended
+	ResultStart    Kind = iota // Run began
+	ResultListed               // the LIST is complete
+	ResultStreamed             // the end bookmark came; the stream is open
+	ResultClosed               // the stream ended cleanly
+	ResultFailed               // refused, broken, or an ERROR frame: see outcome
+	ResultNoEnd                // no end bookmark in time
+	ResultSilent               // no sign of life in time
+	ResultWentBack             // a bookmark before the position
+	ResultElapsed              // the wait is over
+	ResultStopped              // the context ended
 )
 
-// result is how an action ended, and what it saw until then.
-type result struct {
-	kind       resultKind
-	outcome    kube.Outcome  // of resultFailed
-	retryAfter time.Duration // of resultFailed: what the server asked for
-	rv         string        // listed, streamed: the state's; watching: the position reached, "" if unchanged
-	page       int           // of a LIST that failed: how many pages had come
-	frames     int           // events and bookmarks of this watch
-	bookmarks  bool          // a bookmark was among them
-	lived      time.Duration // of a watch, from the request on
+// Result is how an action ended, and what it saw until then.
+type Result struct {
+	Kind       Kind
+	Outcome    kube.Outcome  // of ResultFailed
+	RetryAfter time.Duration // of ResultFailed: what the server asked for
+	RV         string        // listed, streamed: the state's; watching: the position reached, "" if unchanged
+	Page       int           // of a LIST that failed: how many pages had come
+	Frames     int           // events and bookmarks of this watch
+	Bookmarks  bool          // a bookmark was among them
+	Lived      time.Duration // of a watch, from the request on
 }
 
-// action is what to do next.
-type action int
+// Action is what to do next.
+type Action int
 
+// The actions.
 const (
-	doList action = iota + 1
-	doStream
-	doWatch
-	doRead // go on with the open stream
-	doWait
-	doStop
+	DoList Action = iota + 1
+	DoStream
+	DoWatch
+	DoRead // go on with the open stream
+	DoWait
+	DoStop
 )
 
-func (a action) String() string {
+func (a Action) String() string {
 	return [...]string{"", "list", "stream", "watch", "read", "wait", "stop"}[a]
 }
 
-// step is what follows from a result.
-type step struct {
-	do       action
-	rv       string        // of list, stream, watch
-	limit    int64         // of list
-	wait     time.Duration // of wait: at least this
-	spread   time.Duration // of wait: and up to this much more
-	incident IncidentKind  // 0: none
+// Step is what follows from a result.
+type Step struct {
+	Do       Action
+	RV       string        // of list, stream, watch
+	Limit    int64         // of list
+	Wait     time.Duration // of wait: at least this
+	Spread   time.Duration // of wait: and up to this much more
+	Incident Trouble       // 0: none
 }
 
-// next is the reflector's whole behaviour: from what it remembers and how the
+// Next is the reflector's whole behaviour: from what it remembers and how the
 // last action ended to what it remembers now and does next.
-func next(s state, r result) (state, step) {
-	if r.kind == resultStopped {
+func Next(s State, r Result) (State, Step) {
+	if r.Kind == ResultStopped {
 		s = s.seen(r)
-		s.phase = phaseStopped
-		return s, step{do: doStop}
+		s.Phase = Stopped
+		return s, Step{Do: DoStop}
 	}
-	switch s.phase {
-	case phaseListing:
+	switch s.Phase {
+	case Listing:
 		return afterList(s, r)
-	case phaseStreaming:
+	case Streaming:
 		return afterStream(s, r)
-	case phaseWatching:
+	case Watching:
 		return afterWatch(s, r)
-	case phaseWaiting:
-		return enter(s, s.then)
-	case phaseIdle, phaseStopped:
+	case Waiting:
+		return enter(s, s.Then)
+	case Idle, Stopped:
 	}
-	if s.synced() {
-		return enter(s, phaseWatching) // a second Run goes on where the first one ended
+	if s.Synced() {
+		return enter(s, Watching) // a second Run goes on where the first one ended
 	}
 	return enter(s, acquire(s))
 }
 
 // acquire is how the whole state is read.
-func acquire(s state) phase {
-	if s.noStream || s.cuts >= cutLimit {
-		return phaseListing
+func acquire(s State) Phase {
+	if s.NoStream || s.cuts >= cutLimit {
+		return Listing
 	}
-	return phaseStreaming
+	return Streaming
 }
 
 // enter begins a phase at once. The resource versions are the table of clients.md 1.2.
-func enter(s state, p phase) (state, step) {
-	s.phase = p
+func enter(s State, p Phase) (State, Step) {
+	s.Phase = p
 	switch p {
-	case phaseListing:
-		st := step{do: doList, rv: s.rv, limit: pageSize}
+	case Listing:
+		st := Step{Do: DoList, RV: s.RV, Limit: pageSize}
 		switch {
 		case s.quorum:
-			st.rv = ""
-		case s.rv == "":
-			st.rv = "0"
+			st.RV = ""
+		case s.RV == "":
+			st.RV = "0"
 		default:
 			// "Not older than" is answered from the server's cache, whole.
-			st.limit = 0
+			st.Limit = 0
 		}
 		if s.unpaged {
-			st.limit = 0
+			st.Limit = 0
 		}
 		return s, st
-	case phaseStreaming:
+	case Streaming:
 		if s.quorum {
-			return s, step{do: doStream}
+			return s, Step{Do: DoStream}
 		}
-		return s, step{do: doStream, rv: s.rv}
-	case phaseWatching:
-		return s, step{do: doWatch, rv: s.rv}
-	case phaseIdle, phaseWaiting, phaseStopped:
+		return s, Step{Do: DoStream, RV: s.RV}
+	case Watching:
+		return s, Step{Do: DoWatch, RV: s.RV}
+	case Idle, Waiting, Stopped:
 	}
 	panic("informer: phase " + p.String() + " cannot be entered")
 }
 
 // retry enters a phase after the backoff, or after what the server asked for if
 // that is longer.
-func retry(s state, p phase, r result, why IncidentKind) (state, step) {
+func retry(s State, p Phase, r Result, why Trouble) (State, Step) {
 	d := backoff(s.failures)
 	s.failures++
-	s.phase, s.then = phaseWaiting, p
-	return s, step{do: doWait, wait: max(d, r.retryAfter), spread: d / 2, incident: why}
+	s.Phase, s.Then = Waiting, p
+	return s, Step{Do: DoWait, Wait: max(d, r.RetryAfter), Spread: d / 2, Incident: why}
 }
 
 // soon enters a phase almost at once if all was well until now, else like retry.
-func soon(s state, p phase, r result, why IncidentKind) (state, step) {
+func soon(s State, p Phase, r Result, why Trouble) (State, Step) {
 	if s.failures > 0 {
 		return retry(s, p, r, why)
 	}
@@ -224,15 +233,15 @@ func soon(s state, p phase, r result, why IncidentKind) (state, step) {
 
 // atOnce enters a phase almost at once, whatever failed before: the server has
 // just answered.
-func atOnce(s state, p phase, r result, why IncidentKind) (state, step) {
+func atOnce(s State, p Phase, r Result, why Trouble) (State, Step) {
 	s.failures = max(s.failures, 1)
-	s.phase, s.then = phaseWaiting, p
-	return s, step{do: doWait, wait: r.retryAfter, spread: herdJitter, incident: why}
+	s.Phase, s.Then = Waiting, p
+	return s, Step{Do: DoWait, Wait: r.RetryAfter, Spread: herdJitter, Incident: why}
 }
 
 // regain reads the state again because the watch cannot go on from its position:
 // at once the first time, with a growing pause when that alone does not help.
-func regain(s state, r result, why IncidentKind) (state, step) {
+func regain(s State, r Result, why Trouble) (State, Step) {
 	s.regains++
 	if s.regains == 1 {
 		return atOnce(s, acquire(s), r, why)
@@ -247,15 +256,15 @@ func backoff(failures int) time.Duration {
 	return min(firstBackoff<<min(failures, 10), maxBackoff)
 }
 
-func afterList(s state, r result) (state, step) {
-	if r.kind == resultListed {
-		return arrived(s, r, doWatch)
+func afterList(s State, r Result) (State, Step) {
+	if r.Kind == ResultListed {
+		return arrived(s, r, DoWatch)
 	}
-	switch r.outcome {
+	switch r.Outcome {
 	case kube.OutcomeExpired:
-		if r.page > 0 {
+		if r.Page > 0 {
 			s.unpaged = true
-			return atOnce(s, phaseListing, r, Gone)
+			return atOnce(s, Listing, r, Gone)
 		}
 		return unaccepted(s, r, Gone)
 	case kube.OutcomeTooLarge:
@@ -267,56 +276,56 @@ func afterList(s state, r result) (state, step) {
 		kube.OutcomeTimeout, kube.OutcomeDisconnected, kube.OutcomeServerError, kube.OutcomeDecode,
 		kube.OutcomeCanceled:
 	}
-	return retry(s, phaseListing, r, incidentOf(r.outcome))
+	return retry(s, Listing, r, incidentOf(r.Outcome))
 }
 
 // unaccepted is what follows when a request for the state is refused for its
 // resource version: the most recent state, whatever its version.
-func unaccepted(s state, r result, why IncidentKind) (state, step) {
-	if s.rv == "" || s.quorum {
+func unaccepted(s State, r Result, why Trouble) (State, Step) {
+	if s.RV == "" || s.quorum {
 		return retry(s, acquire(s), r, why)
 	}
 	s.quorum = true
-	r.retryAfter = 0 // it was for the refused version
+	r.RetryAfter = 0 // it was for the refused version
 	return atOnce(s, acquire(s), r, why)
 }
 
 // arrived is what follows when the whole state is there.
-func arrived(s state, r result, then action) (state, step) {
-	st := step{do: then, rv: r.rv}
-	if before(r.rv, s.rv) {
-		st.incident = WentBack
+func arrived(s State, r Result, then Action) (State, Step) {
+	st := Step{Do: then, RV: r.RV}
+	if Before(r.RV, s.RV) {
+		st.Incident = WentBack
 	}
-	s.phase = phaseWatching
-	s.rv = r.rv
+	s.Phase = Watching
+	s.RV = r.RV
 	s.quorum, s.unpaged = false, false
 	s.cuts, s.broken, s.ahead, s.quick = 0, 0, 0, 0
 	return s, st
 }
 
-func afterStream(s state, r result) (state, step) {
-	switch r.kind {
-	case resultStreamed:
-		return arrived(s, r, doRead)
-	case resultNoEnd, resultSilent:
-		s.noStream = true
-		return atOnce(s, phaseListing, r, NoEndBookmark)
-	case resultClosed:
+func afterStream(s State, r Result) (State, Step) {
+	switch r.Kind {
+	case ResultStreamed:
+		return arrived(s, r, DoRead)
+	case ResultNoEnd, ResultSilent:
+		s.NoStream = true
+		return atOnce(s, Listing, r, NoEndBookmark)
+	case ResultClosed:
 		s.cuts++
 		if s.cuts >= cutLimit {
 			return atOnce(s, acquire(s), r, NoEndBookmark)
 		}
 		return retry(s, acquire(s), r, Disconnected)
-	case resultStart, resultListed, resultFailed, resultWentBack, resultElapsed, resultStopped:
+	case ResultStart, ResultListed, ResultFailed, ResultWentBack, ResultElapsed, ResultStopped:
 	}
-	switch r.outcome {
+	switch r.Outcome {
 	case kube.OutcomeExpired:
 		return unaccepted(s, r, Gone)
 	case kube.OutcomeTooLarge:
 		return unaccepted(s, r, TooLarge)
 	case kube.OutcomeInvalid:
-		s.noStream = true
-		return enterWith(s, phaseListing, NoStreamingList)
+		s.NoStream = true
+		return enterWith(s, Listing, NoStreamingList)
 	case kube.OutcomeDecode:
 		s.broken++
 		if s.broken >= brokenLimit {
@@ -327,32 +336,32 @@ func afterStream(s state, r result) (state, step) {
 		kube.OutcomeForbidden, kube.OutcomeNotFound, kube.OutcomeConflict, kube.OutcomeRefused,
 		kube.OutcomeTimeout, kube.OutcomeDisconnected, kube.OutcomeServerError, kube.OutcomeCanceled:
 	}
-	return retry(s, phaseStreaming, r, incidentOf(r.outcome))
+	return retry(s, Streaming, r, incidentOf(r.Outcome))
 }
 
-func enterWith(s state, p phase, why IncidentKind) (state, step) {
+func enterWith(s State, p Phase, why Trouble) (State, Step) {
 	s, st := enter(s, p)
-	st.incident = why
+	st.Incident = why
 	return s, st
 }
 
-func afterWatch(s state, r result) (state, step) {
+func afterWatch(s State, r Result) (State, Step) {
 	s = s.seen(r)
-	switch r.kind {
-	case resultClosed:
+	switch r.Kind {
+	case ResultClosed:
 		return afterClose(s, r)
-	case resultSilent:
+	case ResultSilent:
 		s.silent++
 		if s.silent >= silentLimit {
-			s.cadence = false
+			s.Cadence = false
 		}
-		return soon(s, phaseWatching, r, Silent)
-	case resultWentBack:
+		return soon(s, Watching, r, Silent)
+	case ResultWentBack:
 		s.quorum = true
 		return regain(s, r, WentBack)
-	case resultStart, resultListed, resultStreamed, resultFailed, resultNoEnd, resultElapsed, resultStopped:
+	case ResultStart, ResultListed, ResultStreamed, ResultFailed, ResultNoEnd, ResultElapsed, ResultStopped:
 	}
-	switch r.outcome {
+	switch r.Outcome {
 	case kube.OutcomeExpired:
 		return regain(s, r, Gone)
 	case kube.OutcomeTooLarge:
@@ -361,7 +370,7 @@ func afterWatch(s state, r result) (state, step) {
 			s.quorum, s.ahead = true, 0
 			return retry(s, acquire(s), r, TooLarge)
 		}
-		return retry(s, phaseWatching, r, TooLarge)
+		return retry(s, Watching, r, TooLarge)
 	case kube.OutcomeInvalid:
 		s.quorum = true
 		return retry(s, acquire(s), r, Rejected)
@@ -371,61 +380,61 @@ func afterWatch(s state, r result) (state, step) {
 			s.broken = 0
 			return retry(s, acquire(s), r, Undecodable)
 		}
-		return retry(s, phaseWatching, r, Undecodable)
+		return retry(s, Watching, r, Undecodable)
 	case kube.OutcomeDisconnected, kube.OutcomeTimeout, kube.OutcomeServerError, kube.OutcomeUnknown:
-		if s.failures == 0 && r.retryAfter == 0 {
-			r.retryAfter = pace(r)
-			return soon(s, phaseWatching, r, incidentOf(r.outcome))
+		if s.failures == 0 && r.RetryAfter == 0 {
+			r.RetryAfter = pace(r)
+			return soon(s, Watching, r, incidentOf(r.Outcome))
 		}
 	case kube.OutcomeOK, kube.OutcomeTooManyRequests, kube.OutcomeUnauthorized, kube.OutcomeForbidden,
 		kube.OutcomeNotFound, kube.OutcomeConflict, kube.OutcomeRefused, kube.OutcomeCanceled:
 	}
-	return retry(s, phaseWatching, r, incidentOf(r.outcome))
+	return retry(s, Watching, r, incidentOf(r.Outcome))
 }
 
 // seen takes over what a watch brought before it ended. Only a watch that showed
 // life resets the backoff.
-func (s state) seen(r result) state {
-	if r.rv != "" {
-		s.rv = r.rv
+func (s State) seen(r Result) State {
+	if r.RV != "" {
+		s.RV = r.RV
 	}
-	if r.bookmarks {
-		s.cadence = true
+	if r.Bookmarks {
+		s.Cadence = true
 	}
-	if r.frames > 0 || (r.lived >= healthyAfter && r.kind != resultSilent) {
+	if r.Frames > 0 || (r.Lived >= healthyAfter && r.Kind != ResultSilent) {
 		s.failures, s.quick, s.ahead = 0, 0, 0
 	}
-	if r.frames > 0 {
+	if r.Frames > 0 {
 		s.broken, s.silent = 0, 0
 	}
-	lost := r.kind == resultWentBack || r.outcome == kube.OutcomeExpired
-	if r.lived >= healthyAfter || (r.frames > 0 && !lost) {
+	lost := r.Kind == ResultWentBack || r.Outcome == kube.OutcomeExpired
+	if r.Lived >= healthyAfter || (r.Frames > 0 && !lost) {
 		s.regains = 0
 	}
 	return s
 }
 
 // afterClose: a clean end is how servers end a watch. Watch again, never list.
-func afterClose(s state, r result) (state, step) {
-	if r.frames == 0 && r.lived < quickClose {
+func afterClose(s State, r Result) (State, Step) {
+	if r.Frames == 0 && r.Lived < QuickClose {
 		s.quick++
 		if s.quick >= quickLimit {
 			s.quick = 0
 			return regain(s, r, SilentGone)
 		}
-		return retry(s, phaseWatching, r, ShortWatch)
+		return retry(s, Watching, r, ShortWatch)
 	}
 	s.quick = 0
 	if wait := pace(r); wait > 0 {
-		s.phase, s.then = phaseWaiting, phaseWatching
-		return s, step{do: doWait, wait: wait, spread: herdJitter}
+		s.Phase, s.Then = Waiting, Watching
+		return s, Step{Do: DoWait, Wait: wait, Spread: herdJitter}
 	}
-	return enter(s, phaseWatching)
+	return enter(s, Watching)
 }
 
-func pace(r result) time.Duration { return max(0, watchPace-r.lived) }
+func pace(r Result) time.Duration { return max(0, watchPace-r.Lived) }
 
-func incidentOf(o kube.Outcome) IncidentKind {
+func incidentOf(o kube.Outcome) Trouble {
 	switch o {
 	case kube.OutcomeExpired:
 		return Gone
@@ -450,9 +459,17 @@ func incidentOf(o kube.Outcome) IncidentKind {
 	return ServerError
 }
 
-// before says that a is older than b; not if one of them is no number (KEP-5504:
+// Before says that a is older than b; not if one of them is no number (KEP-5504:
 // they are, in one server).
-func before(a, b string) bool {
+func Before(a, b string) bool {
 	order, err := resourceversion.CompareResourceVersion(a, b)
 	return err == nil && order < 0
+}
+
+// Describe says what a step does, for people.
+func (s State) Describe(st Step) string {
+	if st.Do != DoWait {
+		return st.Do.String()
+	}
+	return "wait " + st.Wait.String() + " to " + (st.Wait + st.Spread).String() + ", then be " + s.Then.String()
 }
