@@ -135,7 +135,6 @@ func TestALargeObjectAndABatchComeWholeInChunks(t *testing.T) {
 		batch = append(batch, added(t, fmt.Sprint("small-", i), kube.ResourceVersion(9+i), 10))
 	}
 	s.events <- batch
-	go func() { s.fails <- io.EOF }() // is taken when all was written, which needs a reader
 	lines := &stream{t: t, lines: bufio.NewScanner(httputil.NewChunkedReader(from))}
 	lines.lines.Buffer(nil, 4<<20)
 	for i := range batch {
@@ -143,5 +142,6 @@ func TestALargeObjectAndABatchComeWholeInChunks(t *testing.T) {
 			t.Fatalf("%s, want %s", got, want)
 		}
 	}
+	s.fails <- io.EOF // it is taken when all is written
 	lines.end()
 }
