@@ -42,6 +42,9 @@ func (c canned) List(_ context.Context, _ metav1.ListOptions, each func([]byte) 
 }
 
 func (c canned) Watch(ctx context.Context, _ metav1.ListOptions) (informer.Stream, error) {
+	if c.watch == nil {
+		c.watch = func() io.Reader { return blocked{} }
+	}
 	in, out := io.Pipe()
 	context.AfterFunc(ctx, func() { in.CloseWithError(context.Cause(ctx)) })
 	go func() { _, _ = io.Copy(out, c.watch()) }()

@@ -1,0 +1,108 @@
+package informer_test
+
+import (
+	"context"
+	"encoding/json"
+	"runtime"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/gapless-io/gapless/informer"
+)
+
+// synced is an informer of 1 000 pods, and what ends it.
+func synced[T informer.Object](t *testing.T, source informer.Source[T]) *informer.Informer[T] {
+	t.Helper()
+	i := informer.New(source, informer.NoStreamingLists())
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- i.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	if err := i.WaitSynced(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return i
+}
+
+func cannedPods(n int) canned {
+	return canned{list: podList(n)}
+}
+
+func TestEncodedObjectsAreWhatTheyWere(t *testing.T) {
+	const n = 300
+	typed := synced(t, informer.Encode(informer.From("pods", cannedPods(n), informer.JSON[*corev1.Pod]())))
+	dynamic := synced(t, informer.Encode(informer.From("pods", cannedPods(n), informer.JSON[*unstructured.Unstructured]())))
+	if typed.Len() != n || dynamic.Len() != n {
+		t.Fatalf("there are %d and %d pods", typed.Len(), dynamic.Len())
+	}
+	for k := range n {
+		var want corev1.Pod
+		if err := json.Unmarshal([]byte(realisticPod(k, 50)), &want); err != nil {
+			t.Fatal(err)
+		}
+		key := informer.Key{Namespace: want.Namespace, Name: want.Name}
+		got, found := typed.Get(key)
+		if !found {
+			t.Fatalf("%s is not there", key)
+		}
+		if diff := cmp.Diff(&want, got.Object()); diff != "" {
+			t.Fatal(diff)
+		}
+		if got.GetNamespace() != want.Namespace || got.GetName() != want.Name || got.GetUID() != want.UID ||
+			got.GetResourceVersion() != want.ResourceVersion || got.GetLabels()["app"] != want.Labels["app"] {
+			t.Errorf("the metadata of %s is %s %s %s %v", key, got.GetNamespace(), got.GetUID(), got.GetResourceVersion(), got.GetLabels())
+		}
+		u, _ := dynamic.Get(key)
+		if node, _, _ := unstructured.NestedString(u.Object().Object, "spec", "nodeName"); node != want.Spec.NodeName {
+			t.Errorf("%s is on %q", key, node)
+		}
+	}
+}
+
+func TestEncodedObjectIsTheSameWhileSomebodyHoldsIt(t *testing.T) {
+	pods := synced(t, informer.Encode(informer.From("pods", cannedPods(10), informer.JSON[*corev1.Pod]())))
+	for _, p := range pods.All() {
+		func() {
+			first := p.Object()
+			first.Spec.NodeName = "marked" // only to tell it from another one
+			runtime.GC()
+			if p.Object() != first {
+				t.Error("another object, though the first is held")
+			}
+			runtime.KeepAlive(first)
+		}()
+		runtime.GC()
+		if p.Object().Spec.NodeName == "marked" {
+			t.Error("the object is kept though nobody holds it")
+		}
+	}
+}
+
+func TestEncodedObjectsNeedATenthOfTheMemory(t *testing.T) {
+	const n = 3000
+	backend := cannedPods(n)
+	before := heap()
+	pods := synced(t, informer.Encode(informer.From("pods", backend, informer.JSON[*corev1.Pod]())))
+	held := heap() - before
+	runtime.KeepAlive(pods)
+	runtime.KeepAlive(backend)
+	if perPod := held / n; perPod > 1500 { // 8 700 decoded, 4 500 as JSON
+		t.Errorf("%d bytes for each pod", perPod)
+	}
+}
+
+func TestUndecodableObjectIsFoundWhenItComes(t *testing.T) {
+	list := []byte(`{"kind":"PodList","metadata":{"resourceVersion":"9"},"items":[{"metadata":{"name":"a","resourceVersion":"1"},"spec":7},{"metadata":{"name":"b","resourceVersion":"2"}}]}`)
+	pods := synced(t, informer.Encode(informer.From("pods", canned{list: list}, informer.JSON[*corev1.Pod]())))
+	if s := pods.Status(); s.Undecodable != 1 || s.Objects != 1 {
+		t.Errorf("status %+v", s)
+	}
+}
