@@ -72,7 +72,7 @@ func (x *Index[T, V]) Get(v V) iter.Seq2[Key, T] {
 			return
 		}
 		st.pairs.Ascend(pair[T]{bucket: b.id}, func(p pair[T]) bool {
-			return p.bucket == b.id && yield(p.key, p.object)
+			return p.bucket == b.id && yield(keyOf(p.object), p.object)
 		})
 	}
 }
@@ -180,10 +180,24 @@ type bucket[V comparable] struct {
 	count int
 }
 
-// pair is one object under one value.
+// pair is one object under one value. Its key is in the object: an index of many
+// objects needs little besides them.
 type pair[T Object] struct {
 	bucket uint64
-	entry[T]
+	object T // the zero value is before all others
+}
+
+func (p pair[T]) before(other pair[T]) bool {
+	var none T
+	switch {
+	case p.bucket != other.bucket:
+		return p.bucket < other.bucket
+	case other.object == none || p.object == other.object:
+		return false
+	case p.object == none:
+		return true
+	}
+	return compareKeys(keyOf(p.object), keyOf(other.object)) < 0
 }
 
 // indexState is an index as it is in one snapshot; then it never changes. It is two
@@ -205,12 +219,7 @@ func newBuckets[V comparable]() *btree.BTreeG[bucket[V]] {
 }
 
 func newPairs[T Object]() *btree.BTreeG[pair[T]] {
-	return btree.NewBTreeGOptions(func(a, b pair[T]) bool {
-		if a.bucket != b.bucket {
-			return a.bucket < b.bucket
-		}
-		return compareKeys(a.key, b.key) < 0
-	}, btree.Options{NoLocks: true})
+	return btree.NewBTreeGOptions(pair[T].before, btree.Options{NoLocks: true})
 }
 
 // bucket finds a value's.
@@ -241,32 +250,32 @@ func (s *indexState[T, V]) change(x *Index[T, V], key Key, from, to T) {
 	}
 	for _, h := range was {
 		if !slices.Contains(is, h) {
-			s.remove(h, key)
+			s.remove(h, from)
 		}
 	}
 	for _, h := range is {
-		s.put(h, entry[T]{key: key, object: to})
+		s.put(h, to)
 	}
 }
 
-func (s *indexState[T, V]) put(h hashed[V], e entry[T]) {
+func (s *indexState[T, V]) put(h hashed[V], object T) {
 	b, found := s.bucket(h.hash, h.value)
 	if !found {
 		s.last++
 		b = bucket[V]{hashed: h, id: s.last}
 	}
-	if _, replaced := s.pairs.Set(pair[T]{b.id, e}); !replaced {
+	if _, replaced := s.pairs.Set(pair[T]{b.id, object}); !replaced {
 		b.count++
 		s.buckets.Set(b)
 	}
 }
 
-func (s *indexState[T, V]) remove(h hashed[V], key Key) {
+func (s *indexState[T, V]) remove(h hashed[V], object T) {
 	b, found := s.bucket(h.hash, h.value)
 	if !found {
 		return
 	}
-	if _, was := s.pairs.Delete(pair[T]{bucket: b.id, entry: entry[T]{key: key}}); !was {
+	if _, was := s.pairs.Delete(pair[T]{b.id, object}); !was {
 		return
 	}
 	if b.count--; b.count == 0 {
