@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/gapless-io/gapless/internal/apiserver"
+	"github.com/gapless-io/gapless/internal/apiserver/stream"
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/registry"
 	"github.com/gapless-io/gapless/internal/schema"
@@ -173,7 +174,11 @@ func (s *Server) webServer(door *apiserver.Server) *http.Server {
 		TLSConfig:         s.credentials.ServerTLS(),
 		ReadHeaderTimeout: 30 * time.Second,
 		IdleTimeout:       90 * time.Second,
-		ErrorLog:          slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
+		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
+			stream.BoundUnsent(conn) // also of HTTP/2, whose clients choose their windows
+			return ctx
+		},
+		ErrorLog: slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: 4000, // each watch of an informer is a stream
 			SendPingTimeout:      30 * time.Second,

@@ -199,8 +199,13 @@ func (f *feed) run() error {
 			if err := f.heartbeat(); err != nil {
 				return err
 			}
-		case errors.Is(err, errTick), errors.Is(err, errDraining), errors.Is(err, io.EOF):
+		case errors.Is(err, errDraining):
+			// Once more: Drain may have come before this watch set its own limit.
+			f.sink.Limit(time.Now().Add(quietWithin + drainWithin))
 			_ = f.catchUp() // the end comes anyway
+			return err
+		case errors.Is(err, errTick), errors.Is(err, io.EOF):
+			_ = f.catchUp()
 			return err
 		default:
 			return err

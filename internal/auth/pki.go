@@ -60,14 +60,15 @@ func newPair(template *x509.Certificate, issuer *pair) (pair, error) {
 	if err != nil {
 		return pair{}, fmt.Errorf("read the new certificate: %w", err)
 	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	// SEC 1: Java's fabric8 reads no EC key in PKCS #8.
+	keyDER, err := x509.MarshalECPrivateKey(key)
 	if err != nil {
 		return pair{}, fmt.Errorf("encode key: %w", err)
 	}
 	return pair{
 		cert: cert, key: key,
 		certPEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		keyPEM:  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}),
+		keyPEM:  pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER}),
 	}, nil
 }
 
