@@ -142,6 +142,17 @@ func (i *Informer[T]) record(m Metric, value float64, label ...string) {
 	}
 }
 
+// counts records what is about to be done.
+func (i *Informer[T]) counts(does course.Action) {
+	switch does {
+	case course.DoList, course.DoStream:
+		i.record(MetricLists, 1)
+	case course.DoWatch:
+		i.record(MetricWatches, 1)
+	case course.DoRead, course.DoWait, course.DoStop:
+	}
+}
+
 // measure records how an action that took that long ended. s is from before; why is
 // the incident that last ended a watch.
 func (i *Informer[T]) measure(s course.State, did course.Action, r course.Result, took time.Duration, why IncidentKind) {
@@ -150,7 +161,6 @@ func (i *Informer[T]) measure(s course.State, did course.Action, r course.Result
 	}
 	switch did {
 	case course.DoList, course.DoStream:
-		i.record(MetricLists, 1)
 		if r.Kind != course.ResultListed && r.Kind != course.ResultStreamed {
 			return
 		}
@@ -160,9 +170,6 @@ func (i *Informer[T]) measure(s course.State, did course.Action, r course.Result
 			i.record(MetricRelists, 1, why.String())
 		}
 	case course.DoWatch, course.DoRead:
-		if did == course.DoWatch {
-			i.record(MetricWatches, 1)
-		}
 		if r.Frames == 0 && r.Kind == course.ResultFailed {
 			return // it was not opened, or might as well not have been
 		}

@@ -35,6 +35,7 @@ func (i *Informer[T]) reflect(ctx context.Context) {
 	var why IncidentKind // what last ended a watch
 	for st.Do != course.DoStop {
 		i.begins(s, st)
+		i.counts(st.Do)
 		begun := time.Now()
 		var r course.Result
 		var err error
