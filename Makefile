@@ -4,10 +4,10 @@ TOOL      = $(GO) tool -modfile=tools/go.mod
 FUZZTIME ?= 5s
 BENCH    ?= .
 
-.PHONY: help build test race lint fmt fuzz bench conformance compat check
+.PHONY: help build test race lint fmt fuzz bench bench-informer conformance compat check
 
 help: ## Say what there is
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## Build the program into bin/
 	$(GO) build -o bin/gapless ./cmd/gapless
@@ -31,6 +31,9 @@ fuzz: ## Fuzz every decoder for FUZZTIME each (5s)
 
 bench: ## Play the work BENCH against gapless and upstream, and print how they compare
 	cd bench && $(GO) run ./cmd/bench --run '$(BENCH)' $(BENCHFLAGS)
+
+bench-informer: ## Measure the informer's runs BENCH beside client-go's, and print how they compare
+	cd bench/informer && $(GO) build -o ../../bin/bench-informer . && ../../bin/bench-informer -run '$(BENCH)' $(BENCHFLAGS)
 
 conformance: ## Run the stores through their suite, and the server against upstream (FULL=-full: minutes more)
 	$(GO) test -count=1 ./internal/store/...

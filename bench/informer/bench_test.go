@@ -1,0 +1,95 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	corev1 "k8s.io/api/core/v1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestPodsAreRealistic(t *testing.T) {
+	var b bytes.Buffer
+	newPod().write(&b, 77, 99)
+	if b.Len() < 4300 || b.Len() > 5200 {
+		t.Errorf("a pod has %d bytes", b.Len())
+	}
+	var p corev1.Pod
+	if err := json.Unmarshal(b.Bytes(), &p); err != nil {
+		t.Fatal(err)
+	}
+	if p.ResourceVersion != "99" || len(p.ManagedFields) != 2 || len(p.Status.Conditions) != 4 || len(p.OwnerReferences) != 1 {
+		t.Errorf("the pod is not what it should be: %s", b.String())
+	}
+}
+
+// TestEveryRunFindsItsFigures is the short form: that all of it works, not how fast.
+func TestEveryRunFindsItsFigures(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts servers")
+	}
+	const pods, events = 300, 200
+	results := map[string]figures{}
+	for _, o := range plan(pods, events) {
+		t.Run(o.name(), func(t *testing.T) {
+			t.Setenv("KUBE_FEATURE_WatchListClient", map[bool]string{true: "false", false: "true"}[o.list])
+			url, stop := server(t, pods)
+			defer stop()
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer cancel()
+			f, err := measure(ctx, url, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			results[o.name()] = f
+			ours := !strings.HasPrefix(o.subject, "client-go")
+			if f.Events <= 0 || f.SyncWall <= 0 || f.GoneWall <= 0 || f.SyncPeak <= 0 {
+				t.Errorf("something was not measured: %+v", f)
+			}
+			if ours && (f.GoneCalls != 0 || f.Backlog > pods) {
+				t.Errorf("a 410 with nothing changed made %v calls, a blocked handler has %v keys waiting", f.GoneCalls, f.Backlog)
+			}
+		})
+	}
+	var out bytes.Buffer
+	if err := table(&out, results, pods); err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Count(out.String(), "\n"); lines < len(rows()) {
+		t.Errorf("the table has %d lines:\n%s", lines, out.String())
+	}
+}
+
+// server runs the canned server in this process.
+func server(t *testing.T, pods int) (url string, stop func()) {
+	t.Helper()
+	in, closeIn, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, lines := io.Pipe()
+	done := make(chan error, 1)
+	go func() { done <- serve(t.Context(), pods, in, lines) }()
+	line := make([]byte, 64)
+	n, err := out.Read(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(line[:n])), func() {
+		if err := closeIn.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		in.Close()
+	}
+}
