@@ -70,10 +70,16 @@ func callDifferences() []difference {
 		{
 			name: "An event that is sent twice",
 			play: func(t *testing.T) (theirs, ours any) {
-				return calledDuring(t, func(w *world) { w.put("a", "2"); w.repeat(0) })
+				return calledDuring(t, func(w *world) {
+					w.put("a", "2")
+					w.repeat(0)
+					after(time.Second)
+					w.delete("a")
+					w.repeat(0)
+				})
 			},
-			theirs: calls{"ns/a": {"update u1@1001=1 u1@1002=2", "update u1@1002=2 u1@1002=2"}},
-			ours:   calls{"ns/a": {"update u1@1001=1 u1@1002=2"}},
+			theirs: calls{"ns/a": {"update u1@1001=1 u1@1002=2", "update u1@1002=2 u1@1002=2", "delete u1@1003=2", "delete u1@1003=2"}},
+			ours:   calls{"ns/a": {"update u1@1001=1 u1@1002=2", "delete u1@1003=2"}},
 		},
 		{
 			name: "An event older than what is known",

@@ -109,13 +109,30 @@ func (w *world) delete(name string) {
 func (w *world) bookmark() {
 	w.do(func() {
 		w.rv++ // something else changed
-		w.history = append(w.history, event{rv: w.rv, raw: true, line: fmt.Sprintf("{\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"ConfigMap\",\"apiVersion\":\"v1\",\"metadata\":{\"resourceVersion\":\"%d\"}}}\n", w.rv)})
+		w.history = append(w.history, event{rv: w.rv, raw: true, line: w.markLocked()})
 	})
+}
+
+// mark is a bookmark for a watch that has sent everything; nothing if it has not.
+func (w *world) mark(position int) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if position < len(w.history) {
+		return ""
+	}
+	return w.markLocked()
+}
+
+func (w *world) markLocked() string {
+	return fmt.Sprintf("{\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"ConfigMap\",\"apiVersion\":\"v1\",\"metadata\":{\"resourceVersion\":\"%d\"}}}\n", w.rv)
 }
 
 // repeat sends a line of the history to open watches once more, counted from its end.
 func (w *world) repeat(back int) {
 	w.do(func() {
+		if len(w.history) <= back {
+			return
+		}
 		w.history = append(w.history, event{rv: w.rv, raw: true, line: w.history[len(w.history)-1-back].line})
 	})
 }
@@ -224,6 +241,8 @@ func (w *world) watch(ctx context.Context, q url.Values, out io.Writer) error {
 		default:
 			select {
 			case <-changed:
+			case <-time.After(time.Minute): // as servers do
+				text = w.mark(position)
 			case <-ctx.Done():
 				return context.Cause(ctx)
 			}
