@@ -12,6 +12,10 @@
 //	}, informer.Workers(4))
 //	return pods.Run(ctx)
 //
+// There are three ways to be told: [Informer.Handle] is called with events,
+// [Informer.Reconcile] with keys, and [Informer.Events] is pulled. Options narrow what
+// they hear of. docs/informer.md says it in the words of client-go.
+//
 // # What a handler can rely on
 //
 // It is called for every object that is there at the beginning (Initial) and for
