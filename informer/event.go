@@ -34,17 +34,11 @@ const (
 
 // String returns "Added", "Modified", "Deleted", "Resync".
 func (t EventType) String() string {
-	switch t {
-	case Added:
-		return "Added"
-	case Modified:
-		return "Modified"
-	case Deleted:
-		return "Deleted"
-	case Resync:
-		return "Resync"
+	names := [...]string{"", "Added", "Modified", "Deleted", "Resync"}
+	if t <= 0 || int(t) >= len(names) {
+		return fmt.Sprintf("EventType(%d)", int(t))
 	}
-	return fmt.Sprintf("EventType(%d)", int(t))
+	return names[t]
 }
 
 // Event is what a handler is told: how the object's state differs from the one

@@ -2,20 +2,19 @@ package informer
 
 import (
 	"context"
-	"errors"
-	"io"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gapless-io/gapless/client"
+	"github.com/gapless-io/gapless/informer/internal/attempt"
 	"github.com/gapless-io/gapless/informer/internal/course"
 	"github.com/gapless-io/gapless/kube"
 )
 
 // stream reads the whole state as a streaming list (KEP-3157) up to its end
 // bookmark. The watch is returned open then, and nil otherwise.
-func (i *Informer[T]) stream(ctx context.Context, s course.State, st course.Step) (*attempt, course.Result, error) {
+func (i *Informer[T]) stream(ctx context.Context, s course.State, st course.Step) (*attempt.Attempt, course.Result, error) {
 	initial := true
 	begun := time.Now()
 	a, err := i.open(ctx, metav1.ListOptions{
@@ -23,13 +22,13 @@ func (i *Informer[T]) stream(ctx context.Context, s course.State, st course.Step
 		SendInitialEvents: &initial,
 	})
 	if err != nil {
-		r, err := failed(ctx, err, 0)
+		r, err := attempt.Failed(ctx, err)
 		r.Lived = time.Since(begun)
 		return nil, r, err
 	}
 	r, err := i.initial(a, s, st)
 	if r.Kind != course.ResultStreamed {
-		a.close()
+		a.Close()
 		return nil, r, err
 	}
 	return a, r, nil
@@ -37,18 +36,18 @@ func (i *Informer[T]) stream(ctx context.Context, s course.State, st course.Step
 
 // initial reads the initial events. Each new object extends the deadline; what is
 // no initial event does not, so that a server that never marks the end is found out.
-func (i *Informer[T]) initial(a *attempt, s course.State, st course.Step) (course.Result, error) {
+func (i *Informer[T]) initial(a *attempt.Attempt, s course.State, st course.Step) (course.Result, error) {
 	g := i.newGatherer()
 	defer g.settle()
 	deadline := time.Now().Add(course.EndDeadline)
 	for {
 		// What was taken extends the deadline when it has been looked at.
-		if !a.stream.Ready() && time.Until(deadline) < course.EndDeadline-time.Second && g.settle() {
+		if !a.Ready() && time.Until(deadline) < course.EndDeadline-time.Second && g.settle() {
 			deadline = time.Now().Add(course.EndDeadline)
 		}
-		f, err := a.next(deadline)
+		f, err := a.Next(deadline)
 		if err != nil {
-			return a.ended(err)
+			return a.Ended(err)
 		}
 		switch f.Type {
 		case kube.Added:
@@ -63,10 +62,10 @@ func (i *Informer[T]) initial(a *attempt, s course.State, st course.Step) (cours
 				g.g.drop(Key{Namespace: meta.Namespace, Name: meta.Name})
 			}
 		case kube.InitialEventsEnd:
-			a.marked = true
+			a.Marked = true
 			meta, err := f.Meta()
 			if err != nil {
-				return failed(a.ctx, err, 0)
+				return a.Failed(err)
 			}
 			i.contact()
 			g.settle()
@@ -79,11 +78,11 @@ func (i *Informer[T]) initial(a *attempt, s course.State, st course.Step) (cours
 }
 
 // watch opens a watch from a resource version.
-func (i *Informer[T]) watch(ctx context.Context, st course.Step) (*attempt, course.Result, error) {
+func (i *Informer[T]) watch(ctx context.Context, st course.Step) (*attempt.Attempt, course.Result, error) {
 	begun := time.Now()
 	a, err := i.open(ctx, metav1.ListOptions{ResourceVersion: st.RV})
 	if err != nil {
-		r, err := failed(ctx, err, 0)
+		r, err := attempt.Failed(ctx, err)
 		r.Lived = time.Since(begun)
 		return nil, r, err
 	}
@@ -93,7 +92,7 @@ func (i *Informer[T]) watch(ctx context.Context, st course.Step) (*attempt, cour
 // follower reads one watch.
 type follower[T Object] struct {
 	*Informer[T]
-	a       *attempt
+	a       *attempt.Attempt
 	rv      string // the position, events in batch included
 	batch   []change[T]
 	moved   bool // rv is ahead of what was published
@@ -101,10 +100,10 @@ type follower[T Object] struct {
 }
 
 // read follows an open watch until it ends, and closes it.
-func (i *Informer[T]) read(a *attempt, s course.State) (course.Result, error) {
-	defer a.close()
+func (i *Informer[T]) read(a *attempt.Attempt, s course.State) (course.Result, error) {
+	defer a.Close()
 	f := &follower[T]{Informer: i, a: a, rv: s.RV, cadence: s.Cadence}
-	a.marked = false // the end bookmark says nothing about a cadence
+	a.Marked = false // the end bookmark says nothing about a cadence
 	r, err := f.run()
 	f.flush()
 	return r, err
@@ -112,10 +111,10 @@ func (i *Informer[T]) read(a *attempt, s course.State) (course.Result, error) {
 
 func (f *follower[T]) run() (course.Result, error) {
 	for {
-		if len(f.batch) >= batchLimit || !f.a.stream.Ready() {
+		if len(f.batch) >= batchLimit || !f.a.Ready() {
 			f.flush()
 		}
-		frame, err := f.a.next(f.deadline())
+		frame, err := f.a.Next(f.deadline())
 		if err != nil {
 			return f.end(err)
 		}
@@ -125,7 +124,7 @@ func (f *follower[T]) run() (course.Result, error) {
 		case kube.Deleted:
 			f.remove(frame)
 		case kube.Bookmark, kube.InitialEventsEnd:
-			f.a.marked = true
+			f.a.Marked = true
 			f.cadence = true
 			meta, err := frame.Meta()
 			if err != nil || meta.ResourceVersion == "" {
@@ -148,7 +147,7 @@ func (f *follower[T]) run() (course.Result, error) {
 // deadline is when silence means that the watch is dead: one and a half bookmark
 // periods where bookmarks come, else when the server should have ended the watch.
 func (f *follower[T]) deadline() time.Time {
-	last := f.a.until.Add(course.WatchGrace)
+	last := f.a.Until.Add(course.WatchGrace)
 	if f.cadence {
 		if soon := time.Now().Add(course.BookmarkSilence); soon.Before(last) {
 			return soon
@@ -158,8 +157,8 @@ func (f *follower[T]) deadline() time.Time {
 }
 
 func (f *follower[T]) end(err error) (course.Result, error) {
-	f.a.reached = f.rv
-	return f.a.ended(err)
+	f.a.Reached = f.rv
+	return f.a.Ended(err)
 }
 
 func (f *follower[T]) advance(rv string) {
@@ -260,9 +259,5 @@ func (i *Informer[T]) publish(changes []change[T], rv string, first bool) {
 		close(i.synced)
 	}
 }
-
-// isEnd says that a stream ended cleanly. An end in the middle of something has
-// another error.
-func isEnd(err error) bool { return errors.Is(err, io.EOF) }
 
 func excerpt(b []byte) string { return string(b[:min(len(b), 128)]) }

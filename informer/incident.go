@@ -73,55 +73,19 @@ const (
 
 // String returns the name as one lower-case word, for logs and metrics.
 func (k IncidentKind) String() string {
-	switch k {
-	case Gone:
-		return "gone"
-	case SilentGone:
-		return "silent_gone"
-	case TooLarge:
-		return "too_large"
-	case WentBack:
-		return "went_back"
-	case Throttled:
-		return "throttled"
-	case Refused:
-		return "refused"
-	case Denied:
-		return "denied"
-	case NotServed:
-		return "not_served"
-	case Rejected:
-		return "rejected"
-	case NoStreamingList:
-		return "no_streaming_list"
-	case NoEndBookmark:
-		return "no_end_bookmark"
-	case ShortWatch:
-		return "short_watch"
-	case Disconnected:
-		return "disconnected"
-	case Silent:
-		return "silent"
-	case ServerError:
-		return "server_error"
-	case Undecodable:
-		return "undecodable"
-	case Stale:
-		return "stale"
-	case HandlerFailed:
-		return "handler_failed"
-	case HandlerPanicked:
-		return "handler_panicked"
-	case HandlerGaveUp:
-		return "handler_gave_up"
-	case HandlerRestated:
-		return "handler_restated"
-	case HandlerStopped:
-		return "handler_stopped"
-	case IndexPanicked:
-		return "index_panicked"
+	names := [...]string{
+		Gone: "gone", SilentGone: "silent_gone", TooLarge: "too_large", WentBack: "went_back",
+		Throttled: "throttled", Refused: "refused", Denied: "denied", NotServed: "not_served",
+		Rejected: "rejected", NoStreamingList: "no_streaming_list", NoEndBookmark: "no_end_bookmark",
+		ShortWatch: "short_watch", Disconnected: "disconnected", Silent: "silent", ServerError: "server_error",
+		Undecodable: "undecodable", Stale: "stale", HandlerFailed: "handler_failed",
+		HandlerPanicked: "handler_panicked", HandlerGaveUp: "handler_gave_up", HandlerRestated: "handler_restated",
+		HandlerStopped: "handler_stopped", IndexPanicked: "index_panicked",
 	}
-	return fmt.Sprintf("incident_%d", int(k))
+	if k <= 0 || int(k) >= len(names) {
+		return fmt.Sprintf("incident_%d", int(k))
+	}
+	return names[k]
 }
 
 // Incident is something that went wrong, as a value.

@@ -9,19 +9,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gapless-io/gapless/client"
+	"github.com/gapless-io/gapless/informer/internal/attempt"
 	"github.com/gapless-io/gapless/informer/internal/course"
 	"github.com/gapless-io/gapless/kube"
 )
 
 // batchLimit is how many events become one snapshot at most.
 const batchLimit = 256
-
-// Why a request was ended from this side. They are causes of a context.
-var (
-	errSilent   = errors.New("no sign of life from the server")
-	errNotOpen  = errors.New("the server did not answer")
-	errFinished = errors.New("the request is finished")
-)
 
 // errOlder stands for a server that answers with an older state than was asked for.
 var errOlder = errors.New("the state is older than what was asked for")
@@ -31,8 +25,8 @@ func (i *Informer[T]) reflect(ctx context.Context) {
 	s := i.reflector
 	s.NoStream = s.NoStream || i.opts.noStream
 	s, st := course.Next(s, course.Result{Kind: course.ResultStart})
-	var open *attempt    // between the end bookmark and reading on
-	var why IncidentKind // what last ended a watch
+	var open *attempt.Attempt // between the end bookmark and reading on
+	var why IncidentKind      // what last ended a watch
 	for st.Do != course.DoStop {
 		i.begins(s, st)
 		i.counts(st.Do)
@@ -59,7 +53,7 @@ func (i *Informer[T]) reflect(ctx context.Context) {
 		if ctx.Err() != nil && r.Kind != course.ResultListed && r.Kind != course.ResultStreamed {
 			r.Kind = course.ResultStopped
 		}
-		i.measure(s, st.Do, r, time.Since(begun), why)
+		i.measure(s, ending{did: st.Do, result: r, took: time.Since(begun), why: why})
 		watched := s.Phase == course.Watching
 		s, st = course.Next(s, r)
 		if watched && st.Incident != 0 {
@@ -100,8 +94,8 @@ func jitter(spread time.Duration) time.Duration {
 // list reads the whole state by LIST, page by page.
 func (i *Informer[T]) list(ctx context.Context, s course.State, st course.Step) (course.Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(errFinished)
-	dog := time.AfterFunc(course.ListSilence, func() { cancel(errSilent) })
+	defer cancel(attempt.ErrFinished)
+	dog := time.AfterFunc(course.ListSilence, func() { cancel(attempt.ErrSilent) })
 	defer dog.Stop()
 	o := metav1.ListOptions{
 		LabelSelector: i.source.labels, FieldSelector: i.source.fields,
@@ -119,7 +113,9 @@ func (i *Informer[T]) list(ctx context.Context, s course.State, st course.Step) 
 			return nil
 		})
 		if err != nil {
-			return failed(ctx, err, page)
+			r, err := attempt.Failed(ctx, err)
+			r.Page = page
+			return r, err
 		}
 		i.contact()
 		if meta.Continue == "" {
@@ -173,97 +169,19 @@ func (i *Informer[T]) unreadable(raw []byte, err error) client.Meta {
 	return meta
 }
 
-// attempt is one open watch.
-type attempt struct {
-	stream  Stream
-	ctx     context.Context //nolint:containedctx // the request's own, whose cause says who ended it
-	cancel  context.CancelCauseFunc
-	dog     *time.Timer // cancels with errSilent
-	begun   time.Time
-	until   time.Time // when the server will have ended it
-	frames  int
-	marked  bool // a bookmark came
-	reached string
-}
-
 // open begins a watch. On an error there is nothing to close.
-func (i *Informer[T]) open(ctx context.Context, o metav1.ListOptions) (*attempt, error) {
+func (i *Informer[T]) open(ctx context.Context, o metav1.ListOptions) (*attempt.Attempt, error) {
 	timeout := course.MinWatchTimeout + jitter(course.MinWatchTimeout)
 	seconds := int64(timeout / time.Second)
 	o.LabelSelector, o.FieldSelector = i.source.labels, i.source.fields
 	o.AllowWatchBookmarks = true
 	o.TimeoutSeconds = &seconds
-	begun := time.Now()
-	own, cancel := context.WithCancelCause(ctx)
-	dog := time.AfterFunc(course.OpenDeadline, func() { cancel(errNotOpen) })
-	stream, err := i.source.backend.Watch(own, o)
-	dog.Stop()
-	if err != nil {
-		if cause := context.Cause(own); cause != nil && ctx.Err() == nil {
-			err = &timeoutError{cause}
-		}
-		cancel(errFinished)
-		return nil, err
-	}
-	a := &attempt{stream: stream, ctx: own, cancel: cancel, begun: begun, until: begun.Add(timeout)}
-	a.dog = time.AfterFunc(time.Hour, func() { a.cancel(errSilent) })
-	a.dog.Stop()
-	i.contact()
-	return a, nil
-}
-
-// next waits for a frame, at most until deadline.
-func (a *attempt) next(deadline time.Time) (client.Frame, error) {
-	a.dog.Reset(time.Until(deadline))
-	f, err := a.stream.Next()
-	a.dog.Stop()
+	a, err := attempt.Open(ctx, timeout, func(own context.Context) (attempt.Stream, error) { return i.source.backend.Watch(own, o) })
 	if err == nil {
-		a.frames++
+		i.contact()
 	}
-	return f, err
+	return a, err
 }
-
-func (a *attempt) close() {
-	a.dog.Stop()
-	a.cancel(errFinished)
-	_ = a.stream.Close() // the request is over; there is nothing to lose
-}
-
-// ended makes a result of what ended the stream.
-func (a *attempt) ended(err error) (course.Result, error) {
-	r := course.Result{Frames: a.frames, Bookmarks: a.marked, Lived: time.Since(a.begun), RV: a.reached}
-	switch {
-	case errors.Is(context.Cause(a.ctx), errSilent):
-		r.Kind = course.ResultSilent
-		return r, nil
-	case isEnd(err):
-		r.Kind = course.ResultClosed
-		return r, nil
-	}
-	f, err := failed(a.ctx, err, 0)
-	r.Kind, r.Outcome, r.RetryAfter = f.Kind, f.Outcome, f.RetryAfter
-	return r, err
-}
-
-// failed makes a result of an error.
-func failed(ctx context.Context, err error, page int) (course.Result, error) {
-	if cause := context.Cause(ctx); errors.Is(cause, errSilent) {
-		err = &timeoutError{cause}
-	}
-	r := course.Result{Kind: course.ResultFailed, Outcome: kube.Classify(err), Page: page}
-	r.RetryAfter, _ = kube.RetryDelay(err)
-	return r, err
-}
-
-// timeoutError is a deadline of ours.
-type timeoutError struct{ cause error }
-
-func (e *timeoutError) Error() string { return e.cause.Error() }
-func (e *timeoutError) Unwrap() error { return e.cause }
-
-// Timeout and Temporary make it a net.Error, which kube.Classify knows.
-func (e *timeoutError) Timeout() bool   { return true }
-func (e *timeoutError) Temporary() bool { return true }
 
 func (i *Informer[T]) contact() {
 	now := time.Now()
