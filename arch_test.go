@@ -146,3 +146,17 @@ func TestProductionCodeImportsNoTestingRoom(t *testing.T) {
 		}
 	}
 }
+
+// TestClientGosInformersStayOutside: the core uses client-go to connect, never its
+// informers. What stands in for them is a module of its own, informer/clientgo.
+func TestClientGosInformersStayOutside(t *testing.T) {
+	for _, p := range packages(t) {
+		for _, path := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
+			for _, informers := range []string{"k8s.io/client-go/tools/cache", "k8s.io/client-go/informers"} {
+				if path == informers || strings.HasPrefix(path, informers+"/") {
+					t.Errorf("%s imports %s", p.ImportPath, path)
+				}
+			}
+		}
+	}
+}
