@@ -153,21 +153,29 @@ func (i *Informer[T]) counts(does course.Action) {
 	}
 }
 
-// measure records how an action that took that long ended. s is from before; why is
-// the incident that last ended a watch.
-func (i *Informer[T]) measure(s course.State, did course.Action, r course.Result, took time.Duration, why IncidentKind) {
+// ending is how an action ended.
+type ending struct {
+	did    course.Action
+	result course.Result
+	took   time.Duration
+	why    IncidentKind // what last ended a watch
+}
+
+// measure records how an action ended that began in state s.
+func (i *Informer[T]) measure(s course.State, e ending) {
 	if i.opts.record == nil {
 		return
 	}
-	switch did {
+	r := e.result
+	switch e.did {
 	case course.DoList, course.DoStream:
 		if r.Kind != course.ResultListed && r.Kind != course.ResultStreamed {
 			return
 		}
-		i.record(MetricListSeconds, took.Seconds())
+		i.record(MetricListSeconds, e.took.Seconds())
 		i.record(MetricListItems, float64(i.Len()))
 		if s.Synced() {
-			i.record(MetricRelists, 1, why.String())
+			i.record(MetricRelists, 1, e.why.String())
 		}
 	case course.DoWatch, course.DoRead:
 		if r.Frames == 0 && r.Kind == course.ResultFailed {
