@@ -366,9 +366,9 @@ func ExampleInformer_Events() {
 		check(show(ctx, e))
 		switch e.Type {
 		case informer.Added:
-			l.update("a", "2")
+			l.update("a", "2") //nolint:contextcheck // the lab has its own
 		case informer.Modified:
-			l.update("a", "secret")
+			l.update("a", "secret") //nolint:contextcheck // the lab has its own
 		case informer.Deleted: // for who may not see it
 			cancel()
 		case informer.Resync:

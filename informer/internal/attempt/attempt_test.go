@@ -16,7 +16,7 @@ import (
 
 // silent is a stream that says nothing until its request ends.
 type silent struct {
-	ctx    context.Context
+	ctx    context.Context //nolint:containedctx // the request's
 	closed bool
 }
 

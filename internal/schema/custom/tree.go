@@ -69,8 +69,11 @@ func value(d *jsontext.Decoder) (any, error) {
 		return number(t.String())
 	case 't', 'f':
 		return t.Bool(), nil
+	case jsontext.KindNull:
+		return nil, nil
+	case jsontext.KindInvalid, jsontext.KindEndObject, jsontext.KindEndArray:
 	}
-	return nil, nil // null
+	return nil, errUnusual
 }
 
 func number(text string) (any, error) {
