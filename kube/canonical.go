@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/gapless-io/gapless/kube/scan"
 )
 
 // Canonical encodes an object's tree in the stored form: apiVersion, kind and
@@ -151,7 +153,7 @@ func (e *encoder) number(n json.Number) error {
 	if n == "" {
 		n = "0" // as encoding/json does
 	}
-	if numberLen([]byte(n)) != len(n) {
+	if end, _ := scan.Number([]byte(n), 0); end != len(n) {
 		return fmt.Errorf("%q is not a number", string(n))
 	}
 	e.buf = append(e.buf, n...)

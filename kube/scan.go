@@ -2,10 +2,10 @@ package kube
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/json"
-	"math/bits"
 	"unicode/utf8"
+
+	"github.com/gapless-io/gapless/kube/scan"
 )
 
 // maxDepth is how deeply JSON may be nested: encoding/json's own limit.
@@ -104,81 +104,15 @@ func (s *scanner) key() (token, error) {
 
 // text reads a string; the scanner stands at its opening quote.
 func (s *scanner) text() (token, error) {
-	s.pos++
-	t := token{start: s.pos, kind: tokenString, plain: true}
-	data, i := s.data, s.pos
-	for {
-		// Eight bytes at a time, until one of them is a quote, a backslash, a
-		// control character or not ASCII.
-		for i+8 <= len(data) {
-			special := specialBytes(binary.LittleEndian.Uint64(data[i:]))
-			if special != 0 {
-				i += bits.TrailingZeros64(special) / 8
-				break
-			}
-			i += 8
-		}
-		if i >= len(data) {
-			s.pos = i
-			return t, s.fail("a string without end")
-		}
-		switch c := data[i]; {
-		case c == '"':
-			t.end, s.pos = i, i+1
-			return t, nil
-		case c == '\\':
-			t.plain = false
-			n := escapeLen(data[i:])
-			if n == 0 {
-				s.pos = i
-				return t, s.fail("a wrong escape in a string")
-			}
-			i += n
-		case c < ' ':
-			s.pos = i
-			return t, s.fail("a control character in a string")
-		default:
-			if c >= utf8.RuneSelf {
-				t.plain = false
-			}
-			i++
-		}
+	t := token{start: s.pos + 1, kind: tokenString}
+	end, plain, err := scan.String(s.data, t.start)
+	t.plain = plain
+	if err != nil {
+		s.pos = end
+		return t, s.fail(err.Error())
 	}
-}
-
-// specialBytes marks, in the high bit of each byte of v, the bytes that end the
-// fast walk over a string. A mark above the lowest one may be false: a borrow
-// runs upwards only.
-func specialBytes(v uint64) uint64 {
-	const (
-		ones  = 0x0101010101010101
-		highs = 0x8080808080808080
-	)
-	quote := v ^ ones*'"'
-	slash := v ^ ones*'\\'
-	return (v | (v - ones*' ') | (quote - ones) | (slash - ones)) & highs
-}
-
-// escapeLen is the length of the escape sequence that b begins with, 0 if wrong.
-func escapeLen(b []byte) int {
-	if len(b) < 2 {
-		return 0
-	}
-	switch b[1] {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		return 2
-	case 'u':
-		if len(b) < 6 {
-			return 0
-		}
-		for _, c := range b[2:6] {
-			if (c < '0' || c > '9') && (c < 'a' || c > 'f') && (c < 'A' || c > 'F') {
-				return 0
-			}
-		}
-		return 6
-	}
-	return 0
+	t.end, s.pos = end, end+1
+	return t, nil
 }
 
 // scalar reads a string, number or literal.
@@ -188,12 +122,12 @@ func (s *scanner) scalar() (token, error) {
 	case c == '"':
 		return s.text()
 	case c == '-' || '0' <= c && c <= '9':
-		n := numberLen(s.data[s.pos:])
-		if n == 0 {
+		end, _ := scan.Number(s.data, s.pos)
+		if end == s.pos {
 			return t, s.fail("a malformed number")
 		}
 		t.kind = tokenNumber
-		s.pos += n
+		s.pos = end
 	case c == 't' && s.literal("true"), c == 'f' && s.literal("false"):
 		t.kind = tokenBool
 	case c == 'n' && s.literal("null"):
@@ -213,47 +147,6 @@ func (s *scanner) literal(word string) bool {
 	}
 	s.pos += len(word)
 	return true
-}
-
-// numberLen is the length of the JSON number that b begins with, 0 if there is none.
-func numberLen(b []byte) int {
-	digits := func(i int) int {
-		for i < len(b) && '0' <= b[i] && b[i] <= '9' {
-			i++
-		}
-		return i
-	}
-	i := 0
-	if i < len(b) && b[i] == '-' {
-		i++
-	}
-	switch end := digits(i); {
-	case end == i:
-		return 0
-	case b[i] == '0':
-		i++
-	default:
-		i = end
-	}
-	if i < len(b) && b[i] == '.' {
-		end := digits(i + 1)
-		if end == i+1 {
-			return 0
-		}
-		i = end
-	}
-	if i < len(b) && (b[i] == 'e' || b[i] == 'E') {
-		exp := i + 1
-		if exp < len(b) && (b[exp] == '+' || b[exp] == '-') {
-			exp++
-		}
-		end := digits(exp)
-		if end == exp {
-			return 0
-		}
-		i = end
-	}
-	return i
 }
 
 // skip walks over one value of any kind.
