@@ -53,15 +53,11 @@ func TestEncodedObjectsAreWhatTheyWere(t *testing.T) {
 		if !found {
 			t.Fatalf("%s is not there", key)
 		}
-		if diff := cmp.Diff(&want, got.Object()); diff != "" {
+		if diff := cmp.Diff(&want, got); diff != "" {
 			t.Fatal(diff)
 		}
-		if got.GetNamespace() != want.Namespace || got.GetName() != want.Name || got.GetUID() != want.UID ||
-			got.GetResourceVersion() != want.ResourceVersion || got.GetLabels()["app"] != want.Labels["app"] {
-			t.Errorf("the metadata of %s is %s %s %s %v", key, got.GetNamespace(), got.GetUID(), got.GetResourceVersion(), got.GetLabels())
-		}
 		u, _ := dynamic.Get(key)
-		if node, _, _ := unstructured.NestedString(u.Object().Object, "spec", "nodeName"); node != want.Spec.NodeName {
+		if node, _, _ := unstructured.NestedString(u.Object, "spec", "nodeName"); node != want.Spec.NodeName {
 			t.Errorf("%s is on %q", key, node)
 		}
 	}
@@ -69,18 +65,22 @@ func TestEncodedObjectsAreWhatTheyWere(t *testing.T) {
 
 func TestEncodedObjectIsTheSameWhileSomebodyHoldsIt(t *testing.T) {
 	pods := synced(t, informer.Encode(informer.From("pods", cannedPods(10), informer.JSON[*corev1.Pod]())))
-	for _, p := range pods.All() {
+	var keys []informer.Key
+	for k := range pods.All() {
+		keys = append(keys, k)
+	}
+	for _, k := range keys {
 		func() {
-			first := p.Object()
+			first, _ := pods.Get(k)
 			first.Spec.NodeName = "marked" // only to tell it from another one
 			runtime.GC()
-			if p.Object() != first {
+			if again, _ := pods.Get(k); again != first {
 				t.Error("another object, though the first is held")
 			}
 			runtime.KeepAlive(first)
 		}()
 		runtime.GC()
-		if p.Object().Spec.NodeName == "marked" {
+		if p, _ := pods.Get(k); p.Spec.NodeName == "marked" {
 			t.Error("the object is kept though nobody holds it")
 		}
 	}

@@ -74,5 +74,3 @@ func (e Event[T]) Object() T {
 	}
 	return e.New
 }
-
-func keyOf[T Object](o T) Key { return Key{Namespace: o.GetNamespace(), Name: o.GetName()} }

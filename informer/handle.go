@@ -120,7 +120,7 @@ func Changed[T Object, V comparable](field func(T) V) HandleOption {
 }
 
 // filterOf makes one of all filters. They are of the handler's type, or it is an error.
-func filterOf[T Object](o handleOptions) (f queue.Filter[T], err error) {
+func filterOf[T Object](o handleOptions) (f queue.Filter[held[T]], err error) {
 	var where []func(T) bool
 	var differ []func(T, T) bool
 	for _, option := range o.where {
@@ -138,12 +138,14 @@ func filterOf[T Object](o handleOptions) (f queue.Filter[T], err error) {
 		differ = append(differ, differs)
 	}
 	if len(where) > 0 {
-		f.Where = func(object T) bool {
+		f.Where = func(h held[T]) bool {
+			object := h.Get()
 			return !slices.ContainsFunc(where, func(match func(T) bool) bool { return !match(object) })
 		}
 	}
 	if len(differ) > 0 {
-		f.Differs = func(a, b T) bool {
+		f.Differs = func(older, newer held[T]) bool {
+			a, b := older.Get(), newer.Get()
 			return slices.ContainsFunc(differ, func(differs func(T, T) bool) bool { return differs(a, b) })
 		}
 	}

@@ -9,15 +9,16 @@ import (
 	"time"
 
 	"github.com/gapless-io/gapless/informer/internal/queue"
+	"github.com/gapless-io/gapless/informer/internal/state"
 )
 
 // change is what the cache tells the handlers.
-type change[T Object] = queue.Change[T]
+type change[T Object] = queue.Change[held[T]]
 
 // handler is a handler of an informer: what it has still to be told, and what Run
 // does for it besides.
 type handler[T Object] struct {
-	*queue.Queue[T]
+	*queue.Queue[held[T]]
 	name   string
 	opts   handleOptions
 	pulled bool // it has no workers: who pulls does their work
@@ -27,7 +28,7 @@ type handler[T Object] struct {
 // the objects that are there (Initial). See the package comment for what it can
 // rely on. The context it gets ends with Run and with Registration.Stop.
 func (i *Informer[T]) Handle(handle func(context.Context, Event[T]) error, opts ...HandleOption) *Registration {
-	return i.register(func(ctx context.Context, t queue.Told[T]) error { return handle(ctx, eventOf(t)) }, newHandleOptions(opts))
+	return i.register(func(ctx context.Context, t queue.Told[held[T]]) error { return handle(ctx, eventOf(t)) }, newHandleOptions(opts))
 }
 
 // Reconcile adds a handler that is told only where to look: it is called with the
@@ -40,7 +41,7 @@ func (i *Informer[T]) Handle(handle func(context.Context, Event[T]) error, opts 
 func (i *Informer[T]) Reconcile(reconcile func(context.Context, Key) error, opts ...HandleOption) *Registration {
 	o := newHandleOptions(opts)
 	o.queue.KeysOnly, o.queue.Every = true, 0
-	return i.register(func(ctx context.Context, t queue.Told[T]) error { return reconcile(ctx, t.Key) }, o)
+	return i.register(func(ctx context.Context, t queue.Told[held[T]]) error { return reconcile(ctx, t.Key) }, o)
 }
 
 // Events yields what a handler would be told, with the same merging and the same
@@ -59,11 +60,11 @@ func (i *Informer[T]) Events(ctx context.Context, opts ...HandleOption) iter.Seq
 		h.pulled = true
 		i.add(h)
 		defer i.remove(h, ErrStopped)
-		h.Pull(ctx, func(t queue.Told[T]) bool { return yield(eventOf(t)) })
+		h.Pull(ctx, func(t queue.Told[held[T]]) bool { return yield(eventOf(t)) })
 	}
 }
 
-func (i *Informer[T]) register(tell func(context.Context, queue.Told[T]) error, o handleOptions) *Registration {
+func (i *Informer[T]) register(tell func(context.Context, queue.Told[held[T]]) error, o handleOptions) *Registration {
 	h := i.newHandler(tell, o)
 	i.add(h)
 	return &Registration{
@@ -73,7 +74,7 @@ func (i *Informer[T]) register(tell func(context.Context, queue.Told[T]) error, 
 	}
 }
 
-func (i *Informer[T]) newHandler(tell func(context.Context, queue.Told[T]) error, o handleOptions) *handler[T] {
+func (i *Informer[T]) newHandler(tell func(context.Context, queue.Told[held[T]]) error, o handleOptions) *handler[T] {
 	i.mu.Lock()
 	if o.name == "" {
 		i.named++
@@ -100,9 +101,10 @@ func (i *Informer[T]) add(h *handler[T]) {
 	if now := i.current.Load(); now.rv != "" {
 		if !h.opts.queue.SkipInitial {
 			all := make([]change[T], 0, i.Len())
-			for k, object := range now.all() {
-				all = append(all, change[T]{Key: k, New: object, RV: object.GetResourceVersion()})
-			}
+			now.tree.Scan(func(e state.Entry[held[T]]) bool {
+				all = append(all, change[T]{Key: e.Key, New: e.Object, RV: e.Object.GetResourceVersion()})
+				return true
+			})
 			h.Add(all, true)
 		}
 		h.Prime()
@@ -128,9 +130,9 @@ func (i *Informer[T]) tellLocked(h *handler[T], changes []change[T], initial boo
 	})
 }
 
-func eventOf[T Object](t queue.Told[T]) Event[T] {
+func eventOf[T Object](t queue.Told[held[T]]) Event[T] {
 	return Event[T]{
-		Type: EventType(t.Kind), Key: t.Key, Old: t.Old, New: t.New, RV: t.RV,
+		Type: EventType(t.Kind), Key: t.Key, Old: t.Old.Get(), New: t.New.Get(), RV: t.RV,
 		Initial: t.Initial, Inferred: t.Inferred, Merged: t.Merged, Attempt: t.Attempt,
 	}
 }
@@ -182,7 +184,7 @@ func (i *Informer[T]) enqueue(h *handler[T], key Key) {
 	// Under mu, so that nothing newer can have been handed over.
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	object, found := i.current.Load().get(key)
+	object, found := i.current.Load().tree.Of(key)
 	rv := ""
 	if found {
 		rv = object.GetResourceVersion()
@@ -219,16 +221,16 @@ func (i *Informer[T]) resync(ctx context.Context, h *handler[T]) {
 		// over already.
 		i.mu.Lock()
 		now := i.current.Load()
-		some := now.after(last, n)
+		some := now.tree.After(last, n)
 		if len(some) < n && last != (Key{}) {
-			some = append(some, now.after(Key{}, n-len(some))...) // and on from the beginning
+			some = append(some, now.tree.After(Key{}, n-len(some))...) // and on from the beginning
 		}
 		for _, e := range some {
-			h.Resync(e.key, e.object, e.object.GetResourceVersion())
+			h.Resync(e.Key, e.Object, e.Object.GetResourceVersion())
 		}
 		i.mu.Unlock()
 		if len(some) > 0 {
-			last = some[len(some)-1].key
+			last = some[len(some)-1].Key
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gapless-io/gapless/informer/internal/course"
+	"github.com/gapless-io/gapless/kube"
 )
 
 // IncidentKind says what went wrong.
@@ -52,9 +53,13 @@ const (
 	Undecodable = IncidentKind(course.Undecodable)
 	// Stale is an event that was older than what the stream had said before. It was
 	// dropped.
-	Stale IncidentKind = IncidentKind(course.Troubles) + iota - 16
+	Stale = IncidentKind(course.Stale)
+)
+
+// The kinds of incidents that are the handlers' and indices'.
+const (
 	// HandlerFailed is a handler that returned an error; the key is tried again.
-	HandlerFailed
+	HandlerFailed IncidentKind = IncidentKind(course.Troubles) + iota
 	// HandlerPanicked is a handler that panicked; the key is tried again.
 	HandlerPanicked
 	// HandlerGaveUp is a handler that failed as often as its Retry allows. The change
@@ -97,7 +102,8 @@ type Incident struct {
 	Err error
 	// RV is the informer's position then.
 	RV string
-	// Key is the object, where it is about one.
+	// Key is the object, where it is about one. Of an informer of several namespaces,
+	// Key.Namespace alone is the namespace that could not be read.
 	Key Key
 	// Handler is the name of the handler, where it is about one.
 	Handler string
@@ -112,14 +118,20 @@ func (i Incident) String() string {
 	if i.Handler != "" {
 		s += " handler=" + i.Handler
 	}
-	if i.Key.Name != "" {
+	switch {
+	case i.Key.Name != "":
 		s += " key=" + i.Key.String()
+	case i.Key.Namespace != "":
+		s += " namespace=" + i.Key.Namespace
 	}
 	if i.RV != "" {
 		s += " rv=" + i.RV
 	}
 	if i.Err != nil {
 		s += ": " + i.Err.Error()
+	}
+	if why := kube.WhyExpired(i.Err); why != nil && i.Kind == Gone {
+		s += "; " + why.Error()
 	}
 	if i.Next != "" {
 		s += " (" + i.Next + ")"

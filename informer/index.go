@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gapless-io/gapless/informer/internal/group"
+	"github.com/gapless-io/gapless/informer/internal/state"
 )
 
 // Index finds objects by a value that is computed from each. It is part of the
@@ -47,9 +48,10 @@ func newIndex[T Object, V comparable](i *Informer[T], name string, values func([
 	i.publishing.Lock()
 	defer i.publishing.Unlock()
 	now := i.Snapshot()
-	for e := range now.Diff(from) {
-		st.change(x, e.Key, e.Old, e.New)
-	}
+	now.changes(from, func(c change[T]) bool {
+		st.change(x, c)
+		return true
+	})
 	x.place = len(i.indexers)
 	i.indexers = append(i.indexers, x.next)
 	next := *now.of
@@ -66,7 +68,7 @@ func (x *Index[T, V]) Get(v V) iter.Seq2[Key, T] {
 	st := x.state()
 	return func(yield func(Key, T) bool) {
 		for object := range st.set.Get(v) {
-			if !yield(keyOf(object), object) {
+			if !yield(state.KeyOf(object), object.Get()) {
 				return
 			}
 		}
@@ -110,11 +112,11 @@ func (x *Index[T, V]) state() *indexState[T, V] {
 
 // build indexes a whole state.
 func (x *Index[T, V]) build(s Snapshot[T]) *indexState[T, V] {
-	st := &indexState[T, V]{of: x.id, set: group.New[T, V](func(a, b T) int { return compareKeys(keyOf(a), keyOf(b)) })}
-	var none T
-	for k, object := range s.All() {
-		st.change(x, k, none, object)
-	}
+	st := &indexState[T, V]{of: x.id, set: group.New[held[T], V](func(a, b held[T]) int { return state.Compare(state.KeyOf(a), state.KeyOf(b)) })}
+	s.state().tree.Scan(func(e state.Entry[held[T]]) bool {
+		st.change(x, change[T]{Key: e.Key, New: e.Object})
+		return true
+	})
 	return st
 }
 
@@ -126,7 +128,7 @@ func (x *Index[T, V]) next(indexed any, changes []change[T]) any {
 	}
 	st := &indexState[T, V]{of: old.of, set: old.set.Copy()}
 	for _, c := range changes {
-		st.change(x, c.Key, c.Old, c.New)
+		st.change(x, c)
 	}
 	return st
 }
@@ -150,9 +152,9 @@ func (x *Index[T, V]) compute(buffer []V, object T) (all []V, err error) {
 	return all, nil
 }
 
-func (x *Index[T, V]) panicked(key Key, object T, err error) {
+func (x *Index[T, V]) panicked(key Key, rv string, err error) {
 	x.informer.report(Incident{
-		Kind: IndexPanicked, At: time.Now(), Key: key, RV: object.GetResourceVersion(),
+		Kind: IndexPanicked, At: time.Now(), Key: key, RV: rv,
 		Err: fmt.Errorf("index %s: %w", *x.id, err),
 	})
 }
@@ -160,30 +162,29 @@ func (x *Index[T, V]) panicked(key Key, object T, err error) {
 // indexState is an index as it is in one snapshot; then it never changes.
 type indexState[T Object, V comparable] struct {
 	of  *string // the id of the index
-	set *group.Set[T, V]
+	set *group.Set[held[T], V]
 }
 
-// change takes over one object's way from one state to the next; the zero value
-// stands for "not there".
-func (s *indexState[T, V]) change(x *Index[T, V], key Key, from, to T) {
-	var none T
+// change takes over one object's way from one state to the next.
+func (s *indexState[T, V]) change(x *Index[T, V], c change[T]) {
+	var none held[T]
 	var before, after [4]V
 	var was, is []V
-	if from != none {
-		was, _ = x.compute(before[:0], from) // if it panics, that was reported when it came
+	if c.Old != none {
+		was, _ = x.compute(before[:0], c.Old.Get()) // if it panics, that was reported when it came
 	}
-	if to != none {
+	if c.New != none {
 		var err error
-		if is, err = x.compute(after[:0], to); err != nil {
-			x.panicked(key, to, err)
+		if is, err = x.compute(after[:0], c.New.Get()); err != nil {
+			x.panicked(c.Key, c.New.GetResourceVersion(), err)
 		}
 	}
 	for _, v := range was {
 		if !slices.Contains(is, v) {
-			s.set.Remove(v, from)
+			s.set.Remove(v, c.Old)
 		}
 	}
 	for _, v := range is {
-		s.set.Put(v, to)
+		s.set.Put(v, c.New)
 	}
 }

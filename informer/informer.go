@@ -50,6 +50,7 @@ import (
 	"time"
 
 	"github.com/gapless-io/gapless/informer/internal/course"
+	"github.com/gapless-io/gapless/informer/internal/state"
 )
 
 // ErrRunning is returned by Run when the informer runs already.
@@ -70,19 +71,18 @@ type Informer[T Object] struct {
 	running  *running // nil outside of Run
 	named    int      // handlers that were numbered
 
-	// publishing guards indexers, and who holds it makes the next state. It may be
-	// held when mu is taken.
+	// publishing guards indexers, positions and merged, and who holds it makes the next
+	// state. It may be held when mu is taken.
 	publishing sync.Mutex
 	indexers   []func(indexed any, changes []change[T]) any
+	positions  []string            // of the parts; "" before the first sync
+	merged     state.Tree[held[T]] // the parts' states in one, if there are several
 
 	// statusMu guards status; nothing else is locked under it.
 	statusMu sync.Mutex
 	status   Status
 
-	// keeper and reflector belong to the goroutine of Run.
-	keeper    keeper[T]
-	reflector course.State
-
+	parts  []*part[T]
 	mirror func(Turn[T]) // set before Run; nil: none
 }
 
@@ -96,11 +96,11 @@ type running struct {
 func New[T Object](source Source[T], opts ...Option) *Informer[T] {
 	i := &Informer[T]{source: source, opts: newOptions(opts), synced: make(chan struct{})}
 	i.current.Store(newSnapshot[T]())
-	i.keeper = newKeeper[T]()
-	i.status = Status{Name: source.name, State: course.Idle.String(), Incidents: map[IncidentKind]int64{}}
-	if source.backend == nil && source.err == nil {
+	i.status = Status{Name: source.name, Incidents: map[IncidentKind]int64{}}
+	if len(source.parts) == 0 && source.err == nil {
 		i.source.err = errors.New("no source")
 	}
+	i.newParts()
 	return i
 }
 
@@ -170,7 +170,9 @@ func (i *Informer[T]) Len() int { return i.current.Load().tree.Len() }
 // ResourceVersion is the version that the cache's course.State has; "" before the first sync.
 func (i *Informer[T]) ResourceVersion() string { return i.current.Load().rv }
 
-// Status says how the informer is. Counters are since New.
+// Status says how the informer is. Counters are since New. Of an informer of several
+// namespaces, State is that of one that is not watching, if there is one, LastContact
+// the oldest, and the counters are sums.
 type Status struct {
 	Name        string
 	State       string // "idle", "listing", "streaming", "watching", "waiting", "stopped"
@@ -194,6 +196,7 @@ func (i *Informer[T]) Status() Status {
 	i.statusMu.Lock()
 	defer i.statusMu.Unlock()
 	s := i.status
+	i.streams(&s)
 	s.RV, s.Objects = now.rv, now.tree.Len()
 	s.Incidents = maps.Clone(s.Incidents)
 	s.Gone = s.Incidents[Gone] + s.Incidents[SilentGone]
@@ -202,6 +205,24 @@ func (i *Informer[T]) Status() Status {
 		s.Last = &last
 	}
 	return s
+}
+
+// streams adds up how the streams are. The one with the most trouble says what State is.
+func (i *Informer[T]) streams(s *Status) {
+	s.State = course.Idle.String()
+	phase := course.Watching
+	for n, p := range i.parts {
+		now := p.reflector.Status()
+		if n == 0 || phase == course.Watching {
+			phase = now.State
+		}
+		if n == 0 || now.LastContact.Before(s.LastContact) {
+			s.LastContact = now.LastContact
+		}
+		s.Undecodable += now.Undecodable
+		s.Lists, s.Streams, s.Watches = s.Lists+now.Lists, s.Streams+now.Streams, s.Watches+now.Watches
+		s.State = phase.String()
+	}
 }
 
 func (i *Informer[T]) note(change func(*Status)) {

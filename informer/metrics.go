@@ -3,10 +3,6 @@ package informer
 import (
 	"fmt"
 	"slices"
-	"strconv"
-	"time"
-
-	"github.com/gapless-io/gapless/informer/internal/course"
 )
 
 // Metric is something that an informer measures. Names are in Prometheus' style;
@@ -139,64 +135,5 @@ func Metrics(record func(Sample)) Option {
 func (i *Informer[T]) record(m Metric, value float64, label ...string) {
 	if i.opts.record != nil {
 		i.opts.record(Sample{Metric: m, Labels: slices.Concat([]string{i.source.name}, label), Value: value})
-	}
-}
-
-// counts records what is about to be done.
-func (i *Informer[T]) counts(does course.Action) {
-	switch does {
-	case course.DoList, course.DoStream:
-		i.record(MetricLists, 1)
-	case course.DoWatch:
-		i.record(MetricWatches, 1)
-	case course.DoRead, course.DoWait, course.DoStop:
-	}
-}
-
-// ending is how an action ended.
-type ending struct {
-	did    course.Action
-	result course.Result
-	took   time.Duration
-	why    IncidentKind // what last ended a watch
-}
-
-// measure records how an action ended that began in state s.
-func (i *Informer[T]) measure(s course.State, e ending) {
-	if i.opts.record == nil {
-		return
-	}
-	r := e.result
-	switch e.did {
-	case course.DoList, course.DoStream:
-		if r.Kind != course.ResultListed && r.Kind != course.ResultStreamed {
-			return
-		}
-		i.record(MetricListSeconds, e.took.Seconds())
-		i.record(MetricListItems, float64(i.Len()))
-		if s.Synced() {
-			i.record(MetricRelists, 1, e.why.String())
-		}
-	case course.DoWatch, course.DoRead:
-		if r.Frames == 0 && r.Kind == course.ResultFailed {
-			return // it was not opened, or might as well not have been
-		}
-		i.record(MetricWatchSeconds, r.Lived.Seconds())
-		i.record(MetricWatchItems, float64(r.Frames))
-		if r.Kind == course.ResultClosed && r.Frames == 0 && r.Lived < course.QuickClose {
-			i.record(MetricShortWatches, 1)
-		}
-	case course.DoWait, course.DoStop:
-	}
-}
-
-// gauge records what a new state is like.
-func (i *Informer[T]) gauge(now *snapshot[T]) {
-	if i.opts.record == nil {
-		return
-	}
-	i.record(MetricObjects, float64(now.tree.Len()))
-	if rv, err := strconv.ParseFloat(now.rv, 64); err == nil {
-		i.record(MetricResourceVersion, rv)
 	}
 }

@@ -1,6 +1,10 @@
 package informer
 
-import "iter"
+import (
+	"iter"
+
+	"github.com/gapless-io/gapless/informer/internal/state"
+)
 
 // Turn is one step of the cache from one state to the next, as a mirror is told.
 // It is valid during the call only.
@@ -12,7 +16,7 @@ type Turn[T Object] struct {
 	Whole bool
 
 	changes []change[T]
-	tree    *tree[T]
+	tree    state.Tree[held[T]]
 }
 
 // Changes yields what the step changed, in order: the objects as they are now, and
@@ -20,7 +24,7 @@ type Turn[T Object] struct {
 func (t Turn[T]) Changes() iter.Seq2[Key, T] {
 	return func(yield func(Key, T) bool) {
 		for _, c := range t.changes {
-			if !yield(c.Key, c.New) {
+			if !yield(c.Key, c.New.Get()) {
 				return
 			}
 		}
@@ -43,13 +47,6 @@ func (t Turn[T]) Len() int { return t.tree.Len() }
 // state or newer. f is called by the goroutine of Run, which waits for it; it must
 // be quick and must not panic. There is one mirror, and it is set before Run.
 func (i *Informer[T]) Mirror(f func(Turn[T])) { i.mirror = f }
-
-// turn tells the mirror.
-func (i *Informer[T]) turn(changes []change[T], rv string, whole bool) {
-	if i.mirror != nil {
-		i.mirror(Turn[T]{RV: rv, Whole: whole, changes: changes, tree: i.keeper.tree})
-	}
-}
 
 // Transform returns a source whose objects go through f before the cache takes
 // them: once per version, which f may modify and return, or replace. An error

@@ -2,42 +2,22 @@ package informer
 
 import (
 	"iter"
-	"strings"
 
-	"github.com/tidwall/btree"
-
-	"github.com/gapless-io/gapless/informer/internal/course"
+	"github.com/gapless-io/gapless/informer/internal/ref"
+	"github.com/gapless-io/gapless/informer/internal/state"
 )
 
-// entry is one object in the tree.
-type entry[T Object] struct {
-	key    Key
-	object T
-}
-
-// tree is a persistent B-tree: a copy costs nothing, and afterwards a change to
-// either copies the few nodes on its path (1–2 µs among 100 000 objects).
-type tree[T Object] = btree.BTreeG[entry[T]]
-
-func newTree[T Object]() *tree[T] {
-	// Only the goroutine of Run changes the writer's tree, and readers get copies, so
-	// the tree's own locks would guard nothing.
-	return btree.NewBTreeGOptions(func(a, b entry[T]) bool { return compareKeys(a.key, b.key) < 0 }, btree.Options{NoLocks: true})
-}
-
-// compareKeys orders by namespace and name.
-func compareKeys(a, b Key) int {
-	if c := strings.Compare(a.Namespace, b.Namespace); c != 0 {
-		return c
-	}
-	return strings.Compare(a.Name, b.Name)
-}
+// held is how the cache holds an object.
+type held[T Object] = ref.Ref[T]
 
 // snapshot is one state of the cache. Nothing of it changes, but that superseded
 // is closed.
 type snapshot[T Object] struct {
-	tree *tree[T]
+	tree state.Tree[held[T]]
 	rv   string
+	// positions are the resource versions of the informer's parts, of which rv is the
+	// least; nil if there is one part.
+	positions []string
 	// epoch counts how often rv went back: resource versions of different epochs say
 	// nothing about each other.
 	epoch int
@@ -50,69 +30,40 @@ type snapshot[T Object] struct {
 }
 
 func newSnapshot[T Object]() *snapshot[T] {
-	return &snapshot[T]{tree: newTree[T](), superseded: make(chan struct{})}
-}
-
-// successor is the state after changes. publishing must be held.
-func (i *Informer[T]) successor(changes []change[T], rv string) *snapshot[T] {
-	now := i.current.Load()
-	next := &snapshot[T]{tree: now.tree, rv: rv, epoch: now.epoch, indexed: now.indexed, superseded: make(chan struct{})}
-	if course.Before(rv, now.rv) {
-		next.epoch++
-	}
-	if len(changes) > 0 {
-		next.tree = i.keeper.tree.Copy()
-		next.indexed = make([]any, len(now.indexed))
-		for n, index := range i.indexers {
-			next.indexed[n] = index(now.indexed[n], changes)
-		}
-	}
-	i.gauge(next)
-	return next
-}
-
-// after yields up to n objects behind key, for walks that pause.
-func (s *snapshot[T]) after(key Key, n int) []entry[T] {
-	some := make([]entry[T], 0, n)
-	s.tree.Ascend(entry[T]{key: key}, func(e entry[T]) bool {
-		if e.key != key {
-			some = append(some, e)
-		}
-		return len(some) < n
-	})
-	return some
+	return &snapshot[T]{tree: state.NewTree[held[T]](), superseded: make(chan struct{})}
 }
 
 func (s *snapshot[T]) get(k Key) (T, bool) {
-	e, found := s.tree.Get(entry[T]{key: k})
-	return e.object, found
+	object, found := s.tree.Of(k)
+	return object.Get(), found
 }
 
 // all yields the objects by namespace and name.
 func (s *snapshot[T]) all() iter.Seq2[Key, T] {
 	return func(yield func(Key, T) bool) {
-		s.tree.Scan(func(e entry[T]) bool { return yield(e.key, e.object) })
+		s.tree.Scan(func(e state.Entry[held[T]]) bool { return yield(e.Key, e.Object.Get()) })
 	}
 }
 
 // in yields the objects of one namespace by name.
 func (s *snapshot[T]) in(namespace string) iter.Seq2[Key, T] {
 	return func(yield func(Key, T) bool) {
-		s.tree.Ascend(entry[T]{key: Key{Namespace: namespace}}, func(e entry[T]) bool {
-			return e.key.Namespace == namespace && yield(e.key, e.object)
-		})
+		s.tree.In(namespace, func(e state.Entry[held[T]]) bool { return yield(e.Key, e.Object.Get()) })
 	}
 }
 
-// Snapshot is one state of an informer's cache, whole and unchanging: however long
-// it is read, all that it says was true together, at RV. Taking one costs nothing;
+// Snapshot is one state of an informer's cache, whole and unchanging: however long it
+// is read, all that it says was true together, at RV. Taking one costs nothing;
 // while it is held, the objects in it stay in memory. The zero value is empty.
+//
+// An informer of several namespaces reads each by itself: RV is the oldest of their
+// versions, and some of them can be ahead of it.
 type Snapshot[T Object] struct{ of *snapshot[T] }
 
 // state is what s stands for.
 func (s Snapshot[T]) state() *snapshot[T] {
 	if s.of == nil {
-		return &snapshot[T]{tree: newTree[T]()}
+		return &snapshot[T]{tree: state.NewTree[held[T]]()}
 	}
 	return s.of
 }

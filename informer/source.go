@@ -2,8 +2,10 @@ package informer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 
 	"github.com/go-json-experiment/json"
 	jsonv1 "github.com/go-json-experiment/json/v1"
@@ -14,7 +16,10 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/gapless-io/gapless/client"
+	"github.com/gapless-io/gapless/informer/internal/attempt"
 	"github.com/gapless-io/gapless/informer/internal/decode"
+	"github.com/gapless-io/gapless/informer/internal/ref"
+	"github.com/gapless-io/gapless/informer/internal/reflector"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -37,37 +42,57 @@ type Stream interface {
 
 // Source is where an informer gets its objects from. The zero value has none.
 type Source[T Object] struct {
-	name    string
-	backend Backend
-	decode  func(object []byte) (T, error)
-	labels  string
-	fields  string
-	err     error // why there is no backend; Run returns it
-	// lends says that the backend lends the bytes that it hands over until it is
+	name   string
+	parts  []collection
+	decode func(object []byte) (T, error)
+	// hold makes of decode what makes objects as the cache holds them; nil: as they are.
+	hold   func(decode func([]byte) (T, error)) func([]byte) (held[T], error)
+	narrow metav1.ListOptions
+	shard  *kube.Shard
+	err    error // why there is no backend; Run returns it
+	// lends says that the backends lend the bytes that they hand over until they are
 	// called again, and that decode keeps nothing of them and can be called by several.
 	lends bool
+}
+
+// collection is what one stream of a source brings: all of it, or one of several
+// namespaces.
+type collection struct {
+	namespace string // "" if it is the only one
+	backend   Backend
 }
 
 // For is a source of the objects of one resource, over HTTP, decoded from JSON into
 // T, which must be a pointer to a struct: *corev1.Pod, *unstructured.Unstructured,
 // *metav1.PartialObjectMetadata, or a struct of your own with the fields you need
 // and a metav1.ObjectMeta. Member names are matched exactly, as Kubernetes does.
-// What is wrong with cfg or T is returned by the informer's Run.
+// What is wrong with cfg, T or an option is returned by the informer's Run.
 func For[T Object](cfg *rest.Config, gvr schema.GroupVersionResource, opts ...SourceOption) Source[T] {
 	var o sourceOptions
 	for _, opt := range opts {
 		opt(&o)
 	}
-	of := client.Collection{GroupVersionResource: gvr, Namespace: o.namespace}
 	c, err := client.New(cfg)
 	decoder := decode.New(stock[T]())
 	if o.strip {
 		decoder.StripManagedFields()
 	}
-	s := From(of.String(), &remote{client: c, of: of}, decoder.Decode)
-	s.labels, s.fields, s.err, s.lends = o.labels, o.fields, err, true
+	s := Source[T]{
+		name: client.Collection{GroupVersionResource: gvr, Namespace: o.name()}.String(), decode: decoder.Decode,
+		narrow: o.narrow, shard: o.shard, lends: true, err: errors.Join(append(o.errs, err)...),
+	}
+	for _, namespace := range o.namespaces {
+		backend := &remote{client: c, of: client.Collection{GroupVersionResource: gvr, Namespace: namespace}}
+		s.parts = append(s.parts, collection{namespace: namespace, backend: backend})
+	}
+	if len(s.parts) == 0 {
+		s.parts = []collection{{backend: &remote{client: c, of: client.Collection{GroupVersionResource: gvr}}}}
+	}
+	if len(s.parts) == 1 {
+		s.parts[0].namespace = ""
+	}
 	if kind := reflect.TypeFor[T](); kind.Kind() != reflect.Pointer || kind.Elem().Kind() != reflect.Struct {
-		s.err = fmt.Errorf("informer of %s: %s is no pointer to a struct", of, kind)
+		s.err = fmt.Errorf("informer of %s: %s is no pointer to a struct", s.name, kind)
 	}
 	return s
 }
@@ -75,7 +100,37 @@ func For[T Object](cfg *rest.Config, gvr schema.GroupVersionResource, opts ...So
 // From is a source over any backend. name is for logs and errors. decode makes an
 // object of its JSON, which it may keep; an error of decode concerns that object only.
 func From[T Object](name string, backend Backend, decode func(object []byte) (T, error)) Source[T] {
-	return Source[T]{name: name, backend: backend, decode: decode}
+	s := Source[T]{name: name, decode: decode}
+	if backend != nil {
+		s.parts = []collection{{backend: backend}}
+	}
+	return s
+}
+
+// reads is what the reflector of a part reads.
+func (s Source[T]) reads(of collection, decode func([]byte) (held[T], error)) reflector.Source[held[T]] {
+	r := reflector.Source[held[T]]{
+		List: of.backend.List,
+		Watch: func(ctx context.Context, o metav1.ListOptions) (attempt.Stream, error) {
+			return of.backend.Watch(ctx, o)
+		},
+		Decode: decode, Select: s.narrow, Lends: s.lends,
+	}
+	if s.shard != nil {
+		r.Select.ShardSelector, r.Wants = s.shard.String(), s.shard.Includes
+	}
+	return r
+}
+
+// holds is how objects are made that the cache holds.
+func (s Source[T]) holds() func([]byte) (held[T], error) {
+	if s.hold != nil {
+		return s.hold(s.decode)
+	}
+	return func(raw []byte) (held[T], error) {
+		object, err := s.decode(raw)
+		return ref.Of(object), err
+	}
 }
 
 // JSON returns the decoder that For uses: what encoding/json would make of the
@@ -105,23 +160,62 @@ func stock[T Object]() func(object []byte) (T, error) {
 type SourceOption func(*sourceOptions)
 
 type sourceOptions struct {
-	namespace, labels, fields string
-	strip                     bool
+	namespaces []string
+	narrow     metav1.ListOptions
+	shard      *kube.Shard
+	strip      bool
+	errs       []error
+}
+
+// name is the namespaces' part of the source's name.
+func (o *sourceOptions) name() string {
+	if len(o.namespaces) > 1 {
+		return fmt.Sprintf("%s and %d more", o.namespaces[0], len(o.namespaces)-1)
+	}
+	return slices.Concat(o.namespaces, []string{""})[0]
 }
 
 // Namespace takes the objects of one namespace only.
-func Namespace(name string) SourceOption {
-	return func(o *sourceOptions) { o.namespace = name }
+func Namespace(name string) SourceOption { return Namespaces(name) }
+
+// Namespaces takes the objects of several namespaces only, for who may not read all of
+// them. It costs a list and a watch for each. The cache is one, and is synced when all
+// have been read; when one cannot be read, the others are kept current, and what went
+// wrong says so in Incident.Key.Namespace. Resource versions are those of one server,
+// but the namespaces do not move together: ResourceVersion is the one that all have
+// reached. Names are taken once; with none, or only "", it is all namespaces.
+func Namespaces(names ...string) SourceOption {
+	return func(o *sourceOptions) {
+		names := slices.Compact(slices.Sorted(slices.Values(names)))
+		if len(names) > 1 && names[0] == "" {
+			o.errs = append(o.errs, fmt.Errorf("namespaces %q: one of several is empty, which would be all of them", names))
+		}
+		o.namespaces = names
+	}
 }
 
 // Labels takes the objects that a label selector matches.
 func Labels(s labels.Selector) SourceOption {
-	return func(o *sourceOptions) { o.labels = s.String() }
+	return func(o *sourceOptions) { o.narrow.LabelSelector = s.String() }
 }
 
 // Fields takes the objects that a field selector matches.
 func Fields(s fields.Selector) SourceOption {
-	return func(o *sourceOptions) { o.fields = s.String() }
+	return func(o *sourceOptions) { o.narrow.FieldSelector = s.String() }
+}
+
+// Shard takes the objects of one of count shards, numbered from 0, of about equal
+// size, by their UIDs (KEP-5866). Informers of all shards have each object once. A server
+// that knows shardSelector sends no others; what any other server sends of them is
+// passed over before it is decoded.
+func Shard(index, count int) SourceOption {
+	return func(o *sourceOptions) {
+		shard, err := kube.ShardOf(index, count)
+		if err != nil {
+			o.errs = append(o.errs, err)
+		}
+		o.shard = shard
+	}
 }
 
 // StripManagedFields leaves metadata.managedFields out, while decoding, so that it

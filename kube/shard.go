@@ -3,10 +3,12 @@ package kube
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/sharding"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Shard is a part of a collection by the hash of a field (KEP-5866): the parsed
@@ -71,6 +73,34 @@ func newHashRange(r sharding.ShardRangeRequirement) (hashRange, error) {
 	return hashRange{first: first, last: last}, nil
 }
 
+// ShardOf is the shard with the number index, from 0, of a collection that is divided
+// into count shards of equal size by the objects' UIDs.
+func ShardOf(index, count int) (*Shard, error) {
+	if count < 1 || index < 0 || index >= count {
+		return nil, fmt.Errorf("there is no shard %d of %d: shards are numbered from 0", index, count)
+	}
+	if count == 1 {
+		return nil, nil
+	}
+	end := "0x10000000000000000" // 2^64, as upstream writes it
+	if index < count-1 {
+		end = fmt.Sprintf("0x%016x", boundary(index+1, count))
+	}
+	return NewShard(sharding.NewSelector(sharding.ShardRangeRequirement{
+		Key: "object.metadata.uid", Start: fmt.Sprintf("0x%016x", boundary(index, count)), End: end,
+	}))
+}
+
+// boundary is the first hash of a shard: 2^64 * index / count, rounded down.
+func boundary(index, count int) uint64 {
+	first, _ := bits.Div64(uint64(index), 0, uint64(count)) //nolint:gosec // not negative
+	return first
+}
+
+// Includes says whether objects with this UID are in the shard, which must be one by
+// UIDs; nil includes all.
+func (s *Shard) Includes(uid types.UID) bool { return s == nil || s.holds(string(uid)) }
+
 // Matches says whether o is in the shard. It allocates nothing; the hash is made
 // each time, which costs less than keeping it (see BenchmarkShardMatches).
 func (s *Shard) Matches(o *Object) bool {
@@ -78,6 +108,10 @@ func (s *Shard) Matches(o *Object) bool {
 	if s.byNamespace {
 		text = o.Key().Namespace
 	}
+	return s.holds(text)
+}
+
+func (s *Shard) holds(text string) bool {
 	hash := fnv1a(text)
 	return slices.ContainsFunc(s.ranges, func(r hashRange) bool { return r.first <= hash && hash <= r.last })
 }

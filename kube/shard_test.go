@@ -139,3 +139,38 @@ func BenchmarkShardMatches(b *testing.B) {
 		s.Matches(o)
 	}
 }
+
+func TestShardsByNumberTakeEachObjectOnce(t *testing.T) {
+	const seed = 3
+	r := rand.New(rand.NewPCG(seed, seed))
+	for _, count := range []int{1, 2, 3, 7, 8, 100} {
+		taken := make([]int, count)
+		for range 2000 {
+			uid := types.UID(fmt.Sprintf("%08x-ab59-4f0a-8f0b-%012x", r.Uint32(), r.Uint64()>>16))
+			owners := 0
+			for n := range count {
+				s, err := kube.ShardOf(n, count)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if s.Includes(uid) {
+					owners++
+					taken[n]++
+				}
+			}
+			if owners != 1 {
+				t.Fatalf("%s is in %d of %d shards", uid, owners, count)
+			}
+		}
+		for n, got := range taken {
+			if want := 2000 / count; got < want/4 || got > want*4 {
+				t.Errorf("shard %d of %d has %d of 2000 objects", n, count, got)
+			}
+		}
+	}
+	for _, bad := range [][2]int{{0, 0}, {-1, 3}, {3, 3}, {0, -2}} {
+		if _, err := kube.ShardOf(bad[0], bad[1]); err == nil {
+			t.Errorf("shard %d of %d was made", bad[0], bad[1])
+		}
+	}
+}

@@ -23,6 +23,7 @@ const (
 	Silent
 	ServerError
 	Undecodable
+	Stale // package course never says it
 	// Troubles is how many numbers are taken.
 	Troubles
 )

@@ -1,4 +1,4 @@
-package informer
+package reflector
 
 import (
 	"context"
@@ -9,35 +9,36 @@ import (
 	"github.com/gapless-io/gapless/client"
 	"github.com/gapless-io/gapless/informer/internal/attempt"
 	"github.com/gapless-io/gapless/informer/internal/course"
+	"github.com/gapless-io/gapless/informer/internal/state"
 	"github.com/gapless-io/gapless/kube"
 )
 
 // stream reads the whole state as a streaming list (KEP-3157) up to its end
 // bookmark. The watch is returned open then, and nil otherwise.
-func (i *Informer[T]) stream(ctx context.Context, s course.State, st course.Step) (*attempt.Attempt, course.Result, error) {
+func (r *Reflector[S]) stream(ctx context.Context, s course.State, st course.Step) (*attempt.Attempt, course.Result, error) {
 	initial := true
 	begun := time.Now()
-	a, err := i.open(ctx, metav1.ListOptions{
-		ResourceVersion: st.RV, ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
-		SendInitialEvents: &initial,
-	})
+	o := r.source.Select
+	o.ResourceVersion, o.ResourceVersionMatch = st.RV, metav1.ResourceVersionMatchNotOlderThan
+	o.SendInitialEvents = &initial
+	a, err := r.open(ctx, o)
 	if err != nil {
-		r, err := attempt.Failed(ctx, err)
-		r.Lived = time.Since(begun)
-		return nil, r, err
+		res, err := attempt.Failed(ctx, err)
+		res.Lived = time.Since(begun)
+		return nil, res, err
 	}
-	r, err := i.initial(a, s, st)
-	if r.Kind != course.ResultStreamed {
+	res, err := r.initial(a, s, st)
+	if res.Kind != course.ResultStreamed {
 		a.Close()
-		return nil, r, err
+		return nil, res, err
 	}
-	return a, r, nil
+	return a, res, nil
 }
 
 // initial reads the initial events. Each new object extends the deadline; what is
 // no initial event does not, so that a server that never marks the end is found out.
-func (i *Informer[T]) initial(a *attempt.Attempt, s course.State, st course.Step) (course.Result, error) {
-	g := i.newGatherer()
+func (r *Reflector[S]) initial(a *attempt.Attempt, s course.State, st course.Step) (course.Result, error) {
+	g := r.newGatherer()
 	defer g.settle()
 	deadline := time.Now().Add(course.EndDeadline)
 	for {
@@ -59,7 +60,7 @@ func (i *Informer[T]) initial(a *attempt.Attempt, s course.State, st course.Step
 		case kube.Deleted:
 			if meta, err := f.Meta(); err == nil {
 				g.settle()
-				g.g.drop(Key{Namespace: meta.Namespace, Name: meta.Name})
+				g.g.Drop(state.Key{Namespace: meta.Namespace, Name: meta.Name})
 			}
 		case kube.InitialEventsEnd:
 			a.Marked = true
@@ -67,49 +68,51 @@ func (i *Informer[T]) initial(a *attempt.Attempt, s course.State, st course.Step
 			if err != nil {
 				return a.Failed(err)
 			}
-			i.contact()
+			r.contact()
 			g.settle()
-			return i.complete(g.g, s, st, meta.ResourceVersion)
+			return r.complete(g.g, s, st, meta.ResourceVersion)
 		case kube.Bookmark, kube.Error: // no promise before the end of the initial events
 		default:
-			i.unreadable(f.Object, &kube.DecodeError{Offset: -1, Why: "no event: " + excerpt(f.Object)})
+			r.unreadable(f.Object, &kube.DecodeError{Offset: -1, Why: "no event: " + excerpt(f.Object)})
 		}
 	}
 }
 
 // watch opens a watch from a resource version.
-func (i *Informer[T]) watch(ctx context.Context, st course.Step) (*attempt.Attempt, course.Result, error) {
+func (r *Reflector[S]) watch(ctx context.Context, st course.Step) (*attempt.Attempt, course.Result, error) {
 	begun := time.Now()
-	a, err := i.open(ctx, metav1.ListOptions{ResourceVersion: st.RV})
+	o := r.source.Select
+	o.ResourceVersion = st.RV
+	a, err := r.open(ctx, o)
 	if err != nil {
-		r, err := attempt.Failed(ctx, err)
-		r.Lived = time.Since(begun)
-		return nil, r, err
+		res, err := attempt.Failed(ctx, err)
+		res.Lived = time.Since(begun)
+		return nil, res, err
 	}
 	return a, course.Result{}, nil
 }
 
 // follower reads one watch.
-type follower[T Object] struct {
-	*Informer[T]
+type follower[S state.Object] struct {
+	*Reflector[S]
 	a       *attempt.Attempt
 	rv      string // the position, events in batch included
-	batch   []change[T]
+	batch   []state.Change[S]
 	moved   bool // rv is ahead of what was published
 	cadence bool // bookmarks are to be expected
 }
 
 // read follows an open watch until it ends, and closes it.
-func (i *Informer[T]) read(a *attempt.Attempt, s course.State) (course.Result, error) {
+func (r *Reflector[S]) read(a *attempt.Attempt, s course.State) (course.Result, error) {
 	defer a.Close()
-	f := &follower[T]{Informer: i, a: a, rv: s.RV, cadence: s.Cadence}
+	f := &follower[S]{Reflector: r, a: a, rv: s.RV, cadence: s.Cadence}
 	a.Marked = false // the end bookmark says nothing about a cadence
-	r, err := f.run()
+	res, err := f.run()
 	f.flush()
-	return r, err
+	return res, err
 }
 
-func (f *follower[T]) run() (course.Result, error) {
+func (f *follower[S]) run() (course.Result, error) {
 	for {
 		if len(f.batch) >= batchLimit || !f.a.Ready() {
 			f.flush()
@@ -132,9 +135,9 @@ func (f *follower[T]) run() (course.Result, error) {
 				continue
 			}
 			if course.Before(meta.ResourceVersion, f.rv) {
-				r, err := f.end(nil)
-				r.Kind = course.ResultWentBack
-				return r, err
+				res, err := f.end(nil)
+				res.Kind = course.ResultWentBack
+				return res, err
 			}
 			f.advance(meta.ResourceVersion)
 		case kube.Error:
@@ -146,7 +149,7 @@ func (f *follower[T]) run() (course.Result, error) {
 
 // deadline is when silence means that the watch is dead: one and a half bookmark
 // periods where bookmarks come, else when the server should have ended the watch.
-func (f *follower[T]) deadline() time.Time {
+func (f *follower[S]) deadline() time.Time {
 	last := f.a.Until.Add(course.WatchGrace)
 	if f.cadence {
 		if soon := time.Now().Add(course.BookmarkSilence); soon.Before(last) {
@@ -156,39 +159,59 @@ func (f *follower[T]) deadline() time.Time {
 	return last
 }
 
-func (f *follower[T]) end(err error) (course.Result, error) {
+func (f *follower[S]) end(err error) (course.Result, error) {
 	f.a.Reached = f.rv
 	return f.a.Ended(err)
 }
 
-func (f *follower[T]) advance(rv string) {
+func (f *follower[S]) advance(rv string) {
 	if rv != "" && rv != f.rv && !course.Before(rv, f.rv) {
 		f.rv, f.moved = rv, true
 	}
 }
 
-func (f *follower[T]) upsert(frame client.Frame) {
+func (f *follower[S]) upsert(frame client.Frame) {
+	if f.foreign(frame) {
+		return
+	}
 	object, err := f.decode(frame.Object)
 	if err != nil {
 		f.missed(f.unreadable(frame.Object, err))
 		return
 	}
-	rv, key := object.GetResourceVersion(), keyOf(object)
-	var v verdict
-	f.batch, v = f.keeper.upsert(f.batch, object, f.rv)
+	rv, key := object.GetResourceVersion(), state.KeyOf(object)
+	var v state.Verdict
+	f.batch, v = f.keeper.Upsert(f.batch, object, f.rv)
 	f.settle(v, key, rv)
 }
 
 // missed notes that an object has a state that could not be read. The position
 // moves on: the same bytes would come again.
-func (f *follower[T]) missed(meta client.Meta) {
+func (f *follower[S]) missed(meta client.Meta) {
 	if meta.Name != "" {
-		f.keeper.unread[Key{Namespace: meta.Namespace, Name: meta.Name}] = struct{}{}
+		f.keeper.Unread[state.Key{Namespace: meta.Namespace, Name: meta.Name}] = struct{}{}
 	}
 	f.advance(meta.ResourceVersion)
 }
 
-func (f *follower[T]) remove(frame client.Frame) {
+// foreign says that an event is about an object of somebody else's, which a server
+// sends that does not know what we asked for.
+func (f *follower[S]) foreign(frame client.Frame) bool {
+	if f.source.Wants == nil {
+		return false
+	}
+	meta, err := frame.Meta()
+	if err != nil || f.wanted(meta) {
+		return false
+	}
+	f.advance(meta.ResourceVersion)
+	return true
+}
+
+func (f *follower[S]) remove(frame client.Frame) {
+	if f.foreign(frame) {
+		return
+	}
 	object, err := f.decode(frame.Object)
 	var meta client.Meta
 	if err == nil {
@@ -197,7 +220,7 @@ func (f *follower[T]) remove(frame client.Frame) {
 			UID: object.GetUID(), ResourceVersion: object.GetResourceVersion(),
 		}
 	} else {
-		var none T
+		var none S
 		object = none // it is gone, and what it was is known from before
 		var metaErr error
 		if meta, metaErr = frame.Meta(); metaErr != nil || meta.Name == "" {
@@ -205,59 +228,31 @@ func (f *follower[T]) remove(frame client.Frame) {
 			return
 		}
 	}
-	var v verdict
-	f.batch, v = f.keeper.remove(f.batch, meta, object)
-	f.settle(v, Key{Namespace: meta.Namespace, Name: meta.Name}, meta.ResourceVersion)
+	var v state.Verdict
+	f.batch, v = f.keeper.Remove(f.batch, meta, object)
+	f.settle(v, state.Key{Namespace: meta.Namespace, Name: meta.Name}, meta.ResourceVersion)
 }
 
 // settle takes note of what the keeper did with an event.
-func (f *follower[T]) settle(v verdict, key Key, rv string) {
-	if len(f.keeper.unread) > 0 && v == taken {
-		delete(f.keeper.unread, key)
+func (f *follower[S]) settle(v state.Verdict, key state.Key, rv string) {
+	if len(f.keeper.Unread) > 0 && v == state.Taken {
+		delete(f.keeper.Unread, key)
 	}
-	if v == stale {
-		f.report(Incident{Kind: Stale, At: time.Now(), RV: rv, Key: key})
+	if v == state.Stale {
+		f.host.Report(Incident{Trouble: course.Stale, RV: rv, Key: key})
 	}
 	f.advance(rv)
 }
 
 // flush publishes what was read.
-func (f *follower[T]) flush() {
+func (f *follower[S]) flush() {
 	if len(f.batch) == 0 && !f.moved {
 		return
 	}
 	f.contact()
-	f.turn(f.batch, f.rv, false)
 	f.publish(f.batch, f.rv, false)
 	clear(f.batch)
 	f.batch, f.moved = f.batch[:0], false
-}
-
-// publish makes the keeper's tree the current snapshot and tells the handlers.
-// first says that it is the first complete state.
-func (i *Informer[T]) publish(changes []change[T], rv string, first bool) {
-	if len(changes) > 0 {
-		i.waitRoom()
-	}
-	unread := len(i.keeper.unread)
-	i.note(func(s *Status) { s.Undecodable = unread })
-	i.publishing.Lock()
-	defer i.publishing.Unlock()
-	next := i.successor(changes, rv)
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	close(i.current.Swap(next).superseded)
-	for _, h := range i.handlers {
-		if len(changes) > 0 {
-			i.tellLocked(h, changes, first)
-		}
-		if first {
-			h.Prime()
-		}
-	}
-	if first {
-		close(i.synced)
-	}
 }
 
 func excerpt(b []byte) string { return string(b[:min(len(b), 128)]) }

@@ -1,9 +1,10 @@
-package informer
+package reflector
 
 import (
 	"runtime"
 
 	"github.com/gapless-io/gapless/client"
+	"github.com/gapless-io/gapless/informer/internal/state"
 )
 
 const (
@@ -17,37 +18,38 @@ const (
 // gatherer decodes the objects of a whole state that is being read, several at a
 // time where the source allows it, and takes them over in the order they came. It
 // belongs to the goroutine of Run, and nothing else changes the cache meanwhile.
-type gatherer[T Object] struct {
-	*Informer[T]
-	g      *gathering[T]
-	filled *parcel[T]
-	open   []*parcel[T] // oldest first
-	free   []*parcel[T]
+type gatherer[S state.Object] struct {
+	*Reflector[S]
+	g      *state.Gathering[S]
+	filled *parcel[S]
+	open   []*parcel[S] // oldest first
+	free   []*parcel[S]
 }
 
 // parcel is what a worker gets, and what it makes of it.
-type parcel[T Object] struct {
+type parcel[S state.Object] struct {
 	raw  []byte // the objects, one behind the other
 	ends []int
-	out  []gathered[T]
+	out  []gathered[S]
 	done chan struct{} // of one turn: the worker sends once
 }
 
 // gathered is what became of one object's JSON.
-type gathered[T Object] struct {
-	kept   *client.Meta // the cache has this state of it already
-	object T
-	err    error
+type gathered[S state.Object] struct {
+	foreign bool         // it is somebody else's
+	kept    *client.Meta // the cache has this state of it already
+	object  S
+	err     error
 }
 
-func (i *Informer[T]) newGatherer() *gatherer[T] {
-	return &gatherer[T]{Informer: i, g: newGathering[T]()}
+func (r *Reflector[S]) newGatherer() *gatherer[S] {
+	return &gatherer[S]{Reflector: r, g: state.NewGathering[S]()}
 }
 
 // take takes one object. It may keep raw only if the source does not lend it. fresh
 // says that an object was taken over that was not there before: this or an earlier one.
-func (c *gatherer[T]) take(raw []byte) (fresh bool) {
-	if !c.source.lends {
+func (c *gatherer[S]) take(raw []byte) (fresh bool) {
+	if !c.source.Lends {
 		return c.apply(raw, c.look(raw))
 	}
 	if c.filled == nil {
@@ -62,18 +64,18 @@ func (c *gatherer[T]) take(raw []byte) (fresh bool) {
 	return false
 }
 
-func (c *gatherer[T]) empty() *parcel[T] {
+func (c *gatherer[S]) empty() *parcel[S] {
 	if n := len(c.free); n > 0 {
 		p := c.free[n-1]
 		c.free = c.free[:n-1]
 		return p
 	}
-	return &parcel[T]{done: make(chan struct{}, 1)}
+	return &parcel[S]{done: make(chan struct{}, 1)}
 }
 
 // send gives away the parcel that is being filled, and takes back what is ready, or
 // what is needed so that not too many are under way.
-func (c *gatherer[T]) send() (fresh bool) {
+func (c *gatherer[S]) send() (fresh bool) {
 	p := c.filled
 	c.filled = nil
 	c.open = append(c.open, p)
@@ -98,7 +100,7 @@ func (c *gatherer[T]) send() (fresh bool) {
 }
 
 // settle waits until everything is taken over.
-func (c *gatherer[T]) settle() (fresh bool) {
+func (c *gatherer[S]) settle() (fresh bool) {
 	if c.filled != nil {
 		c.work(c.filled)
 		c.filled.done <- struct{}{}
@@ -113,7 +115,7 @@ func (c *gatherer[T]) settle() (fresh bool) {
 }
 
 // work looks at each object of a parcel. It reads the cache and changes nothing else.
-func (c *gatherer[T]) work(p *parcel[T]) {
+func (c *gatherer[S]) work(p *parcel[S]) {
 	begin := 0
 	for _, end := range p.ends {
 		p.out = append(p.out, c.look(p.raw[begin:end:end]))
@@ -122,7 +124,7 @@ func (c *gatherer[T]) work(p *parcel[T]) {
 }
 
 // receive takes over the oldest parcel.
-func (c *gatherer[T]) receive() (fresh bool) {
+func (c *gatherer[S]) receive() (fresh bool) {
 	p := c.open[0]
 	c.open = c.open[1:]
 	begin := 0
@@ -137,30 +139,35 @@ func (c *gatherer[T]) receive() (fresh bool) {
 }
 
 // look decodes an object, unless the cache has it in this state.
-func (c *gatherer[T]) look(raw []byte) gathered[T] {
-	if c.keeper.tree.Len() > 0 {
+func (c *gatherer[S]) look(raw []byte) gathered[S] {
+	if c.keeper.Tree.Len() > 0 || c.source.Wants != nil {
 		meta, err := client.MetaOf(raw)
-		if err == nil && c.keeper.has(meta) {
-			return gathered[T]{kept: &meta}
+		switch {
+		case err != nil:
+		case !c.wanted(meta):
+			return gathered[S]{foreign: true}
+		case c.keeper.Has(meta):
+			return gathered[S]{kept: &meta}
 		}
 	}
 	object, err := c.decode(raw)
-	return gathered[T]{object: object, err: err}
+	return gathered[S]{object: object, err: err}
 }
 
 // apply takes over what was found. fresh says that the object was not there before.
-func (c *gatherer[T]) apply(raw []byte, found gathered[T]) (fresh bool) {
-	before := len(c.g.objects)
+func (c *gatherer[S]) apply(raw []byte, found gathered[S]) (fresh bool) {
+	before := c.g.Len()
 	switch {
+	case found.foreign:
 	case found.kept != nil:
-		c.g.keep(&c.keeper, *found.kept)
+		c.g.Keep(&c.keeper, *found.kept)
 	case found.err != nil:
 		if meta := c.unreadable(raw, found.err); meta.Name != "" {
-			c.g.unreadable(&c.keeper, meta)
+			c.g.Unreadable(&c.keeper, meta)
 		}
 		return false
 	default:
-		c.g.put(found.object)
+		c.g.Put(found.object)
 	}
-	return len(c.g.objects) > before
+	return c.g.Len() > before
 }

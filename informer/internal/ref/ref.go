@@ -1,0 +1,85 @@
+// Package ref is how a cache holds an object: as it is, or packed and decoded when
+// somebody looks.
+//
+// It has three nouns. A [Ref] holds one object either way. A [Packed] is an object as
+// text, and a [Packing] what the texts of many have in common.
+package ref
+
+import (
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Object is what can be held.
+type Object interface {
+	comparable
+	GetNamespace() string
+	GetName() string
+	GetUID() types.UID
+	GetResourceVersion() string
+}
+
+// Ref holds one state of one object. The zero value holds none, and is no object:
+// only Get may be called. Two refs are equal if they hold the same pointer.
+type Ref[T Object] struct {
+	object T
+	packed Holder[T] // nil: object is it
+}
+
+// Holder is an object that is decoded when it is looked at.
+type Holder[T any] interface {
+	// Get returns the object, the same one for all who ask while anybody holds it.
+	Get() T
+	// Name returns what is known without decoding it.
+	Name() (namespace, name string)
+	Version() (uid types.UID, rv string)
+}
+
+// Of holds an object as it is.
+func Of[T Object](object T) Ref[T] { return Ref[T]{object: object} }
+
+// In holds an object that is decoded when it is looked at.
+func In[T Object](packed Holder[T]) Ref[T] { return Ref[T]{packed: packed} }
+
+// Get returns the object; the zero value for the zero ref. It is shared.
+func (r Ref[T]) Get() T {
+	if r.packed != nil {
+		return r.packed.Get()
+	}
+	return r.object
+}
+
+// GetNamespace returns the object's namespace.
+func (r Ref[T]) GetNamespace() string {
+	if r.packed != nil {
+		namespace, _ := r.packed.Name()
+		return namespace
+	}
+	return r.object.GetNamespace()
+}
+
+// GetName returns the object's name.
+func (r Ref[T]) GetName() string {
+	if r.packed != nil {
+		_, name := r.packed.Name()
+		return name
+	}
+	return r.object.GetName()
+}
+
+// GetUID returns the object's UID.
+func (r Ref[T]) GetUID() types.UID {
+	if r.packed != nil {
+		uid, _ := r.packed.Version()
+		return uid
+	}
+	return r.object.GetUID()
+}
+
+// GetResourceVersion returns the object's resource version.
+func (r Ref[T]) GetResourceVersion() string {
+	if r.packed != nil {
+		_, rv := r.packed.Version()
+		return rv
+	}
+	return r.object.GetResourceVersion()
+}
