@@ -19,6 +19,7 @@ func Encode[S any, T interface {
 	Object
 }](source Source[T],
 ) Source[T] {
+	source.identity.encoded = true
 	source.hold = func(decode func([]byte) (T, error)) func([]byte) (ref.Ref[T], error) {
 		packing := ref.NewPacking(func(raw []byte) (*S, error) { return decode(raw) })
 		return func(raw []byte) (ref.Ref[T], error) {

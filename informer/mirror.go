@@ -53,6 +53,7 @@ func (i *Informer[T]) Mirror(f func(Turn[T])) { i.mirror = f }
 // concerns that object only; it is an incident (Undecodable), and the cache keeps
 // the state it has. namespace, name, UID and resource version must stay.
 func (s Source[T]) Transform(f func(T) (T, error)) Source[T] {
+	s.identity = altered[T](s.identity)
 	decode := s.decode
 	s.decode = func(object []byte) (T, error) {
 		o, err := decode(object)

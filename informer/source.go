@@ -53,6 +53,8 @@ type Source[T Object] struct {
 	// lends says that the backends lend the bytes that they hand over until they are
 	// called again, and that decode keeps nothing of them and can be called by several.
 	lends bool
+
+	identity Identity
 }
 
 // collection is what one stream of a source brings: all of it, or one of several
@@ -80,6 +82,7 @@ func For[T Object](cfg *rest.Config, gvr schema.GroupVersionResource, opts ...So
 	s := Source[T]{
 		name: client.Collection{GroupVersionResource: gvr, Namespace: o.name()}.String(), decode: decoder.Decode,
 		narrow: o.narrow, shard: o.shard, lends: true, err: errors.Join(append(o.errs, err)...),
+		identity: identityOf[T](cfg, gvr, o),
 	}
 	for _, namespace := range o.namespaces {
 		backend := &remote{client: c, of: client.Collection{GroupVersionResource: gvr, Namespace: namespace}}
@@ -100,7 +103,7 @@ func For[T Object](cfg *rest.Config, gvr schema.GroupVersionResource, opts ...So
 // From is a source over any backend. name is for logs and errors. decode makes an
 // object of its JSON, which it may keep; an error of decode concerns that object only.
 func From[T Object](name string, backend Backend, decode func(object []byte) (T, error)) Source[T] {
-	s := Source[T]{name: name, decode: decode}
+	s := Source[T]{name: name, decode: decode, identity: altered[T](Identity{})}
 	if backend != nil {
 		s.parts = []collection{{backend: backend}}
 	}

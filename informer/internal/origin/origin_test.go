@@ -65,7 +65,9 @@ func set(t *testing.T, f reflect.Value) {
 	f.Set(reflect.ValueOf(value))
 }
 
-type persister struct{ rest.AuthProviderConfigPersister }
+type persister struct {
+	rest.AuthProviderConfigPersister
+}
 
 // each calls f for every field of a configuration, those of structs in it included,
 // with a way to get at the field in another configuration.
