@@ -1,10 +1,11 @@
 // Package client is list, watch and discovery over HTTP against any Kubernetes
 // API server.
 //
-// It has four nouns. A [Client] speaks to one server. A [Collection] is what is
-// listed and watched: the objects of one resource, in one namespace or in all. A
-// [Watch] is an open stream of [Frame] values. A [Resource] is what discovery
-// says about a type.
+// It has six nouns. A [Client] speaks to one server, in a [Form]: JSON, or
+// Kubernetes' protobuf encoding where the server has it, whose objects come in an
+// [Envelope]. A [Collection] is what is listed and watched: the objects of one
+// resource, in one namespace or in all. A [Watch] is an open stream of [Frame]
+// values. A [Resource] is what discovery says about a type.
 //
 // Nothing is retried and nothing is waited for behind the caller's back: each
 // call is one request (discovery of old servers: one per group), and every
@@ -36,6 +37,7 @@ type Client struct {
 	base     *url.URL
 	timeout  time.Duration // of everything but a watch; 0: none
 	compress bool
+	form     Form
 }
 
 // New makes a client from cfg, as clientcmd or rest.InClusterConfig return it.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -20,11 +19,11 @@ import (
 // broken: 64 MiB, far above what any API server stores (etcd: 1.5 MiB).
 const maxValue = 64 << 20
 
-// List gets one page and hands each item to each as it arrives: JSON that belongs
-// to the receiver. The page is never held as a whole. The metadata (resource
+// List gets one page and hands each item to each as it arrives: JSON, or protobuf if
+// that was asked for (see As), that belongs to the receiver. The page is never held as a whole. The metadata (resource
 // version, continue token) is complete only when List returns. It stops at the
 // first error of each and returns it. Errors: those of Do; *kube.DecodeError and
-// the decoder's for an answer that is no list.
+// the decoder's for an answer that is no list, with ErrProtobuf if it was protobuf.
 func (c *Client) List(ctx context.Context, of Collection, o metav1.ListOptions, each func(item []byte) error) (metav1.ListMeta, error) {
 	return c.ListLent(ctx, of, o, func(item []byte) error { return each(bytes.Clone(item)) })
 }
@@ -34,15 +33,19 @@ func (c *Client) List(ctx context.Context, of Collection, o metav1.ListOptions, 
 func (c *Client) ListLent(ctx context.Context, of Collection, o metav1.ListOptions, each func(item []byte) error) (metav1.ListMeta, error) {
 	ctx, cancel := c.deadline(ctx)
 	defer cancel()
-	resp, err := c.Do(ctx, Request{Path: of.Path(), Query: query(o)})
+	resp, err := c.Do(ctx, Request{Path: of.Path(), Query: query(o), Accept: c.form.accept(partial + "List")})
 	if err != nil {
 		return metav1.ListMeta{}, fmt.Errorf("list %s: %w", of, err)
 	}
 	defer resp.Body.Close()
-	err = checkJSON(resp)
+	written, err := c.form.encodingOf(resp)
 	var meta metav1.ListMeta
-	if err == nil {
-		meta, err = decodeList(resp.Body, each)
+	switch {
+	case err != nil:
+	case written == inProtobuf:
+		meta, err = decodeProtobufList(resp.Body, c.form, each)
+	default:
+		meta, err = decodeList(resp.Body, c.form, each)
 	}
 	if err != nil {
 		return meta, fmt.Errorf("list %s: %w", of, causeOf(ctx, err))
@@ -53,13 +56,13 @@ func (c *Client) ListLent(ctx context.Context, of Collection, o metav1.ListOptio
 // DecodeList reads a list in one pass; see Client.List. It understands members in
 // any order.
 func DecodeList(r io.Reader, each func(item []byte) error) (metav1.ListMeta, error) {
-	return decodeList(r, func(item []byte) error { return each(bytes.Clone(item)) })
+	return decodeList(r, Form{}, func(item []byte) error { return each(bytes.Clone(item)) })
 }
 
 // decodeList lends each item until each returns.
-func decodeList(r io.Reader, each func(item []byte) error) (metav1.ListMeta, error) {
+func decodeList(r io.Reader, form Form, each func(item []byte) error) (metav1.ListMeta, error) {
 	limited := &valueReader{r: r, left: maxValue}
-	d := listDecoder{dec: jsontext.NewDecoder(limited, lenient()), limit: limited, each: each}
+	d := listDecoder{dec: jsontext.NewDecoder(limited, lenient()), limit: limited, form: form, each: each}
 	err := d.list()
 	if err != nil {
 		return d.meta, whole(d.broken(err))
@@ -73,6 +76,8 @@ func decodeList(r io.Reader, each func(item []byte) error) (metav1.ListMeta, err
 type listDecoder struct {
 	dec   *jsontext.Decoder
 	limit *valueReader
+	form  Form
+	kind  string
 	each  func([]byte) error
 	meta  metav1.ListMeta
 
@@ -102,9 +107,11 @@ func (d *listDecoder) list() error {
 		case "metadata":
 			err = d.decode(&d.meta)
 		case "kind":
-			var kind string
-			if err = d.decode(&kind); err == nil && kind != "" && !strings.HasSuffix(kind, "List") {
-				err = d.wrong("the answer is a " + kind + ", no list")
+			if err = d.decode(&d.kind); err == nil && d.kind != "" && !strings.HasSuffix(d.kind, "List") {
+				err = d.wrong("the answer is a " + d.kind + ", no list")
+			}
+			if err == nil {
+				err = d.form.checkKind(partial+"List", d.kind) // before the items, if they come later
 			}
 		default:
 			err = d.dec.SkipValue()
@@ -120,7 +127,7 @@ func (d *listDecoder) list() error {
 	if !hasItems {
 		return d.wrong("the answer has no items")
 	}
-	return nil
+	return d.form.checkKind(partial+"List", d.kind)
 }
 
 func (d *listDecoder) items() error {
@@ -179,18 +186,6 @@ func whole(err error) error {
 		return io.ErrUnexpectedEOF
 	}
 	return err
-}
-
-// checkJSON refuses what a proxy or a misdirected request brings.
-func checkJSON(resp *http.Response) error {
-	media, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
-	switch media = strings.ToLower(strings.TrimSpace(media)); {
-	case media == "", media == typeJSON, strings.HasSuffix(media, "+json"):
-		return nil
-	case media == "text/plain", media == "application/octet-stream":
-		return nil // small servers do not say what they send; the decoder will
-	}
-	return &kube.DecodeError{Offset: 0, Why: fmt.Sprintf("the answer is %s, not JSON", media)}
 }
 
 // valueReader ends with an error when one value is longer than maxValue; who reads

@@ -26,8 +26,13 @@ func refusal(resp *http.Response) error {
 		return received(status, resp.StatusCode, wait)
 	}
 	e := apierrors.NewGenericServerResponse(resp.StatusCode, strings.ToLower(resp.Request.Method),
-		schema.GroupResource{}, "", strings.TrimSpace(string(body)), wait, true)
+		schema.GroupResource{}, "", printable(body), wait, true)
 	return e
+}
+
+// printable is what a person can read of an answer.
+func printable(body []byte) string {
+	return strings.TrimSpace(strings.ToValidUTF8(string(body), "?"))
 }
 
 // received completes a Status with what only the headers say.
@@ -46,8 +51,16 @@ func received(status metav1.Status, code, wait int) error {
 	return &apierrors.StatusError{ErrStatus: status}
 }
 
-// parseStatus reads a Status; not is when body is something else.
+// parseStatus reads a Status, in JSON or in protobuf; not is when body is something
+// else.
 func parseStatus(body []byte) (status metav1.Status, is bool) {
+	if IsProtobuf(body) {
+		e, err := OpenEnvelope(body)
+		if err != nil || string(e.Kind) != "Status" || status.Unmarshal(e.Raw) != nil {
+			return metav1.Status{}, false
+		}
+		return status, true
+	}
 	if err := json.Unmarshal(body, &status); err != nil || status.Kind != "Status" {
 		return metav1.Status{}, false
 	}

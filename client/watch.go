@@ -1,8 +1,6 @@
 package client
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +8,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -20,11 +17,11 @@ import (
 
 // Frame is one event of a watch as it came.
 type Frame struct {
-	// Type is never kube.Error: that is an error of Next. It is 0 for a frame that
-	// is JSON but no event this client knows; the stream goes on behind it.
+	// Type is never kube.Error: that is an error of Next. It is 0 for a frame that can
+	// be read but is no event this client knows; the stream goes on behind it.
 	Type kube.EventType
-	// Object is the object's JSON and belongs to the receiver; for Type 0 it is the
-	// whole frame. It can be nil for Type 0 only.
+	// Object is the object and belongs to the receiver: JSON, or protobuf if that was
+	// asked for (see As). For Type 0 it is the whole frame, as JSON.
 	Object []byte
 }
 
@@ -33,37 +30,35 @@ func (f Frame) Meta() (Meta, error) { return MetaOf(f.Object) }
 
 // Watch is an open watch, used by one goroutine at a time.
 type Watch struct {
-	name  string
-	ctx   context.Context //nolint:containedctx // a stream that is a call: its end is the call's
-	body  io.Closer
-	in    *bufio.Reader
-	limit *valueReader
-	dec   *jsontext.Decoder
-	err   error
+	name string
+	ctx  context.Context //nolint:containedctx // a stream that is a call: its end is the call's
+	body io.Closer
+	in   frames
+	err  error
 
-	lends  bool
-	object []byte // what was lent
+	form    Form
+	checked bool // that the objects are what form asks for
+}
+
+// frames is how a stream is read, whatever it is written in.
+type frames interface {
+	lend()
+	next() (Frame, error)
+	ready() bool
+	// blame returns what broke, which can be the connection below what noticed.
+	blame(err error) error
 }
 
 // Lend makes Next lend the frames' objects: they are valid until the next call. It
 // saves their copy. It is for before the first Next.
-func (w *Watch) Lend() { w.lends = true }
-
-// keep copies a value that the decoder is about to overwrite.
-func (w *Watch) keep(value []byte) []byte {
-	if !w.lends {
-		return bytes.Clone(value)
-	}
-	w.object = append(w.object[:0], value...)
-	return w.object
-}
+func (w *Watch) Lend() { w.in.lend() }
 
 // Watch opens a watch and returns when the server has accepted it; ctx ends it.
 // o.Watch need not be set. Errors: those of Do.
 func (c *Client) Watch(ctx context.Context, of Collection, o metav1.ListOptions) (*Watch, error) {
 	q := query(o)
 	q.Set("watch", "true")
-	req, err := c.request(ctx, Request{Path: of.Path(), Query: q})
+	req, err := c.request(ctx, Request{Path: of.Path(), Query: q, Accept: c.form.accept(partial)})
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +71,8 @@ func (c *Client) Watch(ctx context.Context, of Collection, o metav1.ListOptions)
 	if err != nil {
 		return nil, fmt.Errorf("watch %s: %w", of, err)
 	}
-	if err := checkJSON(resp); err != nil {
+	written, err := c.form.encodingOf(resp)
+	if err != nil {
 		resp.Body.Close()
 		return nil, fmt.Errorf("watch %s: %w", of, err)
 	}
@@ -84,147 +80,103 @@ func (c *Client) Watch(ctx context.Context, of Collection, o metav1.ListOptions)
 	if strings.EqualFold(resp.Header.Get("Content-Encoding"), "gzip") {
 		body = newMembers(resp.Body)
 	}
-	w := newWatch(ctx, body, resp.Body)
-	w.name = of.String()
+	w := newWatch(ctx, resp.Body, newFrames(body, written))
+	w.name, w.form = of.String(), c.form
 	return w, nil
 }
 
 // ReadWatch reads frames from the body of an answer that Do returned, for watches
-// with other headers; net/http may have decompressed it. The watch ends with the
-// context of the answer's request. Close closes the body.
+// with other headers; net/http may have decompressed it. Whether they are JSON or
+// protobuf, the answer says. The watch ends with the context of the answer's
+// request. Close closes the body.
 func ReadWatch(resp *http.Response) *Watch {
-	w := newWatch(resp.Request.Context(), resp.Body, resp.Body)
+	written := inJSON
+	if mediaOf(resp) == typeProtobuf {
+		written = inProtobuf
+	}
+	w := newWatch(resp.Request.Context(), resp.Body, newFrames(resp.Body, written))
 	w.name = resp.Request.URL.Path
 	return w
 }
 
-func newWatch(ctx context.Context, body io.Reader, closer io.Closer) *Watch {
-	w := &Watch{ctx: ctx, body: closer}
-	w.limit = &valueReader{r: body, left: maxValue}
-	w.in = bufio.NewReaderSize(w.limit, 64<<10) // one read for a burst of events
-	w.dec = jsontext.NewDecoder(w.in, lenient())
-	return w
+func newWatch(ctx context.Context, body io.Closer, in frames) *Watch {
+	return &Watch{ctx: ctx, body: body, in: in}
+}
+
+func newFrames(body io.Reader, written encoding) frames {
+	if written == inProtobuf {
+		return newProtobufFrames(body)
+	}
+	return newJSONFrames(body)
 }
 
 // Next blocks until there is a frame. It returns io.EOF when the server ended the
 // stream cleanly, the Status of an ERROR frame as an error that kube.Classify
 // understands, the decoder's error when the stream can no longer be read (the
-// caller has to open another), and ctx's cause. After an error there is nothing
-// more.
+// caller has to open another; with ErrProtobuf if it was protobuf), and ctx's cause.
+// After an error there is nothing more.
 func (w *Watch) Next() (Frame, error) {
 	if w.err != nil {
 		return Frame{}, w.err
 	}
-	f, err := w.next()
+	f, err := w.in.next()
+	if err == nil {
+		err = w.check(f)
+	}
 	if err == nil {
 		return f, nil
 	}
-	if err = w.blame(err); !errors.Is(err, io.EOF) {
+	if err = w.in.blame(err); !errors.Is(err, io.EOF) {
 		err = fmt.Errorf("watch %s: %w", w.name, causeOf(w.ctx, err))
 	}
 	w.err = err
 	return Frame{}, err
 }
 
-// Ready says that another whole frame has probably arrived, so that Next does not
-// wait for the network. It holds for servers that send one line per event; for
-// others it can be wrong in both directions.
-func (w *Watch) Ready() bool {
-	rest := bytes.TrimLeft(w.dec.UnreadBuffer(), " \t\r\n")
-	if bytes.IndexByte(rest, '\n') >= 0 {
-		return true
+// check refuses a stream of other objects than were asked for. The first object
+// says what all are.
+func (w *Watch) check(f Frame) error {
+	if w.checked || f.Type != kube.Added && f.Type != kube.Modified && f.Type != kube.Deleted {
+		return nil
 	}
-	buffered, err := w.in.Peek(w.in.Buffered())
-	if err != nil {
-		return false
+	w.checked = true
+	if !w.form.Metadata {
+		return nil
 	}
-	if len(rest) == 0 {
-		buffered = bytes.TrimLeft(buffered, " \t\r\n")
-	}
-	return bytes.IndexByte(buffered, '\n') >= 0
+	return w.form.checkKind(partial, kindOf(f.Object))
 }
+
+// Ready says that another whole frame has probably arrived, so that Next does not
+// wait for the network. For JSON it holds for servers that send one line per event;
+// for others it can be wrong in both directions.
+func (w *Watch) Ready() bool { return w.in.ready() }
 
 // Close ends the watch. It may be called from another goroutine and more than once.
 func (w *Watch) Close() error { return w.body.Close() }
 
-func (w *Watch) next() (Frame, error) {
-	w.limit.left = maxValue
-	kind := w.dec.PeekKind()
-	if kind != '{' {
-		value, err := w.dec.ReadValue() // io.EOF between frames
-		if err != nil {
-			return Frame{}, err
+// typed says what an event is, and ends the stream for an ERROR. It is 0 for what is
+// no event.
+func typed(name string, object []byte) (kube.EventType, error) {
+	switch name {
+	case "ADDED":
+		return kube.Added, nil
+	case "MODIFIED":
+		return kube.Modified, nil
+	case "DELETED":
+		return kube.Deleted, nil
+	case "BOOKMARK":
+		ends, err := bookmarkEnds(object)
+		switch {
+		case err != nil:
+			return 0, nil //nolint:nilerr // it is no bookmark; the stream goes on behind it
+		case ends:
+			return kube.InitialEventsEnd, nil
 		}
-		return Frame{Object: bytes.Clone(value)}, nil
+		return kube.Bookmark, nil
+	case "ERROR":
+		return 0, statusFrame(object)
 	}
-	if _, err := w.dec.ReadToken(); err != nil {
-		return Frame{}, err
-	}
-	var event, object []byte
-	var short [16]byte
-	for w.dec.PeekKind() == '"' {
-		name, err := w.dec.ReadToken()
-		if err != nil {
-			return Frame{}, whole(err)
-		}
-		member := name.String()
-		value, err := w.dec.ReadValue()
-		if err != nil {
-			return Frame{}, whole(err)
-		}
-		switch member {
-		case "type":
-			event = append(short[:0], value...)
-		case "object":
-			object = w.keep(value)
-		}
-	}
-	if _, err := w.dec.ReadToken(); err != nil {
-		return Frame{}, whole(err)
-	}
-	return frameOf(event, object)
-}
-
-// frameOf says what an event is. event is JSON text.
-func frameOf(event, object []byte) (Frame, error) {
-	f := Frame{Object: object}
-	switch string(event) {
-	case `"ADDED"`:
-		f.Type = kube.Added
-	case `"MODIFIED"`:
-		f.Type = kube.Modified
-	case `"DELETED"`:
-		f.Type = kube.Deleted
-	case `"BOOKMARK"`:
-		f.Type = kube.Bookmark
-		if ends, err := bookmarkEnds(object); err != nil {
-			f.Type = 0
-		} else if ends {
-			f.Type = kube.InitialEventsEnd
-		}
-	case `"ERROR"`:
-		return Frame{}, statusFrame(object)
-	}
-	if f.Type == 0 || len(object) == 0 {
-		return Frame{Object: fmt.Appendf(nil, `{"type":%s,"object":%s}`, orNull(event), orNull(object))}, nil
-	}
-	return f, nil
-}
-
-// blame returns what broke, which can be the connection below the decoder. An
-// ERROR frame is the server's word and stands, also if the connection broke behind it.
-func (w *Watch) blame(err error) error {
-	if _, is := errors.AsType[*apierrors.StatusError](err); is {
-		return err
-	}
-	return w.limit.blame(err)
-}
-
-func orNull(value []byte) []byte {
-	if len(value) == 0 {
-		return []byte("null")
-	}
-	return value
+	return 0, nil
 }
 
 // statusFrame makes an error of the object of an ERROR frame, whatever it is.
@@ -236,5 +188,5 @@ func statusFrame(object []byte) error {
 		return &apierrors.StatusError{ErrStatus: status}
 	}
 	return apierrors.NewGenericServerResponse(http.StatusInternalServerError, "watch",
-		schema.GroupResource{}, "", "the stream ended with "+string(object[:min(len(object), 512)]), 0, true)
+		schema.GroupResource{}, "", "the stream ended with "+printable(object[:min(len(object), 512)]), 0, true)
 }
