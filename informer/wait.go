@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 
@@ -23,12 +24,14 @@ var ErrWentBack = errors.New("the server's history went back")
 //
 // If the write is not in the informer's collection, because a selector leaves it out
 // or it changed nothing, the cache gets there with the next change of the
-// collection or with the next bookmark: within a minute, if the server sends them.
+// collection or with the next bookmark: within a minute, if the server sends them. An
+// informer of several namespaces waits for all of them, unless it finds the write itself.
 func (i *Informer[T]) WaitRevision(ctx context.Context, rv string) error {
 	if _, err := resourceversion.CompareResourceVersion(rv, rv); err != nil {
 		return fmt.Errorf("wait for informer of %s to reach resourceVersion %q: %w", i.source.name, rv, err)
 	}
 	begin := i.current.Load()
+	var before Snapshot[T]
 	for now := begin; ; now = i.current.Load() {
 		if now.epoch != begin.epoch {
 			return fmt.Errorf("wait for informer of %s to reach resourceVersion %s: it is at %s: %w", i.source.name, rv, now.rv, ErrWentBack)
@@ -38,14 +41,32 @@ func (i *Informer[T]) WaitRevision(ctx context.Context, rv string) error {
 			if err != nil {
 				return fmt.Errorf("wait for informer of %s to reach resourceVersion %s: %w", i.source.name, rv, err)
 			}
-			if order >= 0 {
+			if order >= 0 || now.wrote(before, rv) {
 				return nil
 			}
+			before = Snapshot[T]{now}
 		}
 		if err := i.wait(ctx, now); err != nil {
 			return fmt.Errorf("informer of %s is at resourceVersion %q and not at %s, %w", i.source.name, now.rv, rv, err)
 		}
 	}
+}
+
+// wrote says whether s, of several namespaces, shows that the write with the resource
+// version rv is in it, though some of them have not come that far. before is a state
+// that does not.
+func (s *snapshot[T]) wrote(before Snapshot[T], rv string) bool {
+	if s.positions == nil {
+		return false
+	}
+	found := slices.Contains(s.positions, rv)
+	if !found {
+		Snapshot[T]{s}.changes(before, func(c change[T]) bool {
+			found = found || c.RV == rv && !c.Inferred
+			return !found
+		})
+	}
+	return found
 }
 
 // Until blocks until the object under key, or that there is none (found false), is
