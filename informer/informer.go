@@ -100,6 +100,9 @@ func New[T Object](source Source[T], opts ...Option) *Informer[T] {
 	if len(source.parts) == 0 && source.err == nil {
 		i.source.err = errors.New("no source")
 	}
+	if err := i.opts.tuning.Validate(); err != nil {
+		i.source.err = errors.Join(i.source.err, err)
+	}
 	i.newParts()
 	return i
 }
@@ -107,21 +110,28 @@ func New[T Object](source Source[T], opts ...Option) *Informer[T] {
 // Run keeps the cache current and calls the handlers until ctx ends, and then
 // returns nil when all of its goroutines have ended: within 100 ms, if the handlers
 // obey their context. It returns an error only if it cannot begin: ErrRunning, or
-// what is wrong with the source. It can be run again, and then goes on from where
-// it stopped, in the server's history as well as with the handlers.
+// what is wrong with the source or an option, or if it gives up, which it does only
+// with Stop4xx. It can be run again, and then goes on from where it stopped, in the
+// server's history as well as with the handlers.
 func (i *Informer[T]) Run(ctx context.Context) error {
 	if i.source.err != nil {
 		return fmt.Errorf("run informer of %s: %w", i.source.name, i.source.err)
 	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	run := &running{ctx: ctx}
 	if err := i.begin(run); err != nil {
 		return err
 	}
-	i.reflect(ctx)
+	err := i.reflect(ctx)
 	i.mu.Lock()
 	i.running = nil // from now on Handle starts nothing
 	i.mu.Unlock()
+	stop() // the handlers, if nobody else did
 	run.group.Wait()
+	if err != nil {
+		return fmt.Errorf("run informer of %s: %w", i.source.name, err)
+	}
 	return nil
 }
 

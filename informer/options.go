@@ -1,6 +1,11 @@
 package informer
 
-import "log/slog"
+import (
+	"log/slog"
+	"math/rand/v2"
+
+	"github.com/gapless-io/gapless/informer/internal/course"
+)
 
 // Option configures an informer.
 type Option func(*options)
@@ -10,10 +15,12 @@ type options struct {
 	onError  func(Incident)
 	noStream bool
 	record   func(Sample)
+	tuning   course.Tuning
+	seed     func() uint64 // of what each reflector leaves to chance
 }
 
 func newOptions(opts []Option) options {
-	o := options{logger: slog.New(slog.DiscardHandler)}
+	o := options{logger: slog.New(slog.DiscardHandler), tuning: course.Defaults(), seed: rand.Uint64}
 	for _, opt := range opts {
 		opt(&o)
 	}

@@ -4,8 +4,9 @@ import (
 	"context"
 	"slices"
 	"strconv"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/gapless-io/gapless/informer/internal/course"
 	"github.com/gapless-io/gapless/informer/internal/reflector"
@@ -29,7 +30,7 @@ func (i *Informer[T]) newParts() {
 	decode := i.source.holds()
 	for n, of := range i.source.parts {
 		p := &part[T]{of: i, place: n, namespace: of.namespace}
-		p.reflector = reflector.New(i.source.reads(of, decode), p, course.State{NoStream: i.opts.noStream})
+		p.reflector = reflector.New(i.source.reads(of, decode), p, i.opts.begin())
 		i.parts = append(i.parts, p)
 	}
 	i.positions = make([]string, len(i.parts))
@@ -38,14 +39,16 @@ func (i *Informer[T]) newParts() {
 	}
 }
 
-// reflect keeps all parts current until ctx ends.
-func (i *Informer[T]) reflect(ctx context.Context) {
-	var all sync.WaitGroup
-	for _, p := range i.parts[1:] {
-		all.Go(func() { p.reflector.Run(ctx) })
+// reflect keeps all parts current until ctx ends, or until one of them gives up.
+func (i *Informer[T]) reflect(ctx context.Context) error {
+	if len(i.parts) == 1 {
+		return i.parts[0].reflector.Run(ctx)
 	}
-	i.parts[0].reflector.Run(ctx)
-	all.Wait()
+	all, ctx := errgroup.WithContext(ctx)
+	for _, p := range i.parts {
+		all.Go(func() error { return p.reflector.Run(ctx) })
+	}
+	return all.Wait()
 }
 
 // Publish makes the reflector's state part of the informer's.
@@ -217,4 +220,3 @@ func (i *Informer[T]) restore(objects []held[T], positions []string) {
 		p.Publish(all[n], positions[n], true)
 	}
 }
-

@@ -88,7 +88,7 @@ func (a *Attempt) Close() {
 
 // Ended makes a result of what ended the stream, and returns err where it says more.
 func (a *Attempt) Ended(err error) (course.Result, error) {
-	r := course.Result{Frames: a.frames, Bookmarks: a.Marked, Lived: time.Since(a.begun), RV: a.Reached}
+	r := course.Result{Opened: true, Frames: a.frames, Bookmarks: a.Marked, Lived: time.Since(a.begun), RV: a.Reached}
 	switch {
 	case errors.Is(context.Cause(a.ctx), ErrSilent):
 		r.Kind = course.ResultSilent

@@ -21,7 +21,7 @@ func (r *Reflector[S]) stream(ctx context.Context, s course.State, st course.Ste
 	o := r.source.Select
 	o.ResourceVersion, o.ResourceVersionMatch = st.RV, metav1.ResourceVersionMatchNotOlderThan
 	o.SendInitialEvents = &initial
-	a, err := r.open(ctx, o)
+	a, err := r.open(ctx, st.Timeout, o)
 	if err != nil {
 		res, err := attempt.Failed(ctx, err)
 		res.Lived = time.Since(begun)
@@ -40,11 +40,12 @@ func (r *Reflector[S]) stream(ctx context.Context, s course.State, st course.Ste
 func (r *Reflector[S]) initial(a *attempt.Attempt, s course.State, st course.Step) (course.Result, error) {
 	g := r.newGatherer()
 	defer g.settle()
-	deadline := time.Now().Add(course.EndDeadline)
+	patience := s.Tuned().SyncDeadline
+	deadline := time.Now().Add(patience)
 	for {
 		// What was taken extends the deadline when it has been looked at.
-		if !a.Ready() && time.Until(deadline) < course.EndDeadline-time.Second && g.settle() {
-			deadline = time.Now().Add(course.EndDeadline)
+		if !a.Ready() && time.Until(deadline) < patience-patience/16 && g.settle() {
+			deadline = time.Now().Add(patience)
 		}
 		f, err := a.Next(deadline)
 		if err != nil {
@@ -53,7 +54,7 @@ func (r *Reflector[S]) initial(a *attempt.Attempt, s course.State, st course.Ste
 		switch f.Type {
 		case kube.Added:
 			if g.take(f.Object) {
-				deadline = time.Now().Add(course.EndDeadline)
+				deadline = time.Now().Add(patience)
 			}
 		case kube.Modified:
 			g.take(f.Object)
@@ -83,7 +84,7 @@ func (r *Reflector[S]) watch(ctx context.Context, st course.Step) (*attempt.Atte
 	begun := time.Now()
 	o := r.source.Select
 	o.ResourceVersion = st.RV
-	a, err := r.open(ctx, o)
+	a, err := r.open(ctx, st.Timeout, o)
 	if err != nil {
 		res, err := attempt.Failed(ctx, err)
 		res.Lived = time.Since(begun)
@@ -95,17 +96,17 @@ func (r *Reflector[S]) watch(ctx context.Context, st course.Step) (*attempt.Atte
 // follower reads one watch.
 type follower[S state.Object] struct {
 	*Reflector[S]
-	a       *attempt.Attempt
-	rv      string // the position, events in batch included
-	batch   []state.Change[S]
-	moved   bool // rv is ahead of what was published
-	cadence bool // bookmarks are to be expected
+	a     *attempt.Attempt
+	begin course.State // as it was when the watch began
+	rv    string       // the position, events in batch included
+	batch []state.Change[S]
+	moved bool // rv is ahead of what was published
 }
 
 // read follows an open watch until it ends, and closes it.
 func (r *Reflector[S]) read(a *attempt.Attempt, s course.State) (course.Result, error) {
 	defer a.Close()
-	f := &follower[S]{Reflector: r, a: a, rv: s.RV, cadence: s.Cadence}
+	f := &follower[S]{Reflector: r, a: a, begin: s, rv: s.RV}
 	a.Marked = false // the end bookmark says nothing about a cadence
 	res, err := f.run()
 	f.flush()
@@ -117,7 +118,7 @@ func (f *follower[S]) run() (course.Result, error) {
 		if len(f.batch) >= batchLimit || !f.a.Ready() {
 			f.flush()
 		}
-		frame, err := f.a.Next(f.deadline())
+		frame, err := f.a.Next(f.begin.Deadline(time.Now(), f.a.Until, f.a.Marked))
 		if err != nil {
 			return f.end(err)
 		}
@@ -128,7 +129,6 @@ func (f *follower[S]) run() (course.Result, error) {
 			f.remove(frame)
 		case kube.Bookmark, kube.InitialEventsEnd:
 			f.a.Marked = true
-			f.cadence = true
 			meta, err := frame.Meta()
 			if err != nil || meta.ResourceVersion == "" {
 				f.unreadable(frame.Object, &kube.DecodeError{Offset: -1, Why: "a bookmark without resourceVersion"})
@@ -145,18 +145,6 @@ func (f *follower[S]) run() (course.Result, error) {
 			f.unreadable(frame.Object, &kube.DecodeError{Offset: -1, Why: "no event: " + excerpt(frame.Object)})
 		}
 	}
-}
-
-// deadline is when silence means that the watch is dead: one and a half bookmark
-// periods where bookmarks come, else when the server should have ended the watch.
-func (f *follower[S]) deadline() time.Time {
-	last := f.a.Until.Add(course.WatchGrace)
-	if f.cadence {
-		if soon := time.Now().Add(course.BookmarkSilence); soon.Before(last) {
-			return soon
-		}
-	}
-	return last
 }
 
 func (f *follower[S]) end(err error) (course.Result, error) {

@@ -8,7 +8,6 @@ package reflector
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -126,17 +125,19 @@ func (r *Reflector[S]) note(change func(*Status)) {
 	change(&r.status)
 }
 
-// Run keeps the state current until ctx ends. It can be run again, and then goes on
-// from where it stopped, in the server's history as well.
-func (r *Reflector[S]) Run(ctx context.Context) {
+// Run keeps the state current until ctx ends, and then returns nil. With
+// course.Tuning.Stop4xx it returns the error for which it gave up. It can be run again,
+// and then goes on from where it stopped, in the server's history as well.
+func (r *Reflector[S]) Run(ctx context.Context) error {
 	s, st := course.Next(r.course, course.Result{Kind: course.ResultStart})
 	var open *attempt.Attempt // between the end bookmark and reading on
 	var why course.Trouble    // what last ended a watch
+	var err error             // of the last action
 	for st.Do != course.DoStop {
 		r.begins(s, st)
 		begun := time.Now()
 		var res course.Result
-		var err error
+		err = nil
 		switch st.Do {
 		case course.DoList:
 			res, err = r.list(ctx, s, st)
@@ -150,7 +151,7 @@ func (r *Reflector[S]) Run(ctx context.Context) {
 		case course.DoRead:
 			res, err = r.read(open, s)
 		case course.DoWait:
-			pause(ctx, st.Wait+jitter(st.Spread))
+			pause(ctx, st.Wait+st.Extra)
 			res.Kind = course.ResultElapsed
 		case course.DoStop:
 		}
@@ -169,6 +170,10 @@ func (r *Reflector[S]) Run(ctx context.Context) {
 	}
 	r.course = s
 	r.note(func(status *Status) { status.State = s.Phase })
+	if st.GiveUp {
+		return err
+	}
+	return nil
 }
 
 // begins counts what is about to be done.
@@ -187,13 +192,6 @@ func (r *Reflector[S]) begins(s course.State, st course.Step) {
 		}
 	})
 	r.host.Begin(st.Do)
-}
-
-func jitter(spread time.Duration) time.Duration {
-	if spread <= 0 {
-		return 0
-	}
-	return rand.N(spread)
 }
 
 // pause waits for a time, or for the end of ctx.
@@ -290,9 +288,9 @@ func (r *Reflector[S]) unreadable(raw []byte, err error) client.Meta {
 	return meta
 }
 
-// open begins a watch. On an error there is nothing to close.
-func (r *Reflector[S]) open(ctx context.Context, o metav1.ListOptions) (*attempt.Attempt, error) {
-	timeout := course.MinWatchTimeout + jitter(course.MinWatchTimeout)
+// open begins a watch that the server is asked to end after timeout. On an error there
+// is nothing to close.
+func (r *Reflector[S]) open(ctx context.Context, timeout time.Duration, o metav1.ListOptions) (*attempt.Attempt, error) {
 	seconds := int64(timeout / time.Second)
 	o.AllowWatchBookmarks = true
 	o.TimeoutSeconds = &seconds
