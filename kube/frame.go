@@ -28,7 +28,7 @@ func BookmarkFrame(apiVersion, kind string, rv ResourceVersion, t EventType) []b
 	b = appendString(b, apiVersion)
 	b = append(b, `,"metadata":{"resourceVersion":"`...)
 	b = strconv.AppendUint(b, uint64(rv), 10)
-	b = append(b, `","creationTimestamp":null`...)
+	b = append(b, '"')
 	if t == InitialEventsEnd {
 		b = append(b, `,"annotations":{"`+metav1.InitialEventsAnnotationKey+`":"true"}`...)
 	}

@@ -20,15 +20,15 @@ func TestFramesAreOneLine(t *testing.T) {
 		"deleted":  {line(kube.Deleted, o), `{"type":"DELETED","object":` + object + `}`},
 		"bookmark": {
 			kube.BookmarkFrame("apps/v1", "Deployment", 1000000040, kube.Bookmark),
-			`{"type":"BOOKMARK","object":{"kind":"Deployment","apiVersion":"apps/v1","metadata":{"resourceVersion":"1000000040","creationTimestamp":null}}}`,
+			`{"type":"BOOKMARK","object":{"kind":"Deployment","apiVersion":"apps/v1","metadata":{"resourceVersion":"1000000040"}}}`,
 		},
 		"end of the initial events": {
 			kube.BookmarkFrame("v1", "Pod", 7, kube.InitialEventsEnd),
-			`{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"7","creationTimestamp":null,"annotations":{"k8s.io/initial-events-end":"true"}}}}`,
+			`{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"7","annotations":{"k8s.io/initial-events-end":"true"}}}}`,
 		},
 		"end of a delta": {
 			kube.DeltaEndFrame("v1", "Pod", 7, 5),
-			`{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"7","creationTimestamp":null,"annotations":{"k8s.io/initial-events-end":"true","gapless.io/delta-since":"5"}}}}`,
+			`{"type":"BOOKMARK","object":{"kind":"Pod","apiVersion":"v1","metadata":{"resourceVersion":"7","annotations":{"k8s.io/initial-events-end":"true","gapless.io/delta-since":"5"}}}}`,
 		},
 		"error": {
 			kube.ErrorFrame(kube.StatusOf(kube.BadRequest("no"))),
