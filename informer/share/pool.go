@@ -94,9 +94,9 @@ type Pool struct {
 
 // running is one Run.
 type running struct {
-	ctx   context.Context //nolint:containedctx // Run's own, for informers that are begun while it runs
 	group sync.WaitGroup
-	over  bool // nothing is started any more
+	start func(*shared) // runs one more informer; called under the pool's mu
+	over  bool          // nothing is started any more
 }
 
 // shared is an informer and who holds it.
@@ -143,7 +143,8 @@ func New(cfg Config) *Pool {
 // ErrRunning at once. It can be run again, and then the informers go on from where they
 // stopped. An informer that cannot run is no error of Run: its leases say it.
 func (p *Pool) Run(ctx context.Context) error {
-	run := &running{ctx: ctx}
+	run := &running{}
+	run.start = func(s *shared) { p.start(ctx, run, s) }
 	if err := p.begin(run); err != nil {
 		return err
 	}
@@ -176,11 +177,16 @@ func (p *Pool) startLocked(s *shared) {
 	if p.running == nil || p.running.over {
 		return
 	}
-	ctx, stop := context.WithCancel(p.running.ctx)
+	p.running.start(s)
+}
+
+// start runs an informer as a part of Run, which waits for it.
+func (p *Pool) start(ctx context.Context, run *running, s *shared) {
+	ctx, stop := context.WithCancel(ctx)
 	done := make(chan struct{})
 	s.stop, s.done, s.err = stop, done, nil
-	// Run waits for it. It ends with Run's context, or with the last lease.
-	p.running.group.Go(func() {
+	// It ends with Run's context, or with the last lease.
+	run.group.Go(func() {
 		defer close(done)
 		defer stop()
 		p.ended(s, s.run(ctx))
@@ -192,9 +198,9 @@ func (p *Pool) startLocked(s *shared) {
 func (p *Pool) ended(s *shared, err error) {
 	p.mu.Lock()
 	s.stop, s.err = nil, err
-	for t := range s.tickets {
-		for u := range t.uses {
-			if err != nil {
+	if err != nil {
+		for t := range s.tickets {
+			for u := range t.uses {
 				u.cancel(err)
 			}
 		}

@@ -96,7 +96,7 @@ func TestEverySettingThatSaysWhoAsksWhomCounts(t *testing.T) {
 		if origin.Of(cfg) == none {
 			t.Errorf("%s does not count", name)
 		}
-		if origin.Of(cfg) != origin.Of(cfg) {
+		if one, other := origin.Of(cfg), origin.Of(cfg); one != other {
 			t.Errorf("with %s a server is another one each time", name)
 		}
 	})
@@ -124,7 +124,7 @@ func TestACopyIsTheSameServerUnlessItHasFunctions(t *testing.T) {
 	if origin.Of(cfg) == origin.Of(rest.CopyConfig(cfg)) {
 		t.Error("two functions were taken for the same one")
 	}
-	if origin.Of(cfg) != origin.Of(cfg) {
+	if one, other := origin.Of(cfg), origin.Of(cfg); one != other {
 		t.Error("a configuration is not the same as itself")
 	}
 }
