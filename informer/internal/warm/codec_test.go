@@ -293,7 +293,7 @@ func TestAFullDiskIsReportedTriedAgainAndForgiven(t *testing.T) {
 		stop := w.run(t)
 		sleep(period)
 		synctest.Wait()
-		disk.room = 10
+		disk.leave(10)
 		s.set(things(map[string]int{"a": 2}), 2)
 		sleep(time.Hour)
 		synctest.Wait()
@@ -309,7 +309,7 @@ func TestAFullDiskIsReportedTriedAgainAndForgiven(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		disk.room = -1
+		disk.leave(-1)
 		sleep(5 * time.Minute)
 		synctest.Wait()
 		if got, at := kept(t, disk); !cmp.Equal(got, map[string]int{"a": 2}) || at != "2" {

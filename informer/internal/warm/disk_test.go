@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -16,6 +17,8 @@ import (
 
 // memory is a Disk in memory that fails when it is told to.
 type memory struct {
+	// mu guards what follows, while writers run.
+	mu    sync.Mutex
 	files map[string][]byte
 	locks map[string]bool
 	// room is how many more bytes can be written; negative: any number.
@@ -32,12 +35,21 @@ func newMemory() *memory {
 
 // clone is the disk as another program finds it, with nothing broken.
 func (m *memory) clone() *memory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	c := newMemory()
 	maps.Copy(c.files, m.files)
 	for name, b := range c.files {
 		c.files[name] = bytes.Clone(b)
 	}
 	return c
+}
+
+// leave sets how many more bytes can be written.
+func (m *memory) leave(room int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.room = room
 }
 
 // only is the one file that is there, whatever its name.
@@ -64,6 +76,8 @@ func (m *memory) fails(what string) error {
 }
 
 func (m *memory) Open(name string) (warm.Handle, int64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if err := m.fails("open"); err != nil {
 		return nil, 0, err
 	}
@@ -74,6 +88,8 @@ func (m *memory) Open(name string) (warm.Handle, int64, error) {
 }
 
 func (m *memory) Replace(from, to string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if err := m.fails("replace"); err != nil {
 		return err
 	}
@@ -84,6 +100,8 @@ func (m *memory) Replace(from, to string) error {
 }
 
 func (m *memory) Remove(name string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	delete(m.files, name)
 	return m.fails("remove")
 }
@@ -96,11 +114,17 @@ func (u unlock) Close() error {
 }
 
 func (m *memory) Lock(name string) (io.Closer, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	if m.locks[name] {
 		return nil, warm.ErrLocked
 	}
 	m.locks[name] = true
-	return unlock(func() { delete(m.locks, name) }), m.fails("lock")
+	return unlock(func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.locks, name)
+	}), m.fails("lock")
 }
 
 type handle struct {
@@ -109,6 +133,8 @@ type handle struct {
 }
 
 func (h *handle) ReadAt(p []byte, off int64) (int, error) {
+	h.m.mu.Lock()
+	defer h.m.mu.Unlock()
 	if err := h.m.fails("read"); err != nil {
 		return 0, err
 	}
@@ -124,6 +150,8 @@ func (h *handle) ReadAt(p []byte, off int64) (int, error) {
 }
 
 func (h *handle) WriteAt(p []byte, off int64) (int, error) {
+	h.m.mu.Lock()
+	defer h.m.mu.Unlock()
 	n := len(p)
 	if h.m.room >= 0 {
 		n = min(n, h.m.room)
@@ -142,6 +170,8 @@ func (h *handle) WriteAt(p []byte, off int64) (int, error) {
 }
 
 func (h *handle) Truncate(size int64) error {
+	h.m.mu.Lock()
+	defer h.m.mu.Unlock()
 	if err := h.m.fails("truncate"); err != nil {
 		return err
 	}
@@ -150,6 +180,8 @@ func (h *handle) Truncate(size int64) error {
 }
 
 func (h *handle) Sync() error {
+	h.m.mu.Lock()
+	defer h.m.mu.Unlock()
 	h.m.synced[h.name] = bytes.Clone(h.m.files[h.name])
 	return h.m.fails("sync")
 }
