@@ -1,6 +1,10 @@
 package informer
 
-import "github.com/gapless-io/gapless/informer/internal/ref"
+import (
+	"slices"
+
+	"github.com/gapless-io/gapless/informer/internal/ref"
+)
 
 // Encode makes a source whose objects the cache keeps encoded, without what they have
 // in common, in a tenth of the memory, and decodes when somebody looks:
@@ -20,6 +24,12 @@ func Encode[S any, T interface {
 }](source Source[T],
 ) Source[T] {
 	source.identity.encoded = true
+	source.parts = slices.Clone(source.parts)
+	for n, part := range source.parts {
+		if part.text != nil {
+			source.parts[n].backend = part.text // the packing is one of JSON
+		}
+	}
 	source.hold = func(decode func([]byte) (T, error)) func([]byte) (ref.Ref[T], error) {
 		packing := ref.NewPacking(func(raw []byte) (*S, error) { return decode(raw) })
 		return func(raw []byte) (ref.Ref[T], error) {

@@ -21,6 +21,10 @@ type Identity struct {
 	form    reflect.Type // T
 	encoded bool
 	own     *byte // nil: all can be compared
+
+	// What follows tells files of different sources apart, from one program to the next.
+	home    string // where the server is
+	altered int    // how often what cannot be compared was added
 }
 
 // Identity returns the source's identity.
@@ -36,14 +40,15 @@ func identityOf[T Object](cfg *rest.Config, gvr schema.GroupVersionResource, o s
 	if o.shard != nil {
 		shard = o.shard.String()
 	}
-	objects := fmt.Sprintf("%q %q %q %q %q %t", client.Collection{GroupVersionResource: gvr}.Path(), o.namespaces,
-		o.narrow.LabelSelector, o.narrow.FieldSelector, shard, o.strip)
-	return Identity{server: origin.Of(cfg), objects: objects, form: reflect.TypeFor[T]()}
+	objects := fmt.Sprintf("%q %q %q %q %q %t %t", client.Collection{GroupVersionResource: gvr}.Path(), o.namespaces,
+		o.narrow.LabelSelector, o.narrow.FieldSelector, shard, o.strip, o.metadata)
+	return Identity{server: origin.Of(cfg), objects: objects, form: reflect.TypeFor[T](), home: homeOf(cfg)}
 }
 
 // altered is the identity of a source that does with i what cannot be compared.
 func altered[T Object](i Identity) Identity {
 	i.form, i.own = reflect.TypeFor[T](), new(byte)
+	i.altered++
 	return i
 }
 

@@ -11,7 +11,7 @@ import (
 // TestEverySourceOptionIsPartOfTheIdentity fails when there is a new one: identityOf
 // must say whether sources that differ in it bring the same.
 func TestEverySourceOptionIsPartOfTheIdentity(t *testing.T) {
-	known := []string{"errs", "namespaces", "narrow", "shard", "strip"}
+	known := []string{"errs", "metadata", "namespaces", "narrow", "shard", "strip", "text"} // text does not count
 	var fields []string
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[sourceOptions]()) {
 		fields = append(fields, f.Name)

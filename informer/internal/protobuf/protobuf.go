@@ -1,0 +1,108 @@
+// Package protobuf makes Go values of objects in Kubernetes' protobuf encoding, in a
+// fifth of the time that their JSON takes.
+//
+// It has one noun. A [Decoder] is for one type, which brings its own Unmarshal, as
+// the built-in kinds do; it opens the envelope and leaves out what nobody wants.
+package protobuf
+
+import (
+	"reflect"
+	"sync"
+	"sync/atomic"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/gapless-io/gapless/client"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// message is what the generators of Kubernetes write for a type.
+type message interface {
+	Reset()
+	Unmarshal(raw []byte) error
+	GetObjectKind() schema.ObjectKind
+}
+
+// Decoder decodes objects of one type. It is safe for concurrent use.
+type Decoder[T any] struct {
+	elem    reflect.Type
+	strip   bool
+	kind    atomic.Pointer[metav1.TypeMeta] // of the last object that said one
+	buffers sync.Pool                       // of *[]byte
+}
+
+// New returns a decoder into T, or nil if T does not fit.
+func New[T any]() *Decoder[T] {
+	t := reflect.TypeFor[T]()
+	if !Fits(t) {
+		return nil
+	}
+	return &Decoder[T]{elem: t.Elem(), buffers: sync.Pool{New: func() any { return new([]byte) }}}
+}
+
+// Fits says whether Kubernetes' generators made a type fit for protobuf: a pointer to
+// a struct with embedded TypeMeta and ObjectMeta, the second as field 1, and with an
+// Unmarshal of its own.
+func Fits(t reflect.Type) bool {
+	if t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct || !t.Implements(reflect.TypeFor[message]()) {
+		return false
+	}
+	// Both TypeMeta and ObjectMeta have an Unmarshal. A struct that embeds one of them
+	// has that one's, which decodes a part and loses the rest. In a struct that embeds
+	// both, neither is promoted: its Unmarshal is its own.
+	kind, hasKind := t.Elem().FieldByName("TypeMeta")
+	meta, hasMeta := t.Elem().FieldByName("ObjectMeta")
+	return hasKind && kind.Anonymous && len(kind.Index) == 1 && kind.Type == reflect.TypeFor[metav1.TypeMeta]() &&
+		hasMeta && meta.Anonymous && len(meta.Index) == 1 && meta.Type == reflect.TypeFor[metav1.ObjectMeta]() &&
+		meta.Tag.Get("protobuf") == "bytes,1,opt,name=metadata"
+}
+
+// StripManagedFields makes the decoder leave metadata.managedFields out. It is for
+// before the first Decode.
+func (d *Decoder[T]) StripManagedFields() { d.strip = true }
+
+// Decode makes an object of what a list or a watch brought. The object keeps nothing
+// of it. Errors: *kube.DecodeError.
+func (d *Decoder[T]) Decode(object []byte) (T, error) {
+	var none T
+	e, err := client.OpenEnvelope(object)
+	if err != nil {
+		return none, err
+	}
+	raw := e.Raw
+	if d.strip {
+		buffer, is := d.buffers.Get().(*[]byte)
+		if !is {
+			panic("protobuf: no buffer")
+		}
+		defer d.buffers.Put(buffer)
+		if raw, err = e.AppendStripped((*buffer)[:0]); err != nil {
+			return none, err
+		}
+		*buffer = raw
+	}
+	made := reflect.New(d.elem)
+	into, is := reflect.TypeAssert[message](made)
+	if !is {
+		panic("protobuf: " + d.elem.String() + " is no message")
+	}
+	if err := into.Unmarshal(raw); err != nil {
+		return none, &kube.DecodeError{Offset: -1, Why: err.Error()}
+	}
+	if kind, is := into.GetObjectKind().(*metav1.TypeMeta); is && len(e.Kind) > 0 {
+		*kind = d.typeMeta(e)
+	}
+	result, _ := reflect.TypeAssert[T](made)
+	return result, nil
+}
+
+// typeMeta is what the envelope says of the type, in strings that objects share.
+func (d *Decoder[T]) typeMeta(e client.Envelope) metav1.TypeMeta {
+	last := d.kind.Load()
+	if last == nil || last.Kind != string(e.Kind) || last.APIVersion != string(e.APIVersion) {
+		last = &metav1.TypeMeta{Kind: string(e.Kind), APIVersion: string(e.APIVersion)}
+		d.kind.Store(last)
+	}
+	return *last
+}
