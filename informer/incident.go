@@ -74,6 +74,9 @@ const (
 	// IndexPanicked is the function of an index that panicked; the object is left out
 	// of that index until its next state.
 	IndexPanicked
+	// PersistFailed is the file of Persist that could not be used, read or written. The
+	// informer goes on without it, and tries to write it again.
+	PersistFailed
 )
 
 // String returns the name as one lower-case word, for logs and metrics.
@@ -86,6 +89,7 @@ func (k IncidentKind) String() string {
 		Undecodable: "undecodable", Stale: "stale", HandlerFailed: "handler_failed",
 		HandlerPanicked: "handler_panicked", HandlerGaveUp: "handler_gave_up", HandlerRestated: "handler_restated",
 		HandlerStopped: "handler_stopped", IndexPanicked: "index_panicked",
+		PersistFailed: "persist_failed",
 	}
 	if k <= 0 || int(k) >= len(names) {
 		return fmt.Sprintf("incident_%d", int(k))

@@ -83,7 +83,9 @@ type Informer[T Object] struct {
 	status   Status
 
 	parts  []*part[T]
-	mirror func(Turn[T]) // set before Run; nil: none
+	holds  func(object []byte) (held[T], error) // what the parts decode with
+	shelf  *shelf[T]                            // of Run; nil until it is needed
+	mirror func(Turn[T])                        // set before Run; nil: none
 }
 
 // running is one Run: where further goroutines of it are started.
@@ -97,8 +99,8 @@ func New[T Object](source Source[T], opts ...Option) *Informer[T] {
 	i := &Informer[T]{source: source, opts: newOptions(opts), synced: make(chan struct{})}
 	i.current.Store(newSnapshot[T]())
 	i.status = Status{Name: source.name, Incidents: map[IncidentKind]int64{}}
-	if len(source.parts) == 0 && source.err == nil {
-		i.source.err = errors.New("no source")
+	if (len(source.parts) == 0 || source.decode == nil) && source.err == nil {
+		i.source.err = errors.New("no source, or one that cannot decode")
 	}
 	if err := i.opts.tuning.Validate(); err != nil {
 		i.source.err = errors.Join(i.source.err, err)
@@ -123,7 +125,9 @@ func (i *Informer[T]) Run(ctx context.Context) error {
 	if err := i.begin(run); err != nil {
 		return err
 	}
+	finish := i.persist(ctx)
 	err := i.reflect(ctx)
+	finish()
 	i.mu.Lock()
 	i.running = nil // from now on Handle starts nothing
 	i.mu.Unlock()

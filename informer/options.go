@@ -15,6 +15,7 @@ type options struct {
 	onError  func(Incident)
 	noStream bool
 	record   func(Sample)
+	persist  persistence
 	tuning   course.Tuning
 	seed     func() uint64 // of what each reflector leaves to chance
 }

@@ -27,10 +27,10 @@ func (i *Informer[T]) newParts() {
 	if i.source.decode == nil {
 		return
 	}
-	decode := i.source.holds()
+	i.holds = i.source.holds()
 	for n, of := range i.source.parts {
 		p := &part[T]{of: i, place: n, namespace: of.namespace}
-		p.reflector = reflector.New(i.source.reads(of, decode), p, i.opts.begin())
+		p.reflector = reflector.New(i.source.reads(of, i.holds), p, i.opts.begin())
 		i.parts = append(i.parts, p)
 	}
 	i.positions = make([]string, len(i.parts))

@@ -97,6 +97,11 @@ func (o *Packed[S]) Get() *S {
 	return object
 }
 
+// Text appends the text that the object was made of.
+func (o *Packed[S]) Text(dst []byte) ([]byte, error) {
+	return o.of.dictionary.Unpack(dst, o.text[:o.packed()])
+}
+
 func (o *Packed[S]) packed() int { return len(o.text) - int(o.name) - int(o.uid) - int(o.rv) }
 
 // Name returns the object's namespace and name.

@@ -6,6 +6,8 @@
 package ref
 
 import (
+	"errors"
+
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -32,6 +34,19 @@ type Holder[T any] interface {
 	// Name returns what is known without decoding it.
 	Name() (namespace, name string)
 	Version() (uid types.UID, rv string)
+	// Text appends the text that the object was made of.
+	Text(dst []byte) ([]byte, error)
+}
+
+// errPlain says that there is no text.
+var errPlain = errors.New("the object is held as it is, not as text")
+
+// Text appends the text that a packed object was made of.
+func (r Ref[T]) Text(dst []byte) ([]byte, error) {
+	if r.packed == nil {
+		return dst, errPlain
+	}
+	return r.packed.Text(dst)
 }
 
 // Of holds an object as it is.

@@ -109,6 +109,15 @@ func (r *Reflector[S]) Restore(tree state.Tree[S], rv string) {
 	r.keeper.Tree, r.course.RV = tree, rv
 }
 
+// Reread says that the state that was restored lacks something from before its position,
+// so that it has to be read again. It is for before the first Run.
+func (r *Reflector[S]) Reread() {
+	r.course.Phase, r.course.Then = course.Waiting, course.Streaming
+	if r.course.NoStream {
+		r.course.Then = course.Listing
+	}
+}
+
 // Tree is the state. Outside of Publish it belongs to the goroutine of Run.
 func (r *Reflector[S]) Tree() state.Tree[S] { return r.keeper.Tree }
 
