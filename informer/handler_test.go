@@ -380,6 +380,9 @@ func TestRunRefusesASecondRunAndABadSource(t *testing.T) {
 	if err := i.WaitSynced(t.Context()); err == nil {
 		t.Error("an informer without a source is synced")
 	}
+	if err := informer.New(informer.From[*thing]("things", canned{}, nil)).Run(t.Context()); err == nil {
+		t.Error("an informer without a decoder runs")
+	}
 }
 
 func TestSnapshotDoesNotChangeWhileItIsRead(t *testing.T) {
