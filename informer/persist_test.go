@@ -1,0 +1,525 @@
+package informer_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gapless-io/gapless/informer"
+)
+
+// life is one program's: an informer with a handler, from its start to its end.
+type life struct {
+	*informer.Informer[*thing]
+
+	told      *recorder
+	mu        sync.Mutex
+	incidents []informer.Incident // guarded by mu
+}
+
+func born(make func(...informer.Option) *informer.Informer[*thing], opts ...informer.Option) *life {
+	l := &life{told: newRecorder()}
+	l.Informer = make(append(opts, informer.OnError(func(in informer.Incident) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.incidents = append(l.incidents, in)
+	}))...)
+	l.Handle(l.told.handle)
+	return l
+}
+
+// live runs the informer for a minute, and f then.
+func (l *life) live(t *testing.T, f func()) *life {
+	t.Helper()
+	run(t, l.Informer, func() {
+		after(time.Minute)
+		f()
+	})
+	l.told.check(t)
+	return l
+}
+
+func nothing() {}
+
+// failed are the errors of Persist.
+func (l *life) failed() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var all []string
+	for _, in := range l.incidents {
+		if in.Kind == informer.PersistFailed {
+			all = append(all, in.Err.Error())
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+// worldOf is a world of n things, o0 with value 0 and so on.
+func worldOf(n int) *world {
+	w := newWorld()
+	for i := range n {
+		w.put(fmt.Sprint("o", i), i)
+	}
+	return w
+}
+
+// slow lets the server answer after a second, so that the handler has been told what was
+// on disk before it hears of what happened since; else that is one event.
+func slow(w *world) { w.fail(func(request) fault { return fault{delay: time.Second} }) }
+
+// since returns what was asked for since the nth request.
+func since(w *world, n int) []string { return kinds(w)[n:] }
+
+func flagged(l *life, flag string) (with, without []string) {
+	for _, line := range l.told.lines() {
+		if strings.Contains(line, flag) {
+			with = append(with, line)
+		} else {
+			without = append(without, line)
+		}
+	}
+	return with, without
+}
+
+func TestANewProgramResumesTheWatchWithoutAList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, dir := worldOf(1000), informer.Persist(t.TempDir())
+		first := born(w.informer, dir).live(t, nothing)
+		at, before := first.ResourceVersion(), len(w.seen())
+		changed := map[string]bool{}
+		for i := range 500 {
+			switch name := fmt.Sprint("o", i*2); i % 5 {
+			case 0:
+				w.delete(name)
+				changed["Deleted "+name] = true
+			case 1:
+				w.put("new-"+name, i)
+				changed["Added new-"+name] = true
+			default:
+				w.put(name, -1)
+				changed["Modified "+name] = true
+			}
+		}
+		slow(w)
+		second := born(w.informer, dir).live(t, nothing)
+		if diff := cmp.Diff([]string{"WATCH rv=" + at}, since(w, before)); diff != "" {
+			t.Errorf("requests: %s", diff)
+		}
+		if s := second.Status(); s.Lists != 0 || s.Watches != 1 || len(s.Incidents) != 0 {
+			t.Errorf("status %+v", s)
+		}
+		if diff := cmp.Diff(w.state(t), cached(second.Informer)); diff != "" {
+			t.Error(diff)
+		}
+		initial, then := flagged(second, "initial")
+		if len(initial) != 1000 || len(then) != 500 {
+			t.Errorf("%d initial objects and %d changes", len(initial), len(then))
+		}
+		for _, line := range then {
+			kind, rest, _ := strings.Cut(line, " ")
+			name, _, _ := strings.Cut(rest, " ")
+			if !changed[kind+" "+name] {
+				t.Errorf("told of %q", line)
+			}
+		}
+	})
+}
+
+func TestOn410AWarmStartTellsTheExactDifference(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, dir := worldOf(100), informer.Persist(t.TempDir())
+		born(w.informer, dir).live(t, nothing)
+		before := len(w.seen())
+		w.put("o1", -1)
+		w.delete("o2")
+		w.put("new", 7)
+		w.delete("o3")
+		w.put("o3", 3) // another object
+		w.compact()
+		slow(w)
+		second := born(w.informer, dir).live(t, nothing)
+		if got := since(w, before); len(got) != 2 || !strings.HasPrefix(got[0], "WATCH rv=") || !strings.HasPrefix(got[1], "STREAM rv=") {
+			t.Errorf("requests %q", got)
+		}
+		initial, then := flagged(second, "initial")
+		slices.Sort(then)
+		want := []string{"Added new 7", "Added o3 3", "Deleted o2 2 inferred", "Deleted o3 3 inferred", "Modified o1 -1"}
+		if diff := cmp.Diff(want, then); diff != "" || len(initial) != 100 {
+			t.Errorf("%d initial objects, then: %s", len(initial), diff)
+		}
+		if diff := cmp.Diff(w.state(t), cached(second.Informer)); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestAWarmStartNeedsNoServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, dir := worldOf(10), informer.Persist(t.TempDir())
+		born(w.informer, dir).live(t, nothing)
+		w.put("o1", -1)
+		w.fail(func(request) fault { return fault{refuse: true} })
+		second := born(w.informer, dir)
+		run(t, second.Informer, func() {
+			if err := second.WaitSynced(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			if _, found := second.Get(key("o9")); !found || second.Len() != 10 || !second.Status().LastContact.IsZero() {
+				t.Errorf("%d objects, status %+v", second.Len(), second.Status())
+			}
+			if initial, _ := flagged(second, "initial"); len(initial) != 10 {
+				t.Errorf("the handler was told of %d objects", len(initial))
+			}
+			w.fail(nil)
+			after(time.Minute)
+			if diff := cmp.Diff(w.state(t), cached(second.Informer)); diff != "" {
+				t.Error(diff)
+			}
+			if s := second.Status(); s.Lists != 0 || s.Incidents[informer.Refused] == 0 {
+				t.Errorf("status %+v", s)
+			}
+		})
+		second.told.check(t)
+	})
+}
+
+// TestWhatACrashedProgramLeftBehindIsAState copies the directory while a program runs, as
+// a crash would leave it.
+func TestWhatACrashedProgramLeftBehindIsAState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, dir := worldOf(10), t.TempDir()
+		states := map[string]map[string]string{}
+		born(w.informer, informer.Persist(dir)).live(t, func() {
+			for n := range 20 {
+				w.put(fmt.Sprint("o", n%10), n)
+				w.delete(fmt.Sprint("o", (n+5)%10))
+				after(4 * time.Second)
+				states[fmt.Sprint(w.rv)] = w.state(t)
+				crashed := t.TempDir()
+				if err := os.CopyFS(crashed, os.DirFS(dir)); err != nil {
+					t.Fatal(err)
+				}
+				next := born(w.informer, informer.Persist(crashed))
+				w.fail(func(request) fault { return fault{refuse: true} })
+				run(t, next.Informer, func() {
+					after(time.Second)
+					if want, is := states[next.ResourceVersion()]; is {
+						if diff := cmp.Diff(want, cached(next.Informer)); diff != "" {
+							t.Errorf("at %s: %s", next.ResourceVersion(), diff)
+						}
+					} else if n > 2 {
+						t.Errorf("begun at %q, which the server was never at", next.ResourceVersion())
+					}
+				})
+				w.fail(nil)
+				if f := next.failed(); f != "" {
+					t.Error(f)
+				}
+			}
+		})
+	})
+}
+
+func TestAFileThatIsOfNoUseMeansAColdStart(t *testing.T) {
+	other := func(w *world) func(...informer.Option) *informer.Informer[*thing] {
+		return func(opts ...informer.Option) *informer.Informer[*thing] {
+			s := informer.From("things", memory{w}, informer.JSON[*thing]())
+			return informer.New(s.Transform(func(o *thing) (*thing, error) { return o, nil }), opts...)
+		}
+	}
+	for _, c := range []struct {
+		name string
+		opts []informer.PersistOption
+		make func(w *world) func(...informer.Option) *informer.Informer[*thing]
+		harm func(t *testing.T, path string)
+		want string // the incident
+	}{
+		{name: "too old", opts: []informer.PersistOption{informer.PersistMaxAge(time.Hour)}},
+		{name: "another tag", opts: []informer.PersistOption{informer.PersistTag("2")}, want: "holds other objects"},
+		{name: "a transform more", make: other, want: "holds other objects"},
+		{name: "garbage", want: "damaged", harm: func(t *testing.T, path string) {
+			if err := os.WriteFile(path, []byte(strings.Repeat("x", 1000)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}},
+		{name: "gone", harm: func(t *testing.T, path string) {
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, dir := worldOf(10), t.TempDir()
+				born(w.informer, informer.Persist(dir)).live(t, nothing)
+				if c.harm != nil {
+					c.harm(t, warmFile(t, dir))
+				}
+				after(2 * time.Hour)
+				create := w.informer
+				if c.make != nil {
+					create = c.make(w)
+				}
+				before := len(w.seen())
+				second := born(create, informer.Persist(dir, c.opts...)).live(t, nothing)
+				if got := since(w, before); !slices.Equal(got, []string{"STREAM rv="}) {
+					t.Errorf("requests %q", got)
+				}
+				if got := second.failed(); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+					t.Errorf("reported %q, want %q", got, c.want)
+				}
+				before = len(w.seen())
+				third := born(create, informer.Persist(dir, c.opts...)).live(t, nothing)
+				if got := since(w, before); third.failed() != "" || len(got) != 1 || !strings.HasPrefix(got[0], "WATCH rv=") {
+					t.Errorf("the program after it: %q, %s", got, third.failed())
+				}
+			})
+		})
+	}
+}
+
+// warmFile is the one file of objects in a directory.
+func warmFile(t *testing.T, dir string) string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(dir, "*.warm"))
+	if err != nil || len(paths) != 1 {
+		t.Fatalf("files %q, %v", paths, err)
+	}
+	return paths[0]
+}
+
+func TestTwoInformersDoNotShareAFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, dir := worldOf(10), informer.Persist(t.TempDir())
+		second := born(w.informer, dir)
+		first := born(w.informer, dir).live(t, func() {
+			second.live(t, nothing)
+		})
+		if got := second.failed(); !strings.Contains(got, "in use") || first.failed() != "" {
+			t.Errorf("reported %q and %q", first.failed(), got)
+		}
+		if diff := cmp.Diff(w.state(t), cached(second.Informer)); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestADirectoryThatIsNoneIsAnIncidentOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		w := worldOf(10)
+		l := born(w.informer, informer.Persist(path)).live(t, nothing)
+		if diff := cmp.Diff(w.state(t), cached(l.Informer)); diff != "" || !strings.Contains(l.failed(), path) {
+			t.Errorf("reported %q: %s", l.failed(), diff)
+		}
+		before := len(w.seen())
+		l = born(w.informer, informer.Persist("")).live(t, nothing)
+		if got := since(w, before); len(got) != 1 || l.failed() != "" {
+			t.Errorf("no directory: %q, %s", got, l.failed())
+		}
+	})
+}
+
+// hiding has something that its JSON has not.
+type hiding struct {
+	metav1.ObjectMeta `json:"metadata"`
+
+	computed int
+}
+
+func TestATypeThatJSONDoesNotKeepIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, dir := worldOf(3), t.TempDir()
+		source := informer.From("things", memory{w}, func(raw []byte) (*hiding, error) {
+			o := &hiding{computed: len(raw)}
+			return o, json.Unmarshal(raw, o)
+		})
+		var said []string
+		i := informer.New(source, informer.Persist(dir), informer.OnError(func(in informer.Incident) { said = append(said, in.String()) }))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- i.Run(ctx) }()
+		after(time.Minute)
+		cancel()
+		if err := <-done; err != nil || len(said) != 1 || !strings.Contains(said[0], "hiding.computed is not in their JSON") || i.Len() != 3 {
+			t.Errorf("%v, incidents %q", err, said)
+		}
+		if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
+			t.Errorf("%v was written, %v", entries, err)
+		}
+	})
+}
+
+// TestWhatTheFirstProgramCouldNotReadTheSecondDoes: the position is beyond that object, and
+// a watch from there would never bring it.
+func TestWhatTheFirstProgramCouldNotReadTheSecondDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, dir := worldOf(10), informer.Persist(t.TempDir())
+		decode := informer.JSON[*thing]()
+		strict := func(opts ...informer.Option) *informer.Informer[*thing] {
+			return informer.New(informer.From("things", memory{w}, func(raw []byte) (*thing, error) {
+				o, err := decode(raw)
+				if err == nil && o.Value < 0 {
+					err = fmt.Errorf("value %d", o.Value)
+				}
+				return o, err
+			}), opts...)
+		}
+		first := born(strict, dir).live(t, func() {
+			w.put("o3", -3)
+			w.put("o4", 40)
+			after(time.Minute)
+		})
+		if o, _ := first.Get(key("o3")); o.Value != 3 || first.Status().Undecodable != 1 {
+			t.Fatalf("the first program has %v", o)
+		}
+		before := len(w.seen())
+		slow(w)
+		second := born(w.informer, dir).live(t, nothing)
+		if got := since(w, before); len(got) != 1 || !strings.HasPrefix(got[0], "STREAM rv=1") {
+			t.Errorf("requests %q", got)
+		}
+		initial, then := flagged(second, "initial")
+		if len(initial) != 10 || !slices.Equal(then, []string{"Modified o3 -3"}) {
+			t.Errorf("told %d initial objects, then %q", len(initial), then)
+		}
+	})
+}
+
+func TestATransformIsNotAppliedTwice(t *testing.T) {
+	for name, wrap := range map[string]func(informer.Source[*thing]) informer.Source[*thing]{
+		"plain":   func(s informer.Source[*thing]) informer.Source[*thing] { return s },
+		"encoded": func(s informer.Source[*thing]) informer.Source[*thing] { return informer.Encode(s) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, dir := worldOf(10), informer.Persist(t.TempDir())
+				hundred := func(opts ...informer.Option) *informer.Informer[*thing] {
+					s := informer.From("things", memory{w}, informer.JSON[*thing]())
+					return informer.New(wrap(s.Transform(func(o *thing) (*thing, error) {
+						o.Value += 100
+						return o, nil
+					})), opts...)
+				}
+				first := born(hundred, dir).live(t, nothing)
+				want := cached(first.Informer)
+				before := len(w.seen())
+				w.put("o5", 50)
+				second := born(hundred, dir).live(t, nothing)
+				got := cached(second.Informer)
+				if o, _ := second.Get(key("o5")); o.Value != 150 {
+					t.Errorf("what changed since has value %d", o.Value)
+				}
+				want["o5"] = got["o5"]
+				if diff := cmp.Diff(want, got); diff != "" || len(since(w, before)) != 1 || second.failed() != "" {
+					t.Errorf("%q %s %s", since(w, before), second.failed(), diff)
+				}
+			})
+		})
+	}
+}
+
+func TestASecondRunGoesOnWithItsFile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, dir := worldOf(10), informer.Persist(t.TempDir())
+		first := born(w.informer, dir).live(t, nothing)
+		w.put("o1", 10)
+		first.live(t, func() { w.put("o2", 20) })
+		before := len(w.seen())
+		second := born(w.informer, dir).live(t, nothing)
+		if diff := cmp.Diff(w.state(t), cached(second.Informer)); diff != "" || len(since(w, before)) != 1 {
+			t.Errorf("%q: %s", since(w, before), diff)
+		}
+		if initial, then := flagged(second, "initial"); !slices.Contains(initial, "Added o1 10 initial") || len(then) > 1 {
+			t.Errorf("%q, then %q", initial, then)
+		}
+	})
+}
+
+// TestWarmStartsUnderFaults lets programs come and go while the server fails in many ways:
+// each ends with the server's state, and its handler has heard of nothing wrong.
+func TestWarmStartsUnderFaults(t *testing.T) {
+	ends := []string{"eof", "cut", "half", "410", "500", "silent"}
+	for n := range uint64(40) {
+		synctest.Test(t, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(n, 6)) //nolint:gosec // the same each time
+			w, dir := worldOf(20), informer.Persist(t.TempDir(), informer.PersistEvery(time.Duration(1+r.IntN(20))*time.Second))
+			for range 6 {
+				w.fail(func(request) fault {
+					switch r.IntN(4) {
+					case 0:
+						return fault{end: ends[r.IntN(len(ends))], after: r.IntN(30)}
+					case 1:
+						return fault{refuse: true}
+					}
+					return fault{}
+				})
+				l := born(w.informer, dir)
+				run(t, l.Informer, func() {
+					for range r.IntN(60) {
+						name := fmt.Sprint("o", r.IntN(30))
+						if r.IntN(4) == 0 {
+							w.delete(name)
+						} else {
+							w.put(name, r.IntN(1000))
+						}
+						after(time.Duration(r.IntN(3000)) * time.Millisecond)
+					}
+					if r.IntN(2) == 0 {
+						w.fail(nil)
+						after(10 * time.Minute)
+						if diff := cmp.Diff(w.state(t), cached(l.Informer)); diff != "" {
+							t.Errorf("run %d: %s", n, diff)
+						}
+						if diff := cmp.Diff(w.state(t), l.told.state()); diff != "" {
+							t.Errorf("run %d: the handler's state: %s", n, diff)
+						}
+					}
+				})
+				l.told.check(t)
+				if f := l.failed(); f != "" {
+					t.Error(f)
+				}
+				if r.IntN(3) == 0 {
+					w.compact()
+				}
+				for range r.IntN(20) {
+					w.put(fmt.Sprint("o", r.IntN(30)), r.IntN(1000))
+				}
+			}
+		})
+	}
+}
+
+// TestEncodedObjectsComeBackAsTheServerSentThem with what the type does not know.
+func TestEncodedObjectsComeBackAsTheServerSentThem(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, dir := worldOf(300), informer.Persist(t.TempDir())
+		encoded := func(opts ...informer.Option) *informer.Informer[*thing] {
+			return informer.New(informer.Encode(informer.From("things", memory{w}, informer.JSON[*thing]())), opts...)
+		}
+		want := maps.Clone(cached(born(encoded, dir).live(t, nothing).Informer))
+		before := len(w.seen())
+		second := born(encoded, dir).live(t, nothing)
+		if diff := cmp.Diff(want, cached(second.Informer)); diff != "" || len(since(w, before)) != 1 || second.failed() != "" {
+			t.Errorf("%q %s %s", since(w, before), second.failed(), diff)
+		}
+	})
+}
