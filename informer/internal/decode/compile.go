@@ -6,32 +6,74 @@ import (
 	"reflect"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// decoder reads one value into v, which is settable and was zero, except where a
-// member comes twice.
+// decoder reads one value into v, which is settable and zero.
 type decoder func(r *reader, v reflect.Value) error
 
 // compiler makes decoders; it knows those that are being made, for types that
 // contain themselves.
-type compiler map[reflect.Type]*decoder
+type compiler struct {
+	made  map[reflect.Type]*decoder
+	sites int // how many there are
+}
 
 // of returns the decoder of a type. A type that is not plain has one that gives up.
-func (c compiler) of(t reflect.Type) decoder {
-	if d, made := c[t]; made {
+func (c *compiler) of(t reflect.Type) decoder {
+	if d, made := c.made[t]; made {
 		return func(r *reader, v reflect.Value) error { return (*d)(r, v) }
 	}
 	var d decoder
-	c[t] = &d
+	c.made[t] = &d
 	d = c.make(t)
 	return d
 }
 
-func (c compiler) make(t reflect.Type) decoder {
+// at returns the decoder of a type for a place of its own, where it takes a value that
+// was made of the same text before. Structs are copied then; what they refer to is
+// shared.
+func (c *compiler) at(t reflect.Type) decoder {
+	inner := c.of(t)
+	switch t.Kind() { //nolint:exhaustive // the others are small
+	case reflect.Struct, reflect.Pointer, reflect.Slice, reflect.Map:
+	case reflect.String:
+		if !custom(t) {
+			return (&word{}).decode
+		}
+		return inner
+	default:
+		return inner
+	}
+	s := &site{id: c.sites}
+	c.sites++
+	return func(r *reader, v reflect.Value) error {
+		if first := r.peek(); first != '{' && first != '[' || !r.seeks(s) {
+			return inner(r, v)
+		}
+		if known := r.recall(s); known != nil {
+			v.Set(reflect.ValueOf(known))
+			return nil
+		}
+		begin := r.pos
+		err := inner(r, v)
+		if err == nil && r.missed(s, begin) {
+			r.remember(s, begin, v.Interface())
+		}
+		return err
+	}
+}
+
+// custom says whether a type decodes itself.
+func custom(t reflect.Type) bool {
+	pointer := reflect.PointerTo(t)
+	return pointer.Implements(reflect.TypeFor[jsonv2.UnmarshalerFrom]()) || pointer.Implements(reflect.TypeFor[json.Unmarshaler]()) ||
+		pointer.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
+}
+
+func (c *compiler) make(t reflect.Type) decoder {
 	pointer := reflect.PointerTo(t)
 	switch {
 	case t == reflect.TypeFor[metav1.Time]():
@@ -59,9 +101,7 @@ func (c compiler) make(t reflect.Type) decoder {
 			return c.slice(t)
 		}
 	case reflect.Map:
-		key := t.Key()
-		if key.Kind() == reflect.String && !reflect.PointerTo(key).Implements(reflect.TypeFor[encoding.TextUnmarshaler]()) &&
-			!reflect.PointerTo(key).Implements(reflect.TypeFor[json.Unmarshaler]()) {
+		if key := t.Key(); key.Kind() == reflect.String && !custom(key) {
 			return c.table(t)
 		}
 	}
@@ -80,6 +120,40 @@ func text(r *reader, v reflect.Value) error {
 		v.SetString(r.strings.Of(b))
 	}
 	return err
+}
+
+// word is a place of its own for strings, which knows whether they come again there.
+type word struct {
+	site
+	last atomic.Pointer[shared] // one that came there
+}
+
+func (w *word) decode(r *reader, v reflect.Value) error {
+	if r.memory == nil {
+		return text(r, v)
+	}
+	if r.null() {
+		return nil
+	}
+	b, err := r.text()
+	if err != nil {
+		return err
+	}
+	if last := w.last.Load(); last != nil && last.text == string(b) {
+		v.SetString(last.text)
+		return nil
+	}
+	if !r.seeks(&w.site) {
+		v.SetString(string(b))
+		return nil
+	}
+	value, known := r.strings.find(b)
+	v.SetString(value)
+	r.note(&w.site, known != nil || len(b) == 0)
+	if known != nil && r.counts {
+		w.last.Store(known)
+	}
+	return nil
 }
 
 func boolean(r *reader, v reflect.Value) error {
@@ -106,28 +180,6 @@ func integer(r *reader, v reflect.Value) error {
 	return nil
 }
 
-// timestamp is metav1.Time.UnmarshalJSON without its detours.
-func timestamp(r *reader, v reflect.Value) error {
-	into, is := reflect.TypeAssert[*metav1.Time](v.Addr())
-	if !is {
-		return errOdd
-	}
-	if r.null() {
-		into.Time = time.Time{}
-		return nil
-	}
-	b, err := r.text()
-	if err != nil {
-		return err
-	}
-	t, err := time.Parse(time.RFC3339, string(b))
-	if err != nil {
-		return errOdd
-	}
-	into.Time = t.Local()
-	return nil
-}
-
 func unmarshaler(r *reader, v reflect.Value) error {
 	raw, err := r.value()
 	if err != nil {
@@ -140,7 +192,7 @@ func unmarshaler(r *reader, v reflect.Value) error {
 	return nil
 }
 
-func (c compiler) pointer(t reflect.Type) decoder {
+func (c *compiler) pointer(t reflect.Type) decoder {
 	elem := t.Elem()
 	inner := c.of(elem)
 	return func(r *reader, v reflect.Value) error {
@@ -148,17 +200,14 @@ func (c compiler) pointer(t reflect.Type) decoder {
 			v.SetZero()
 			return nil
 		}
-		if !v.IsNil() {
-			return errOdd
-		}
 		into := reflect.New(elem)
 		v.Set(into)
 		return inner(r, into.Elem())
 	}
 }
 
-func (c compiler) slice(t reflect.Type) decoder {
-	inner := c.of(t.Elem())
+func (c *compiler) slice(t reflect.Type) decoder {
+	inner := c.at(t.Elem())
 	// usual is the length that the last one had, which the next one mostly has too.
 	var usual atomic.Int32
 	return func(r *reader, v reflect.Value) error {
@@ -166,7 +215,7 @@ func (c compiler) slice(t reflect.Type) decoder {
 			v.SetZero()
 			return nil
 		}
-		if !v.IsNil() || r.peek() != '[' {
+		if r.peek() != '[' {
 			return errOdd
 		}
 		more, err := r.enter(']')
@@ -177,42 +226,42 @@ func (c compiler) slice(t reflect.Type) decoder {
 			v.Set(reflect.MakeSlice(t, 0, 0))
 			return nil
 		}
-		list, n := reflect.MakeSlice(t, max(int(usual.Load()), 1), max(int(usual.Load()), 1)), 0
-		for more {
-			if n == list.Len() {
-				longer := reflect.MakeSlice(t, 2*n, 2*n)
-				reflect.Copy(longer, list)
-				list = longer
+		n, room := 0, max(int(usual.Load()), 1)
+		for v.Grow(room); more; n++ {
+			if n == v.Cap() {
+				v.Grow(n)
 			}
-			if err := inner(r, list.Index(n)); err != nil {
+			v.SetLen(n + 1)
+			if err := inner(r, v.Index(n)); err != nil {
 				return err
 			}
-			n++
 			if more, err = r.next(']'); err != nil {
 				return err
 			}
 		}
-		if n < list.Len() { // what is kept has no room to spare
+		if n < room || n < v.Cap() && n > room { // what is kept has no room to spare
 			exact := reflect.MakeSlice(t, n, n)
-			reflect.Copy(exact, list)
-			list = exact
+			reflect.Copy(exact, v)
+			v.Set(exact)
 		}
-		usual.Store(int32(min(n, 64))) //nolint:gosec // at most 64
-		v.Set(list)
+		v.SetCap(n) // Grow may have taken the rest of a size class
+		if n = min(n, 64); n != int(usual.Load()) {
+			usual.Store(int32(n)) //nolint:gosec // at most 64
+		}
 		return nil
 	}
 }
 
-func (c compiler) table(t reflect.Type) decoder {
+func (c *compiler) table(t reflect.Type) decoder {
 	elem := t.Elem()
-	inner := c.of(elem)
+	inner := c.at(elem)
 	plain := t == reflect.TypeFor[map[string]string]()
 	return func(r *reader, v reflect.Value) error {
 		if r.null() {
 			v.SetZero()
 			return nil
 		}
-		if !v.IsNil() || r.peek() != '{' {
+		if r.peek() != '{' {
 			return errOdd
 		}
 		if plain {
@@ -257,11 +306,14 @@ type field struct {
 	strip  bool
 }
 
+// maxFields is how many fields a struct may have; those of Kubernetes have up to 50.
+const maxFields = 128
+
 // structure compiles a struct. What encoding/json has rules for that Kubernetes'
 // types do not need makes it odd.
-func (c compiler) structure(t reflect.Type) decoder {
+func (c *compiler) structure(t reflect.Type) decoder {
 	fields, plain := c.fields(t, nil)
-	if !plain {
+	if !plain || len(fields) > maxFields {
 		return odd
 	}
 	named := make(map[string]int, len(fields))
@@ -278,6 +330,7 @@ func (c compiler) structure(t reflect.Type) decoder {
 		if r.peek() != '{' {
 			return errOdd
 		}
+		var seen [maxFields / 64]uint64
 		likely := 0 // members mostly come in the order of the fields
 		more, err := r.enter('}')
 		for more && err == nil {
@@ -288,6 +341,14 @@ func (c compiler) structure(t reflect.Type) decoder {
 			i, known := likely, likely < len(fields) && fields[likely].name == string(name)
 			if !known {
 				i, known = named[string(name)]
+			}
+			if known {
+				// One that comes twice is merged by encoding/json; that is not plain.
+				bit := uint64(1) << (i % 64)
+				if seen[i/64]&bit != 0 {
+					return errOdd
+				}
+				seen[i/64] |= bit
 			}
 			if !known || fields[i].strip && r.strip {
 				err = r.skip()
@@ -311,7 +372,7 @@ func (f *field) of(v reflect.Value) reflect.Value {
 }
 
 // fields lists the members of a struct, those of embedded structs included.
-func (c compiler) fields(t reflect.Type, above []int) (all []field, plain bool) {
+func (c *compiler) fields(t reflect.Type, above []int) (all []field, plain bool) {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		tag, tagged := f.Tag.Lookup("json")
@@ -338,7 +399,7 @@ func (c compiler) fields(t reflect.Type, above []int) (all []field, plain bool) 
 			name = f.Name
 		}
 		strip := t == reflect.TypeFor[metav1.ObjectMeta]() && name == managedFields
-		all = append(all, field{name: name, index: index, decode: c.of(f.Type), strip: strip})
+		all = append(all, field{name: name, index: index, decode: c.at(f.Type), strip: strip})
 	}
 	return all, true
 }

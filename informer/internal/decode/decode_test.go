@@ -1,6 +1,7 @@
 package decode_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -187,21 +188,29 @@ func TestDynamicObjectsAreWhatUnstructuredMakesOfThem(t *testing.T) {
 	}
 }
 
-// FuzzDecode: what the fast way takes is what encoding/json makes of it.
+// FuzzDecode: what the fast way takes is what encoding/json makes of it, and it takes the
+// same when it shares, the first time and when it may know parts of it.
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(full))
-	for _, seed := range []string{`{}`, `{"text":null,"at":null,"list":null}`, `{"metadata":{"name":"a","name":"b"}}`, `{"deep":{"deep":{}}}`, `{"kind":"a","x":[1,"b"]}`} {
+	f.Add([]byte(podOf(1, 2)))
+	for _, seed := range []string{`{}`, `{"text":null,"at":null,"list":null}`, `{"metadata":{"name":"a","name":"b"}}`, `{"deep":{"deep":{}}}`, `{"kind":"a","x":[1,"b"]}`, `{"map":{"a":"1","b":"2345"},"map":{"a":"1","b":"2345"}}`} {
 		f.Add([]byte(seed))
 	}
 	typed, dynamic := fastOnly[*everything](), fastOnly[*unstructured.Unstructured]()
+	typedShared, dynamicShared := fastOnly[*everything](), fastOnly[*unstructured.Unstructured]()
+	typedShared.Share()
+	dynamicShared.Share()
 	f.Fuzz(func(t *testing.T, input []byte) {
-		if got, err := dynamic.Decode(input); err == nil {
+		alone, err := dynamic.Decode(input)
+		if err == nil {
 			want := &unstructured.Unstructured{}
-			if err := want.UnmarshalJSON(input); err != nil || !reflect.DeepEqual(want, got) {
-				t.Errorf("%q: %v\n%s", input, err, cmp.Diff(want, got))
+			if err := want.UnmarshalJSON(input); err != nil || !reflect.DeepEqual(want, alone) {
+				t.Errorf("%q: %v\n%s", input, err, cmp.Diff(want, alone))
 			}
 		}
+		same(t, dynamicShared, input, alone, err)
 		got, err := typed.Decode(input)
+		same(t, typedShared, input, got, err)
 		if err != nil || !exact(input) {
 			return
 		}
@@ -213,6 +222,17 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("%q:\n%s", input, cmp.Diff(want, *got))
 		}
 	})
+}
+
+// same decodes three times, because what came twice is remembered.
+func same[T any](t *testing.T, shared *decode.Decoder[T], input []byte, want T, wantErr error) {
+	t.Helper()
+	for range 3 {
+		got, err := shared.Decode(bytes.Clone(input))
+		if (err != nil) != (wantErr != nil) || err == nil && !reflect.DeepEqual(got, want) {
+			t.Errorf("%q, shared: %v, alone: %v\n%s", input, err, wantErr, cmp.Diff(want, got))
+		}
+	}
 }
 
 // exact says that encoding/json, which folds case, finds no name that it would take

@@ -1,12 +1,11 @@
 package decode
 
 import (
-	"encoding/binary"
 	"errors"
-	"math/bits"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/gapless-io/gapless/kube/scan"
 )
 
 // maxDepth is how deep this package follows nested values; API objects are below 30.
@@ -22,6 +21,10 @@ type reader struct {
 	depth   int
 	strings *Strings
 	strip   bool
+
+	memory *memory // nil: nothing is shared
+	known  *generations
+	counts bool // this object counts what sites are worth
 }
 
 // peek returns the next byte that is no white space, 0 at the end.
@@ -89,39 +92,13 @@ func (r *reader) span() (raw []byte, plain bool, err error) {
 	if r.peek() != '"' {
 		return nil, false, errOdd
 	}
-	data, i := r.data, r.pos+1
-	begin := i
-	plain = true
-	for {
-		for i+8 <= len(data) {
-			special := specialBytes(binary.LittleEndian.Uint64(data[i:]))
-			if special != 0 {
-				i += bits.TrailingZeros64(special) / 8
-				break
-			}
-			i += 8
-		}
-		if i >= len(data) {
-			return nil, false, errOdd
-		}
-		switch c := data[i]; {
-		case c == '"':
-			r.pos = i + 1
-			return data[begin:i], plain, nil
-		case c == '\\':
-			plain = false
-			n := escapeLen(data[i:])
-			if n == 0 {
-				return nil, false, errOdd
-			}
-			i += n
-		case c < ' ':
-			return nil, false, errOdd
-		default:
-			plain = plain && c < utf8.RuneSelf
-			i++
-		}
+	begin := r.pos + 1
+	end, plain, err := scan.String(r.data, begin)
+	if err != nil {
+		return nil, false, errOdd
 	}
+	r.pos = end + 1
+	return r.data[begin:end], plain, nil
 }
 
 // text reads a string. The result is valid until the input is not.
@@ -135,41 +112,6 @@ func (r *reader) text() ([]byte, error) {
 		return nil, errOdd // what is no UTF-8 is for the slow way
 	}
 	return value, nil
-}
-
-// specialBytes marks, in the high bit of each byte of v, the bytes that end the fast
-// walk over a string: quotes, backslashes, control characters and what is not ASCII.
-// A mark above the lowest one may be false: a borrow runs upwards only.
-func specialBytes(v uint64) uint64 {
-	const (
-		ones  = 0x0101010101010101
-		highs = 0x8080808080808080
-	)
-	quote := v ^ ones*'"'
-	slash := v ^ ones*'\\'
-	return (v | (v - ones*' ') | (quote - ones) | (slash - ones)) & highs
-}
-
-// escapeLen is the length of the escape sequence that b begins with, 0 if wrong.
-func escapeLen(b []byte) int {
-	if len(b) < 2 {
-		return 0
-	}
-	switch b[1] {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		return 2
-	case 'u':
-		if len(b) < 6 {
-			return 0
-		}
-		for _, c := range b[2:6] {
-			if (c < '0' || c > '9') && (c < 'a' || c > 'f') && (c < 'A' || c > 'F') {
-				return 0
-			}
-		}
-		return 6
-	}
-	return 0
 }
 
 // literal moves past a word if it is here.
@@ -187,59 +129,13 @@ func (r *reader) null() bool { return r.peek() == 'n' && r.literal("null") }
 // number reads a number; integer says that it has neither fraction nor exponent.
 func (r *reader) number() (text []byte, integer bool, err error) {
 	r.peek()
-	n, integer := numberLen(r.data[r.pos:])
-	if n == 0 {
+	end, integer := scan.Number(r.data, r.pos)
+	if end == r.pos {
 		return nil, false, errOdd
 	}
-	text = r.data[r.pos : r.pos+n]
-	r.pos += n
+	text = r.data[r.pos:end]
+	r.pos = end
 	return text, integer, nil
-}
-
-// numberLen is the length of the JSON number that b begins with, 0 if there is none.
-func numberLen(b []byte) (n int, integer bool) {
-	i := 0
-	if i < len(b) && b[i] == '-' {
-		i++
-	}
-	switch end := digits(b, i); {
-	case end == i:
-		return 0, false
-	case b[i] == '0':
-		i++
-	default:
-		i = end
-	}
-	integer = true
-	if i < len(b) && b[i] == '.' {
-		integer = false
-		end := digits(b, i+1)
-		if end == i+1 {
-			return 0, false
-		}
-		i = end
-	}
-	if i < len(b) && (b[i] == 'e' || b[i] == 'E') {
-		integer = false
-		i++
-		if i < len(b) && (b[i] == '+' || b[i] == '-') {
-			i++
-		}
-		end := digits(b, i)
-		if end == i {
-			return 0, false
-		}
-		i = end
-	}
-	return i, integer
-}
-
-// digits returns where the digits end that begin at i.
-func digits(b []byte, i int) int {
-	for i < len(b) && '0' <= b[i] && b[i] <= '9' {
-		i++
-	}
-	return i
 }
 
 // int64 reads an integer of at most 18 digits, which always fits.
