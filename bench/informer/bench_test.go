@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestPodsAreRealistic(t *testing.T) {
 	var b bytes.Buffer
-	newPod().write(&b, 77, 99)
+	newFleet(100).write(&b, 77, 99)
 	if b.Len() < 4300 || b.Len() > 5200 {
 		t.Errorf("a pod has %d bytes", b.Len())
 	}

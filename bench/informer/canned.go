@@ -15,7 +15,7 @@ import (
 
 // canned is the server: its pods, and what it is told to do to them.
 type canned struct {
-	pod *pod
+	fleet *fleet
 
 	// mu guards the states of the pods.
 	mu  sync.Mutex
@@ -34,7 +34,7 @@ type order struct {
 }
 
 func newCanned(pods int) *canned {
-	c := &canned{pod: newPod(), rvs: make([]int64, pods), rv: 1_000_000, orders: make(chan order)}
+	c := &canned{fleet: newFleet(pods), rvs: make([]int64, pods), rv: 1_000_000, orders: make(chan order)}
 	for n := range c.rvs {
 		c.rvs[n] = int64(1000 + n)
 	}
@@ -131,7 +131,7 @@ func (c *canned) events(w io.Writer, o order) {
 		rv := c.rv
 		c.mu.Unlock()
 		b.WriteString(`{"type":"MODIFIED","object":`)
-		c.pod.write(&b, n, rv)
+		c.fleet.write(&b, n, rv)
 		b.WriteString("}\n")
 		if b.Len() > 32<<10 || k == o.events-1 {
 			if _, err := w.Write(b.Bytes()); err != nil {
@@ -149,7 +149,7 @@ func (c *canned) each(w io.Writer, b *bytes.Buffer, before, behind string) {
 		rv := c.rvs[n]
 		c.mu.Unlock()
 		b.WriteString(before)
-		c.pod.write(b, n, rv)
+		c.fleet.write(b, n, rv)
 		if behind != "," || n < len(c.rvs)-1 {
 			b.WriteString(behind)
 		}
