@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"runtime"
@@ -20,16 +21,29 @@ import (
 )
 
 // realisticPod is about 4.5 KB of JSON, like what a Deployment's pod has: two
-// managedFields entries, one container, four conditions.
+// managedFields entries, one container, four conditions. 35 pods in a row have one
+// ReplicaSet, and beside that what a cluster makes for each: UID, IP, node, times,
+// container, and the volume with its token.
 func realisticPod(n, rv int) string {
 	var fields strings.Builder
 	fields.WriteString(`"f:metadata":{"f:labels":{".":{}}}`)
 	for k := range 7 {
 		fmt.Fprintf(&fields, `,"f:container%d":{"f:imagePullPolicy":{},"f:terminationMessagePath":{},"f:resources":{".":{},"f:requests":{".":{},"f:cpu":{}}}}`, k)
 	}
-	return fmt.Sprintf(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web-7c5ddbdf54-%05d","generateName":"web-7c5ddbdf54-","namespace":"prod-%d","uid":"0f7f5c9e-7c3d-4c5e-9a3f-%012d","resourceVersion":"%d","creationTimestamp":"2026-01-02T03:04:05Z","labels":{"app":"web","pod-template-hash":"7c5ddbdf54","team":"core"},"annotations":{"prometheus.io/scrape":"true","prometheus.io/port":"9090"},"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"web-7c5ddbdf54","uid":"9c3d4c5e-7c3d-4c5e-9a3f-6a1e0d1c2b3a","controller":true,"blockOwnerDeletion":true}],"managedFields":[{"manager":"kube-controller-manager","operation":"Update","apiVersion":"v1","time":"2026-01-02T03:04:05Z","fieldsType":"FieldsV1","fieldsV1":{%s}},{"manager":"kubelet","operation":"Update","apiVersion":"v1","time":"2026-01-02T03:04:09Z","fieldsType":"FieldsV1","fieldsV1":{%s},"subresource":"status"}]},"spec":{"volumes":[{"name":"kube-api-access-x7k2p","projected":{"sources":[{"serviceAccountToken":{"expirationSeconds":3607,"path":"token"}},{"configMap":{"name":"kube-root-ca.crt","items":[{"key":"ca.crt","path":"ca.crt"}]}}],"defaultMode":420}}],"containers":[{"name":"web","image":"example.org/shop/web:1.42.7","ports":[{"name":"http","containerPort":8080,"protocol":"TCP"}],"env":[{"name":"LOG_LEVEL","value":"info"},{"name":"POD_IP","valueFrom":{"fieldRef":{"apiVersion":"v1","fieldPath":"status.podIP"}}}],"resources":{"limits":{"cpu":"500m","memory":"256Mi"},"requests":{"cpu":"100m","memory":"128Mi"}},"volumeMounts":[{"name":"kube-api-access-x7k2p","readOnly":true,"mountPath":"/var/run/secrets/kubernetes.io/serviceaccount"}],"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File","imagePullPolicy":"IfNotPresent"}],"restartPolicy":"Always","terminationGracePeriodSeconds":30,"dnsPolicy":"ClusterFirst","serviceAccountName":"default","nodeName":"node-%d","securityContext":{},"schedulerName":"default-scheduler","tolerations":[{"key":"node.kubernetes.io/not-ready","operator":"Exists","effect":"NoExecute","tolerationSeconds":300}],"priority":0,"enableServiceLinks":true},"status":{"phase":"Running","conditions":[{"type":"Initialized","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-01-02T03:04:05Z"},{"type":"Ready","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-01-02T03:04:09Z"},{"type":"ContainersReady","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-01-02T03:04:09Z"},{"type":"PodScheduled","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-01-02T03:04:05Z"}],"hostIP":"10.0.0.17","podIP":"10.1.2.%d","startTime":"2026-01-02T03:04:05Z","containerStatuses":[{"name":"web","state":{"running":{"startedAt":"2026-01-02T03:04:08Z"}},"lastState":{},"ready":true,"restartCount":0,"image":"example.org/shop/web:1.42.7","imageID":"sha256:0f7f5c9e7c3d4c5e9a3f6a1e0d1c2b3a","containerID":"containerd://0f7f5c9e7c3d4c5e9a3f6a1e0d1c2b3a"}],"qosClass":"Burstable"}}`,
-		n, n%20, n, rv, fields.String(), fields.String(), n%100, n%250)
+	set, own := rand.New(rand.NewPCG(1, uint64(n/35))), rand.New(rand.NewPCG(2, uint64(n))) //nolint:gosec // the same each time
+	digits := func(r *rand.Rand, n int) string {
+		return fmt.Sprintf("%016x%016x", r.Uint64(), r.Uint64())[:n]
+	}
+	app, hash := fmt.Sprintf("web-%d", n/35), digits(set, 10)
+	return strings.NewReplacer(
+		"<set>", app+"-"+hash, "<app>", app, "<hash>", hash, "<set-uid>", digits(set, 32), "<ns>", fmt.Sprint(set.IntN(20)),
+		"<id>", fmt.Sprintf("%05d", n), "<uid>", digits(own, 32), "<rv>", fmt.Sprint(rv), "<fields>", fields.String(),
+		"<token>", digits(own, 5), "<node>", fmt.Sprint(own.IntN(250)), "<ip>", fmt.Sprintf("10.1.%d.%d", n>>8&255, n&255),
+		"<container>", digits(own, 32)+digits(own, 32), "<day>", fmt.Sprint(10+own.IntN(19)), "<time>", fmt.Sprintf("%02d:%02d:%d", own.IntN(24), own.IntN(60), own.IntN(6)),
+	).Replace(podTemplate)
 }
+
+const podTemplate = `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"<set>-<id>","generateName":"<set>-","namespace":"prod-<ns>","uid":"<uid>","resourceVersion":"<rv>","creationTimestamp":"2026-01-<day>T<time>5Z","labels":{"app":"<app>","pod-template-hash":"<hash>","team":"core"},"annotations":{"prometheus.io/scrape":"true","prometheus.io/port":"9090"},"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"<set>","uid":"<set-uid>","controller":true,"blockOwnerDeletion":true}],"managedFields":[{"manager":"kube-controller-manager","operation":"Update","apiVersion":"v1","time":"2026-01-<day>T<time>5Z","fieldsType":"FieldsV1","fieldsV1":{<fields>}},{"manager":"kubelet","operation":"Update","apiVersion":"v1","time":"2026-01-<day>T<time>9Z","fieldsType":"FieldsV1","fieldsV1":{<fields>},"subresource":"status"}]},"spec":{"volumes":[{"name":"kube-api-access-<token>","projected":{"sources":[{"serviceAccountToken":{"expirationSeconds":3607,"path":"token"}},{"configMap":{"name":"kube-root-ca.crt","items":[{"key":"ca.crt","path":"ca.crt"}]}}],"defaultMode":420}}],"containers":[{"name":"<app>","image":"example.org/shop/<app>:1.42.7","ports":[{"name":"http","containerPort":8080,"protocol":"TCP"}],"env":[{"name":"LOG_LEVEL","value":"info"},{"name":"POD_IP","valueFrom":{"fieldRef":{"apiVersion":"v1","fieldPath":"status.podIP"}}}],"resources":{"limits":{"cpu":"500m","memory":"256Mi"},"requests":{"cpu":"100m","memory":"128Mi"}},"volumeMounts":[{"name":"kube-api-access-<token>","readOnly":true,"mountPath":"/var/run/secrets/kubernetes.io/serviceaccount"}],"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File","imagePullPolicy":"IfNotPresent"}],"restartPolicy":"Always","terminationGracePeriodSeconds":30,"dnsPolicy":"ClusterFirst","serviceAccountName":"default","nodeName":"node-<node>","securityContext":{},"schedulerName":"default-scheduler","tolerations":[{"key":"node.kubernetes.io/not-ready","operator":"Exists","effect":"NoExecute","tolerationSeconds":300}],"priority":0,"enableServiceLinks":true},"status":{"phase":"Running","conditions":[{"type":"Initialized","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-01-<day>T<time>5Z"},{"type":"Ready","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-01-<day>T<time>9Z"},{"type":"ContainersReady","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-01-<day>T<time>9Z"},{"type":"PodScheduled","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-01-<day>T<time>5Z"}],"hostIP":"10.0.0.<node>","podIP":"<ip>","startTime":"2026-01-<day>T<time>5Z","containerStatuses":[{"name":"<app>","state":{"running":{"startedAt":"2026-01-<day>T<time>8Z"}},"lastState":{},"ready":true,"restartCount":0,"image":"example.org/shop/<app>:1.42.7","imageID":"sha256:0f7f5c9e7c3d4c5e9a3f6a1e0d1c2b3a","containerID":"containerd://<container>"}],"qosClass":"Burstable"}}`
 
 // canned is a server whose state is a list, and whose watch is what it is given.
 type canned struct {
@@ -65,15 +79,21 @@ func podList(n int) []byte {
 	return b.Bytes()
 }
 
+// BenchmarkDecodePod decodes the pods of 30 ReplicaSets in turn.
 func BenchmarkDecodePod(b *testing.B) {
-	raw := []byte(realisticPod(1, 7))
-	decode := informer.JSON[*corev1.Pod]()
-	b.SetBytes(int64(len(raw)))
+	raw := make([][]byte, 30*35)
+	for n := range raw {
+		raw[n] = []byte(realisticPod(n, 7))
+	}
+	decode := informer.SharedJSON[*corev1.Pod]()
+	b.SetBytes(int64(len(raw[0])))
 	b.ReportAllocs()
+	n := 0
 	for b.Loop() {
-		if _, err := decode(raw); err != nil {
+		if _, err := decode(raw[n%len(raw)]); err != nil {
 			b.Fatal(err)
 		}
+		n++
 	}
 }
 
@@ -86,7 +106,7 @@ func BenchmarkEvents(b *testing.B) {
 	}
 	in, out := io.Pipe()
 	backend := canned{list: podList(64), watch: func() io.Reader { return in }}
-	pods := informer.New(informer.From("pods", backend, informer.JSON[*corev1.Pod]()), informer.NoStreamingLists())
+	pods := informer.New(informer.From("pods", backend, informer.SharedJSON[*corev1.Pod]()), informer.NoStreamingLists())
 	last := make(chan struct{})
 	final := fmt.Sprint(1000 + b.N - 1)
 	pods.Handle(func(_ context.Context, e informer.Event[*corev1.Pod]) error {
@@ -128,7 +148,7 @@ func BenchmarkSync(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
 		before := heap()
-		pods := informer.New(informer.From("pods", canned{list, idle}, informer.JSON[*corev1.Pod]()), informer.NoStreamingLists())
+		pods := informer.New(informer.From("pods", canned{list, idle}, informer.SharedJSON[*corev1.Pod]()), informer.NoStreamingLists())
 		reg := pods.Handle(func(context.Context, informer.Event[*corev1.Pod]) error { return nil })
 		ctx, cancel := context.WithCancel(b.Context())
 		done := make(chan error, 1)

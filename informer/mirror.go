@@ -55,6 +55,9 @@ func (i *Informer[T]) Mirror(f func(Turn[T])) { i.mirror = f }
 func (s Source[T]) Transform(f func(T) (T, error)) Source[T] {
 	s.identity = altered[T](s.identity)
 	decode := s.decode
+	if s.alone != nil {
+		decode, s.alone = s.alone, nil
+	}
 	s.decode = func(object []byte) (T, error) {
 		o, err := decode(object)
 		if err != nil {

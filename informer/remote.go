@@ -27,35 +27,44 @@ type wire struct {
 }
 
 // newWire returns the wire and what decodes the objects that come over it.
-func newWire[T Object](cfg *rest.Config, o sourceOptions) (*wire, func([]byte) (T, error), error) {
+func newWire[T Object](cfg *rest.Config, o sourceOptions) (*wire, decoders[T], error) {
 	text := decode.New(stock[T]())
+	text.Share()
 	binary := protobuf.New[T]()
 	if o.strip {
 		text.StripManagedFields()
 	}
+	both := decoders[T]{shared: text.Decode, alone: text.DecodeAlone}
 	c, err := client.New(cfg)
 	if err != nil {
-		return nil, text.Decode, err
+		return nil, both, err
 	}
 	w := &wire{text: c.As(client.Form{Metadata: o.metadata})}
 	if o.text || binary == nil || cfg.AcceptContentTypes != "" && !strings.Contains(cfg.AcceptContentTypes, "protobuf") {
-		return w, text.Decode, nil
+		return w, both, nil
 	}
 	if o.strip {
 		binary.StripManagedFields()
 	}
 	w.both = c.As(client.Form{Metadata: o.metadata, Protobuf: true})
-	return w, func(object []byte) (T, error) {
-		if !client.IsProtobuf(object) {
-			return text.Decode(object)
+	of := func(text func([]byte) (T, error)) func([]byte) (T, error) {
+		return func(object []byte) (T, error) {
+			if !client.IsProtobuf(object) {
+				return text(object)
+			}
+			made, err := binary.Decode(object)
+			if err != nil {
+				w.doubted.Store(true)
+			}
+			return made, err
 		}
-		made, err := binary.Decode(object)
-		if err != nil {
-			w.doubted.Store(true)
-		}
-		return made, err
-	}, nil
+	}
+	return w, decoders[T]{shared: of(both.shared), alone: of(both.alone)}, nil
 }
+
+// decoders are two ways to decode the same: objects that have equal parts in common, and
+// objects that may be modified.
+type decoders[T Object] struct{ shared, alone func([]byte) (T, error) }
 
 // collection is what comes over the wire of one namespace, or of all.
 func (w *wire) collection(gvr schema.GroupVersionResource, namespace string) collection {

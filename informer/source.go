@@ -45,6 +45,8 @@ type Source[T Object] struct {
 	name   string
 	parts  []collection
 	decode func(object []byte) (T, error)
+	// alone is decode for who modifies what it makes; nil: decode is.
+	alone func(object []byte) (T, error)
 	// hold makes of decode what makes objects as the cache holds them; nil: as they are.
 	hold   func(decode func([]byte) (T, error)) func([]byte) (held[T], error)
 	narrow metav1.ListOptions
@@ -77,15 +79,17 @@ type collection struct {
 // protobuf prevents that, as does JSONOnly. Member names of JSON are matched exactly,
 // as Kubernetes does. TypeMeta is what the server says of an object: nothing in a list
 // of built-in kinds.
+// What stands in the JSON of many objects word for word is one value in all of them; see
+// SharedJSON.
 // What is wrong with cfg, T or an option is returned by the informer's Run.
 func For[T Object](cfg *rest.Config, gvr schema.GroupVersionResource, opts ...SourceOption) Source[T] {
 	var o sourceOptions
 	for _, opt := range opts {
 		opt(&o)
 	}
-	over, decoder, err := newWire[T](cfg, o)
+	over, decoders, err := newWire[T](cfg, o)
 	s := Source[T]{
-		name: client.Collection{GroupVersionResource: gvr, Namespace: o.name()}.String(), decode: decoder,
+		name: client.Collection{GroupVersionResource: gvr, Namespace: o.name()}.String(), decode: decoders.shared, alone: decoders.alone,
 		narrow: o.narrow, shard: o.shard, lends: true, err: errors.Join(append(o.errs, err)...),
 		identity: identityOf[T](cfg, gvr, o),
 	}
@@ -140,11 +144,21 @@ func (s Source[T]) holds() func([]byte) (held[T], error) {
 	}
 }
 
-// JSON returns the decoder that For uses: what encoding/json would make of the
-// bytes, but with exact member names, in a quarter of the time. Strings that many
-// objects have are kept once. The objects keep nothing of the bytes.
+// JSON returns a decoder for From: what encoding/json would make of the bytes, but
+// with exact member names, in a quarter of the time. Strings that many objects have
+// are kept once. The objects keep nothing of the bytes, and may be modified.
 func JSON[T Object]() func(object []byte) (T, error) {
 	return decode.New(stock[T]()).Decode
+}
+
+// SharedJSON is JSON as For uses it: what stands in many objects word for word, such as
+// the labels and tolerations of a Deployment's pods, is decoded once and is the same
+// slice, map or pointer in all of them. It needs half of the memory. Whoever modifies
+// an object below its own struct modifies others, also in a Transform.
+func SharedJSON[T Object]() func(object []byte) (T, error) {
+	d := decode.New(stock[T]())
+	d.Share()
+	return d.Decode
 }
 
 // stock decodes with the stock decoder, which knows every type and every error.
