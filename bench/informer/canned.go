@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -23,6 +24,10 @@ type canned struct {
 	rv  int64
 
 	orders chan order
+
+	// binary are the pods in protobuf, once they are prepared.
+	binary []binaryPod
+	once   sync.Once
 }
 
 // order is what the open watch has to do. done is closed when it is done.
@@ -53,6 +58,7 @@ func serve(ctx context.Context, pods int, in io.Reader, out io.Writer) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/v1/pods", c.pods)
 	mux.HandleFunc("POST /order", c.order)
+	mux.HandleFunc("POST /protobuf", c.prepare)
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	fmt.Fprintf(out, "http://%s\n", l.Addr())
 	go func() { // ends with serve's caller, whose end closes in
@@ -84,6 +90,10 @@ func (c *canned) order(w http.ResponseWriter, r *http.Request) {
 }
 
 func (c *canned) pods(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.Header.Get("Accept"), typeProtobuf) {
+		c.protobuf(w, r)
+		return
+	}
 	w.Header().Set("Content-Type", "application/json")
 	q := r.URL.Query()
 	if q.Get("watch") == "" {

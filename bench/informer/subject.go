@@ -78,7 +78,10 @@ func (s *slim) GetLabels() map[string]string {
 func newSubject(url string, o runOptions, t *tally) (subject, error) {
 	cfg := &rest.Config{Host: url, QPS: -1}
 	switch o.subject {
-	case "client-go typed":
+	case "client-go typed", "client-go typed protobuf":
+		if o.protobuf() {
+			cfg.ContentType, cfg.AcceptContentTypes = typeProtobuf, typeProtobuf+",application/json"
+		}
 		c, err := kubernetes.NewForConfig(cfg)
 		if err != nil {
 			return subject{}, fmt.Errorf("client: %w", err)
@@ -91,11 +94,15 @@ func newSubject(url string, o runOptions, t *tally) (subject, error) {
 		}
 		return stock(dynamicinformer.NewDynamicSharedInformerFactory(c, 0).ForResource(pods).Informer(), o, t)
 	case "typed":
+		return ours(informer.For[*corev1.Pod](cfg, pods, informer.JSONOnly()), o, t), nil
+	case "typed protobuf":
 		return ours(informer.For[*corev1.Pod](cfg, pods), o, t), nil
+	case "typed protobuf stripped":
+		return ours(informer.For[*corev1.Pod](cfg, pods, informer.StripManagedFields()), o, t), nil
 	case "unstructured":
 		return ours(informer.For[*unstructured.Unstructured](cfg, pods), o, t), nil
 	case "typed stripped":
-		return ours(informer.For[*corev1.Pod](cfg, pods, informer.StripManagedFields()), o, t), nil
+		return ours(informer.For[*corev1.Pod](cfg, pods, informer.JSONOnly(), informer.StripManagedFields()), o, t), nil
 	case "encoded":
 		return ours(informer.Encode(informer.For[*corev1.Pod](cfg, pods)), o, t), nil
 	case "encoded unstructured":
