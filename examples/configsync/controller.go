@@ -76,10 +76,11 @@ func (c *controller) put(ctx context.Context, from *corev1.ConfigMap, to informe
 		request, now = c.core.Put().Name(to.Name), old.DeepCopy()
 	}
 	now.Data, now.BinaryData = from.Data, from.BinaryData
-	if err := request.Resource("configmaps").Namespace(to.Namespace).Body(now).Do(ctx).Into(now); err != nil {
+	var written corev1.ConfigMap // not now, whose data is the cache's
+	if err := request.Resource("configmaps").Namespace(to.Namespace).Body(now).Do(ctx).Into(&written); err != nil {
 		return err // a conflict too: this ConfigCopy is tried again, with what is there then
 	}
-	return c.maps.WaitRevision(ctx, now.ResourceVersion)
+	return c.maps.WaitRevision(ctx, written.ResourceVersion)
 }
 
 // report writes the status, and waits until the next call will see it.

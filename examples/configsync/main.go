@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -52,7 +53,7 @@ func control(ctx context.Context, cfg *rest.Config, log *slog.Logger) error {
 // of its copies changes.
 func (c *controller) wire() {
 	bySource := informer.NewIndex1(c.orders, "source", func(o *configCopy) source { return o.Spec.Source })
-	todo := c.orders.Reconcile(c.reconcile, informer.Name("copies"), informer.Workers(4))
+	todo := c.orders.Reconcile(c.reconcile, informer.Name("copies"), informer.Workers(4), informer.Retry(100*time.Millisecond, 2*time.Second, 0))
 	c.maps.Handle(func(ctx context.Context, e informer.Event[*corev1.ConfigMap]) error {
 		if err := c.orders.WaitSynced(ctx); err != nil {
 			return err // before, nothing can be put on the list

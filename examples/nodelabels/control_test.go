@@ -123,14 +123,17 @@ func TestNodesAreLabelledWhateverHappens(t *testing.T) {
 		{"conflicts", func(step func()) {
 			w.Before(func(r *http.Request) error {
 				if conflicts.Add(1) <= 2 { // somebody else was there just before
-					w.merge("nodes", r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:], fmt.Sprintf(`{"metadata":{"annotations":{"n":"%d"}}}`, conflicts.Load()))
+					name := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
+					patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"n":"%d"}}}`, conflicts.Load())
+					_, err := w.Objects("", "v1", "nodes").Patch(r.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{})
+					return err
 				}
 				return nil
 			})
 			step()
 		}},
 	} {
-		from, to := nodes[n%2], nodes[(n+1)%2]
+		to := nodes[(n+1)%2]
 		c.under(func() {
 			w.remove(fmt.Sprint("step-", n))
 			w.pod(fmt.Sprint("step-", n+1), to)
@@ -175,6 +178,6 @@ func TestNodesAreLabelledWhateverHappens(t *testing.T) {
 		}
 		return ""
 	})
-	stop()
 	w.written(1)
+	stop()
 }

@@ -41,10 +41,11 @@ type Rig struct {
 	stop   func()
 	direct dynamic.Interface
 
-	// mu guards writes and fault.
-	mu     sync.Mutex
-	writes []Write
-	fault  func(*http.Request) error
+	// mu guards what is below.
+	mu       sync.Mutex
+	writes   []Write
+	underWay int // writes without an answer
+	fault    func(*http.Request) error
 }
 
 // New starts a server with data on disk. It ends with the test.
@@ -158,8 +159,18 @@ func (r *Rig) Before(f func(*http.Request) error) {
 	r.fault = f
 }
 
-// Writes returns the writes since the last call.
+// Writes returns the writes since the last call. It waits for those that are under
+// way: the server shows what they do before the controller has the answer.
 func (r *Rig) Writes() []Write {
+	r.t.Helper()
+	r.Eventually(func() string {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.underWay > 0 {
+			return "a write gets no answer"
+		}
+		return ""
+	})
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	writes := r.writes
@@ -180,13 +191,13 @@ func (r *Rig) Create(in dynamic.ResourceInterface, object map[string]any) {
 	}
 }
 
-// Eventually waits until done says so; only the deadline of the test ends it otherwise.
-// done returns "" or what is not as it should be.
+// Eventually waits until done returns "", which it does instead of what is not as it
+// should be. After a minute that is the test's failure.
 func (r *Rig) Eventually(done func() string) {
 	r.t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	limit := time.NewTimer(2 * time.Minute)
+	limit := time.NewTimer(time.Minute)
 	defer limit.Stop()
 	for {
 		what := done()
@@ -214,6 +225,7 @@ func (c *counter) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	c.rig.mu.Lock()
 	fault := c.rig.fault
+	c.rig.underWay++
 	c.rig.mu.Unlock()
 	w := Write{Method: req.Method, Path: req.URL.Path}
 	var resp *http.Response
@@ -230,6 +242,7 @@ func (c *counter) RoundTrip(req *http.Request) (*http.Response, error) {
 	c.rig.mu.Lock()
 	defer c.rig.mu.Unlock()
 	c.rig.writes = append(c.rig.writes, w)
+	c.rig.underWay--
 	return resp, err
 }
 
