@@ -2,15 +2,21 @@ package warm_test
 
 import (
 	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/gapless-io/gapless/client"
 	"github.com/gapless-io/gapless/informer/internal/decode"
+	"github.com/gapless-io/gapless/informer/internal/protobuf"
 	"github.com/gapless-io/gapless/informer/internal/warm"
 )
 
@@ -31,62 +37,93 @@ func podText(n int) []byte {
 		n, n%20, id[:4], id[4:6], id[6:8], id[8:10], id[10:16], 1_000_000_000+n*7919%1_000_000, fields.String(), fields.String(), n%100, n%250, id)
 }
 
-func podCodec() warm.Codec[*corev1.Pod] {
-	return warm.Codec[*corev1.Pod]{
-		Encode: func(dst []byte, p *corev1.Pod) ([]byte, error) { return warm.JSON(dst, p) },
-		Decode: decode.New(func(raw []byte) (*corev1.Pod, error) { return nil, errors.New("not needed") }).Decode,
-		Lends:  true,
+func podCodecs() map[string]warm.Codec[*corev1.Pod] {
+	binary := protobuf.New[*corev1.Pod]()
+	text := podCodec()
+	return map[string]warm.Codec[*corev1.Pod]{
+		"json": text,
+		"protobuf": {
+			Encode: func(dst []byte, p *corev1.Pod) ([]byte, error) { return warm.Protobuf(dst, p) },
+			Look:   text.Encode, Decode: binary.Decode, Lends: true,
+		},
 	}
 }
 
-// benchFile is a file of so many pods, and its bytes per pod.
-func benchFile(b *testing.B, disk warm.Disk, n int) *warm.File {
+func podCodec() warm.Codec[*corev1.Pod] {
+	return warm.Codec[*corev1.Pod]{
+		Encode: func(dst []byte, p *corev1.Pod) ([]byte, error) { return warm.JSON(dst, p) },
+		Decode: decode.New(func(raw []byte) (*corev1.Pod, error) {
+			p := &corev1.Pod{}
+			return p, json.Unmarshal(raw, p)
+		}).Decode,
+		Lends: true,
+	}
+}
+
+// benchFile is a file of benchPods pods.
+func benchFile(b *testing.B, disk warm.Disk, c warm.Codec[*corev1.Pod]) *warm.File {
 	b.Helper()
 	f := open(b, disk)
 	batch, err := f.Rewrite()
 	if err != nil {
 		b.Fatal(err)
 	}
-	for i := range n {
-		k := warm.Key{Namespace: fmt.Sprint("prod-", i%20), Name: fmt.Sprintf("web-7c5ddbdf54-%05d", i)}
-		if err := batch.Put(k, podText(i)); err != nil {
+	text := podCodec()
+	for i := range benchPods {
+		p, err := text.Decode(podText(i))
+		if err != nil {
+			b.Fatal(err)
+		}
+		raw, err := c.Encode(nil, p)
+		if err = errors.Join(err, batch.Put(warm.Key{Namespace: p.Namespace, Name: p.Name}, raw)); err != nil {
 			b.Fatal(err)
 		}
 	}
-	if err := batch.Commit(stateOf(1, n)); err != nil {
+	if err := batch.Commit(stateOf(1, benchPods)); err != nil {
 		b.Fatal(err)
 	}
 	return f
 }
 
+// perPod reports the time that each pod took: of the clock, and of all processors.
+func perPod(b *testing.B, begin int64) {
+	b.Helper()
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/benchPods, "µs/pod")
+	b.ReportMetric(float64(cpuMicros()-begin)/float64(b.N)/benchPods, "µs-cpu/pod")
+}
+
 // BenchmarkLoad opens a file of 100 000 pods and loads it.
 func BenchmarkLoad(b *testing.B) {
-	disk := warm.Dir(b.TempDir())
-	f := benchFile(b, disk, benchPods)
-	size := f.Size()
-	if err := f.Close(); err != nil {
-		b.Fatal(err)
+	for name, c := range podCodecs() {
+		b.Run(name, func(b *testing.B) {
+			disk := warm.Dir(b.TempDir())
+			f := benchFile(b, disk, c)
+			size := f.Size()
+			if err := f.Close(); err != nil {
+				b.Fatal(err)
+			}
+			b.ReportAllocs()
+			begin := cpuMicros()
+			for b.Loop() {
+				f := open(b, disk)
+				objects, err := warm.Load(b.Context(), f, c)
+				if err != nil || len(objects) != benchPods {
+					b.Fatal(len(objects), err)
+				}
+				if err := f.Close(); err != nil {
+					b.Fatal(err)
+				}
+			}
+			perPod(b, begin)
+			b.ReportMetric(float64(size)/benchPods, "B/pod-on-disk")
+		})
 	}
-	c := podCodec()
-	b.ReportAllocs()
-	for b.Loop() {
-		f := open(b, disk)
-		objects, err := warm.Load(b.Context(), f, c)
-		if err != nil || len(objects) != benchPods {
-			b.Fatal(len(objects), err)
-		}
-		if err := f.Close(); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/benchPods, "µs/pod")
-	b.ReportMetric(float64(size)/benchPods, "B/pod-on-disk")
 }
 
 // BenchmarkOpen is the part of it that looks for the last whole state.
 func BenchmarkOpen(b *testing.B) {
 	disk := warm.Dir(b.TempDir())
-	if err := benchFile(b, disk, benchPods).Close(); err != nil {
+	if err := benchFile(b, disk, podCodec()).Close(); err != nil {
 		b.Fatal(err)
 	}
 	for b.Loop() {
@@ -100,10 +137,9 @@ func BenchmarkOpen(b *testing.B) {
 // Half of the time it pauses.
 func BenchmarkWrite(b *testing.B) {
 	pods := make([]*corev1.Pod, benchPods)
-	c := podCodec()
 	for i := range pods {
 		var err error
-		if pods[i], err = c.Decode(podText(i)); err != nil {
+		if pods[i], err = podCodec().Decode(podText(i)); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -119,14 +155,52 @@ func BenchmarkWrite(b *testing.B) {
 			}
 		},
 	}
-	b.ReportAllocs()
-	for b.Loop() {
-		disk := warm.Dir(b.TempDir())
-		w := warm.NewWriter(cache, c, warm.Settings{
-			Open: func() (*warm.File, error) { return warm.Open(disk, identity()) }, Report: func(err error) { b.Error(err) },
+	for name, c := range podCodecs() {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			begin := cpuMicros()
+			for b.Loop() {
+				disk := warm.Dir(b.TempDir())
+				w := warm.NewWriter(cache, c, warm.Settings{
+					Open: func() (*warm.File, error) { return warm.Open(disk, identity()) }, Report: func(err error) { b.Error(err) },
+				})
+				w.Begin()
+				w.Write(b.Context())
+			}
+			perPod(b, begin)
 		})
-		w.Begin()
-		w.Write(b.Context())
 	}
-	b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/benchPods, "µs/pod")
+}
+
+// TestPodsComeBackInEitherForm checks what the benchmarks are about.
+func TestPodsComeBackInEitherForm(t *testing.T) {
+	for name, c := range podCodecs() {
+		for _, edit := range []func(p *corev1.Pod){
+			func(*corev1.Pod) {},
+			func(p *corev1.Pod) { p.TypeMeta = metav1.TypeMeta{} },
+			func(p *corev1.Pod) { p.Kind = "" },
+			func(p *corev1.Pod) { p.Spec.Containers, p.Labels = nil, map[string]string{} },
+		} {
+			p, err := podCodec().Decode(podText(7))
+			if err != nil {
+				t.Fatal(err)
+			}
+			edit(p)
+			raw, err := c.Encode(nil, p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			decode := c.Decode
+			if name == "protobuf" && !client.IsProtobuf(raw) {
+				decode = podCodec().Decode
+			}
+			again, err := decode(raw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(p, again, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("%s: %s", name, diff)
+			}
+		}
+	}
 }
