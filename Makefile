@@ -2,9 +2,10 @@
 GO       ?= go
 TOOL      = $(GO) tool -modfile=tools/go.mod
 FUZZTIME ?= 5s
+SERVERS  ?= 100000
 BENCH    ?= .
 
-.PHONY: help build test race lint fmt fuzz bench bench-informer conformance compat check
+.PHONY: help build test race lint fmt fuzz servers bench bench-informer conformance compat check
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,6 +29,9 @@ fmt: ## Format everything
 
 fuzz: ## Fuzz every decoder for FUZZTIME each (5s)
 	GO=$(GO) FUZZTIME=$(FUZZTIME) .ci/fuzz
+
+servers: ## Play SERVERS (100000) scripted servers against the informer, from a new seed each time
+	$(GO) test -count=1 -timeout 60m ./informer -run TestScriptedServers -servers $(SERVERS)
 
 bench: ## Play the work BENCH against gapless and upstream, and print how they compare
 	cd bench && $(GO) run ./cmd/bench --run '$(BENCH)' $(BENCHFLAGS)

@@ -132,7 +132,7 @@ func (r *recorder) reconcile(ctx context.Context, i *informer.Informer[*thing], 
 	if is {
 		e.RV = now.ResourceVersion
 		rv, _ := strconv.Atoi(e.RV)
-		if rv < r.newest[k] {
+		if rv < r.newest[k] && !r.rewinds {
 			r.problem(e, "older than %d, which was seen before", r.newest[k])
 		}
 		r.newest[k] = rv
@@ -171,28 +171,26 @@ func (r *recorder) guard(e event) (err error) {
 
 // missing compares what the handler was told with what it should know. Who skipped
 // the beginning may know less, but nothing that is not so.
-func (r *recorder) missing(t *testing.T, w *world) string {
-	want, got := map[string]string{}, map[string]string{}
+func (r *recorder) missing(want map[informer.Key]*thing) string {
+	know, told := map[string]string{}, map[string]string{}
 	look := digest
 	if r.field != nil {
 		look = func(o *thing) string { return fmt.Sprint(o.UID, " field ", r.field(o)) }
 	}
-	w.mu.Lock()
-	for name, object := range w.things {
-		if o := parse(t, object); r.where == nil || r.where(o) {
-			want[name] = look(o)
-		}
-	}
-	w.mu.Unlock()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for k, o := range r.told {
-		got[k.Name] = look(o)
-	}
-	for name := range want {
-		if _, is := got[name]; r.skipped && !is {
-			delete(want, name)
+	for k, o := range want {
+		if r.where == nil || r.where(o) {
+			know[k.String()] = look(o)
 		}
 	}
-	return cmp.Diff(want, got)
+	for k, o := range r.told {
+		told[k.String()] = look(o)
+	}
+	for name := range know {
+		if _, is := told[name]; r.skipped && !is {
+			delete(know, name)
+		}
+	}
+	return cmp.Diff(know, told)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gapless-io/gapless/informer"
 )
@@ -182,4 +183,72 @@ func TestHotServerIsNotDialledInAHotLoop(t *testing.T) {
 			})
 		})
 	}
+}
+
+// circle is a server that answers a continue token with the same page again.
+type circle struct{ lists []int64 }
+
+func (c *circle) List(_ context.Context, o metav1.ListOptions, each func([]byte) error) (metav1.ListMeta, error) {
+	c.lists = append(c.lists, o.Limit)
+	meta := metav1.ListMeta{ResourceVersion: "7"}
+	if o.Limit > 0 {
+		meta.Continue = "again"
+	}
+	return meta, each([]byte(`{"metadata":{"name":"a","namespace":"default","uid":"u1","resourceVersion":"5"},"value":1}`))
+}
+
+func (c *circle) Watch(context.Context, metav1.ListOptions) (informer.Stream, error) {
+	return nil, errRefused
+}
+
+func TestPagesInACircleAreNotReadForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &circle{}
+		i := informer.New(informer.From("circle", c, informer.JSON[*thing]()), informer.NoStreamingLists())
+		run(t, i, func() {
+			after(time.Second)
+			// Two pages are enough to see it; then everything is asked for at once.
+			if diff := cmp.Diff([]int64{500, 500, 0}, c.lists); diff != "" || i.Len() != 1 || i.Status().Incidents[informer.Rejected] != 1 {
+				t.Errorf("%d objects, limits (-want +got):\n%s", i.Len(), diff)
+			}
+		})
+	})
+}
+
+// TestStateOfALostHistoryDoesNotOutliveItsObject: what cannot be read keeps its last
+// readable state, but not one that the server never had.
+func TestStateOfALostHistoryDoesNotOutliveItsObject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.put("a", 1)
+		w.put("b", 2)
+		i := w.informer()
+		run(t, i, func() {
+			after(time.Second)
+			w.mu.Lock()
+			w.rv++
+			w.things["b"] = strings.Replace(w.object("b", 2, w.rv, 7), `"value":7`, `"value":"seven"`, 1)
+			w.appendLocked("MODIFIED", "b", w.things["b"])
+			kept := len(w.log)
+			w.mu.Unlock()
+			w.put("a", 3)
+			w.put("b", 4)
+			after(time.Second)
+			if o, is := i.Get(key("b")); !is || o.Value != 4 {
+				t.Fatalf("b is %v", o)
+			}
+			// Restored from a backup in which b cannot be read.
+			w.mu.Lock()
+			w.things, _ = w.pastLocked(w.rv - 2)
+			w.log, w.rv, w.floor = w.log[:kept], w.rv-2, w.rv-2
+			w.mu.Unlock()
+			w.fail(faults(fault{end: "eof"}))
+			after(20 * time.Minute)
+			w.delete("b")
+			after(time.Second)
+			if diff := cmp.Diff(w.state(t), cached(i)); diff != "" {
+				t.Errorf("cache (-server +cache):\n%s", diff)
+			}
+		})
+	})
 }

@@ -138,7 +138,7 @@ func (w *world) delete(name string) {
 		return
 	}
 	var o thing
-	if err := json.Unmarshal([]byte(old), &o); err != nil {
+	if err := json.Unmarshal([]byte(old), &o); err != nil && o.UID == "" { // one that cannot be decoded has one too
 		panic(err)
 	}
 	w.rv++

@@ -27,6 +27,9 @@ const batchLimit = 256
 // errOlder stands for a server that answers with an older state than was asked for.
 var errOlder = errors.New("the state is older than what was asked for")
 
+// errSamePage stands for a server whose pages go round in a circle.
+var errSamePage = errors.New("a page's continue token is the one that led to it")
+
 // Source is what a reflector reads.
 type Source[S state.Object] struct {
 	// List gets one page; Watch opens a watch, which ends with ctx.
@@ -241,6 +244,9 @@ func (r *Reflector[S]) list(ctx context.Context, s course.State, st course.Step)
 		if meta.Continue == "" {
 			g.settle()
 			return r.complete(g.g, s, st, meta.ResourceVersion)
+		}
+		if meta.Continue == o.Continue {
+			return course.Result{Kind: course.ResultFailed, Outcome: kube.OutcomeInvalid, Page: page + 1}, errSamePage
 		}
 		o.Continue, o.ResourceVersion, o.ResourceVersionMatch = meta.Continue, "", ""
 		dog.Reset(course.ListSilence)

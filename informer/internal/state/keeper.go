@@ -110,12 +110,13 @@ func (g *Gathering[S]) Keep(k *Keeper[S], meta client.Meta) {
 }
 
 // Unreadable notes an object that cannot be decoded. It is there, so it must not be
-// taken for deleted: the cache goes on with the state it has, if that was the same object.
+// taken for deleted: the cache goes on with the state it has, if that was the same object
+// and is not from a history that the server lost, whose deletion would look stale.
 func (g *Gathering[S]) Unreadable(k *Keeper[S], meta client.Meta) {
 	key := Key{Namespace: meta.Namespace, Name: meta.Name}
 	g.unread[key] = struct{}{}
 	delete(g.objects, key)
-	if old, had := k.Tree.Of(key); had && old.GetUID() == meta.UID {
+	if old, had := k.Tree.Of(key); had && old.GetUID() == meta.UID && !course.Before(meta.ResourceVersion, old.GetResourceVersion()) {
 		g.objects[key] = old
 	}
 }

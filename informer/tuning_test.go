@@ -1,0 +1,191 @@
+package informer_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gapless-io/gapless/informer"
+	"github.com/gapless-io/gapless/kube"
+)
+
+func TestNumbersThatCannotBeMeantAreErrorsOfRun(t *testing.T) {
+	for want, opt := range map[string]informer.Option{
+		"the least backoff is 0s":                informer.Backoff(0, time.Second),
+		"the largest backoff of 1s is less":      informer.Backoff(time.Minute, time.Second),
+		"the deadline of a streaming list is 0s": informer.SyncDeadline(0),
+		"the watchdog's silence is -1m0s":        informer.Watchdog(-time.Minute),
+	} {
+		i := newWorld().informer(opt)
+		if err := i.Run(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q in it", err, want)
+		}
+		if err := i.WaitSynced(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q in it", err, want)
+		}
+	}
+}
+
+func TestBackoffIsAsLongAsTheUserWants(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.fail(func(request) fault { return fault{refuse: true} })
+		play(t, w, func(i *informer.Informer[*thing]) {
+			after(time.Hour)
+			// 2, 4, 8 and then 10 s, each up to half of it longer: 12.5 s on average.
+			if n := len(w.seen()); n < 260 || n > 320 {
+				t.Errorf("%d requests in an hour", n)
+			}
+		}, informer.Backoff(2*time.Second, 10*time.Second))
+	})
+}
+
+func TestStreamingListHasTheDeadlineThatTheUserWants(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.put("a", 1)
+		w.fail(faults(fault{noEnd: true}))
+		play(t, w, func(i *informer.Informer[*thing]) {
+			after(4 * time.Second)
+			if n := len(w.seen()); n != 1 {
+				t.Errorf("%d requests before the deadline", n)
+			}
+			after(1250 * time.Millisecond)
+			if s := i.Status(); s.Objects != 1 || s.Incidents[informer.NoEndBookmark] != 1 {
+				t.Errorf("%+v", s)
+			}
+		}, informer.SyncDeadline(5*time.Second))
+	})
+}
+
+func TestWatchdogWaitsAsLongAsTheUserWants(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.put("a", 1)
+		// The object, its end bookmark, one bookmark; then nothing, for ever.
+		w.fail(faults(fault{end: "silent", after: 3}))
+		play(t, w, func(i *informer.Informer[*thing]) {
+			after(3*time.Minute + 59*time.Second)
+			if n := i.Status().Incidents[informer.Silent]; n != 0 {
+				t.Errorf("%d silent watches after three minutes of silence", n)
+			}
+			after(2 * time.Second)
+			if s := i.Status(); s.Incidents[informer.Silent] != 1 || s.Watches != 1 || s.Lists != 1 {
+				t.Errorf("%+v", s)
+			}
+		}, informer.Watchdog(3*time.Minute))
+	})
+}
+
+// TestSilentWatchesAreReplacedAtOnceAndEverMorePatiently: a server that stops sending
+// bookmarks is not dialled more often than its watches would end.
+func TestSilentWatchesAreReplacedAtOnceAndEverMorePatiently(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.put("a", 1)
+		first := true
+		w.fail(func(request) fault {
+			f := fault{end: "silent"}
+			if first {
+				f.after, first = 3, false
+			}
+			return f
+		})
+		var at []time.Duration
+		begun := time.Now()
+		i := w.informer(informer.OnError(func(in informer.Incident) { at = append(at, in.At.Sub(begun)) }))
+		run(t, i, func() {
+			after(2 * time.Hour)
+			for n, least := range []time.Duration{60 * time.Second, 90 * time.Second, 3 * time.Minute, 5 * time.Minute, 5 * time.Minute} {
+				before := time.Duration(0)
+				if n > 0 {
+					before = at[n-1]
+				}
+				if gap := at[n] - before; gap < least {
+					t.Errorf("silence %d was noticed after %v", n, gap)
+				}
+			}
+			s := i.Status()
+			if n := len(at); n < 10 || n > 26 || s.Lists != 1 || s.Incidents[informer.Silent] != int64(n) {
+				t.Errorf("%d silent watches in two hours: %+v", n, s)
+			}
+			w.fail(nil)
+			w.put("b", 2)
+			after(11 * time.Minute)
+			if i.Len() != 2 {
+				t.Errorf("%d objects when all is well again", i.Len())
+			}
+		})
+	})
+}
+
+func TestStop4xxGivesUpBeforeTheFirstStateOnly(t *testing.T) {
+	for name, c := range map[string]struct {
+		faults  func(request) fault
+		outcome kube.Outcome
+		asked   int
+	}{
+		"401": {func(request) fault { return fault{status: 401, reason: "Unauthorized"} }, kube.OutcomeUnauthorized, 1},
+		"403": {func(request) fault { return fault{status: 403, reason: "Forbidden"} }, kube.OutcomeForbidden, 1},
+		"404": {func(request) fault { return fault{status: 404, reason: "NotFound"} }, kube.OutcomeNotFound, 1},
+		// A streaming list, LIST from the cache, LIST without a version.
+		"405": {func(request) fault { return fault{status: 405, reason: "MethodNotAllowed"} }, kube.OutcomeInvalid, 3},
+		"406 on lists": {func(r request) fault {
+			if r.watch {
+				return fault{status: 422, reason: "Invalid"}
+			}
+			return fault{status: 406, reason: "NotAcceptable"}
+		}, kube.OutcomeInvalid, 3},
+		"403 after a while": {faults(fault{status: 503}, fault{status: 503}, fault{status: 403, reason: "Forbidden"}), kube.OutcomeForbidden, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld()
+				w.fail(c.faults)
+				i := w.informer(informer.Stop4xx())
+				called := make(chan struct{})
+				i.Handle(func(context.Context, event) error { close(called); return nil })
+				err := i.Run(t.Context())
+				if kube.Classify(err) != c.outcome || len(w.seen()) != c.asked {
+					t.Errorf("%v after %v", err, kinds(w))
+				}
+				if s := i.Status(); s.State != "stopped" || s.Last == nil || s.Last.Next != "stop" || !errors.Is(err, s.Last.Err) {
+					t.Errorf("status %+v", s)
+				}
+				// It can be run again, and then does better.
+				w.fail(nil)
+				w.put("a", 1)
+				run(t, i, func() { <-called })
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld()
+		w.put("a", 1)
+		w.fail(faults(fault{end: "eof", after: 2}, fault{status: 404}, fault{status: 403}, fault{status: 410}, fault{status: 401}))
+		play(t, w, func(i *informer.Informer[*thing]) {
+			after(time.Minute)
+			w.put("b", 1)
+			after(time.Second)
+			if s := i.Status(); s.Objects != 2 || s.Incidents[informer.Denied] != 2 || s.Incidents[informer.NotServed] != 1 {
+				t.Errorf("after the first state: %+v", s)
+			}
+		}, informer.Stop4xx())
+	})
+}
+
+func TestOnePartThatGivesUpEndsTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mine, theirs := newWorld(), newWorld()
+		mine.put("a", 1)
+		theirs.fail(func(request) fault { return fault{delay: time.Minute, status: 403, reason: "Forbidden"} })
+		source := informer.From("things", nil, informer.JSON[*thing]()).Several(map[string]informer.Backend{"default": memory{mine}, "other": memory{theirs}})
+		err := informer.New(source, informer.Stop4xx()).Run(t.Context())
+		if kube.Classify(err) != kube.OutcomeForbidden {
+			t.Error(err)
+		}
+	})
+}
