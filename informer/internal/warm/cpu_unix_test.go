@@ -10,5 +10,6 @@ func cpuMicros() int64 {
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
 		return 0
 	}
+	//nolint:unconvert // other systems have other types
 	return (u.Utime.Sec+u.Stime.Sec)*1e6 + int64(u.Utime.Usec) + int64(u.Stime.Usec)
 }

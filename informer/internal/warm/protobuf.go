@@ -18,9 +18,9 @@ type Message interface {
 	Size() int
 }
 
-// Protobuf appends an object to dst in the encoding in which API servers send it: in a
-// fifth of the time of its JSON, and in half of the room. One of which the envelope
-// cannot hold the type is appended as JSON.
+// Protobuf appends an object to dst in the encoding in which API servers send it, which
+// takes less time than its JSON both ways. One of which the envelope cannot hold the
+// type is appended as JSON.
 func Protobuf(dst []byte, o Message) ([]byte, error) {
 	kind, is := o.GetObjectKind().(*metav1.TypeMeta)
 	if !is || kind.Kind == "" && kind.APIVersion != "" {
