@@ -68,6 +68,19 @@ func TestEveryRunFindsItsFigures(t *testing.T) {
 	}
 }
 
+func TestServerWithHistoryIsNotListedAgain(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds and starts a server")
+	}
+	results, err := histories(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := results[ourHistory]; f.Relists != 0 || f.Resumed <= 0 {
+		t.Errorf("cut off and whole again: %+v", f)
+	}
+}
+
 // server runs the canned server in this process.
 func server(t *testing.T, pods int) (url string, stop func()) {
 	t.Helper()

@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -70,6 +71,13 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) 
 		results[o.name()] = f
 		fmt.Fprintf(os.Stderr, "%s: %+v\n", o.name(), f)
 	}
+	if selected.MatchString(ourHistory) {
+		found, err := histories(ctx)
+		if err != nil {
+			return err
+		}
+		maps.Copy(results, found)
+	}
 	return table(stdout, results, *pods)
 }
 
@@ -92,6 +100,11 @@ func plan(pods, events int) []runOptions {
 		add(subject, false, 1)
 		add(subject, true, 10)
 	}
+	for _, subject := range []string{"client-go typed protobuf", "typed protobuf"} {
+		add(subject, true, 1)
+		add(subject, false, 1)
+	}
+	add("typed protobuf stripped", true, 1)
 	for _, subject := range []string{"client-go unstructured", "unstructured", "typed stripped", "encoded", "encoded unstructured", "slim"} {
 		add(subject, true, 1)
 	}

@@ -43,6 +43,8 @@ type figures struct {
 	GoneCalls float64
 	Backlog   float64 // of the blocked handler, keys; -1 unknown
 	Blocked   float64 // bytes that it keeps
+	Relists   float64 // after a cut line to a server with history
+	Resumed   float64 // s, until it had all that it missed
 }
 
 // heap watches the heap's objects, dead ones that are not swept included.
@@ -86,6 +88,12 @@ func measure(ctx context.Context, url string, o runOptions) (f figures, err erro
 	h := &heap{}
 	go h.watch(ctx) // ends with ctx, that is with measure
 	t := &tally{}
+	if o.protobuf() {
+		if err := post(ctx, url+"/protobuf"); err != nil {
+			cancel()
+			return f, err
+		}
+	}
 	s, err := newSubject(url, o, t)
 	if err != nil {
 		cancel()

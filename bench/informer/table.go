@@ -68,8 +68,10 @@ func rows() []row {
 		)
 	}
 	return append(
-		all,
+		append(all, protobufRows()...),
 		row{what: "blocked handler, keys waiting", of: func(f figures) float64 { return f.Backlog }, theirs: typed + list, our: "typed" + list},
+		row{what: "cut off for 5 000 changes, server with history: re-lists", of: func(f figures) float64 { return f.Relists }, theirs: clientGoHistory, our: ourHistory, ownAtMost: 0.5},
+		row{what: "— until it has them", of: func(f figures) float64 { return f.Resumed }, unit: "s", theirs: clientGoHistory, our: ourHistory},
 		row{what: "blocked handler, memory", of: func(f figures) float64 { return f.Blocked }, unit: "MB", scale: 1e6, theirs: typed + list, our: "typed" + list},
 	)
 }
