@@ -101,7 +101,7 @@ func (r *recorder) enter(e event) {
 			r.problem(e, "modified, but not in what the handler looks at")
 		case e.Old.UID != e.New.UID:
 			r.problem(e, "modified across UIDs")
-		case e.Old.ResourceVersion == e.New.ResourceVersion:
+		case e.Old.ResourceVersion == e.New.ResourceVersion && !r.rewinds:
 			r.problem(e, "modified, but nothing changed")
 		}
 	case informer.Deleted:

@@ -104,8 +104,11 @@ func TestNextIsTotal(t *testing.T) {
 			for kind := ResultStart; kind <= ResultStopped; kind++ {
 				for _, o := range outcomes {
 					for _, more := range []Result{
-						{}, {RV: "9", Frames: 1, Bookmarks: true, Opened: true}, {RV: "5", Page: 1, Lived: time.Hour, Opened: true},
-						{RetryAfter: 1 << 62}, {RetryAfter: -1, Lived: time.Second},
+						{},
+						{RV: "9", Frames: 1, Bookmarks: true, Opened: true},
+						{RV: "5", Page: 1, Lived: time.Hour, Opened: true},
+						{RetryAfter: 1 << 62},
+						{RetryAfter: -1, Lived: time.Second},
 					} {
 						r := more
 						r.Kind, r.Outcome = kind, o
