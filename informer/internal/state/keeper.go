@@ -53,7 +53,7 @@ func replaced[S Object](changes []Change[S], old, object S) []Change[S] {
 	key, rv := KeyOf(object), object.GetResourceVersion()
 	var none S
 	if old != none && old.GetUID() != object.GetUID() {
-		changes = append(changes, Change[S]{Key: key, Old: old, RV: rv, Inferred: true})
+		changes = append(changes, Change[S]{Key: key, Old: old, Last: old, RV: rv, Inferred: true})
 		old = none
 	}
 	return append(changes, Change[S]{Key: key, Old: old, New: object, RV: rv})
@@ -71,8 +71,8 @@ func (k *Keeper[S]) Remove(changes []Change[S], of client.Meta, last S) ([]Chang
 		return changes, Stale
 	}
 	var none S
-	if last != none && last.GetUID() != old.GetUID() {
-		last = none
+	if last == none || last.GetUID() != old.GetUID() {
+		last = old // that much is known
 	}
 	k.Tree.Drop(key)
 	return append(changes, Change[S]{Key: key, Old: old, Last: last, RV: of.ResourceVersion}), Taken
@@ -140,7 +140,7 @@ func (k *Keeper[S]) Replace(g *Gathering[S], rv string) []Change[S] {
 	var changes []Change[S]
 	k.Tree.Scan(func(e Entry[S]) bool {
 		if _, is := g.objects[e.Key]; !is {
-			changes = append(changes, Change[S]{Key: e.Key, Old: e.Object, RV: rv, Inferred: true})
+			changes = append(changes, Change[S]{Key: e.Key, Old: e.Object, Last: e.Object, RV: rv, Inferred: true})
 		}
 		return true
 	})
