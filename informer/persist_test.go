@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -30,9 +29,9 @@ type life struct {
 	incidents []informer.Incident // guarded by mu
 }
 
-func born(make func(...informer.Option) *informer.Informer[*thing], opts ...informer.Option) *life {
+func born(create func(...informer.Option) *informer.Informer[*thing], opts ...informer.Option) *life {
 	l := &life{told: newRecorder()}
-	l.Informer = make(append(opts, informer.OnError(func(in informer.Incident) {
+	l.Informer = create(append(opts, informer.OnError(func(in informer.Incident) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.incidents = append(l.incidents, in)
@@ -451,61 +450,6 @@ func TestASecondRunGoesOnWithItsFile(t *testing.T) {
 			t.Errorf("%q, then %q", initial, then)
 		}
 	})
-}
-
-// TestWarmStartsUnderFaults lets programs come and go while the server fails in many ways:
-// each ends with the server's state, and its handler has heard of nothing wrong.
-func TestWarmStartsUnderFaults(t *testing.T) {
-	ends := []string{"eof", "cut", "half", "410", "500", "silent"}
-	for n := range uint64(40) {
-		synctest.Test(t, func(t *testing.T) {
-			r := rand.New(rand.NewPCG(n, 6)) //nolint:gosec // the same each time
-			w, dir := worldOf(20), informer.Persist(t.TempDir(), informer.PersistEvery(time.Duration(1+r.IntN(20))*time.Second))
-			for range 6 {
-				w.fail(func(request) fault {
-					switch r.IntN(4) {
-					case 0:
-						return fault{end: ends[r.IntN(len(ends))], after: r.IntN(30)}
-					case 1:
-						return fault{refuse: true}
-					}
-					return fault{}
-				})
-				l := born(w.informer, dir)
-				run(t, l.Informer, func() {
-					for range r.IntN(60) {
-						name := fmt.Sprint("o", r.IntN(30))
-						if r.IntN(4) == 0 {
-							w.delete(name)
-						} else {
-							w.put(name, r.IntN(1000))
-						}
-						after(time.Duration(r.IntN(3000)) * time.Millisecond)
-					}
-					if r.IntN(2) == 0 {
-						w.fail(nil)
-						after(10 * time.Minute)
-						if diff := cmp.Diff(w.state(t), cached(l.Informer)); diff != "" {
-							t.Errorf("run %d: %s", n, diff)
-						}
-						if diff := cmp.Diff(w.state(t), l.told.state()); diff != "" {
-							t.Errorf("run %d: the handler's state: %s", n, diff)
-						}
-					}
-				})
-				l.told.check(t)
-				if f := l.failed(); f != "" {
-					t.Error(f)
-				}
-				if r.IntN(3) == 0 {
-					w.compact()
-				}
-				for range r.IntN(20) {
-					w.put(fmt.Sprint("o", r.IntN(30)), r.IntN(1000))
-				}
-			}
-		})
-	}
 }
 
 // TestEncodedObjectsComeBackAsTheServerSentThem with what the type does not know.
