@@ -18,6 +18,7 @@ import (
 	"github.com/gapless-io/gapless"
 	"github.com/gapless-io/gapless/informer"
 	"github.com/gapless-io/gapless/informer/share"
+	"github.com/gapless-io/gapless/kube"
 )
 
 // cluster is a server of this module inside the test, with real sockets.
@@ -162,4 +163,19 @@ func TestNothingIsLeftOfADeletedResource(t *testing.T) {
 	}
 	must(t, again.Release(t.Context()))
 	must(t, maps.Release(t.Context()))
+}
+
+func TestAllLeasesHearThatTheServerRefuses(t *testing.T) {
+	c := launch(t)
+	pool, stop := running(t, share.Config{})
+	defer stop()
+	gadgets := informer.For[*book](c.RESTConfig(), schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "gadgets"})
+	first, second := take(t, pool, gadgets, informer.Stop4xx()), take(t, pool, gadgets, informer.Stop4xx())
+	for _, l := range []*share.Lease[*book]{first, second} {
+		if err := l.WaitSynced(t.Context()); kube.Classify(err) != kube.OutcomeNotFound {
+			t.Errorf("a lease of what is not there says %v", err)
+		}
+	}
+	must(t, first.Release(t.Context()))
+	must(t, second.Release(t.Context()))
 }
