@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"runtime"
 	"strconv"
@@ -23,7 +24,7 @@ import (
 
 var (
 	seed    = flag.Uint64("seed", 0, "replay one server of TestScriptedServers (0: many)")
-	servers = flag.Uint64("servers", 1000, "how many servers TestScriptedServers plays")
+	servers = flag.Uint64("servers", 2000, "how many servers TestScriptedServers plays")
 	base    = flag.Uint64("base", 0, "the seed of the first of them (0: anywhere)")
 )
 
@@ -271,11 +272,7 @@ func (p *stage) differs(want map[informer.Key]string, got map[informer.Key]*thin
 }
 
 func (p *stage) cached() map[informer.Key]*thing {
-	all := map[informer.Key]*thing{}
-	for k, o := range p.i.All() {
-		all[k] = o
-	}
-	return all
+	return maps.Collect(p.i.All())
 }
 
 // settle waits until the cache is the server's state, which a healthy server has to

@@ -12,9 +12,10 @@ func Next(s State, r Result) (State, Step) {
 	s, st := follows(s, r)
 	switch st.Do {
 	case DoWait:
-		st.Extra = s.roll(st.Spread)
+		s, st.Extra = s.roll(st.Spread)
 	case DoStream, DoWatch:
-		st.Timeout = MinWatchTimeout + s.roll(MinWatchTimeout)
+		s, st.Timeout = s.roll(MinWatchTimeout)
+		st.Timeout += MinWatchTimeout
 	case DoList, DoRead, DoStop:
 	}
 	return s, st

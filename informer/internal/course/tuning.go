@@ -124,16 +124,17 @@ func (s State) Deadline(now, until time.Time, marked bool) time.Time {
 	return last
 }
 
-// roll returns what is left to chance: a time in [0, n), or 0 if n is not positive.
+// roll returns what is left to chance: a time in [0, n), or 0 if n is not positive; and
+// the state that will say something else.
 // It is splitmix64 (Steele, Lea, Flood: Fast splittable pseudorandom number
 // generators, 2014), whose modulo is even enough for spans far below 2^64.
-func (s *State) roll(n time.Duration) time.Duration {
+func (s State) roll(n time.Duration) (State, time.Duration) {
 	if n <= 0 {
-		return 0
+		return s, 0
 	}
 	s.Seed += 0x9e3779b97f4a7c15
 	z := s.Seed
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return time.Duration((z ^ z>>31) % uint64(n))
+	return s, time.Duration((z ^ z>>31) % uint64(n))
 }

@@ -134,9 +134,12 @@ type walker struct {
 	requests int
 }
 
-func newWalker(rng *rand.Rand, s State) *walker {
+func newWalker(t *testing.T, rng *rand.Rand, s State) *walker {
+	t.Helper()
 	w := &walker{rng: rng, s: s}
-	w.take(Result{Kind: ResultStart})
+	if err := w.take(Result{Kind: ResultStart}); err != nil {
+		t.Fatal(err)
+	}
 	return w
 }
 
@@ -166,12 +169,10 @@ func (w *walker) anything(health bool) Result {
 	if w.s.Phase == Watching || w.s.Phase == Streaming {
 		r.Lived = []time.Duration{0, 0, time.Millisecond, time.Second}[w.rng.IntN(4)]
 	}
-	switch {
-	case r.Kind == ResultSilent:
-		r.Lived, r.Opened = time.Minute, true
-	case r.Kind == ResultClosed, r.Kind == ResultWentBack:
-		r.Opened = true
+	if r.Kind == ResultSilent {
+		r.Lived = time.Minute
 	}
+	r.Opened = r.Kind == ResultSilent || r.Kind == ResultClosed || r.Kind == ResultWentBack
 	if r.Kind == ResultFailed {
 		r.Page = w.rng.IntN(2)
 		if w.rng.IntN(8) == 0 {
@@ -222,7 +223,7 @@ func walks(t *testing.T, n uint64, f func(t *testing.T, rng *rand.Rand)) {
 // one wait, one list and one watch.
 func TestEveryStateLeadsToAWatchWhenTheServerIsWell(t *testing.T) {
 	walks(t, 3000, func(t *testing.T, rng *rand.Rand) {
-		w := newWalker(rng, State{Seed: rng.Uint64(), NoStream: rng.IntN(3) == 0})
+		w := newWalker(t, rng, State{Seed: rng.Uint64(), NoStream: rng.IntN(3) == 0})
 		for range rng.IntN(200) {
 			r := w.anything(rng.IntN(2) == 0)
 			if rng.IntN(20) == 0 {
@@ -290,7 +291,7 @@ func TestServerThatIsNotWellIsNotHammered(t *testing.T) {
 				if rng.IntN(2) == 0 {
 					s.RV = "9"
 				}
-				w, p := newWalker(rng, s), plan{}
+				w, p := newWalker(t, rng, s), plan{}
 				const warm, steps = 60, 300
 				for n := range warm + steps {
 					if n == warm {
@@ -315,7 +316,7 @@ func TestServerThatIsNotWellIsNotHammered(t *testing.T) {
 func TestADayOfOutageCosts(t *testing.T) {
 	for name, s := range map[string]State{"at the start": {}, "while watching": {Phase: Stopped, RV: "9"}} {
 		for _, o := range []kube.Outcome{kube.OutcomeRefused, kube.OutcomeServerError, kube.OutcomeTimeout, kube.OutcomeForbidden, kube.OutcomeExpired, kube.OutcomeTooLarge, kube.OutcomeInvalid, kube.OutcomeDecode, kube.OutcomeTooManyRequests} {
-			w := newWalker(nil, s)
+			w := newWalker(t, nil, s)
 			for w.now < 24*time.Hour {
 				r := Result{Kind: ResultFailed, Outcome: o}
 				if w.st.Do == DoWait {
