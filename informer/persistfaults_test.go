@@ -43,7 +43,7 @@ func TestWarmStartsUnderFaults(t *testing.T) {
 					}
 					if r.IntN(2) == 0 {
 						w.fail(nil)
-						after(10 * time.Minute)
+						after(15 * time.Minute) // a silent watch is given up after at most 10 min 30 s
 						if diff := cmp.Diff(w.state(t), cached(l.Informer)); diff != "" {
 							t.Errorf("run %d: %s", n, diff)
 						}
