@@ -207,10 +207,10 @@ func TestShardsOfInformersHaveEachObjectOnce(t *testing.T) {
 				}
 			}
 			for n := range 40 {
-				switch {
-				case n%4 == 0:
+				switch n % 4 {
+				case 0:
 					c.remove("default", fmt.Sprintf("o%02d", n))
-				case n%4 == 1:
+				case 1:
 					c.relabel("default", fmt.Sprintf("o%02d", n), "2")
 				}
 				c.create("default", fmt.Sprintf("p%02d", n), "1")

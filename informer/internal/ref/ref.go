@@ -23,8 +23,7 @@ type Object interface {
 // Ref holds one state of one object. The zero value holds none, and is no object:
 // only Get may be called. Two refs are equal if they hold the same pointer.
 type Ref[T Object] struct {
-	object T
-	packed Holder[T] // nil: object is it
+	v any // a T or a Holder[T], which is a pointer in either case, so that nothing is allocated
 }
 
 // Holder is an object that is decoded when it is looked at.
@@ -43,58 +42,76 @@ var errPlain = errors.New("the object is held as it is, not as text")
 
 // Text appends the text that a packed object was made of.
 func (r Ref[T]) Text(dst []byte) ([]byte, error) {
-	if r.packed == nil {
-		return dst, errPlain
+	if packed, is := r.v.(Holder[T]); is {
+		return packed.Text(dst)
 	}
-	return r.packed.Text(dst)
+	return dst, errPlain
 }
 
 // Of holds an object as it is.
-func Of[T Object](object T) Ref[T] { return Ref[T]{object: object} }
+func Of[T Object](object T) Ref[T] {
+	var none T
+	if object == none {
+		return Ref[T]{}
+	}
+	return Ref[T]{v: object}
+}
 
 // In holds an object that is decoded when it is looked at.
-func In[T Object](packed Holder[T]) Ref[T] { return Ref[T]{packed: packed} }
+func In[T Object](packed Holder[T]) Ref[T] { return Ref[T]{v: packed} }
 
 // Get returns the object; the zero value for the zero ref. It is shared.
 func (r Ref[T]) Get() T {
-	if r.packed != nil {
-		return r.packed.Get()
+	switch v := r.v.(type) {
+	case T:
+		return v
+	case Holder[T]:
+		return v.Get()
 	}
-	return r.object
+	var none T
+	return none
 }
 
 // GetNamespace returns the object's namespace.
 func (r Ref[T]) GetNamespace() string {
-	if r.packed != nil {
-		namespace, _ := r.packed.Name()
-		return namespace
+	if object, is := r.v.(T); is {
+		return object.GetNamespace()
 	}
-	return r.object.GetNamespace()
+	namespace, _ := r.packed().Name()
+	return namespace
 }
 
 // GetName returns the object's name.
 func (r Ref[T]) GetName() string {
-	if r.packed != nil {
-		_, name := r.packed.Name()
-		return name
+	if object, is := r.v.(T); is {
+		return object.GetName()
 	}
-	return r.object.GetName()
+	_, name := r.packed().Name()
+	return name
 }
 
 // GetUID returns the object's UID.
 func (r Ref[T]) GetUID() types.UID {
-	if r.packed != nil {
-		uid, _ := r.packed.Version()
-		return uid
+	if object, is := r.v.(T); is {
+		return object.GetUID()
 	}
-	return r.object.GetUID()
+	uid, _ := r.packed().Version()
+	return uid
 }
 
 // GetResourceVersion returns the object's resource version.
 func (r Ref[T]) GetResourceVersion() string {
-	if r.packed != nil {
-		_, rv := r.packed.Version()
-		return rv
+	if object, is := r.v.(T); is {
+		return object.GetResourceVersion()
 	}
-	return r.object.GetResourceVersion()
+	_, rv := r.packed().Version()
+	return rv
+}
+
+func (r Ref[T]) packed() Holder[T] {
+	packed, is := r.v.(Holder[T])
+	if !is {
+		panic("informer: nothing is held")
+	}
+	return packed
 }

@@ -138,6 +138,9 @@ func (g *Gathering[S]) Drop(key Key) {
 // nothing for an object that is as it was. rv is the state's.
 func (k *Keeper[S]) Replace(g *Gathering[S], rv string) []Change[S] {
 	var changes []Change[S]
+	if more := len(g.objects) - k.Tree.Len(); more > 0 {
+		changes = make([]Change[S], 0, more) // at the first state nothing is left over
+	}
 	k.Tree.Scan(func(e Entry[S]) bool {
 		if _, is := g.objects[e.Key]; !is {
 			changes = append(changes, Change[S]{Key: e.Key, Old: e.Object, Last: e.Object, RV: rv, Inferred: true})
