@@ -298,8 +298,10 @@ func (s *stream) events(now int) {
 	}
 }
 
-// Ready says whether a frame waits.
-func (s *stream) Ready() bool { return len(s.queue) > 0 }
+// Ready says whether a frame waits that will come.
+func (s *stream) Ready() bool {
+	return len(s.queue) > 0 && (s.f.end == "" || s.sent < s.f.after)
+}
 
 // Close ends the stream.
 func (s *stream) Close() error { return nil }
