@@ -70,21 +70,27 @@ const (
 type item[T comparable] struct {
 	key   Key
 	state itemState
-	// seen is the state that the handler handled last, or passed over; shown is one
-	// that it was told since and did not handle.
-	seen, shown T
+	// seen is the state that the handler handled last, or passed over.
+	seen T
+	todo []pending[T] // oldest first
+	work *work[T]     // nil until a worker has had it: most of many that wait need none
+
+	before, behind *item[T] // in the line of ready items
+}
+
+// work is what is known of an item from its calls.
+type work[T comparable] struct {
+	// shown is a state that the handler was told since seen, and did not handle.
+	shown T
 	// owes says that a call for this key began and did not succeed since.
 	owes bool
 	// current is what a worker is telling now, while the item is active, and since
 	// the time of its change.
 	current  T
 	since    time.Time
-	todo     []pending[T] // oldest first
 	attempts int
 	due      time.Time // of itemDelayed
 	place    int       // in the heap of delayed items
-
-	before, behind *item[T] // in the line of ready items
 }
 
 // put adds p behind what is already to be told. When merging, the handler is told
@@ -124,9 +130,9 @@ func (it *item[T]) put(p pending[T], m merging) (dropped int) {
 func (it *item[T]) heard() bool {
 	var none T
 	if it.state == itemActive {
-		return it.current != none // after that call
+		return it.work.current != none // after that call
 	}
-	return it.seen != none || it.shown != none
+	return it.seen != none || it.work != nil && it.work.shown != none
 }
 
 // again puts back what a handler failed at, in front of what came meanwhile.
@@ -149,12 +155,12 @@ func (it *item[T]) restate() (dropped int) {
 	return dropped
 }
 
-// told says what the handler is told by p.
+// told says what the handler is told by p, when a worker has it.
 func (it *item[T]) told(p pending[T]) Told[T] {
 	var none T
 	e := Told[T]{
 		Key: it.key, Old: it.seen, New: p.new, RV: p.rv,
-		Initial: p.initial, Inferred: p.inferred, Merged: p.merged, Attempt: it.attempts,
+		Initial: p.initial, Inferred: p.inferred, Merged: p.merged, Attempt: it.work.attempts,
 	}
 	switch {
 	case p.resync && p.new == none:
@@ -165,7 +171,7 @@ func (it *item[T]) told(p pending[T]) Told[T] {
 		case p.last != none:
 			e.Old = p.last
 		case it.seen == none:
-			e.Old = it.shown
+			e.Old = it.work.shown
 		}
 	case it.seen == none:
 		e.Kind = Added

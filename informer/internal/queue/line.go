@@ -5,10 +5,10 @@ type delayed[T comparable] []*item[T]
 
 // Len, Less, Swap, Push and Pop are heap.Interface.
 func (d delayed[T]) Len() int           { return len(d) }
-func (d delayed[T]) Less(a, b int) bool { return d[a].due.Before(d[b].due) }
+func (d delayed[T]) Less(a, b int) bool { return d[a].work.due.Before(d[b].work.due) }
 func (d delayed[T]) Swap(a, b int) {
 	d[a], d[b] = d[b], d[a]
-	d[a].place, d[b].place = a, b
+	d[a].work.place, d[b].work.place = a, b
 }
 
 // Push adds an item at the end.
@@ -17,7 +17,7 @@ func (d *delayed[T]) Push(x any) {
 	if !is {
 		panic("queue: not an item")
 	}
-	it.place = len(*d)
+	it.work.place = len(*d)
 	*d = append(*d, it)
 }
 

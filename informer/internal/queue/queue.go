@@ -7,6 +7,9 @@ import (
 	"time"
 )
 
+// fewItems are no reason to make a smaller map.
+const fewItems = 1024
+
 // Queue is what one handler has still to be told: at most a deletion and a state per
 // key, or every version. All methods are safe for concurrent use.
 type Queue[T comparable] struct {
@@ -21,6 +24,8 @@ type Queue[T comparable] struct {
 	// nothing is called while it is held.
 	mu        sync.Mutex
 	items     map[Key]*item[T]
+	most      int // items since the map was made
+	spare     *work[T]
 	ready     line[T]
 	delayed   delayed[T]
 	total     int           // entries in all items' todo
@@ -92,6 +97,7 @@ func (q *Queue[T]) putLocked(key Key, p pending[T], seen T) {
 	if it == nil {
 		it = &item[T]{key: key, seen: seen}
 		q.items[key] = it
+		q.most = max(q.most, len(q.items))
 		q.ready.push(it)
 	}
 	q.total -= len(it.todo)
@@ -108,11 +114,23 @@ func (q *Queue[T]) putLocked(key Key, p pending[T], seen T) {
 
 func (q *Queue[T]) dropLocked(it *item[T]) {
 	q.ready.remove(it)
+	q.forgetLocked(it)
+}
+
+// forgetLocked takes an item out that has nothing more to tell. A map does not shrink.
+func (q *Queue[T]) forgetLocked(it *item[T]) {
 	delete(q.items, it.key)
+	if len(q.items) == 0 && q.most > fewItems {
+		q.items, q.most = map[Key]*item[T]{}, 0
+	}
+	if it.work != nil {
+		*it.work = work[T]{}
+		q.spare, it.work = it.work, nil
+	}
 }
 
 func (q *Queue[T]) hurryLocked(it *item[T]) {
-	heap.Remove(&q.delayed, it.place)
+	heap.Remove(&q.delayed, it.work.place)
 	q.readyLocked(it)
 }
 
@@ -201,9 +219,11 @@ func (q *Queue[T]) Lag() time.Duration {
 	defer q.mu.Unlock()
 	var oldest time.Time
 	for _, it := range q.items {
-		since := it.since
-		if it.state != itemActive || since.IsZero() {
-			since = time.Time{}
+		var since time.Time
+		if it.state == itemActive {
+			since = it.work.since
+		}
+		if since.IsZero() {
 			for n := 0; n < len(it.todo) && since.IsZero(); n++ {
 				since = it.todo[n].since
 			}

@@ -91,7 +91,7 @@ func (q *Queue[T]) take(ctx context.Context) (t task[T], more bool) {
 		wake := q.wake
 		var due time.Time
 		if len(q.delayed) > 0 {
-			due = q.delayed[0].due
+			due = q.delayed[0].work.due
 		}
 		q.idle++
 		q.mu.Unlock()
@@ -123,7 +123,7 @@ func (q *Queue[T]) pause(ctx context.Context, wake <-chan struct{}, due time.Tim
 func (q *Queue[T]) popLocked() *item[T] {
 	if len(q.delayed) > 0 {
 		now := time.Now()
-		for len(q.delayed) > 0 && !q.delayed[0].due.After(now) {
+		for len(q.delayed) > 0 && !q.delayed[0].work.due.After(now) {
 			it, is := heap.Pop(&q.delayed).(*item[T])
 			if !is {
 				panic("queue: not an item")
@@ -147,8 +147,15 @@ func (q *Queue[T]) beginLocked(it *item[T]) task[T] {
 	if p.counts {
 		q.telling++
 	}
-	it.current, it.since = p.new, p.since
-	return task[T]{item: it, pending: p, told: it.told(p), seen: it.seen, shown: it.shown, owes: it.owes}
+	if it.work == nil {
+		it.work, q.spare = q.spare, nil
+	}
+	if it.work == nil {
+		it.work = &work[T]{}
+	}
+	w := it.work
+	w.current, w.since = p.new, p.since
+	return task[T]{item: it, pending: p, told: it.told(p), seen: it.seen, shown: w.shown, owes: w.owes}
 }
 
 // finish takes note of what became of a task.
@@ -176,7 +183,7 @@ func (q *Queue[T]) settle(ctx context.Context, t task[T], err error) (trouble Tr
 		q.againLocked(t) // it was interrupted; that says nothing about the key
 		q.readyLocked(t.item)
 	default:
-		t.item.attempts++
+		t.item.work.attempts++
 		trouble = Trouble{Err: err, Key: t.item.key, RV: t.pending.rv}
 		trouble.Kind, trouble.Next = q.failedLocked(t, err)
 	}
@@ -188,10 +195,10 @@ func (q *Queue[T]) settle(ctx context.Context, t task[T], err error) (trouble Tr
 
 func (q *Queue[T]) handledLocked(it *item[T], p pending[T]) {
 	var none T
-	it.attempts, it.owes = 0, false
-	it.seen, it.shown = p.new, none
+	it.work.attempts, it.work.owes = 0, false
+	it.seen, it.work.shown = p.new, none
 	if len(it.todo) == 0 {
-		delete(q.items, it.key)
+		q.forgetLocked(it)
 		return
 	}
 	q.readyLocked(it)
@@ -201,9 +208,9 @@ func (q *Queue[T]) againLocked(t task[T]) {
 	var none T
 	it := t.item
 	if t.begun {
-		it.owes = true
+		it.work.owes = true
 		if t.told.New != none {
-			it.shown = t.told.New
+			it.work.shown = t.told.New
 		}
 	}
 	q.total -= len(it.todo)
@@ -216,7 +223,7 @@ func (q *Queue[T]) failedLocked(t task[T], err error) (TroubleKind, string) {
 	if _, is := errors.AsType[*PanicError](err); is {
 		kind = Panicked
 	}
-	if q.opts.Retries > 0 && it.attempts > q.opts.Retries {
+	if q.opts.Retries > 0 && it.work.attempts > q.opts.Retries {
 		q.handledLocked(it, t.pending)
 		return GaveUp, ""
 	}
@@ -226,11 +233,11 @@ func (q *Queue[T]) failedLocked(t task[T], err error) (TroubleKind, string) {
 		q.readyLocked(it) // there is a newer state already
 		return kind, "retry"
 	}
-	wait := min(q.opts.RetryMin<<min(it.attempts-1, 30), q.opts.RetryMax)
+	wait := min(q.opts.RetryMin<<min(it.work.attempts-1, 30), q.opts.RetryMax)
 	if wait <= 0 {
 		wait = q.opts.RetryMax // the shift overflowed
 	}
-	it.state, it.due = itemDelayed, time.Now().Add(wait)
+	it.state, it.work.due = itemDelayed, time.Now().Add(wait)
 	heap.Push(&q.delayed, it)
 	return kind, "wait " + wait.String() + ", then retry"
 }
