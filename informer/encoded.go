@@ -7,7 +7,7 @@ import (
 )
 
 // Encode makes a source whose objects the cache keeps encoded, without what they have
-// in common, in a tenth of the memory, and decodes when somebody looks:
+// in common, in a fifth of the memory or less, and decodes when somebody looks:
 //
 //	pods := informer.New(informer.Encode(informer.For[*corev1.Pod](cfg, podGVR)))
 //
