@@ -16,8 +16,6 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/gapless-io/gapless/client"
-	"github.com/gapless-io/gapless/informer/internal/protobuf"
 	"github.com/gapless-io/gapless/informer/internal/ref"
 	"github.com/gapless-io/gapless/informer/internal/state"
 	"github.com/gapless-io/gapless/informer/internal/warm"
@@ -50,8 +48,7 @@ const persistPeriod = 5 * time.Second
 // nothing is synced to the medium but a whole new file: a crash costs the newest changes,
 // which the server tells again. Objects must come back from their JSON as they were:
 // fields that are not exported, or left out by "-", are refused, unless the type has
-// MarshalJSON and UnmarshalJSON. Built-in kinds are kept as protobuf, and with Encode
-// objects are kept as the server sent them.
+// MarshalJSON and UnmarshalJSON. With Encode, objects are kept as the server sent them.
 //
 // Whatever goes wrong with the file is an incident (PersistFailed), and the informer
 // goes on without it. With dir "" nothing is kept.
@@ -133,8 +130,8 @@ func (i *Informer[T]) newShelf() (*shelf[T], error) {
 	return s, err
 }
 
-// codec is how objects become text: what the server sent, where that is kept; protobuf,
-// where the type has it; else what encoding/json makes of them, which JSON reverses.
+// codec is how objects become JSON: what the server sent, where that is kept, and else
+// what encoding/json makes of them, which JSON reverses.
 func (i *Informer[T]) codec() warm.Codec[held[T]] {
 	if i.source.hold != nil {
 		return warm.Codec[held[T]]{
@@ -142,29 +139,16 @@ func (i *Informer[T]) codec() warm.Codec[held[T]] {
 			Decode: i.holds, Lends: i.source.lends,
 		}
 	}
-	text, binary := JSON[T](), protobuf.New[T]()
-	look := func(dst []byte, o held[T]) ([]byte, error) { return warm.JSON(dst, o.Get()) }
-	c := warm.Codec[held[T]]{Encode: look, Look: look, Lends: true}
-	decode := text
-	if binary != nil {
-		decode = func(raw []byte) (T, error) {
-			if client.IsProtobuf(raw) {
-				return binary.Decode(raw)
-			}
-			return text(raw)
-		}
-		c.Encode = func(dst []byte, o held[T]) ([]byte, error) {
-			if m, is := any(o.Get()).(warm.Message); is {
-				return warm.Protobuf(dst, m)
-			}
-			return look(dst, o)
-		}
+	// Not protobuf, where the type has it: that loads no faster, and shares no strings.
+	decode := JSON[T]()
+	return warm.Codec[held[T]]{
+		Encode: func(dst []byte, o held[T]) ([]byte, error) { return warm.JSON(dst, o.Get()) },
+		Decode: func(raw []byte) (held[T], error) {
+			o, err := decode(raw)
+			return ref.Of(o), err
+		},
+		Lends: true,
 	}
-	c.Decode = func(raw []byte) (held[T], error) {
-		o, err := decode(raw)
-		return ref.Of(o), err
-	}
-	return c
 }
 
 // taken is the newest state and what belongs to it in the file.

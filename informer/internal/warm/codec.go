@@ -25,17 +25,14 @@ const (
 // from its JSON as something else.
 var ErrLossy = errors.New("objects would not come back as they were")
 
-// Codec makes text of objects and objects of text: JSON, or what API servers send
-// as protobuf.
+// Codec makes JSON of objects and objects of JSON.
 type Codec[T Object] struct {
-	// Encode appends an object's text to dst.
+	// Encode appends an object's JSON to dst.
 	Encode func(dst []byte, object T) ([]byte, error)
-	// Look appends JSON that shows what an object is; nil: that is its text.
-	Look func(dst []byte, object T) ([]byte, error)
-	// Decode makes an object of its text, which it may keep unless Lends says that it
+	// Decode makes an object of its JSON, which it may keep unless Lends says that it
 	// does not.
 	Decode func(object []byte) (T, error)
-	// Lends says that Decode keeps nothing of the text and can be called by several at
+	// Lends says that Decode keeps nothing of the JSON and can be called by several at
 	// once.
 	Lends bool
 }
@@ -48,7 +45,7 @@ type encoder[T Object] struct {
 	count  int
 }
 
-// encode returns an object's text, until it is called again.
+// encode returns an object's JSON, until it is called again.
 func (e *encoder[T]) encode(object T) ([]byte, error) {
 	var err error
 	if e.buffer, err = e.Encode(e.buffer[:0], object); err != nil {
@@ -68,7 +65,7 @@ func JSON(dst []byte, v any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// resembles says that the text has the object's identity and version where every
+// resembles says that the JSON has the object's identity and version where every
 // Kubernetes object has them.
 func resembles[T Object](raw []byte, object T) bool {
 	meta, err := client.MetaOf(raw)
@@ -87,51 +84,21 @@ func (e *encoder[T]) compare(object T) error {
 		again.GetResourceVersion() != object.GetResourceVersion():
 		return fmt.Errorf("%w: %s comes back as another object, or in another version", ErrLossy, keyOf(object))
 	}
-	was, look := e.buffer, e.Encode
-	if e.Look != nil {
-		look = e.Look
-		was, err = look(nil, object)
-	}
-	is, lookErr := look(nil, again)
-	if err = errors.Join(err, lookErr); err != nil {
+	raw, err := e.Encode(nil, again)
+	if err != nil {
 		return fmt.Errorf("%w: %s: %w", ErrLossy, keyOf(object), err)
 	}
-	if !equal(was, is) {
+	if !equal(raw, e.buffer) {
 		return fmt.Errorf("%w: %s comes back with other fields", ErrLossy, keyOf(object))
 	}
 	return nil
 }
 
-// equal says that two texts are the same JSON, whatever the order of their members,
-// and whether a list that is empty is there, null or left out, which protobuf does not
-// tell apart.
+// equal says that two texts are the same JSON, whatever the order of their members.
 func equal(a, b []byte) bool {
 	if bytes.Equal(a, b) {
 		return true
 	}
 	var one, other any
-	return json.Unmarshal(a, &one) == nil && json.Unmarshal(b, &other) == nil && reflect.DeepEqual(pruned(one), pruned(other))
-}
-
-// pruned is v without empty members; nil if v is empty itself.
-func pruned(v any) any {
-	switch v := v.(type) {
-	case map[string]any:
-		for name, member := range v {
-			if v[name] = pruned(member); v[name] == nil {
-				delete(v, name)
-			}
-		}
-		if len(v) == 0 {
-			return nil
-		}
-	case []any:
-		for i := range v {
-			v[i] = pruned(v[i])
-		}
-		if len(v) == 0 {
-			return nil
-		}
-	}
-	return v
+	return json.Unmarshal(a, &one) == nil && json.Unmarshal(b, &other) == nil && reflect.DeepEqual(one, other)
 }
