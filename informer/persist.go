@@ -140,7 +140,7 @@ func (i *Informer[T]) codec() warm.Codec[held[T]] {
 		}
 	}
 	// Not protobuf, where the type has it: that loads no faster, and shares no strings.
-	decode := JSON[T]()
+	decode := SharedJSON[T]() // a Transform was applied before the file was written
 	return warm.Codec[held[T]]{
 		Encode: func(dst []byte, o held[T]) ([]byte, error) { return warm.JSON(dst, o.Get()) },
 		Decode: func(raw []byte) (held[T], error) {

@@ -3,7 +3,6 @@ package reflector
 import (
 	"runtime"
 
-	"github.com/gapless-io/gapless/client"
 	"github.com/gapless-io/gapless/informer/internal/state"
 )
 
@@ -36,8 +35,9 @@ type parcel[S state.Object] struct {
 
 // gathered is what became of one object's JSON.
 type gathered[S state.Object] struct {
-	foreign bool         // it is somebody else's
-	kept    *client.Meta // the cache has this state of it already
+	foreign bool // it is somebody else's
+	kept    bool // the cache has this state of it already, under key
+	key     state.Key
 	object  S
 	err     error
 }
@@ -141,13 +141,15 @@ func (c *gatherer[S]) receive() (fresh bool) {
 // look decodes an object, unless the cache has it in this state.
 func (c *gatherer[S]) look(raw []byte) gathered[S] {
 	if c.keeper.Tree.Len() > 0 || c.source.Wants != nil {
-		meta, err := client.MetaOf(raw)
+		meta, err := c.metaOf(raw)
 		switch {
 		case err != nil:
 		case !c.wanted(meta):
 			return gathered[S]{foreign: true}
-		case c.keeper.Has(meta):
-			return gathered[S]{kept: &meta}
+		default:
+			if e, has := c.keeper.Has(meta); has {
+				return gathered[S]{kept: true, key: e.Key, object: e.Object}
+			}
 		}
 	}
 	object, err := c.decode(raw)
@@ -159,8 +161,8 @@ func (c *gatherer[S]) apply(raw []byte, found gathered[S]) (fresh bool) {
 	before := c.g.Len()
 	switch {
 	case found.foreign:
-	case found.kept != nil:
-		c.g.Keep(&c.keeper, *found.kept)
+	case found.kept:
+		c.g.Keep(state.Entry[S]{Key: found.key, Object: found.object})
 	case found.err != nil:
 		if meta := c.unreadable(raw, found.err); meta.Name != "" {
 			c.g.Unreadable(&c.keeper, meta)

@@ -78,10 +78,11 @@ func (k *Keeper[S]) Remove(changes []Change[S], of client.Meta, last S) ([]Chang
 	return append(changes, Change[S]{Key: key, Old: old, Last: last, RV: of.ResourceVersion}), Taken
 }
 
-// Has says whether the cache holds the state of an object that meta describes.
-func (k *Keeper[S]) Has(meta client.Meta) bool {
-	old, had := k.Tree.Of(Key{Namespace: meta.Namespace, Name: meta.Name})
-	return had && old.GetUID() == meta.UID && old.GetResourceVersion() == meta.ResourceVersion && meta.ResourceVersion != ""
+// Has returns what the cache holds of an object, if it is the state that meta describes.
+func (k *Keeper[S]) Has(meta client.Meta) (is Entry[S], has bool) {
+	is, had := k.Tree.Get(Entry[S]{Key: Key{Namespace: meta.Namespace, Name: meta.Name}})
+	return is, had && is.Object.GetUID() == meta.UID && is.Object.GetResourceVersion() == meta.ResourceVersion &&
+		meta.ResourceVersion != ""
 }
 
 // Gathering is a whole state that is being read. It holds the cache's own pointers
@@ -100,13 +101,10 @@ func NewGathering[S Object]() *Gathering[S] {
 // Len is how many objects were gathered.
 func (g *Gathering[S]) Len() int { return len(g.objects) }
 
-// Keep takes over an object that the cache has.
-func (g *Gathering[S]) Keep(k *Keeper[S], meta client.Meta) {
-	key := Key{Namespace: meta.Namespace, Name: meta.Name}
-	if old, had := k.Tree.Get(Entry[S]{Key: key}); had {
-		g.objects[old.Key] = old.Object
-		delete(g.unread, old.Key)
-	}
+// Keep takes over what the cache has of an object.
+func (g *Gathering[S]) Keep(e Entry[S]) {
+	g.objects[e.Key] = e.Object
+	delete(g.unread, e.Key)
 }
 
 // Unreadable notes an object that cannot be decoded. It is there, so it must not be
@@ -135,7 +133,7 @@ func (g *Gathering[S]) Drop(key Key) {
 }
 
 // Replace makes the cache what was gathered and returns the difference, by key:
-// nothing for an object that is as it was. rv is the state's.
+// nothing for an object that is as it was. rv is the state's. g is used up.
 func (k *Keeper[S]) Replace(g *Gathering[S], rv string) []Change[S] {
 	var changes []Change[S]
 	if more := len(g.objects) - k.Tree.Len(); more > 0 {
@@ -158,7 +156,7 @@ func (k *Keeper[S]) Replace(g *Gathering[S], rv string) []Change[S] {
 		k.Tree.Set(Entry[S]{Key: key, Object: object})
 		changes = replaced(changes, old, object)
 	}
-	k.Unread = g.unread
+	k.Unread, g.objects = g.unread, nil // what was gathered is not needed while the changes are told
 	slices.SortStableFunc(changes, func(a, b Change[S]) int { return Compare(a.Key, b.Key) })
 	return changes
 }
