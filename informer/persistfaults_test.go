@@ -18,13 +18,14 @@ func TestWarmStartsUnderFaults(t *testing.T) {
 	ends := []string{"eof", "cut", "half", "410", "500", "silent"}
 	for n := range uint64(40) {
 		synctest.Test(t, func(t *testing.T) {
-			r := rand.New(rand.NewPCG(n, 6)) //nolint:gosec // the same each time
+			r := rand.New(rand.NewPCG(n, 6))      //nolint:gosec // the same each time
+			faults := rand.New(rand.NewPCG(n, 7)) //nolint:gosec // the same each time; the server's own
 			w, dir := worldOf(20), informer.Persist(t.TempDir(), informer.PersistEvery(time.Duration(1+r.IntN(20))*time.Second))
 			for range 6 {
 				w.fail(func(request) fault {
-					switch r.IntN(4) {
+					switch faults.IntN(4) {
 					case 0:
-						return fault{end: ends[r.IntN(len(ends))], after: r.IntN(30)}
+						return fault{end: ends[faults.IntN(len(ends))], after: faults.IntN(30)}
 					case 1:
 						return fault{refuse: true}
 					}

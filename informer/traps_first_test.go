@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -280,13 +281,12 @@ func TestAProxyWithoutBookmarksCostsOneDeadline(t *testing.T) {
 				w := newWorld()
 				w.put("a", 1)
 				w.put("b", 1)
-				expired := false
+				var expired atomic.Bool
 				w.fail(func(r request) fault {
 					switch {
 					case r.initial:
 						return c.f
-					case r.watch && expired:
-						expired = false
+					case r.watch && expired.CompareAndSwap(true, false):
 						return fault{status: 410, reason: "Expired"}
 					}
 					return fault{noBookmarks: true}
@@ -302,7 +302,7 @@ func TestAProxyWithoutBookmarksCostsOneDeadline(t *testing.T) {
 						t.Errorf("status %+v", s)
 					}
 					w.put("a", 2)
-					expired = true
+					expired.Store(true)
 					after(11 * time.Minute) // until the watch ends, and a 410
 					if s := i.Status(); s.Gone != 1 || s.State != "watching" {
 						t.Errorf("status %+v", s)

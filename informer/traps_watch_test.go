@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -101,10 +103,29 @@ func TestEachEndOfAWatchIsAnIncidentAndOnlyA410IsARelist(t *testing.T) {
 	}
 }
 
+// times are times that a server notes and a test reads.
+type times struct {
+	mu sync.Mutex
+	// mu guards all.
+	all []time.Time
+}
+
+func (l *times) add(at time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, at)
+}
+
+func (l *times) list() []time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.all)
+}
+
 // moments is a fault function that also notes when requests come.
-func moments(at *[]time.Time, next func(request) fault) func(request) fault {
+func moments(at *times, next func(request) fault) func(request) fault {
 	return func(r request) fault {
-		*at = append(*at, time.Now())
+		at.add(time.Now())
 		return next(r)
 	}
 }
@@ -128,7 +149,7 @@ func TestA410IsFollowedByAListAtOnce(t *testing.T) {
 					w := newWorld()
 					w.put("a", 1)
 					watches := 0
-					var at []time.Time
+					var at times
 					var opts []informer.Option
 					w.fail(moments(&at, func(r request) fault {
 						switch {
@@ -152,7 +173,7 @@ func TestA410IsFollowedByAListAtOnce(t *testing.T) {
 							t.Errorf("status %+v", s)
 						}
 					}, opts...)
-					if all := gaps(at); len(all) < outage+2 || all[outage+1] >= 250*time.Millisecond {
+					if all := gaps(at.list()); len(all) < outage+2 || all[outage+1] >= 250*time.Millisecond {
 						t.Errorf("requests are %v apart", all)
 					}
 				})
@@ -201,7 +222,7 @@ func TestRetryAfterIsWaitedForAndNotMuchLonger(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld()
 				w.put("a", 1)
-				var at []time.Time
+				var at times
 				n := 0
 				w.fail(moments(&at, func(request) fault {
 					n++
@@ -212,7 +233,7 @@ func TestRetryAfterIsWaitedForAndNotMuchLonger(t *testing.T) {
 				}))
 				play(t, w, func(i *informer.Informer[*thing]) {
 					after(11 * time.Minute)
-					if got := gaps(at)[c.which]; got < c.want || got > c.want+time.Second {
+					if got := gaps(at.list())[c.which]; got < c.want || got > c.want+time.Second {
 						t.Errorf("came back after %v", got)
 					}
 					if diff := cmp.Diff(w.state(t), cached(i)); diff != "" {
@@ -245,14 +266,14 @@ func TestBackoffIsExactForADay(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := newWorld()
 					w.put("a", 1)
-					var at []time.Time
+					var at times
 					w.fail(moments(&at, func(request) fault { return f }))
 					play(t, w, func(*informer.Informer[*thing]) { after(24 * time.Hour) }, c.opts...)
-					if n := len(at); n < c.from || n > c.to {
+					if n := len(at.list()); n < c.from || n > c.to {
 						t.Errorf("%d requests", n)
 					}
 					base, another := c.least, name == "410" || name == "too large"
-					for n, d := range gaps(at) {
+					for n, d := range gaps(at.list()) {
 						if another && d < 250*time.Millisecond {
 							another = false // the version was refused: at once without one, but that once
 							continue
@@ -275,26 +296,26 @@ func TestAListIsNoSignOfHealth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld()
 		w.put("a", 1)
-		well := false
-		var at []time.Time
+		var well atomic.Bool
+		var at times
 		w.fail(moments(&at, func(r request) fault {
-			if r.watch && !well {
+			if r.watch && !well.Load() {
 				return fault{refuse: true}
 			}
 			return fault{}
 		}))
 		play(t, w, func(i *informer.Informer[*thing]) {
 			after(10 * time.Minute)
-			all := gaps(at)
+			all := gaps(at.list())
 			if last := all[len(all)-1]; last < 30*time.Second || len(all) > 30 || i.Status().Lists != 1 {
 				t.Errorf("%d lists, requests are %v apart", i.Status().Lists, all)
 			}
-			well = true
+			well.Store(true)
 			after(2 * time.Minute)
-			well = false
-			before := len(at)
+			well.Store(false)
+			before := len(at.list())
 			after(11 * time.Minute) // the watch has ended
-			all = gaps(at)[before:]
+			all = gaps(at.list())[before:]
 			if all[0] > 1200*time.Millisecond || all[len(all)-1] < 10*all[0] {
 				t.Errorf("after a healthy watch the requests are %v apart", all)
 			}

@@ -16,7 +16,8 @@ import (
 var ErrWentBack = errors.New("the server's history went back")
 
 // WaitRevision blocks until the cache holds everything up to resource version rv:
-// after a write, with the version that it returned, one reads one's own write. It
+// after a write, with the version that it returned, one reads one's own write, and
+// Registration.Pending counts it until it is handled. It
 // returns at once if rv is no version to wait for ("" and "0" are not), with
 // ErrWentBack when the server's history goes back meanwhile, and otherwise, when ctx
 // ends, with what stood in the way. A version of another server is an ordinary
@@ -42,6 +43,7 @@ func (i *Informer[T]) WaitRevision(ctx context.Context, rv string) error {
 				return fmt.Errorf("wait for informer of %s to reach resourceVersion %s: %w", i.source.name, rv, err)
 			}
 			if order >= 0 || now.wrote(before, rv) {
+				i.told()
 				return nil
 			}
 			before = Snapshot[T]{now}
@@ -81,6 +83,7 @@ func (i *Informer[T]) Until(ctx context.Context, key Key, condition func(object 
 		if now.rv != "" {
 			object, found := now.get(key)
 			if (!asked || object != last) && condition(object, found) {
+				i.told()
 				return object, nil
 			}
 			last, asked = object, true
@@ -90,6 +93,13 @@ func (i *Informer[T]) Until(ctx context.Context, key Key, condition func(object 
 			return none, fmt.Errorf("wait for %s in informer of %s: %w", key, i.source.name, err)
 		}
 	}
+}
+
+// told blocks until the handlers' queues have what is in the state that can be seen: it
+// can be seen a moment before, so that a handler that is called can see it.
+func (i *Informer[T]) told() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
 }
 
 // wait blocks until there is a newer state than now, or until ctx ended, and then
