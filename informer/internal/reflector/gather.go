@@ -3,6 +3,7 @@ package reflector
 import (
 	"runtime"
 
+	"github.com/gapless-io/gapless/client"
 	"github.com/gapless-io/gapless/informer/internal/state"
 )
 
@@ -141,7 +142,7 @@ func (c *gatherer[S]) receive() (fresh bool) {
 // look decodes an object, unless the cache has it in this state.
 func (c *gatherer[S]) look(raw []byte) gathered[S] {
 	if c.keeper.Tree.Len() > 0 || c.source.Wants != nil {
-		meta, err := c.metaOf(raw)
+		meta, err := client.MetaOf(raw)
 		switch {
 		case err != nil:
 		case !c.wanted(meta):

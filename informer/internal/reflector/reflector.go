@@ -17,7 +17,6 @@ import (
 	"github.com/gapless-io/gapless/client"
 	"github.com/gapless-io/gapless/informer/internal/attempt"
 	"github.com/gapless-io/gapless/informer/internal/course"
-	"github.com/gapless-io/gapless/informer/internal/decode"
 	"github.com/gapless-io/gapless/informer/internal/state"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -93,8 +92,6 @@ type Reflector[S state.Object] struct {
 	source Source[S]
 	host   Host[S]
 
-	metas *decode.Decoder[*identified] // safe for concurrent use
-
 	// mu guards status; nothing else is locked under it.
 	mu     sync.Mutex
 	status Status
@@ -106,7 +103,7 @@ type Reflector[S state.Object] struct {
 
 // New makes a reflector with an empty state.
 func New[S state.Object](source Source[S], host Host[S], begin course.State) *Reflector[S] {
-	return &Reflector[S]{source: source, host: host, course: begin, keeper: state.NewKeeper[S](), metas: newMetas()}
+	return &Reflector[S]{source: source, host: host, course: begin, keeper: state.NewKeeper[S]()}
 }
 
 // Restore makes the state what another reflector of the same collection left behind,
@@ -285,38 +282,6 @@ func (r *Reflector[S]) decode(raw []byte) (S, error) {
 		err = &kube.DecodeError{Offset: -1, Why: "the object has no metadata.name"}
 	}
 	return object, err
-}
-
-// identified is an object of which only that is read which tells its states apart.
-type identified struct {
-	Metadata identity `json:"metadata"`
-}
-
-// identity is a client.Meta, as it is in JSON.
-type identity struct {
-	Namespace       string    `json:"namespace"`
-	Name            string    `json:"name"`
-	UID             types.UID `json:"uid"`
-	ResourceVersion string    `json:"resourceVersion"`
-}
-
-func newMetas() *decode.Decoder[*identified] {
-	return decode.New(func(raw []byte) (*identified, error) {
-		meta, err := client.MetaOf(raw)
-		return &identified{Metadata: identity(meta)}, err
-	})
-}
-
-// metaOf is client.MetaOf, in a fraction of the time for the JSON that servers send.
-func (r *Reflector[S]) metaOf(raw []byte) (client.Meta, error) {
-	if client.IsProtobuf(raw) {
-		return client.MetaOf(raw)
-	}
-	o, err := r.metas.Decode(raw)
-	if err != nil {
-		return client.Meta{}, err
-	}
-	return client.Meta(o.Metadata), nil
 }
 
 // wanted says whether an object belongs to the collection. What cannot be read does.
