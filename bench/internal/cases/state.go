@@ -151,6 +151,27 @@ func (r reading) readers(ctx context.Context, t wire.Target) ([]*load.Reader, fu
 // errShort is a list that lacks something.
 var errShort = errors.New("the list is not whole")
 
+// cacheLag is how long upstream's cache, which resourceVersion=0 reads, may be behind
+// what was written.
+const cacheLag = 10 * time.Second
+
+// whole lists until all objects are there, and checks what it gets.
+func whole(ctx context.Context, reader *load.Reader, objects int) error {
+	for end := time.Now().Add(cacheLag); ; {
+		items, err := reader.Verify()
+		switch {
+		case err != nil:
+			return err
+		case items >= objects:
+			return nil
+		case time.Now().After(end):
+			return fmt.Errorf("%w: %d objects instead of %d", errShort, items, objects)
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		}
+	}
+}
+
 // runList measures one way of listing. One list before the measurement is parsed
 // and checked; those in it must have as many bytes.
 func runList(how reading) func(context.Context, *Run) (Sample, error) {
@@ -160,12 +181,8 @@ func runList(how reading) func(context.Context, *Run) (Sample, error) {
 			return Sample{}, err
 		}
 		defer hangUp()
-		items, err := readers[0].Verify()
-		if err != nil {
+		if err := whole(ctx, readers[0], r.Scale.Objects); err != nil {
 			return Sample{}, err
-		}
-		if items < r.Scale.Objects {
-			return Sample{}, fmt.Errorf("%w: %d objects instead of %d", errShort, items, r.Scale.Objects)
 		}
 		size, err := readers[0].Read()
 		if err != nil {
