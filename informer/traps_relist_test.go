@@ -74,7 +74,11 @@ func TestARelistOfAnUnchangedStateNeedsNoSecondCopy(t *testing.T) {
 		t.Error(err)
 	}
 	t.Logf("a pod costs %d bytes, and %d to see that it is unchanged", held/n, took/n)
-	if took > held*15/100 {
+	most := held * 15 / 100
+	if raced {
+		most = held / 2 // still far from a second copy
+	}
+	if took > most {
 		t.Errorf("the second list allocated %d bytes, the cache has %d", took, held)
 	}
 	runtime.KeepAlive(pods)
