@@ -94,11 +94,15 @@ func TestSilentWatchesAreReplacedAtOnceAndEverMorePatiently(t *testing.T) {
 			}
 			return f
 		})
-		var at []time.Duration
+		var noted times
 		begun := time.Now()
-		i := w.informer(informer.OnError(func(in informer.Incident) { at = append(at, in.At.Sub(begun)) }))
+		i := w.informer(informer.OnError(func(in informer.Incident) { noted.add(in.At) }))
 		run(t, i, func() {
 			after(2 * time.Hour)
+			var at []time.Duration
+			for _, moment := range noted.list() {
+				at = append(at, moment.Sub(begun))
+			}
 			for n, least := range []time.Duration{60 * time.Second, 90 * time.Second, 3 * time.Minute, 5 * time.Minute, 5 * time.Minute} {
 				before := time.Duration(0)
 				if n > 0 {
