@@ -1,11 +1,15 @@
 # Everything here needs Go and nothing else.
 GO       ?= go
-TOOL      = $(GO) tool -modfile=tools/go.mod
+TOOL      = tools/run
+PACKAGES  = ./... ./kube/... ./client/... ./informer/... ./informer/clientgo/...
 FUZZTIME ?= 5s
 SERVERS  ?= 100000
+OPS      ?= 12000000
+KILLS    ?= 1000
 BENCH    ?= .
+ATTACKS  ?= .
 
-.PHONY: help build test race lint fmt fuzz servers bench bench-informer conformance compat check
+.PHONY: help build test race lint fmt tidy released fuzz servers simulate crash attacks bench bench-informer conformance compat check
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -13,25 +17,41 @@ help: ## Say what there is
 build: ## Build the program into bin/
 	$(GO) build -o bin/gapless ./cmd/gapless
 
-test: ## Run the tests of the core module
-	$(GO) test ./...
+test: ## Run the tests of the modules that are released
+	$(GO) test work
 
 race: ## Run them with the race detector, invariants checked, in random order
-	$(GO) test -race -tags invariants -shuffle=on ./...
+	$(GO) test -race -tags invariants -shuffle=on work
 
 lint: ## Check formatting, vet, and run the linters
 	@test -z "$$($(TOOL) gofumpt -l . | tee /dev/stderr)" || { echo "run: make fmt" >&2; exit 1; }
-	$(GO) vet ./...
-	$(TOOL) golangci-lint run ./...
+	$(GO) vet work
+	$(TOOL) golangci-lint run $(PACKAGES)
 
 fmt: ## Format everything
 	$(TOOL) gofumpt -w .
+
+tidy: ## Bring every go.mod and go.sum up to date
+	tools/tidy
+
+released: ## Make a release in a clone, and use it as its users will
+	.ci/released
 
 fuzz: ## Fuzz every decoder for FUZZTIME each (5s)
 	GO=$(GO) FUZZTIME=$(FUZZTIME) .ci/fuzz
 
 servers: ## Play SERVERS (100000) scripted servers against the informer, from a new seed each time
 	$(GO) test -count=1 -timeout 60m ./informer -run TestScriptedServers -servers $(SERVERS)
+
+simulate: ## Play OPS (12 million) operations of the log over a simulated disk, and every crash point twice (SIMFLAGS='-seed N')
+	$(GO) test -count=1 -v -timeout 4h ./internal/store/revlog/simulation -run 'TestSimulation$$' -ops $(OPS) $(SIMFLAGS)
+	$(GO) test -count=1 -v -timeout 1h ./internal/store/revlog/simulation -run TestEveryCrashPoint -all
+
+crash: ## Kill the program KILLS (1000) times under load, and check that nothing acknowledged is lost (CRASHFLAGS=-seed=N)
+	cd conformance/crash && $(GO) run ./cmd/crash -kills $(KILLS) $(CRASHFLAGS)
+
+attacks: ## Play attacks (ATTACKS, all of them) on the program, and print what they cost a well-behaved client
+	cd conformance/attacks && $(GO) run ./cmd/attacks -run '$(ATTACKS)'
 
 bench: ## Play the work BENCH against gapless and upstream, and print how they compare
 	cd bench && $(GO) run ./cmd/bench --run '$(BENCH)' $(BENCHFLAGS)
@@ -45,14 +65,19 @@ conformance: ## Run the stores through their suite, and the server against upstr
 	cd conformance/upstream && $(GO) test -count=1 -v -tags invariants ./...
 	cd conformance/correctness && GOTOOLCHAIN=auto $(GO) test -count=1 -v -tags invariants ./...
 	cd conformance/differential && $(GO) test -count=1 ./compare ./play ./script && $(GO) test -count=1 -v -timeout 20m . $(FULL)
+	cd conformance/builtin && $(GO) test -count=1 -v .
 
-compat: ## Run real kubectl, client-go and fabric8, new and old, against the built program
+compat: ## Run real clients in Go, Java, JavaScript, Python and Rust, new and old, and suites of client-go and controller-runtime
 	cd compat/kubectl && $(GO) test -count=1 ./...
 	cd compat/clientgo && $(GO) test -count=1 -v ./...
 	cd compat/clientgo022 && $(GO) test -count=1 -v ./...
 	cd compat/informer && $(GO) test -count=1 -v ./...
-	cd informer/clientgo && $(GO) test -count=1 ./...
 	cd compat/controllerruntime && $(GO) test -count=1 -v ./...
+	cd compat/conformance && $(GO) test -count=1 -v ./...
 	cd compat/fabric8 && $(GO) test -count=1 -v ./...
+	cd compat/java && $(GO) test -count=1 -v ./...
+	cd compat/node && $(GO) test -count=1 -v ./...
+	cd compat/python && $(GO) test -count=1 -v ./...
+	cd compat/kubers && $(GO) test -count=1 -v -timeout 20m ./...
 
 check: lint test race fuzz ## Run what must pass before a change is handed in, without compat

@@ -15,38 +15,98 @@ const module = "github.com/gapless-io/gapless"
 // everything is what assembly may import.
 const everything = "*"
 
-// policy says which rooms a room may import. A package belongs to the room with
-// the longest matching path, and packages of one room may import each other. A
-// room that is missing here may import no other room and nobody may import it.
+// policy says which packages a package may import. A package belongs to the entry with
+// the longest matching path, and packages of one entry may import each other. A
+// package without an entry may import no other, and no other may import it.
 var policy = map[string][]string{
-	"kube":                      nil,
-	"internal/store":            nil,
-	"internal/store/storetest":  {"internal/store"},
-	"internal/store/revlog":     {"internal/store"},
-	"internal/watchcache":       {"kube"},
-	"internal/schema":           {"kube"},
-	"internal/registry":         {"kube", "internal/store", "internal/schema", "internal/watchcache"},
-	"internal/auth":             {"kube"},
-	"internal/apiserver":        {"kube", "internal/schema", "internal/auth"},
-	"client":                    {"kube"},
-	"informer":                  {"kube", "client", "informer/internal/queue"},
-	"informer/internal/queue":   nil,
+	"kube":                     nil,
+	"internal/durable":         nil,
+	"internal/history":         {"kube", "internal/durable"},
+	"internal/store":           nil,
+	"internal/store/storetest": {"internal/store"},
+	"internal/store/revlog":    {"internal/store", "internal/durable"},
+	"internal/watchcache":      {"kube"},
+	"internal/schema":          {"kube"},
+	"internal/registry": {
+		"kube", "internal/store", "internal/schema", "internal/watchcache", "internal/registry/caches",
+		"internal/registry/lifecycle", "internal/registry/stored", "internal/registry/strategy",
+	},
+	"internal/bootstrap": {"kube", "internal/schema"},
+	"internal/seed":      {"kube", "internal/schema"},
+	"internal/auth":      {"kube", "internal/durable"},
+	"internal/apiserver": {"kube", "internal/schema", "internal/auth"},
+	"internal/export":    {"kube", "client", "internal/seed"},
+	"client":             {"kube"},
+
+	// The informer, from the bottom to the top: values; what they are made of and how an
+	// object is held; the state and the transition table; one stream; what changes go
+	// through; the cache; the API.
+	"informer/internal/builtin":    nil,
+	"informer/internal/identity":   nil,
+	"informer/internal/dictionary": nil,
+	"informer/internal/setting":    nil,
+	"informer/internal/decode":     {"kube"},
+	"informer/internal/incident":   {"kube"},
+	"informer/internal/protobuf":   {"kube", "client"},
+	"informer/internal/handle":     {"informer/internal/decode", "informer/internal/dictionary"},
+	"informer/internal/transition": {"kube", "informer/internal/incident"},
+	"informer/internal/state":      {"kube", "client", "informer/internal/handle"},
+	"informer/internal/attempt":    {"kube", "client", "informer/internal/transition"},
+	"informer/internal/remote": {
+		"client", "informer/internal/decode", "informer/internal/handle", "informer/internal/identity",
+		"informer/internal/protobuf",
+	},
+	"informer/internal/reflector": {
+		"kube", "client", "informer/internal/attempt", "informer/internal/handle", "informer/internal/incident",
+		"informer/internal/state", "informer/internal/transition",
+	},
+	"informer/internal/index":   {"informer/internal/handle", "informer/internal/incident", "informer/internal/state"},
+	"informer/internal/queue":   {"informer/internal/handle", "informer/internal/incident", "informer/internal/state"},
+	"informer/internal/persist": {"client", "informer/internal/handle"},
+	"informer/internal/cache": {
+		"kube", "informer/internal/handle", "informer/internal/incident", "informer/internal/index",
+		"informer/internal/persist", "informer/internal/queue", "informer/internal/reflector",
+		"informer/internal/state", "informer/internal/transition",
+	},
+	"informer": {
+		"kube", "client", "informer/internal/builtin", "informer/internal/cache", "informer/internal/decode",
+		"informer/internal/handle", "informer/internal/identity", "informer/internal/incident",
+		"informer/internal/index", "informer/internal/persist", "informer/internal/queue",
+		"informer/internal/reflector", "informer/internal/remote", "informer/internal/setting",
+		"informer/internal/state", "informer/internal/transition",
+	},
+	"informer/share":         {"informer"},
+	"informer/listwatchtest": {"kube", "client"}, // for tests
+
 	"":                          {everything},
 	"cmd/gapless":               {everything},
+	"e2e":                       nil, // tests only
 	"examples":                  {"informer"},
 	"examples/internal/rigtest": {"", "kube"},
+
+	// The layers of the registry: only the verbs see all of them.
+	"internal/registry/caches":    {"kube", "internal/store", "internal/schema", "internal/watchcache", "internal/registry/stored"},
+	"internal/registry/lifecycle": {"kube", "internal/schema", "internal/watchcache", "internal/registry/caches", "internal/registry/strategy"},
+	"internal/registry/stored":    {"kube", "internal/store", "internal/schema", "internal/watchcache"},
+	"internal/registry/strategy":  {"kube", "internal/schema"},
 }
 
-// inTests is what a room's tests may import besides: the suite that backends
+// inTests is what the tests of a package may import besides: the suite that backends
 // run, and the memory mode of the engine below what is tested.
 var inTests = map[string][]string{
-	"internal/store/revlog":    {"internal/store/storetest"},
-	"internal/store/storetest": {"internal/store/revlog"},
-	"internal/registry":        {"internal/store/revlog", "internal/apiserver"},
-	"internal/apiserver":       {"internal/store", "internal/store/revlog", "internal/registry", "internal/watchcache"},
-	"informer":                 {""},
-	"client":                   {""},
-	"examples":                 {"examples/internal/rigtest"},
+	"internal/store/revlog":     {"internal/store/storetest"},
+	"internal/store/storetest":  {"internal/store/revlog"},
+	"internal/registry":         {"internal/store/revlog", "internal/apiserver"},
+	"internal/bootstrap":        {"internal/registry", "internal/store/revlog"},
+	"internal/seed":             {"internal/registry", "internal/store/revlog"},
+	"internal/apiserver":        {"internal/store", "internal/store/revlog", "internal/registry", "internal/watchcache"},
+	"informer":                  {"informer/listwatchtest"},
+	"informer/share":            {"client", "kube", "informer/listwatchtest"},
+	"informer/internal/persist": {"informer/internal/decode"},
+	"informer/internal/cache":   {"client"},
+	"client":                    {""},
+	"e2e":                       {everything},
+	"examples":                  {"examples/internal/rigtest"},
 }
 
 type listed struct {
@@ -60,10 +120,12 @@ type listed struct {
 	XTestImports []string
 }
 
-// packages lists the packages of the core module.
+// packages lists the packages of the root module and of the modules kube, client and
+// informer.
 func packages(t *testing.T) []listed {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-e", "-json=ImportPath,Dir,GoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports", "./...").Output()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-e", "-json=ImportPath,Dir,GoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports",
+		"./...", "./kube/...", "./client/...", "./informer/...").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}
@@ -81,7 +143,7 @@ func packages(t *testing.T) []listed {
 	}
 }
 
-// inside returns a path relative to the module, and whether it is of the module.
+// inside returns a path relative to the root module, and whether it is below it.
 func inside(path string) (string, bool) {
 	if path == module {
 		return "", true
@@ -89,53 +151,53 @@ func inside(path string) (string, bool) {
 	return strings.CutPrefix(path, module+"/")
 }
 
-// roomOf returns the room of a package: the longest path in the policy that is
+// entryOf returns the entry of a package: the longest path in the policy that is
 // the package's own or above it.
-func roomOf(pkg string) (string, bool) {
-	for room := pkg; ; {
-		if _, ok := policy[room]; ok {
-			return room, room != "" || pkg == ""
+func entryOf(pkg string) (string, bool) {
+	for entry := pkg; ; {
+		if _, ok := policy[entry]; ok {
+			return entry, entry != "" || pkg == ""
 		}
-		i := strings.LastIndexByte(room, '/')
+		i := strings.LastIndexByte(entry, '/')
 		if i < 0 {
 			return "", pkg == ""
 		}
-		room = room[:i]
+		entry = entry[:i]
 	}
 }
 
-func TestImportsFollowTheArrowsOfTheArchitecture(t *testing.T) {
+func TestImportsFollowTheArchitecture(t *testing.T) {
 	used := map[string]bool{}
 	for _, p := range packages(t) {
 		pkg, _ := inside(p.ImportPath)
-		room, ok := roomOf(pkg)
+		entry, ok := entryOf(pkg)
 		if !ok {
-			t.Errorf("package %q belongs to no room of the import policy", pkg)
+			t.Errorf("package %q has no entry in the import policy", pkg)
 			continue
 		}
-		used[room] = true
+		used[entry] = true
 		check := func(imports []string, allowed ...string) {
 			for _, path := range imports {
 				dep, ours := inside(path)
-				to, _ := roomOf(dep)
-				if ours && to != room && !slices.Contains(allowed, to) && !slices.Contains(allowed, everything) {
+				to, _ := entryOf(dep)
+				if ours && to != entry && !slices.Contains(allowed, to) && !slices.Contains(allowed, everything) {
 					t.Errorf("%s must not import %s", pkg, dep)
 				}
 			}
 		}
-		check(p.Imports, policy[room]...)
-		tests := append(slices.Clone(policy[room]), inTests[room]...)
+		check(p.Imports, policy[entry]...)
+		tests := append(slices.Clone(policy[entry]), inTests[entry]...)
 		check(p.TestImports, tests...)
 		check(p.XTestImports, tests...)
 	}
-	for room := range policy {
-		if !used[room] {
-			t.Errorf("room %q of the import policy has no package", room)
+	for entry := range policy {
+		if !used[entry] {
+			t.Errorf("entry %q of the import policy has no package", entry)
 		}
 	}
 }
 
-func TestProductionCodeImportsNoTestingRoom(t *testing.T) {
+func TestProductionCodeImportsNoTestPackage(t *testing.T) {
 	for _, p := range packages(t) {
 		pkg, _ := inside(p.ImportPath)
 		for _, path := range p.Imports {
@@ -150,9 +212,9 @@ func TestProductionCodeImportsNoTestingRoom(t *testing.T) {
 	}
 }
 
-// TestClientGosInformersStayOutside: the core uses client-go to connect, never its
+// TestClientGosInformersAreNotImported: the core uses client-go to connect, never its
 // informers. What stands in for them is a module of its own, informer/clientgo.
-func TestClientGosInformersStayOutside(t *testing.T) {
+func TestClientGosInformersAreNotImported(t *testing.T) {
 	for _, p := range packages(t) {
 		for _, path := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
 			for _, informers := range []string{"k8s.io/client-go/tools/cache", "k8s.io/client-go/informers"} {

@@ -1,9 +1,11 @@
-// Package gapless is a Kubernetes-compatible API server to be run inside a
-// program: the whole of `gapless serve`.
+// Package gapless is a Kubernetes-compatible API server that runs inside a program.
+// It is what `gapless serve` runs.
 //
-// It has two nouns. A [Config] says where the server keeps its data, where it
-// listens and how much history it keeps. A [Server] is made from it by [New],
-// runs until the context given to [Server.Run] ends, and then drains.
+// It has four nouns. A [Config] says where the server keeps its data, where it
+// listens and how much history it keeps. [New] returns a [Server], which
+// [Server.Run] runs until its context ends; then it drains. [Bootstrap] says which
+// of the objects that every cluster has the server creates. [Applied] counts what a start
+// did with the manifests that it was given.
 package gapless
 
 import (
@@ -12,12 +14,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
+	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/store/revlog"
 )
 
@@ -25,23 +25,40 @@ import (
 const (
 	DefaultListen  = "127.0.0.1:6443"
 	DefaultHistory = 24 * time.Hour
-	// DefaultHistoryBytes bounds history on disk, and in memory mode
-	// DefaultMemoryHistoryBytes that in memory.
+	// DefaultHistoryBytes limits the history on disk, DefaultMemoryHistoryBytes that in
+	// memory (memory mode).
 	DefaultHistoryBytes       = 1 << 30
 	DefaultMemoryHistoryBytes = 256 << 20
-	// MinHistoryBytes is the least budget: with less, history could be forgotten
-	// faster than it is published.
+	// MinHistoryBytes is the smallest limit: with less, history could be compacted
+	// before watches receive it.
 	MinHistoryBytes = 8 << 20
-	// Forever keeps history without a limit of age, or of bytes.
+	// Forever means no limit of age or bytes.
 	Forever = -1
 )
 
-// Config says how a Server is to be. The zero value of every field but DataDir is
-// a default.
+// Bootstrap says which objects a server creates, besides the first namespaces. Changes
+// and additions of users are kept as in a cluster: see docs/compatibility.md.
+type Bootstrap int
+
+const (
+	// BootstrapServer creates the objects of kube-apiserver: the Service kubernetes with its
+	// Endpoints and EndpointSlice, and the default ClusterRoles and their bindings. It is
+	// the default, as in envtest.
+	BootstrapServer Bootstrap = iota
+	// BootstrapCluster also creates the objects of kube-controller-manager: the ConfigMap
+	// kube-root-ca.crt and the ServiceAccount default in each namespace, and the rules of
+	// aggregated ClusterRoles. It is the default of gapless serve.
+	BootstrapCluster
+	// BootstrapNone creates none.
+	BootstrapNone
+)
+
+// Config is the configuration of a Server. The zero value of every field but DataDir
+// means its default.
 type Config struct {
-	// DataDir holds the log, the certificates and a kubeconfig. It is made if it is
-	// missing, and must be empty or an earlier server's. In memory mode it may be
-	// "": then certificates and kubeconfig are in a temporary directory, which is
+	// DataDir holds the log, the certificates and a kubeconfig. It is created if it is
+	// missing; if it exists, it must be empty or a data directory. In memory mode it may
+	// be "": then certificates and kubeconfig are in a temporary directory, which is
 	// removed when Run returns.
 	DataDir string
 	// Memory keeps all objects and their history in memory only.
@@ -49,24 +66,38 @@ type Config struct {
 	// Listen is the address, "host:port"; port 0 picks a free one. The default is
 	// DefaultListen, on the loopback interface.
 	Listen string
-	// History is how long superseded and deleted versions are kept; 0 is
-	// DefaultHistory, Forever (or any negative value) no limit. HistoryBytes bounds
-	// their bytes in the same way, from MinHistoryBytes on.
+	// History is how long superseded and deleted versions are kept; 0 means
+	// DefaultHistory, Forever (or any negative value) no limit. HistoryBytes limits
+	// their size in the same way; the minimum is MinHistoryBytes.
 	History      time.Duration
 	HistoryBytes int64
-	// ResourceVersionBase is the resource version before the first write; 0 is
-	// 1 000 000 000. It is used once, for an empty data directory.
+	// ResourceVersionBase is the resource version before the first write; 0 means
+	// 1 000 000 000. It is only used for an empty data directory.
 	ResourceVersionBase int64
-	// StrictFutureWatch ends a watch after a resource version that does not exist
-	// yet, and does not come within 3 s, with an ERROR frame 504 Timeout. Otherwise it
-	// waits in silence until its timeout, as kube-apiserver's does.
+	// StrictFutureWatch ends a watch from a resource version that does not exist within
+	// 3 s with an ERROR frame 504 Timeout. Otherwise the watch waits until its timeout,
+	// as in kube-apiserver.
 	StrictFutureWatch bool
+	// ClientKeyAlgorithm is the algorithm of the key in the kubeconfig: "ecdsa", or "rsa" for
+	// clients that cannot read other keys, like Java's fabric8 before 7. A key of the
+	// other algorithm is replaced, in the kubeconfig too; its certificate stays valid
+	// until it expires. "" keeps an existing key, and creates a new one with "ecdsa".
+	ClientKeyAlgorithm string
+	// Bootstrap says which objects the server creates.
+	Bootstrap Bootstrap
+	// From are files of manifests, and directories that contain such files. Each start applies
+	// them after it has created the objects of Bootstrap and before it is ready: objects that
+	// are missing are created, and the manifests of the others are merged into them. If one
+	// of them is wrong, Run returns an error that names all problems. See docs/seeding.md.
+	From []string
+	// Limits protect clients from each other; 0 means the default.
+	Limits Limits
 	// Logger gets life-cycle messages, and at debug level each request; nil
 	// discards them.
 	Logger *slog.Logger
 }
 
-// withDefaults fills in what was left out. Errors say what is wrong with a value.
+// withDefaults sets defaults and validates the configuration.
 func (c Config) withDefaults() (Config, error) {
 	c.Listen = cmp.Or(c.Listen, DefaultListen)
 	c.History = cmp.Or(c.History, DefaultHistory)
@@ -80,42 +111,28 @@ func (c Config) withDefaults() (Config, error) {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.DataDir == "" && !c.Memory {
-		return c, errors.New("no data directory was given; name one, or keep everything in memory")
+		return c, errors.New("no data directory: set DataDir, or Memory")
 	}
 	if c.HistoryBytes > 0 && c.HistoryBytes < MinHistoryBytes {
-		return c, fmt.Errorf("a history of %d bytes is too small: give at least %d, or 0 for the default", c.HistoryBytes, MinHistoryBytes)
+		return c, fmt.Errorf("a history of %d bytes is too small: want at least %d; 0 means the default, and Forever no limit", c.HistoryBytes, MinHistoryBytes)
+	}
+	var err error
+	if c.Limits, err = c.Limits.withDefaults(); err != nil {
+		return c, err
 	}
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
-		return c, fmt.Errorf("address to listen on: %w; it must look like 127.0.0.1:6443", err)
+		return c, fmt.Errorf("address to listen on: %w; want an address like 127.0.0.1:6443", err)
+	}
+	if _, err := auth.ParseKeyAlgorithm(c.ClientKeyAlgorithm); err != nil {
+		return c, fmt.Errorf("algorithm of the client key: %w", err)
 	}
 	return c, nil
 }
 
-// storeOptions are those of the log.
+// storeOptions returns the options of the log.
 func (c Config) storeOptions() revlog.Options {
 	return revlog.Options{
 		Dir: filepath.Join(c.DataDir, "log"), Memory: c.Memory, BaseRevision: c.ResourceVersionBase,
 		History: max(c.History, 0), HistoryBytes: max(c.HistoryBytes, 0), Logger: c.Logger,
 	}
-}
-
-// checkDataDir refuses a directory that is somebody else's: one that is not
-// empty and holds none of our files.
-func checkDataDir(dir string) error {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("look into the data directory: %w", err)
-	}
-	var names []string
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	if len(names) == 0 || slices.Contains(names, "log") || slices.Contains(names, "pki") {
-		return nil
-	}
-	return fmt.Errorf("%s is not empty and not a gapless data directory (it holds %s); name an empty directory or one that does not exist yet",
-		dir, strings.Join(names[:min(len(names), 3)], ", "))
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/gapless-io/gapless/internal/store/revlog"
 )
 
-// gauges are the figures of the cache and the log, read when they are asked for.
-// Those that kube-apiserver has too have its names (server.md 6.6).
+// gauges collects the metrics of the cache and the log on each scrape. Metrics that
+// kube-apiserver has too have the same names.
 type gauges struct {
 	registry *registry.Registry
 	log      *revlog.Log
@@ -19,6 +19,7 @@ type gauges struct {
 	objects, cacheRV, watchers, historyReads, floor *prometheus.Desc // by resource
 	floorAge                                        *prometheus.Desc // by resource and by what removed the history below
 	head, bytes, oldest, size                       *prometheus.Desc
+	durable, writable, refused, maintenanceFailures *prometheus.Desc
 }
 
 func newGauges(r *registry.Registry, log *revlog.Log) *gauges {
@@ -37,15 +38,20 @@ func newGauges(r *registry.Registry, log *revlog.Log) *gauges {
 			"Age of the change at the oldest resource version from which a watch can go on, where older history was removed, and what removed it: age, bytes, requested.",
 			[]string{"group", "resource", "removed_by"}, nil),
 		head:   whole("gapless_history_head_resource_version", "The resource version of the last durable write."),
-		bytes:  whole("gapless_history_bytes", "Bytes of all versions that can still be read."),
+		bytes:  whole("gapless_history_bytes", "Bytes of the versions that can still be read and are not the newest of an object."),
 		oldest: whole("gapless_history_oldest_event_age_seconds", "Age of the oldest change that can still be read."),
 		size:   prometheus.NewDesc("apiserver_storage_size_bytes", "Bytes of the log's files.", []string{"storage_cluster_id"}, nil),
+
+		durable:             whole("gapless_storage_durable", "1, or 0 once a sync failed: then writes are refused until a restart."),
+		writable:            whole("gapless_storage_writable", "1 if a write would be taken now, otherwise 0."),
+		refused:             whole("gapless_storage_refused_writes_total", "Writes refused for a cause that passes, like a full disk."),
+		maintenanceFailures: whole("gapless_storage_maintenance_failures_total", "Failures to compact or merge history, which are tried again."),
 	}
 }
 
 // Describe implements prometheus.Collector.
 func (g *gauges) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{g.objects, g.cacheRV, g.watchers, g.historyReads, g.floor, g.floorAge, g.head, g.bytes, g.oldest, g.size} {
+	for _, d := range []*prometheus.Desc{g.objects, g.cacheRV, g.watchers, g.historyReads, g.floor, g.floorAge, g.head, g.bytes, g.oldest, g.size, g.durable, g.writable, g.refused, g.maintenanceFailures} {
 		to <- d
 	}
 }
@@ -69,9 +75,21 @@ func (g *gauges) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.MustNewConstMetric(g.historyReads, prometheus.CounterValue, float64(cache.HistoryReads), gr.Group, gr.Resource)
 	}
 	gauge(g.head, float64(log.Revision))
-	gauge(g.bytes, float64(log.Retained))
+	gauge(g.bytes, float64(log.History))
 	gauge(g.size, float64(log.Bytes), "embedded")
+	gauge(g.durable, boolean(g.log.Durable()))
+	gauge(g.writable, boolean(g.log.Writable()))
+	to <- prometheus.MustNewConstMetric(g.refused, prometheus.CounterValue, float64(log.RefusedWrites))
+	to <- prometheus.MustNewConstMetric(g.maintenanceFailures, prometheus.CounterValue, float64(log.MaintenanceFailures))
 	if !log.Oldest.IsZero() {
 		gauge(g.oldest, time.Since(log.Oldest).Seconds())
 	}
+}
+
+// boolean is 1 for no error.
+func boolean(err error) float64 {
+	if err != nil {
+		return 0
+	}
+	return 1
 }

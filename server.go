@@ -16,22 +16,26 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/gapless-io/gapless/internal/apiserver"
+	"github.com/gapless-io/gapless/internal/apiserver/limit"
 	"github.com/gapless-io/gapless/internal/apiserver/stream"
 	"github.com/gapless-io/gapless/internal/auth"
+	"github.com/gapless-io/gapless/internal/bootstrap"
+	"github.com/gapless-io/gapless/internal/history"
 	"github.com/gapless-io/gapless/internal/registry"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin"
 	"github.com/gapless-io/gapless/internal/schema/openapi"
+	"github.com/gapless-io/gapless/internal/seed/manifest"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/revlog"
 	"github.com/gapless-io/gapless/kube"
 )
 
-// drainWithin is how long requests under way may take once the server stops.
+// drainWithin is how long requests in flight may take once the server stops.
 const drainWithin = 10 * time.Second
 
 // Server is a Kubernetes-compatible API server. All methods are safe for
-// concurrent use; those that say so need a server that is ready.
+// concurrent use.
 type Server struct {
 	cfg   Config
 	ready chan struct{} // closed once it serves
@@ -41,9 +45,13 @@ type Server struct {
 	listener    net.Listener
 	kubeconfig  string
 	registry    *registry.Registry
+	history     *history.History
+	manifests   *manifest.Files
+	applied     Applied
 }
 
-// New checks the configuration. It opens nothing and starts nothing.
+// New validates the configuration and returns a server. It opens no files and starts no
+// goroutines.
 func New(cfg Config) (*Server, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -53,10 +61,13 @@ func New(cfg Config) (*Server, error) {
 }
 
 // Run opens the data, serves until ctx ends, and then drains: watches get a last
-// bookmark and end, requests under way finish (for at most 10 s), and the log is
-// closed. It is called once. It returns nil after ctx ended, and otherwise what
-// went wrong and what to do about it.
+// bookmark and end, requests in flight finish (within 10 s), and the log is closed. It
+// must be called once. It returns nil after ctx ended, and an error if the server
+// failed.
 func (s *Server) Run(ctx context.Context) (err error) {
+	if err := s.findManifests(); err != nil {
+		return err
+	}
 	if s.cfg.DataDir == "" {
 		dir, err := os.MkdirTemp("", "gapless-")
 		if err != nil {
@@ -64,64 +75,126 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		}
 		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 		s.cfg.DataDir = dir
-	} else if err := checkDataDir(s.cfg.DataDir); err != nil {
+	} else if err := s.check(ctx); err != nil {
 		return err
 	}
-	log, err := revlog.Open(ctx, s.cfg.storeOptions())
+	made, err := missingDirs(s.cfg.DataDir)
 	if err != nil {
-		return fmt.Errorf("open the data directory: %w", err)
+		return err
+	}
+	if err := s.listen(ctx); err != nil {
+		return err
+	}
+	log, err := s.open(ctx)
+	if err != nil {
+		removeEmpty(made)
+		return errors.Join(err, s.closeListener())
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
-	if err := s.open(ctx); err != nil {
-		return err
-	}
 	return s.serve(ctx, log)
 }
 
-// open makes ready everything but the store.
-func (s *Server) open(ctx context.Context) error {
-	var err error
-	if s.credentials, err = auth.Open(s.cfg.DataDir, certificateHosts(s.cfg.Listen)...); err != nil {
+// check returns an error for a data directory that the server cannot use, before it
+// creates files there.
+func (s *Server) check(ctx context.Context) error {
+	if err := checkDataDir(s.cfg.DataDir); err != nil {
 		return err
 	}
+	if err := checkPermissions(ctx, s.cfg.DataDir, s.cfg.Logger); err != nil {
+		return err
+	}
+	return auth.Check(s.cfg.DataDir)
+}
+
+func (s *Server) listen(ctx context.Context) error {
 	var lc net.ListenConfig
+	var err error
 	if s.listener, err = lc.Listen(ctx, "tcp", s.cfg.Listen); err != nil {
 		if errors.Is(err, syscall.EADDRINUSE) {
-			return fmt.Errorf("%s is in use by another program: stop it, or listen elsewhere (127.0.0.1:0 picks a free port): %w", s.cfg.Listen, err)
+			return fmt.Errorf("%s is in use by another program: stop it, or use another address (127.0.0.1:0 picks a free port): %w", s.cfg.Listen, err)
 		}
 		return fmt.Errorf("listen on %s: %w", s.cfg.Listen, err)
-	}
-	if s.kubeconfig, err = s.credentials.WriteKubeconfig(s.url()); err != nil {
-		return errors.Join(err, s.listener.Close())
 	}
 	return nil
 }
 
-// serve runs the store, the registry and the door, and ends them in the opposite
+// open opens the log and the credentials. After an error neither is open.
+func (s *Server) open(ctx context.Context) (*revlog.Log, error) {
+	log, err := revlog.Open(ctx, s.cfg.storeOptions())
+	if err != nil {
+		return nil, fmt.Errorf("open the data directory: %w", err)
+	}
+	certificates := auth.Options{Hosts: certificateHosts(s.cfg.Listen), ClientKey: auth.KeyAlgorithm(s.cfg.ClientKeyAlgorithm)}
+	if s.credentials, err = auth.Open(s.cfg.DataDir, certificates); err == nil {
+		s.kubeconfig, err = s.credentials.WriteKubeconfig(s.url())
+	}
+	if err == nil {
+		dir := s.cfg.DataDir
+		if s.cfg.Memory {
+			dir = ""
+		}
+		s.history, err = history.Open(dir, log.Stats().Revision)
+	}
+	if err != nil {
+		return nil, errors.Join(err, log.Close())
+	}
+	return log, nil
+}
+
+// serve runs the store, the registry and the HTTP server, and stops them in reverse
 // order.
 func (s *Server) serve(ctx context.Context, log *revlog.Log) error {
 	live := schema.NewLive(builtin.Catalog())
 	s.registry = registry.New(registry.Config{Store: log, Live: live, Logger: s.cfg.Logger, StrictFutureWatch: s.cfg.StrictFutureWatch})
+	objects, err := s.bootstrapper(live)
+	if err != nil {
+		return err
+	}
 	lasting := context.WithoutCancel(ctx)
 	below, stopBelow := context.WithCancel(lasting)
 	defer stopBelow()
 	g, running := errgroup.WithContext(below)
 	g.Go(func() error { return log.Run(running) })
 	g.Go(func() error { return s.registry.Run(running) })
-	door := apiserver.New(lasting, s.doorConfig(live, log))
-	web := s.webServer(door)
+	if objects != nil {
+		g.Go(func() error {
+			select {
+			case <-s.ready:
+				return objects.Run(running)
+			case <-running.Done():
+				return nil
+			}
+		})
+	}
+	refusals := limit.NewRefusals()
+	api := apiserver.New(lasting, s.apiConfig(live, log, refusals))
+	web := s.webServer(api) //nolint:contextcheck // a handshake has a context of its own
+	listener := limit.NewListener(s.listener, s.cfg.Limits.bounds(), refusals)
 	g.Go(func() error {
 		if err := s.registry.WaitReady(running); err != nil {
-			return nil //nolint:nilerr // Run of the registry returns the same error
+			return nil // Run of the registry returns the same error
+		}
+		if objects != nil {
+			objects.Make(running)
+		}
+		starting, end := context.WithCancel(running)
+		defer end()
+		context.AfterFunc(ctx, end)
+		err := s.seed(starting, live)
+		if running.Err() != nil || ctx.Err() != nil {
+			return nil // the server was stopped meanwhile
+		}
+		if err != nil {
+			return err
 		}
 		close(s.ready)
 		s.cfg.Logger.InfoContext(ctx, "serving", slog.String("url", s.url()))
-		if err := web.ServeTLS(s.listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
+		if err := web.ServeTLS(listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serve: %w", err)
 		}
 		return nil
 	})
-	// The drain ends what runs below it, in order, when ctx ends or one of them fails.
+	// The drain stops everything in order when ctx ends or a part fails.
 	g.Go(func() error {
 		select {
 		case <-ctx.Done():
@@ -129,10 +202,10 @@ func (s *Server) serve(ctx context.Context, log *revlog.Log) error {
 		}
 		defer stopBelow()
 		s.cfg.Logger.InfoContext(ctx, "draining")
-		door.Drain()
+		api.Drain()
 		limited, cancel := context.WithTimeout(lasting, drainWithin)
 		defer cancel()
-		if err := errors.Join(web.Shutdown(limited), door.Wait(limited)); err != nil {
+		if err := errors.Join(web.Shutdown(limited), api.Wait(limited)); err != nil {
 			s.cfg.Logger.WarnContext(ctx, "requests were cut off", slog.Any("error", err))
 			return errors.Join(web.Close(), s.closeListener())
 		}
@@ -141,7 +214,23 @@ func (s *Server) serve(ctx context.Context, log *revlog.Log) error {
 	return g.Wait()
 }
 
-// closeListener is for a server that never came to serve.
+// bootstrapper returns the controller of the bootstrap objects; nil if none are configured.
+func (s *Server) bootstrapper(live *schema.Live) (*bootstrap.Controller, error) {
+	if s.cfg.Bootstrap == BootstrapNone {
+		return nil, nil
+	}
+	address, err := reachable(s.listener.Addr())
+	if err != nil {
+		return nil, err
+	}
+	cfg := bootstrap.Config{Verbs: s.registry, Live: live, Address: address, Logger: s.cfg.Logger}
+	if s.cfg.Bootstrap == BootstrapCluster {
+		cfg.CA = s.credentials.CA()
+	}
+	return bootstrap.New(cfg), nil
+}
+
+// closeListener closes the listener if it is still open.
 func (s *Server) closeListener() error {
 	if err := s.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
 		return fmt.Errorf("close the listener: %w", err)
@@ -149,38 +238,40 @@ func (s *Server) closeListener() error {
 	return nil
 }
 
-func (s *Server) doorConfig(live *schema.Live, log *revlog.Log) apiserver.Config {
+func (s *Server) apiConfig(live *schema.Live, log *revlog.Log, refusals *limit.Refusals) apiserver.Config {
 	return apiserver.Config{
 		Reader: s.registry, Writer: s.registry, Live: live, Logger: s.cfg.Logger,
-		Version: Version(),
+		Version: Version(), Limits: s.cfg.Limits.requests(), Refusals: refusals,
 		Checks: []apiserver.Check{
-			{Name: "etcd", Check: s.registry.Ready}, // the names that probes ask for
+			{Name: "etcd", Check: s.registry.Ready}, // the names that probes use
+			// A restart repairs the first of these, but not the second.
+			{Name: "storage-durable", Check: log.Durable},
+			{Name: "storage-writes", Check: log.Writable, ReadyOnly: true},
 			{Name: "informer-sync", Check: s.registry.Ready, ReadyOnly: true},
 		},
+		History:    s.history,
 		OpenAPI:    openapi.New(live),
 		Collectors: []prometheus.Collector{newGauges(s.registry, log)},
-		Compact: func(ctx context.Context, c apiserver.Compaction) (kube.ResourceVersion, error) {
-			return s.compact(ctx, store.Compaction{UpTo: int64(c.UpTo), OlderThan: c.OlderThan})
-		},
+		Compact:    s.compactFunc(log),
 	}
 }
 
-// webServer has the limits of connections. Watches may be open for hours, so
-// only headers have a time limit; dead peers are found by pings (HTTP/2) and by
-// the time limit of each write (HTTP/1.1).
-func (s *Server) webServer(door *apiserver.Server) *http.Server {
+// webServer returns the HTTP server, with limits for connections. Watches may be open
+// for hours, so only headers have a timeout; dead peers are detected by pings (HTTP/2)
+// and by the timeout of each write (HTTP/1.1).
+func (s *Server) webServer(api *apiserver.Server) *http.Server {
 	return &http.Server{
-		Handler:           door,
-		TLSConfig:         s.credentials.ServerTLS(),
-		ReadHeaderTimeout: 30 * time.Second,
+		Handler:           api,
+		TLSConfig:         limit.TLS(s.credentials.ServerTLS()),
+		ReadHeaderTimeout: 10 * time.Second, // also of a handshake
 		IdleTimeout:       90 * time.Second,
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
 			stream.BoundUnsent(conn) // also of HTTP/2, whose clients choose their windows
-			return ctx
+			return limit.NewContext(ctx, conn)
 		},
 		ErrorLog: slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
 		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams: 4000, // each watch of an informer is a stream
+			MaxConcurrentStreams: s.cfg.Limits.StreamsPerConnection, // each watch of an informer is a stream
 			SendPingTimeout:      30 * time.Second,
 			PingTimeout:          15 * time.Second,
 			WriteByteTimeout:     30 * time.Second,
@@ -188,10 +279,10 @@ func (s *Server) webServer(door *apiserver.Server) *http.Server {
 	}
 }
 
-// Ready is closed once the server serves.
+// Ready returns a channel that is closed once the server accepts requests.
 func (s *Server) Ready() <-chan struct{} { return s.ready }
 
-// URL returns where the server listens, once it is ready.
+// URL returns the URL of the server. It blocks until the server is ready.
 func (s *Server) URL() string {
 	<-s.ready
 	return s.url()
@@ -208,15 +299,15 @@ func (s *Server) url() string {
 	return "https://" + net.JoinHostPort(host, port)
 }
 
-// Kubeconfig returns the path of the administrator's kubeconfig, once the server
-// is ready.
+// Kubeconfig returns the path of the administrator's kubeconfig. It blocks until the
+// server is ready.
 func (s *Server) Kubeconfig() string {
 	<-s.ready
 	return s.kubeconfig
 }
 
-// RESTConfig returns a client's configuration with the administrator's
-// certificate, once the server is ready.
+// RESTConfig returns a client configuration with the administrator's certificate. It
+// blocks until the server is ready.
 func (s *Server) RESTConfig() *rest.Config {
 	<-s.ready
 	cert, key := s.credentials.Admin()
@@ -226,9 +317,9 @@ func (s *Server) RESTConfig() *rest.Config {
 	}
 }
 
-// Compact forgets the history at or below a resource version now, once the
-// server is ready. What is current stays. It returns up to where history is
-// forgotten.
+// Compact removes the history at or below a resource version. Current objects stay. It
+// blocks until the server is ready, and returns the resource version up to which history
+// is removed.
 func (s *Server) Compact(ctx context.Context, upTo kube.ResourceVersion) (kube.ResourceVersion, error) {
 	<-s.ready
 	return s.compact(ctx, store.Compaction{UpTo: int64(upTo)})
@@ -237,34 +328,7 @@ func (s *Server) Compact(ctx context.Context, upTo kube.ResourceVersion) (kube.R
 func (s *Server) compact(ctx context.Context, c store.Compaction) (kube.ResourceVersion, error) {
 	done, err := s.registry.Compact(ctx, c)
 	if future, ok := errors.AsType[*kube.TooLargeResourceVersionError](err); ok {
-		return 0, kube.BadRequest("resourceVersion %d is ahead of the current one, %d: nothing was forgotten", future.Requested, future.Current)
+		return 0, kube.BadRequest("resourceVersion %d is ahead of the current one, %d: nothing was compacted", future.Requested, future.Current)
 	}
 	return done, err
-}
-
-// certificateHosts are the names that the serving certificate needs for an
-// address, besides the loopback ones that it always has.
-func certificateHosts(listen string) []string {
-	host, _, err := net.SplitHostPort(listen)
-	if err != nil {
-		return nil
-	}
-	ip := net.ParseIP(host)
-	if host != "" && (ip == nil || !ip.IsUnspecified()) {
-		return []string{host}
-	}
-	var hosts []string
-	if name, err := os.Hostname(); err == nil {
-		hosts = append(hosts, name)
-	}
-	addresses, err := net.InterfaceAddrs()
-	if err != nil {
-		return hosts
-	}
-	for _, a := range addresses {
-		if n, ok := a.(*net.IPNet); ok && !n.IP.IsLinkLocalUnicast() {
-			hosts = append(hosts, n.IP.String())
-		}
-	}
-	return hosts
 }

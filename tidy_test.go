@@ -69,7 +69,7 @@ func (s source) at(t *testing.T, n ast.Node, format string, args ...any) {
 	t.Errorf("%s:%d: "+format, append([]any{s.name, s.fset.Position(n.Pos()).Line}, args...)...)
 }
 
-// sources parses every file of the core module, also those that build tags leave
+// sources parses every file of these modules, also those that build tags leave
 // out here.
 func sources(t *testing.T) []source {
 	t.Helper()
@@ -243,7 +243,7 @@ func described(spec ast.Spec) (string, *ast.CommentGroup) {
 	return "", nil
 }
 
-// receiverExported says whether a function, or the type of its receiver, can be
+// receiverExported reports whether a function, or the type of its receiver, can be
 // named by others.
 func receiverExported(f *ast.FuncDecl) bool {
 	if f.Recv == nil {
@@ -296,7 +296,7 @@ func TestForbiddenThingsAreNotUsed(t *testing.T) {
 	}
 }
 
-func TestEveryPackageWithTestsWatchesForLeakedGoroutines(t *testing.T) {
+func TestEveryPackageWithTestsChecksForLeakedGoroutines(t *testing.T) {
 	guarded := map[string]bool{}
 	for _, s := range sources(t) {
 		if !s.test {

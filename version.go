@@ -8,8 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// KubernetesVersion is the version of the API that the server has: clients decide
-// by it what they may ask for.
+// KubernetesVersion is the version of the Kubernetes API that the server implements.
 const KubernetesVersion = "1.37.2"
 
 // Version returns what /version answers: the Kubernetes version with the
@@ -24,7 +23,7 @@ func Version() version.Info {
 		return info
 	}
 	if v := build.Main.Version; v != "" && v != "(devel)" {
-		info.GitVersion += "-" + strings.ReplaceAll(v, "+", ".") // one "+" is all that a version may have
+		info.GitVersion += "-" + strings.ReplaceAll(v, "+", ".") // a version may have only one "+"
 	}
 	for _, s := range build.Settings {
 		switch s.Key {

@@ -1,7 +1,7 @@
 // Package bench holds the short form of the comparison with upstream's server, as a
-// test; cmd/bench is the full one. It has one noun: the comparison, which the
-// packages in internal make: wire is a cheap client, load makes and checks the work,
-// peer runs the servers, cases says what is measured.
+// test; cmd/bench is the full one. It has one noun: the comparison. Packages below
+// internal: wire is a cheap client, load generates and checks the work, peer runs the
+// servers, cases defines the measurements.
 //
-// Run it with `make bench`; docs/performance.md says how it is measured.
+// Run it with `make bench`; docs/performance.md describes the method.
 package bench

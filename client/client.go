@@ -1,16 +1,15 @@
-// Package client is list, watch and discovery over HTTP against any Kubernetes
-// API server.
+// Package client lists, watches and discovers the resources of any Kubernetes API
+// server over HTTP.
 //
-// It has six nouns. A [Client] speaks to one server, in a [Form]: JSON, or
-// Kubernetes' protobuf encoding where the server has it, whose objects come in an
-// [Envelope]. A [Collection] is what is listed and watched: the objects of one
-// resource, in one namespace or in all. A [Watch] is an open stream of [Frame]
-// values. A [Resource] is what discovery says about a type.
+// It has six nouns. A [Client] sends requests to one server. A [Form] is the encoding
+// that it asks for: JSON, or Kubernetes' protobuf encoding if the server supports it. An
+// [Envelope] is an object in protobuf. A [Collection] is what is listed and watched: the
+// objects of one resource, in one namespace or in all. A [Watch] is an open stream of
+// [Frame] values. A [Resource] describes a type, from discovery.
 //
-// Nothing is retried and nothing is waited for behind the caller's back: each
-// call is one request (discovery of old servers: one per group), and every
-// refusal comes back as an error that kube.Classify understands, with the
-// Retry-After of the answer where kube.RetryDelay finds it.
+// The client does not retry and does not wait before a request: each call is one request
+// (discovery of old servers: one per group). Every failure is returned as an error that
+// kube.Classify understands; kube.RetryDelay returns the Retry-After of the answer.
 package client
 
 import (
@@ -30,7 +29,7 @@ import (
 
 const typeJSON = "application/json"
 
-// Client speaks to one API server. It is safe for concurrent use and starts no
+// Client sends requests to one API server. It is safe for concurrent use and starts no
 // goroutines besides those of net/http.
 type Client struct {
 	http     *http.Client
@@ -40,10 +39,10 @@ type Client struct {
 	form     Form
 }
 
-// New makes a client from cfg, as clientcmd or rest.InClusterConfig return it.
-// cfg is not changed. Its TLS, credentials, dialer, proxy, wrappers and Timeout
-// are used; Timeout does not apply to a watch. QPS and Burst are not: nothing here
-// is sent in bursts. No connection is made yet.
+// New returns a client for cfg, as clientcmd or rest.InClusterConfig return it. It does
+// not change cfg and opens no connection. It uses the TLS, credentials, dialer, proxy,
+// wrappers and Timeout of cfg, and ignores QPS and Burst. Timeout does not apply to a
+// watch.
 func New(cfg *rest.Config) (*Client, error) {
 	if cfg == nil {
 		return nil, errors.New("make a client: no configuration")
@@ -64,12 +63,24 @@ func New(cfg *rest.Config) (*Client, error) {
 	return &Client{http: httpClient, base: base, timeout: cfg.Timeout, compress: !cfg.DisableCompression}, nil
 }
 
+// Through returns a copy of c that sends its requests through wrap(c's transport). They
+// share their connections.
+func (c *Client) Through(wrap func(http.RoundTripper) http.RoundTripper) *Client {
+	wrapped, inner := *c, *c.http
+	if inner.Transport == nil {
+		inner.Transport = http.DefaultTransport
+	}
+	inner.Transport = wrap(inner.Transport)
+	wrapped.http = &inner
+	return &wrapped
+}
+
 // CloseIdle closes the connections that no request uses. Clients of equal
-// configurations share their connections, so it is for the end of a program or of
+// configurations share their connections, so call it only at the end of a program or of
 // a test.
 func (c *Client) CloseIdle() { utilnet.CloseIdleConnectionsFor(c.http.Transport) }
 
-// Request is one request below the server's root.
+// Request is one request; its path is relative to the server's URL.
 type Request struct {
 	Method string     // "" is GET
 	Path   string     // "/api/v1/namespaces/default/pods/web"
@@ -80,10 +91,10 @@ type Request struct {
 	Body        []byte // nil: none
 }
 
-// Do sends one request and returns the answer, whose body the caller closes; ctx
-// ends both. It returns an error for every answer that is not 2xx, which
-// kube.Classify understands: an *errors.StatusError of apimachinery with the
-// server's Status, or one made from the HTTP status.
+// Do sends one request and returns the answer, whose body the caller must close. ctx
+// cancels the request and the reading of the body. For every answer that is not 2xx it
+// returns an error that kube.Classify understands: an *errors.StatusError of apimachinery
+// with the server's Status, or one made from the HTTP status.
 func (c *Client) Do(ctx context.Context, r Request) (*http.Response, error) {
 	req, err := c.request(ctx, r)
 	if err != nil {

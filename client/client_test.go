@@ -72,7 +72,7 @@ func collect(into *[]string) func([]byte) error {
 	}
 }
 
-func TestListHandsOverItemsWhateverTheOrderOfMembers(t *testing.T) {
+func TestListReadsItemsInAnyOrderOfMembers(t *testing.T) {
 	for name, body := range map[string]string{
 		"typed":        `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7","continue":"next"},"items":[{"a":1},{"b": [2]}]}`,
 		"unstructured": "{\n \"apiVersion\": \"v1\",\n \"items\": [ {\"a\":1} , {\"b\": [2]} ],\n \"kind\": \"PodList\", \"metadata\": {\"continue\":\"next\",\"resourceVersion\":\"7\"}}\n",
@@ -92,7 +92,27 @@ func TestListHandsOverItemsWhateverTheOrderOfMembers(t *testing.T) {
 	}
 }
 
-func TestItemsBelongToTheReceiver(t *testing.T) {
+// Lists of built-in kinds have items without kind and apiVersion.
+func TestItemsOfATypedListHaveKindAndAPIVersion(t *testing.T) {
+	const list = `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[{"metadata":{"name":"a"}},{},{ "kind":"Special","apiVersion":"x/v1","b":1}]}`
+	for form, want := range map[client.Form][]string{
+		{}: {`{"metadata":{"name":"a"}}`, `{}`, `{ "kind":"Special","apiVersion":"x/v1","b":1}`},
+		{Typed: true}: {
+			`{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"}}`, `{"apiVersion":"v1","kind":"Pod"}`,
+			`{ "kind":"Special","apiVersion":"x/v1","b":1}`,
+		},
+	} {
+		var items []string
+		if _, err := serve(t, jsonAnswer(list), false).As(form).List(t.Context(), pods(""), metav1.ListOptions{}, collect(&items)); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, items); diff != "" {
+			t.Errorf("%+v: %s", form, diff)
+		}
+	}
+}
+
+func TestListItemsMayBeKept(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`{"metadata":{"resourceVersion":"7"},"items":[`)
 	for n := range 3000 {
@@ -118,7 +138,7 @@ func TestItemsBelongToTheReceiver(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoListIsRefused(t *testing.T) {
+func TestAnswerThatIsNoListIsRefused(t *testing.T) {
 	for body, want := range map[string]kube.Outcome{
 		``:                             kube.OutcomeDisconnected,
 		`{"items":[{"a":1},`:           kube.OutcomeDisconnected,
@@ -142,7 +162,7 @@ func TestWhatIsNoListIsRefused(t *testing.T) {
 	}
 }
 
-func TestListStopsAtTheReceiversError(t *testing.T) {
+func TestListStopsAtAnErrorOfTheCallback(t *testing.T) {
 	enough := errors.New("enough")
 	n := 0
 	_, err := client.DecodeList(strings.NewReader(`{"items":[1,2,3]}`), func([]byte) error { n++; return enough })
@@ -151,7 +171,7 @@ func TestListStopsAtTheReceiversError(t *testing.T) {
 	}
 }
 
-func TestOptionsArriveAsTheWireHasThem(t *testing.T) {
+func TestOptionsAreSentAsQueryParameters(t *testing.T) {
 	got := make(chan string, 2)
 	c := serve(t, func(rw http.ResponseWriter, r *http.Request) {
 		got <- r.URL.EscapedPath() + "?" + r.URL.RawQuery
@@ -250,7 +270,7 @@ func TestFrameGivesObjectAndMetadata(t *testing.T) {
 	}
 }
 
-func TestFramesThatAreNoEventsDoNotEndTheStream(t *testing.T) {
+func TestUnknownFramesDoNotEndTheStream(t *testing.T) {
 	body := `7 null [] {} {"type":"WHAT","object":{}} {"type":"ADDED"} {"type":"BOOKMARK","object":7} {"kind":"ConfigMap"}` + added
 	c := serve(t, jsonAnswer(body), false)
 	w, err := c.Watch(t.Context(), pods(""), metav1.ListOptions{})
@@ -269,7 +289,7 @@ func TestFramesThatAreNoEventsDoNotEndTheStream(t *testing.T) {
 	}
 }
 
-func TestWatchEndsAreToldApart(t *testing.T) {
+func TestEachEndOfAWatchIsClassified(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		body string
@@ -384,9 +404,9 @@ func TestCancelEndsAWatchWithItsCause(t *testing.T) {
 	}
 }
 
-// TestGzipMembersAreNotHeldBack: the server compresses each event as a member of
+// TestGzipMembersAreDeliveredAtOnce: the server compresses each event as a member of
 // its own and sends the second one only when the first one was read.
-func TestGzipMembersAreNotHeldBack(t *testing.T) {
+func TestGzipMembersAreDeliveredAtOnce(t *testing.T) {
 	read := make(chan struct{})
 	c := serve(t, func(rw http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Accept-Encoding") != "gzip" {
@@ -423,7 +443,7 @@ func TestGzipMembersAreNotHeldBack(t *testing.T) {
 	}
 }
 
-func TestReadySaysThatAFrameIsHere(t *testing.T) {
+func TestReadyReportsABufferedFrame(t *testing.T) {
 	release := make(chan struct{})
 	c := serve(t, func(rw http.ResponseWriter, r *http.Request) {
 		jsonAnswer(added+"\n"+bookmark+"\n"+added[:30])(rw, r)
@@ -447,7 +467,7 @@ func TestReadySaysThatAFrameIsHere(t *testing.T) {
 	}
 }
 
-func TestTimeoutOfTheConfigurationIsNotForWatches(t *testing.T) {
+func TestConfiguredTimeoutDoesNotApplyToWatches(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("watch") == "" {
 			<-r.Context().Done()

@@ -12,6 +12,10 @@ import (
 type Collection struct {
 	schema.GroupVersionResource
 	Namespace string // "": all namespaces, or a cluster-scoped resource
+	// Shard is the shardSelector of each LIST and WATCH (KEP-5866, see [kube.Shard]); "":
+	// all objects. It is here because metav1.ListOptions of client-go 0.32 has no such
+	// field; that of newer ones is not sent.
+	Shard string
 }
 
 // Path returns the collection's path below the server's root.
@@ -23,7 +27,7 @@ func (c Collection) Path() string {
 	return path + "/" + url.PathEscape(c.Resource)
 }
 
-// String returns "pods", or "deployments.apps" with "/namespace" behind it if
+// String returns "pods", or "deployments.apps", followed by "/namespace" if
 // there is one.
 func (c Collection) String() string {
 	s := c.GroupResource().String()
@@ -40,8 +44,8 @@ func groupVersionPath(group, version string) string {
 	return "/apis/" + url.PathEscape(group) + "/" + url.PathEscape(version)
 }
 
-// query writes the options of a LIST or WATCH; what is not set is not sent.
-func query(o metav1.ListOptions) url.Values {
+// query returns the query of a LIST or WATCH; options that are not set are not sent.
+func (c Collection) query(o metav1.ListOptions) url.Values {
 	q := url.Values{}
 	set := func(name, value string) {
 		if value != "" {
@@ -53,7 +57,7 @@ func query(o metav1.ListOptions) url.Values {
 	set("resourceVersion", o.ResourceVersion)
 	set("resourceVersionMatch", string(o.ResourceVersionMatch))
 	set("continue", o.Continue)
-	set("shardSelector", o.ShardSelector)
+	set("shardSelector", c.Shard)
 	if o.Limit != 0 {
 		q.Set("limit", strconv.FormatInt(o.Limit, 10))
 	}

@@ -18,7 +18,7 @@ import (
 // the old form from servers that do not know it.
 const acceptDiscovery = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 
-// Resource is what discovery says about one resource in one version.
+// Resource describes one resource in one version, from discovery.
 type Resource struct {
 	schema.GroupVersionResource
 	Kind       string
@@ -39,10 +39,10 @@ func (r Resource) In(namespace string) Collection {
 	return Collection{GroupVersionResource: r.GroupVersionResource, Namespace: namespace}
 }
 
-// NoResourceError says that the server has no resource of that name.
+// NoResourceError reports that the server has no resource of that name.
 type NoResourceError struct {
 	Name string
-	// Near are names that look like it, at most five.
+	// Near are similar names, at most five.
 	Near []string
 }
 
@@ -54,10 +54,10 @@ func (e *NoResourceError) Error() string {
 	return text
 }
 
-// ResourceFor finds a resource as kubectl's users name it: "pods", "pod", "po",
-// "Pod", "deployments.apps", "foos.t.example.com", "foos.v1.t.example.com". Of
-// several groups with that name the first in the server's order wins, of the
-// versions the preferred one. Errors: *NoResourceError, and those of Resources.
+// ResourceFor finds a resource by any name that kubectl accepts: "pods", "pod", "po",
+// "Pod", "deployments.apps", "foos.t.example.com", "foos.v1.t.example.com". If
+// several groups have it, the first in the server's order is chosen, in its preferred
+// version. Errors: *NoResourceError, and those of Resources.
 func (c *Client) ResourceFor(ctx context.Context, name string) (Resource, error) {
 	all, err := c.Resources(ctx)
 	if r, found := find(all, name); found {
@@ -69,10 +69,9 @@ func (c *Client) ResourceFor(ctx context.Context, name string) (Resource, error)
 	return Resource{}, &NoResourceError{Name: name, Near: near(all, name)}
 }
 
-// Resources lists everything that the server offers, without subresources, in the
-// server's order and the preferred version of each group first. A group whose
-// server is down does not hide the others: the resources that are known come with
-// the error. Other errors: those of Do.
+// Resources lists all resources of the server, without subresources, in the server's
+// order and the preferred version of each group first. If the server of a group is down,
+// Resources returns those of the other groups and an error. Other errors: those of Do.
 func (c *Client) Resources(ctx context.Context) ([]Resource, error) {
 	core, coreErr := c.discover(ctx, "/api")
 	if kube.Classify(coreErr) == kube.OutcomeNotFound {
@@ -213,7 +212,7 @@ func find(all []Resource, name string) (Resource, bool) {
 	return Resource{}, false
 }
 
-// inGroup says whether what stands behind the first dot ("", "apps", "v1.apps",
+// inGroup reports whether what stands behind the first dot ("", "apps", "v1.apps",
 // "v1") names r's group.
 func inGroup(r Resource, behind string) bool {
 	switch {

@@ -50,7 +50,7 @@ func discoveryServer(answers map[string]string, contentType string) http.Handler
 	}
 }
 
-func TestResourceIsFoundAsUsersNameIt(t *testing.T) {
+func TestResourceIsFoundByItsNamesInKubectl(t *testing.T) {
 	servers := map[string]http.HandlerFunc{
 		"aggregated": discoveryServer(map[string]string{"/api": aggregatedCore, "/apis": aggregatedGroups}, aggregatedType),
 		"legacy":     discoveryServer(legacy(), "application/json"),
@@ -77,7 +77,7 @@ func TestResourceIsFoundAsUsersNameIt(t *testing.T) {
 	}
 }
 
-func TestUnknownResourceNamesWhatIsNear(t *testing.T) {
+func TestUnknownResourceErrorSuggestsSimilarNames(t *testing.T) {
 	c := serve(t, discoveryServer(map[string]string{"/api": aggregatedCore, "/apis": aggregatedGroups}, aggregatedType), false)
 	_, err := c.ResourceFor(t.Context(), "deplyments")
 	missing, is := errors.AsType[*client.NoResourceError](err)
@@ -86,7 +86,7 @@ func TestUnknownResourceNamesWhatIsNear(t *testing.T) {
 	}
 }
 
-func TestAGroupThatIsDownDoesNotHideTheOthers(t *testing.T) {
+func TestUnavailableGroupDoesNotHideOthers(t *testing.T) {
 	c := serve(t, discoveryServer(legacy(), "application/json"), false)
 	all, err := c.Resources(t.Context())
 	if len(all) != 7 || kube.Classify(err) != kube.OutcomeServerError {
@@ -97,7 +97,7 @@ func TestAGroupThatIsDownDoesNotHideTheOthers(t *testing.T) {
 	}
 }
 
-func TestDiscoveryAnswersThatAreNoneAreErrors(t *testing.T) {
+func TestInvalidDiscoveryAnswersAreErrors(t *testing.T) {
 	for _, body := range []string{``, `7`, `{}`, `{"kind":"PodList"}`, `{"kind":"APIGroupDiscoveryList","items":7}`, `{"kind":"APIVersions","versions":7}`} {
 		c := serve(t, discoveryServer(map[string]string{"/api": body, "/apis": body}, "application/json"), false)
 		if _, err := c.Resources(t.Context()); err == nil {

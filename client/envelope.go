@@ -2,9 +2,9 @@ package client
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gapless-io/gapless/kube"
@@ -16,7 +16,7 @@ const typeProtobuf = "application/vnd.kubernetes.protobuf"
 // runtime.Unknown follows (apimachinery pkg/runtime/generated.proto).
 const magic = "k8s\x00"
 
-// The fields of the messages that are read here. Their numbers are for ever.
+// The fields of the messages that are read here. Their numbers never change.
 const (
 	unknownTypeMeta        = 1
 	unknownRaw             = 2
@@ -46,21 +46,21 @@ const (
 	rawRaw      = 1 // runtime.RawExtension
 )
 
-// Envelope is an object in Kubernetes' protobuf encoding, opened. It shares the
-// memory of the object.
+// Envelope is the decoded envelope of an object in Kubernetes' protobuf encoding. It
+// shares the memory of the object.
 type Envelope struct {
-	APIVersion, Kind []byte // empty for an item of a list, which does not say them
+	APIVersion, Kind []byte // empty for an item of a list, which has none
 	// Raw is the object's own message: what its type's Unmarshal takes.
 	Raw []byte
 
 	at int // where in the object Raw begins
 }
 
-// IsProtobuf says whether an object that a list or a watch brought is in
+// IsProtobuf reports whether an object from a list or a watch is in
 // Kubernetes' protobuf encoding; if not, it is JSON.
 func IsProtobuf(object []byte) bool { return bytes.HasPrefix(object, []byte(magic)) }
 
-// OpenEnvelope opens an object for which IsProtobuf holds. Errors:
+// OpenEnvelope decodes the envelope of an object for which IsProtobuf is true. Errors:
 // *kube.DecodeError.
 func OpenEnvelope(object []byte) (Envelope, error) {
 	var e Envelope
@@ -69,7 +69,7 @@ func OpenEnvelope(object []byte) (Envelope, error) {
 	}
 	found := false
 	err := scan(object[len(magic):], len(magic), func(f field) (err error) {
-		switch f.bytes() {
+		switch f.number {
 		case unknownTypeMeta:
 			e.APIVersion, e.Kind, err = typeMetaOf(f)
 			return err
@@ -88,7 +88,7 @@ func OpenEnvelope(object []byte) (Envelope, error) {
 
 func typeMetaOf(f field) (version, kind []byte, err error) {
 	err = scan(f.value, f.at, func(f field) error {
-		switch f.bytes() {
+		switch f.number {
 		case typeMetaAPIVersion:
 			version = f.value
 		case typeMetaKind:
@@ -102,7 +102,7 @@ func typeMetaOf(f field) (version, kind []byte, err error) {
 // checkContent refuses an envelope around something else than protobuf, which no
 // server sends that was asked for protobuf.
 func checkContent(f field) error {
-	if len(f.value) == 0 || f.bytes() == unknownContentType && string(f.value) == typeProtobuf {
+	if len(f.value) == 0 || f.number == unknownContentType && string(f.value) == typeProtobuf {
 		return nil
 	}
 	return &kube.DecodeError{Offset: f.at, Why: fmt.Sprintf("there is %.64q in the envelope", f.value)}
@@ -112,7 +112,7 @@ func checkContent(f field) error {
 func (e Envelope) meta() (Meta, error) {
 	var m Meta
 	err := e.metadata(func(f field) error {
-		switch f.bytes() {
+		switch f.number {
 		case metaName:
 			m.Name = string(f.value)
 		case metaNamespace:
@@ -127,15 +127,15 @@ func (e Envelope) meta() (Meta, error) {
 	return m, err
 }
 
-// annotated says whether the object in the envelope has an annotation.
+// annotated reports whether the object in the envelope has an annotation.
 func (e Envelope) annotated(key, value string) (is bool, err error) {
 	err = e.metadata(func(f field) error {
-		if f.bytes() != metaAnnotations {
+		if f.number != metaAnnotations {
 			return nil
 		}
 		var k, v []byte
 		err := scan(f.value, f.at, func(f field) error {
-			switch f.bytes() {
+			switch f.number {
 			case entryKey:
 				k = f.value
 			case entryValue:
@@ -154,7 +154,7 @@ func (e Envelope) annotated(key, value string) (is bool, err error) {
 // metadata calls each for the fields of the object's metadata.
 func (e Envelope) metadata(each func(field) error) error {
 	return scan(e.Raw, e.at, func(f field) error {
-		if f.bytes() != objectMeta {
+		if f.number != objectMeta {
 			return nil
 		}
 		return scan(f.value, f.at, each)
@@ -168,7 +168,7 @@ func (e Envelope) AppendStripped(b []byte) ([]byte, error) {
 	err := scan(e.Raw, e.at, func(f field) error {
 		begin := pos - e.at
 		pos += f.size
-		if f.bytes() != objectMeta {
+		if f.number != objectMeta {
 			b = append(b, e.Raw[begin:begin+f.size]...)
 			return nil
 		}
@@ -177,8 +177,8 @@ func (e Envelope) AppendStripped(b []byte) ([]byte, error) {
 		if err != nil {
 			return err
 		}
-		b = binary.AppendUvarint(b, uint64(tagOf(objectMeta, wireBytes)))
-		b = binary.AppendUvarint(b, uint64(kept)) //nolint:gosec // a length
+		b = protowire.AppendTag(b, objectMeta, protowire.BytesType)
+		b = protowire.AppendVarint(b, uint64(kept)) //nolint:gosec // a length
 		return unmanaged(f, func(part []byte) { b = append(b, part...) })
 	})
 	return b, err
@@ -188,7 +188,7 @@ func (e Envelope) AppendStripped(b []byte) ([]byte, error) {
 func unmanaged(metadata field, each func(part []byte)) error {
 	rest := metadata.value
 	return scan(metadata.value, metadata.at, func(f field) error {
-		if f.bytes() != metaManagedFields {
+		if f.number != metaManagedFields {
 			each(rest[:f.size])
 		}
 		rest = rest[f.size:]

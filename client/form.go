@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"strings"
@@ -10,18 +11,21 @@ import (
 	"github.com/gapless-io/gapless/kube"
 )
 
-// Form is how a client wants the objects of lists and watches. The zero value is
-// JSON of whole objects.
+// Form is the encoding of objects that a client asks for in lists and watches. The zero
+// value is JSON, with whole objects.
 type Form struct {
-	// Protobuf asks for Kubernetes' protobuf encoding, and for JSON where the server
-	// has no other. Then objects are either; see [IsProtobuf].
+	// Protobuf asks for Kubernetes' protobuf encoding, or JSON if the server does not
+	// support it for the resource; [IsProtobuf] tells them apart.
 	Protobuf bool
 	// Metadata asks for metadata only, as metav1.PartialObjectMetadata. An answer with
 	// whole objects is refused.
 	Metadata bool
+	// Typed adds kind and apiVersion to the items of lists in JSON: servers omit them for
+	// built-in kinds. They are derived from the list's, which must precede the items.
+	Typed bool
 }
 
-// As returns a client that asks for another form and is c otherwise.
+// As returns a copy of c that asks for another form. They share their connections.
 func (c *Client) As(f Form) *Client {
 	own := *c
 	own.form = f
@@ -51,7 +55,7 @@ const (
 	inProtobuf
 )
 
-// encodingOf refuses what a proxy or a misdirected request brings.
+// encodingOf refuses the answer of a proxy or of a misdirected request.
 func (f Form) encodingOf(resp *http.Response) (encoding, error) {
 	media := mediaOf(resp)
 	switch {
@@ -70,7 +74,7 @@ func mediaOf(resp *http.Response) string {
 	return strings.ToLower(strings.TrimSpace(media))
 }
 
-// checkKind refuses a kind other than the one that was asked for, if one was.
+// checkKind refuses a kind other than the requested one, if one was requested.
 func (f Form) checkKind(want, got string) error {
 	if !f.Metadata || got == want {
 		return nil
@@ -112,4 +116,19 @@ func kindOf(object []byte) string {
 		return kind.String()
 	}
 	return ""
+}
+
+// withKind returns an item with the kind and the apiVersion of its list in front, if it
+// has no kind.
+func withKind(item []byte, listKind, apiVersion string) []byte {
+	kind, isList := strings.CutSuffix(listKind, "List")
+	if !isList || kind == "" || len(item) == 0 || item[0] != '{' || kindOf(item) != "" {
+		return item
+	}
+	head := fmt.Appendf(nil, `{"apiVersion":%q,"kind":%q`, apiVersion, kind)
+	rest := bytes.TrimLeft(item[1:], " \t\r\n")
+	if len(rest) > 0 && rest[0] != '}' {
+		head = append(head, ',')
+	}
+	return append(head, rest...)
 }

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-func TestLentBytesAreRightUntilTheNextAreAskedFor(t *testing.T) {
+func TestLentBytesAreValidUntilTheNextCall(t *testing.T) {
 	const n = 2000 // more than any buffer holds
 	var list, frames strings.Builder
 	var want []string

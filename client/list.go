@@ -15,15 +15,17 @@ import (
 	"github.com/gapless-io/gapless/kube"
 )
 
-// maxValue is how large one item or frame may be before the server is taken to be
-// broken: 64 MiB, far above what any API server stores (etcd: 1.5 MiB).
-const maxValue = 64 << 20
+// maxValue is how large one item or frame may be before the client
+// returns an error: 16 MiB, far above what API servers accept (MaxRequestBodyBytes, 3 MiB) and what
+// etcd stores (1.5 MiB, 10 MiB with a higher --max-request-bytes).
+const maxValue = 16 << 20
 
-// List gets one page and hands each item to each as it arrives: JSON, or protobuf if
-// that was asked for (see As), that belongs to the receiver. The page is never held as a whole. The metadata (resource
-// version, continue token) is complete only when List returns. It stops at the
-// first error of each and returns it. Errors: those of Do; *kube.DecodeError and
-// the decoder's for an answer that is no list, with ErrProtobuf if it was protobuf.
+// List gets one page and calls each for every item as it arrives. An item is encoded in
+// protobuf if the Form asks for it, otherwise in JSON; each may keep it. The page is
+// never held in memory as a whole. The metadata (resource version, continue token) is
+// complete only when List returns. List stops at the first error of each and returns it.
+// Errors: those of Do; *kube.DecodeError and the decoder's for an answer that is not a
+// list, with ErrProtobuf if it was protobuf.
 func (c *Client) List(ctx context.Context, of Collection, o metav1.ListOptions, each func(item []byte) error) (metav1.ListMeta, error) {
 	return c.ListLent(ctx, of, o, func(item []byte) error { return each(bytes.Clone(item)) })
 }
@@ -33,7 +35,7 @@ func (c *Client) List(ctx context.Context, of Collection, o metav1.ListOptions, 
 func (c *Client) ListLent(ctx context.Context, of Collection, o metav1.ListOptions, each func(item []byte) error) (metav1.ListMeta, error) {
 	ctx, cancel := c.deadline(ctx)
 	defer cancel()
-	resp, err := c.Do(ctx, Request{Path: of.Path(), Query: query(o), Accept: c.form.accept(partial + "List")})
+	resp, err := c.Do(ctx, Request{Path: of.Path(), Query: of.query(o), Accept: c.form.accept(partial + "List")})
 	if err != nil {
 		return metav1.ListMeta{}, fmt.Errorf("list %s: %w", of, err)
 	}
@@ -78,8 +80,10 @@ type listDecoder struct {
 	limit *valueReader
 	form  Form
 	kind  string
-	each  func([]byte) error
-	meta  metav1.ListMeta
+	// version is the list's apiVersion.
+	version string
+	each    func([]byte) error
+	meta    metav1.ListMeta
 
 	refused error // by each
 }
@@ -113,6 +117,8 @@ func (d *listDecoder) list() error {
 			if err == nil {
 				err = d.form.checkKind(partial+"List", d.kind) // before the items, if they come later
 			}
+		case "apiVersion":
+			err = d.decode(&d.version)
 		default:
 			err = d.dec.SkipValue()
 		}
@@ -151,6 +157,9 @@ func (d *listDecoder) items() error {
 			return err
 		}
 		d.limit.left = maxValue
+		if d.form.Typed {
+			item = withKind(item, d.kind, d.version)
+		}
 		if d.refused = d.each(item); d.refused != nil {
 			return d.refused
 		}

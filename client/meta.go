@@ -9,7 +9,7 @@ import (
 	"github.com/gapless-io/gapless/kube"
 )
 
-// Meta is what tells one state of one object from every other.
+// Meta identifies an object and its version.
 type Meta struct {
 	Namespace       string
 	Name            string
@@ -42,7 +42,7 @@ func MetaOf(object []byte) (Meta, error) {
 	return Meta(o.Metadata), nil
 }
 
-// bookmarkEnds says whether a bookmark is the one that ends the initial events
+// bookmarkEnds reports whether a bookmark is the one that ends the initial events
 // (KEP-3157).
 func bookmarkEnds(object []byte) (bool, error) {
 	if IsProtobuf(object) {

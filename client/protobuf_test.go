@@ -32,13 +32,13 @@ type upstream struct {
 	codec runtime.Encoder
 }
 
-func newUpstream(tb testing.TB, opts ...serializer.CodecFactoryOptionsMutator) upstream {
+func newUpstream(tb testing.TB) upstream {
 	tb.Helper()
 	scheme := runtime.NewScheme()
 	if err := errors.Join(corev1.AddToScheme(scheme), metav1.AddMetaToScheme(scheme)); err != nil {
 		tb.Fatal(err)
 	}
-	codecs := serializer.NewCodecFactory(scheme, opts...)
+	codecs := serializer.NewCodecFactory(scheme)
 	info, found := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), typeProtobuf)
 	if !found {
 		tb.Fatal("upstream has no protobuf")
@@ -70,13 +70,17 @@ func (u upstream) frame(tb testing.TB, name string, object []byte) []byte {
 }
 
 func pod(n int) *corev1.Pod {
+	var fields metav1.FieldsV1
+	if err := fields.UnmarshalJSON([]byte(`{"f:a":{}}`)); err != nil {
+		panic(err)
+	}
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: fmt.Sprintf("web-%d", n), Namespace: "prod", UID: types.UID(fmt.Sprintf("u%d", n)),
 			ResourceVersion: fmt.Sprint(1000 + n), Generation: 7,
 			Labels:        map[string]string{"app": "web"},
 			Annotations:   map[string]string{"a": strings.Repeat("y", n%400)},
-			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m", FieldsV1: metav1.NewFieldsV1(`{"f:a":{}}`)}},
+			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m", FieldsV1: &fields}},
 		},
 		Spec: corev1.PodSpec{NodeName: fmt.Sprintf("node-%d", n)},
 	}
@@ -120,49 +124,43 @@ func opened(t *testing.T, object []byte) *corev1.Pod {
 	return p
 }
 
-func TestProtobufListComesItemByItem(t *testing.T) {
+func TestProtobufListIsReadItemByItem(t *testing.T) {
 	const n = 2000 // more than any buffer holds
-	for name, u := range map[string]upstream{
-		"written whole":        newUpstream(t),
-		"written item by item": newUpstream(t, serializer.WithStreamingCollectionEncodingToProtobuf()),
-	} {
-		t.Run(name, func(t *testing.T) {
-			want := podListOf(n)
-			var accepted string
-			body := u.object(t, want)
-			c := serve(t, func(rw http.ResponseWriter, r *http.Request) {
-				accepted = r.Header.Get("Accept")
-				answer(typeProtobuf, body)(rw, r)
-			}, false).As(client.Form{Protobuf: true})
-			k := 0
-			meta, err := c.ListLent(t.Context(), pods(""), metav1.ListOptions{}, func(item []byte) error {
-				if !client.IsProtobuf(item) {
-					t.Fatalf("item %d is %q", k, item)
-				}
-				if diff := cmp.Diff(&want.Items[k], opened(t, item)); diff != "" {
-					t.Fatal(diff)
-				}
-				m, err := client.MetaOf(item)
-				if w := want.Items[k]; err != nil || m != (client.Meta{Namespace: w.Namespace, Name: w.Name, UID: w.UID, ResourceVersion: w.ResourceVersion}) {
-					t.Fatalf("metadata %+v, %v", m, err)
-				}
-				k++
-				return nil
-			})
-			if err != nil || k != n {
-				t.Fatalf("%d items, %v", k, err)
-			}
-			if diff := cmp.Diff(want.ListMeta, meta); diff != "" {
-				t.Error(diff)
-			}
-			if accepted != "application/vnd.kubernetes.protobuf, application/json" {
-				t.Errorf("asked for %q", accepted)
-			}
-		})
+	u := newUpstream(t)
+	want := podListOf(n)
+	var accepted string
+	body := u.object(t, want)
+	c := serve(t, func(rw http.ResponseWriter, r *http.Request) {
+		accepted = r.Header.Get("Accept")
+		answer(typeProtobuf, body)(rw, r)
+	}, false).As(client.Form{Protobuf: true})
+	k := 0
+	meta, err := c.ListLent(t.Context(), pods(""), metav1.ListOptions{}, func(item []byte) error {
+		if !client.IsProtobuf(item) {
+			t.Fatalf("item %d is %q", k, item)
+		}
+		if diff := cmp.Diff(&want.Items[k], opened(t, item)); diff != "" {
+			t.Fatal(diff)
+		}
+		m, err := client.MetaOf(item)
+		if w := want.Items[k]; err != nil || m != (client.Meta{Namespace: w.Namespace, Name: w.Name, UID: w.UID, ResourceVersion: w.ResourceVersion}) {
+			t.Fatalf("metadata %+v, %v", m, err)
+		}
+		k++
+		return nil
+	})
+	if err != nil || k != n {
+		t.Fatalf("%d items, %v", k, err)
+	}
+	if diff := cmp.Diff(want.ListMeta, meta); diff != "" {
+		t.Error(diff)
+	}
+	if accepted != "application/vnd.kubernetes.protobuf, application/json" {
+		t.Errorf("asked for %q", accepted)
 	}
 }
 
-func TestProtobufItemsBelongToTheReceiver(t *testing.T) {
+func TestProtobufListItemsMayBeKept(t *testing.T) {
 	c := serve(t, answer(typeProtobuf, newUpstream(t).object(t, podListOf(300))), false).As(client.Form{Protobuf: true})
 	var raw [][]byte
 	if _, err := c.List(t.Context(), pods(""), metav1.ListOptions{}, func(item []byte) error {
@@ -178,7 +176,7 @@ func TestProtobufItemsBelongToTheReceiver(t *testing.T) {
 	}
 }
 
-func TestJSONIsTakenWhereTheServerHasNoProtobuf(t *testing.T) {
+func TestJSONIsAcceptedFromServersWithoutProtobuf(t *testing.T) {
 	c := serve(t, jsonAnswer(`{"kind":"PodList","metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"a"}}]}`), false).As(client.Form{Protobuf: true})
 	var items []string
 	if _, err := c.List(t.Context(), pods(""), metav1.ListOptions{}, collect(&items)); err != nil || len(items) != 1 || client.IsProtobuf([]byte(items[0])) {
@@ -194,7 +192,7 @@ func TestJSONIsTakenWhereTheServerHasNoProtobuf(t *testing.T) {
 	}
 }
 
-func TestProtobufIsRefusedFromWhoWasNotAskedForIt(t *testing.T) {
+func TestUnrequestedProtobufIsRefused(t *testing.T) {
 	c := serve(t, answer(typeProtobuf, newUpstream(t).object(t, podListOf(1))), false)
 	_, err := c.List(t.Context(), pods(""), metav1.ListOptions{}, func([]byte) error { return nil })
 	if kube.Classify(err) != kube.OutcomeDecode || errors.Is(err, client.ErrProtobuf) {
@@ -219,7 +217,7 @@ func watchOf(tb testing.TB, u upstream, n int) (body []byte, large *corev1.Pod) 
 	return bytes.Join(parts, nil), large
 }
 
-func TestProtobufWatchBringsWhatTheServerSent(t *testing.T) {
+func TestProtobufWatchReturnsTheServersEvents(t *testing.T) {
 	const n = 500
 	u := newUpstream(t)
 	body, large := watchOf(t, u, n)
@@ -299,7 +297,7 @@ func TestProtobufWatchBringsWhatTheServerSent(t *testing.T) {
 	}
 }
 
-func TestProtobufErrorsAreTheServersStatus(t *testing.T) {
+func TestProtobufErrorsCarryTheServersStatus(t *testing.T) {
 	u := newUpstream(t)
 	gone := apierrors.NewResourceExpired("too old resource version: 1 (2)")
 	gone.ErrStatus.Details = &metav1.StatusDetails{RetryAfterSeconds: 3}
@@ -344,7 +342,7 @@ func TestProtobufErrorsAreTheServersStatus(t *testing.T) {
 	})
 }
 
-func TestProtobufReadySaysThatAFrameIsHere(t *testing.T) {
+func TestProtobufReadyReportsABufferedFrame(t *testing.T) {
 	u := newUpstream(t)
 	frame := u.frame(t, "ADDED", u.object(t, pod(1)))
 	in, out := io.Pipe()
@@ -370,7 +368,7 @@ func TestProtobufReadySaysThatAFrameIsHere(t *testing.T) {
 	}
 }
 
-func TestMetadataOnlyIsAskedForAndChecked(t *testing.T) {
+func TestMetadataOnlyIsRequestedAndChecked(t *testing.T) {
 	u := newUpstream(t)
 	item := metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"}, ObjectMeta: pod(1).ObjectMeta}
 	list := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadataList", APIVersion: "meta.k8s.io/v1"}, Items: []metav1.PartialObjectMetadata{item}}

@@ -111,12 +111,12 @@ func (p *protobufFrames) discard(n int) {
 func protobufFrame(message []byte, at int) (Frame, error) {
 	var name, object []byte
 	err := scan(message, at, func(f field) error {
-		switch f.bytes() {
+		switch f.number {
 		case eventType:
 			name = f.value
 		case eventObject:
 			return scan(f.value, f.at, func(f field) error {
-				if f.bytes() == rawRaw {
+				if f.number == rawRaw {
 					object = f.value
 				}
 				return nil

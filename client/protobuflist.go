@@ -11,14 +11,15 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gapless-io/gapless/kube"
 )
 
-// ErrProtobuf is in the error of an answer that claims to be in Kubernetes'
-// protobuf encoding and cannot be read as such, beside the *kube.DecodeError that
-// says why. JSON may still be right.
+// ErrProtobuf is wrapped by the error for an answer in Kubernetes' protobuf encoding that
+// cannot be decoded, together with the *kube.DecodeError that gives the reason. The
+// server's JSON may still be correct.
 var ErrProtobuf = errors.New("broken protobuf")
 
 // distrusted adds ErrProtobuf to an error that says that what was read is wrong.
@@ -101,7 +102,7 @@ func (d *protobufList) envelope() error {
 		case number == unknownContentEncoding, number == unknownContentType:
 			var value []byte
 			if value, err = d.value(n); err == nil {
-				err = checkContent(field{tag: tagOf(uint64(number), wireBytes), value: value, at: int(d.at) - len(value)}) //nolint:gosec // not negative
+				err = checkContent(field{number: number, value: value, at: int(d.at) - len(value)})
 			}
 		default:
 			err = d.skip(n)
@@ -160,14 +161,14 @@ func (d *protobufList) list(end int64) error {
 	return nil
 }
 
-// one reads an item and hands it over in an envelope.
+// one reads an item and passes it on in an envelope.
 func (d *protobufList) one(n int64) error {
 	if n > maxValue {
 		return d.wrong(fmt.Sprintf("a value of more than %d bytes", maxValue))
 	}
 	item := append(d.item[:0], magic...)
-	item = binary.AppendUvarint(item, uint64(tagOf(unknownRaw, wireBytes)))
-	item = binary.AppendUvarint(item, uint64(n)) //nolint:gosec // it came as one
+	item = protowire.AppendTag(item, unknownRaw, protowire.BytesType)
+	item = protowire.AppendVarint(item, uint64(n)) //nolint:gosec // it came as one
 	var err error
 	if d.item, err = d.fill(item, int(n)); err != nil {
 		return err
@@ -178,33 +179,40 @@ func (d *protobufList) one(n int64) error {
 
 // field reads up to the value of the next field, of n bytes, which must end before
 // end. A field that has no bytes for a value is read whole, and called 0.
-func (d *protobufList) field(end int64) (number int, n int64, err error) {
+func (d *protobufList) field(end int64) (number int32, n int64, err error) {
 	head, err := d.varint()
 	if err != nil {
 		return 0, 0, err
 	}
-	t := tag(head)
-	fixed, why := t.after()
-	if why != "" {
-		return 0, 0, d.wrong(why)
+	tag, wire := protowire.DecodeTag(head)
+	if !tag.IsValid() {
+		return 0, 0, d.wrong("no field number")
 	}
-	size := uint64(fixed) //nolint:gosec // not negative
-	if wire := t.wire(); wire == wireVarint || wire == wireBytes {
-		value, err := d.varint()
-		if err != nil {
-			return 0, 0, err
-		}
-		if wire == wireBytes {
-			size = value
-		}
+	var size uint64 // of what follows
+	switch wire {
+	case protowire.BytesType:
+		size, err = d.varint()
+	case protowire.VarintType:
+		_, err = d.varint()
+	case protowire.Fixed32Type:
+		size = 4
+	case protowire.Fixed64Type:
+		size = 8
+	case protowire.StartGroupType, protowire.EndGroupType:
+		fallthrough
+	default:
+		err = d.wrong(unknownWireType(wire))
+	}
+	if err != nil {
+		return 0, 0, err
 	}
 	if d.at > end || size > uint64(end-d.at) { //nolint:gosec // not negative
-		return 0, 0, d.wrong("a field is longer than what it is in")
+		return 0, 0, d.wrong("a field is longer than the message around it")
 	}
-	if t.wire() != wireBytes {
+	if wire != protowire.BytesType {
 		return 0, 0, d.skip(int64(size)) //nolint:gosec // at most 8
 	}
-	return t.number(), int64(size), nil //nolint:gosec // at most end
+	return int32(tag), int64(size), nil //nolint:gosec // at most end
 }
 
 func (d *protobufList) varint() (uint64, error) {

@@ -15,13 +15,13 @@ import (
 	"github.com/gapless-io/gapless/kube"
 )
 
-// Frame is one event of a watch as it came.
+// Frame is one event of a watch, not decoded.
 type Frame struct {
-	// Type is never kube.Error: that is an error of Next. It is 0 for a frame that can
-	// be read but is no event this client knows; the stream goes on behind it.
+	// Type is never kube.Error: that is an error of Next. It is 0 for a valid
+	// frame of an unknown type; the stream continues after it.
 	Type kube.EventType
-	// Object is the object and belongs to the receiver: JSON, or protobuf if that was
-	// asked for (see As). For Type 0 it is the whole frame, as JSON.
+	// Object is the encoded object, in protobuf if the Form asks for it, otherwise in
+	// JSON. The caller may keep it. For Type 0 it is the whole frame, as JSON.
 	Object []byte
 }
 
@@ -49,14 +49,14 @@ type frames interface {
 	blame(err error) error
 }
 
-// Lend makes Next lend the frames' objects: they are valid until the next call. It
-// saves their copy. It is for before the first Next.
+// Lend makes Next return objects without a copy: they are valid only until the next
+// call. Call it before the first Next.
 func (w *Watch) Lend() { w.in.lend() }
 
 // Watch opens a watch and returns when the server has accepted it; ctx ends it.
 // o.Watch need not be set. Errors: those of Do.
 func (c *Client) Watch(ctx context.Context, of Collection, o metav1.ListOptions) (*Watch, error) {
-	q := query(o)
+	q := of.query(o)
 	q.Set("watch", "true")
 	req, err := c.request(ctx, Request{Path: of.Path(), Query: q, Accept: c.form.accept(partial)})
 	if err != nil {
@@ -64,7 +64,7 @@ func (c *Client) Watch(ctx context.Context, of Collection, o metav1.ListOptions)
 	}
 	if c.compress {
 		// Asked for by hand, so that net/http leaves the decoding to us: its reader
-		// holds an event back until the next gzip member begins (server.md 3.1).
+		// holds an event back until the next gzip member begins.
 		req.Header.Set("Accept-Encoding", "gzip")
 	}
 	resp, err := c.send(req)
@@ -86,9 +86,9 @@ func (c *Client) Watch(ctx context.Context, of Collection, o metav1.ListOptions)
 }
 
 // ReadWatch reads frames from the body of an answer that Do returned, for watches
-// with other headers; net/http may have decompressed it. Whether they are JSON or
-// protobuf, the answer says. The watch ends with the context of the answer's
-// request. Close closes the body.
+// with other headers; net/http may have decompressed it. The Content-Type decides
+// between JSON and protobuf. The watch ends with the context of the answer's request.
+// Close closes the body.
 func ReadWatch(resp *http.Response) *Watch {
 	written := inJSON
 	if mediaOf(resp) == typeProtobuf {
@@ -112,9 +112,8 @@ func newFrames(body io.Reader, written encoding) frames {
 
 // Next blocks until there is a frame. It returns io.EOF when the server ended the
 // stream cleanly, the Status of an ERROR frame as an error that kube.Classify
-// understands, the decoder's error when the stream can no longer be read (the
-// caller has to open another; with ErrProtobuf if it was protobuf), and ctx's cause.
-// After an error there is nothing more.
+// understands, the decoder's error for a stream that cannot be decoded (with ErrProtobuf
+// if it was protobuf), and ctx's cause. After any error the watch has ended.
 func (w *Watch) Next() (Frame, error) {
 	if w.err != nil {
 		return Frame{}, w.err
@@ -133,7 +132,7 @@ func (w *Watch) Next() (Frame, error) {
 	return Frame{}, err
 }
 
-// check refuses a stream of other objects than were asked for. The first object
+// check refuses a stream of other objects than requested. The first object
 // says what all are.
 func (w *Watch) check(f Frame) error {
 	if w.checked || f.Type != kube.Added && f.Type != kube.Modified && f.Type != kube.Deleted {
@@ -146,16 +145,16 @@ func (w *Watch) check(f Frame) error {
 	return w.form.checkKind(partial, kindOf(f.Object))
 }
 
-// Ready says that another whole frame has probably arrived, so that Next does not
-// wait for the network. For JSON it holds for servers that send one line per event;
-// for others it can be wrong in both directions.
+// Ready reports whether another whole frame has probably arrived, so that Next does not
+// wait for the network. For JSON it relies on servers that send one line per event; for
+// others it can be wrong in both directions.
 func (w *Watch) Ready() bool { return w.in.ready() }
 
 // Close ends the watch. It may be called from another goroutine and more than once.
 func (w *Watch) Close() error { return w.body.Close() }
 
-// typed says what an event is, and ends the stream for an ERROR. It is 0 for what is
-// no event.
+// typed returns the type of an event; 0 if it is unknown. For an ERROR it ends the
+// stream.
 func typed(name string, object []byte) (kube.EventType, error) {
 	switch name {
 	case "ADDED":

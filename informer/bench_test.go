@@ -1,22 +1,17 @@
 package informer_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net/http"
-	"net/url"
 	"runtime"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/gapless-io/gapless/client"
 	"github.com/gapless-io/gapless/informer"
 )
 
@@ -45,40 +40,6 @@ func realisticPod(n, rv int) string {
 
 const podTemplate = `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"<set>-<id>","generateName":"<set>-","namespace":"prod-<ns>","uid":"<uid>","resourceVersion":"<rv>","creationTimestamp":"2026-01-<day>T<time>5Z","labels":{"app":"<app>","pod-template-hash":"<hash>","team":"core"},"annotations":{"prometheus.io/scrape":"true","prometheus.io/port":"9090"},"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"<set>","uid":"<set-uid>","controller":true,"blockOwnerDeletion":true}],"managedFields":[{"manager":"kube-controller-manager","operation":"Update","apiVersion":"v1","time":"2026-01-<day>T<time>5Z","fieldsType":"FieldsV1","fieldsV1":{<fields>}},{"manager":"kubelet","operation":"Update","apiVersion":"v1","time":"2026-01-<day>T<time>9Z","fieldsType":"FieldsV1","fieldsV1":{<fields>},"subresource":"status"}]},"spec":{"volumes":[{"name":"kube-api-access-<token>","projected":{"sources":[{"serviceAccountToken":{"expirationSeconds":3607,"path":"token"}},{"configMap":{"name":"kube-root-ca.crt","items":[{"key":"ca.crt","path":"ca.crt"}]}}],"defaultMode":420}}],"containers":[{"name":"<app>","image":"example.org/shop/<app>:1.42.7","ports":[{"name":"http","containerPort":8080,"protocol":"TCP"}],"env":[{"name":"LOG_LEVEL","value":"info"},{"name":"POD_IP","valueFrom":{"fieldRef":{"apiVersion":"v1","fieldPath":"status.podIP"}}}],"resources":{"limits":{"cpu":"500m","memory":"256Mi"},"requests":{"cpu":"100m","memory":"128Mi"}},"volumeMounts":[{"name":"kube-api-access-<token>","readOnly":true,"mountPath":"/var/run/secrets/kubernetes.io/serviceaccount"}],"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File","imagePullPolicy":"IfNotPresent"}],"restartPolicy":"Always","terminationGracePeriodSeconds":30,"dnsPolicy":"ClusterFirst","serviceAccountName":"default","nodeName":"node-<node>","securityContext":{},"schedulerName":"default-scheduler","tolerations":[{"key":"node.kubernetes.io/not-ready","operator":"Exists","effect":"NoExecute","tolerationSeconds":300}],"priority":0,"enableServiceLinks":true},"status":{"phase":"Running","conditions":[{"type":"Initialized","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-01-<day>T<time>5Z"},{"type":"Ready","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-01-<day>T<time>9Z"},{"type":"ContainersReady","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-01-<day>T<time>9Z"},{"type":"PodScheduled","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-01-<day>T<time>5Z"}],"hostIP":"10.0.0.<node>","podIP":"<ip>","startTime":"2026-01-<day>T<time>5Z","containerStatuses":[{"name":"<app>","state":{"running":{"startedAt":"2026-01-<day>T<time>8Z"}},"lastState":{},"ready":true,"restartCount":0,"image":"example.org/shop/<app>:1.42.7","imageID":"sha256:0f7f5c9e7c3d4c5e9a3f6a1e0d1c2b3a","containerID":"containerd://<container>"}],"qosClass":"Burstable"}}`
 
-// canned is a server whose state is a list, and whose watch is what it is given.
-type canned struct {
-	list  []byte
-	watch func() io.Reader
-}
-
-func (c canned) List(_ context.Context, _ metav1.ListOptions, each func([]byte) error) (metav1.ListMeta, error) {
-	return client.DecodeList(bytes.NewReader(c.list), each)
-}
-
-func (c canned) Watch(ctx context.Context, _ metav1.ListOptions) (informer.Stream, error) {
-	if c.watch == nil {
-		c.watch = func() io.Reader { return blocked{} }
-	}
-	in, out := io.Pipe()
-	context.AfterFunc(ctx, func() { in.CloseWithError(context.Cause(ctx)) })
-	go func() { _, _ = io.Copy(out, c.watch()) }()
-	req := (&http.Request{URL: &url.URL{Path: "/pods"}}).WithContext(ctx)
-	return client.ReadWatch(&http.Response{Body: in, Request: req}), nil //nolint:contextcheck // the request has the context
-}
-
-func podList(n int) []byte {
-	var b bytes.Buffer
-	b.WriteString(`{"kind":"PodList","metadata":{"resourceVersion":"100"},"items":[`)
-	for k := range n {
-		if k > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(realisticPod(k, 50))
-	}
-	b.WriteString(`]}`)
-	return b.Bytes()
-}
-
 // BenchmarkDecodePod decodes the pods of 30 ReplicaSets in turn.
 func BenchmarkDecodePod(b *testing.B) {
 	raw := make([][]byte, 30*35)
@@ -105,7 +66,7 @@ func BenchmarkEvents(b *testing.B) {
 		lines[k] = realisticPod(k, 0)
 	}
 	in, out := io.Pipe()
-	backend := canned{list: podList(64), watch: func() io.Reader { return in }}
+	backend := canned(podList(64), in)
 	pods := informer.New(informer.From("pods", backend, informer.SharedJSON[*corev1.Pod]()), informer.NoStreamingLists())
 	last := make(chan struct{})
 	final := fmt.Sprint(1000 + b.N - 1)
@@ -142,13 +103,12 @@ func BenchmarkEvents(b *testing.B) {
 func BenchmarkSync(b *testing.B) {
 	const n = 10_000
 	list := podList(n)
-	idle := func() io.Reader { return blocked{} }
 	b.ReportAllocs()
 	var held uint64
 	for b.Loop() {
 		b.StopTimer()
 		before := heap()
-		pods := informer.New(informer.From("pods", canned{list, idle}, informer.SharedJSON[*corev1.Pod]()), informer.NoStreamingLists())
+		pods := informer.New(informer.From("pods", canned(list, nil), informer.SharedJSON[*corev1.Pod]()), informer.NoStreamingLists())
 		reg := pods.Handle(func(context.Context, informer.Event[*corev1.Pod]) error { return nil })
 		ctx, cancel := context.WithCancel(b.Context())
 		done := make(chan error, 1)
@@ -176,9 +136,3 @@ func heap() uint64 {
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
 }
-
-// blocked is a stream without events; it ends at once in the pipe's copy, whose
-// reader stays open.
-type blocked struct{}
-
-func (blocked) Read([]byte) (int, error) { return 0, io.EOF }

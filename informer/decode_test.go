@@ -46,7 +46,7 @@ func exact(input []byte) bool {
 	return true
 }
 
-func TestDecodedPodIsWhatEncodingJSONMakesOfIt(t *testing.T) {
+func TestDecodedPodsEqualThoseOfEncodingJSON(t *testing.T) {
 	raw := []byte(realisticPod(3, 9))
 	got, err := informer.JSON[*corev1.Pod]()(raw)
 	if err != nil {
@@ -64,7 +64,7 @@ func TestDecodedPodIsWhatEncodingJSONMakesOfIt(t *testing.T) {
 	}
 }
 
-func TestNullIsNoObject(t *testing.T) {
+func TestNullIsADecodeError(t *testing.T) {
 	if _, err := informer.JSON[*corev1.Pod]()([]byte(`null`)); err == nil {
 		t.Error("null is taken")
 	}

@@ -32,11 +32,7 @@ func synced[T informer.Object](t *testing.T, source informer.Source[T]) *informe
 	return i
 }
 
-func cannedPods(n int) canned {
-	return canned{list: podList(n)}
-}
-
-func TestEncodedObjectsAreWhatTheyWere(t *testing.T) {
+func TestEncodedObjectsDecodeToTheSameObjects(t *testing.T) {
 	const n = 300
 	typed := synced(t, informer.Encode(informer.From("pods", cannedPods(n), informer.JSON[*corev1.Pod]())))
 	dynamic := synced(t, informer.Encode(informer.From("pods", cannedPods(n), informer.JSON[*unstructured.Unstructured]())))
@@ -63,7 +59,7 @@ func TestEncodedObjectsAreWhatTheyWere(t *testing.T) {
 	}
 }
 
-func TestEncodedObjectIsTheSameWhileSomebodyHoldsIt(t *testing.T) {
+func TestAnEncodedObjectKeepsItsPointerWhileInUse(t *testing.T) {
 	pods := synced(t, informer.Encode(informer.From("pods", cannedPods(10), informer.JSON[*corev1.Pod]())))
 	var keys []informer.Key
 	for k := range pods.All() {
@@ -99,9 +95,9 @@ func TestEncodedObjectsNeedAFifthOfTheMemory(t *testing.T) {
 	}
 }
 
-func TestUndecodableObjectIsFoundWhenItComes(t *testing.T) {
+func TestAnUndecodableObjectIsReportedWhenItArrives(t *testing.T) {
 	list := []byte(`{"kind":"PodList","metadata":{"resourceVersion":"9"},"items":[{"metadata":{"name":"a","resourceVersion":"1"},"spec":7},{"metadata":{"name":"b","resourceVersion":"2"}}]}`)
-	pods := synced(t, informer.Encode(informer.From("pods", canned{list: list}, informer.JSON[*corev1.Pod]())))
+	pods := synced(t, informer.Encode(informer.From("pods", canned(list, nil), informer.JSON[*corev1.Pod]())))
 	if s := pods.Status(); s.Undecodable != 1 || s.Objects != 1 {
 		t.Errorf("status %+v", s)
 	}

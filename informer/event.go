@@ -23,8 +23,8 @@ type Key = types.NamespacedName
 // EventType says what happened to an object.
 type EventType int
 
-// The types of events. Resync is no change: it hands the current state over once
-// more (see EveryResync).
+// The types of events. Resync is not a change: it re-delivers the current state (see
+// EveryResync).
 const (
 	Added EventType = iota + 1
 	Modified
@@ -41,9 +41,9 @@ func (t EventType) String() string {
 	return names[t]
 }
 
-// Event is what a handler is told: how the object's state differs from the one
-// that this handler handled last. The objects are shared with the cache and with
-// other handlers and must not be modified.
+// Event is one change as a handler gets it: the object's state, and the state that this
+// handler handled last. The objects are shared with the cache and with other handlers and
+// must not be modified.
 type Event[T Object] struct {
 	Type EventType
 	Key  Key
@@ -52,18 +52,17 @@ type Event[T Object] struct {
 	Old T
 	// New is the state now; the zero value for Deleted.
 	New T
-	// RV is the resource version of the change: of New, or of the deletion. For an
-	// inferred deletion it is that of the list that no longer had the object.
+	// RV is the resourceVersion of the change: of New, or of the deletion. For an
+	// inferred deletion it is the version of the list that did not have the object.
 	RV string
-	// Initial says that the object was there when the informer or the handler began.
+	// Initial says that the object existed when the informer or the handler started.
 	Initial bool
-	// Inferred says that nobody saw the deletion: the object was gone, or replaced by
-	// one with another UID, when the informer looked again.
+	// Inferred says that no DELETED event came: when the state was read again, the object
+	// was gone, or another object with its name had replaced it.
 	Inferred bool
-	// Merged is how many further changes this event stands for: 0 if it is one.
+	// Merged is how many further changes this event stands for; 0: none.
 	Merged int
-	// Attempt is 0 at first and counts the calls for this key that ended with an
-	// error since the last success.
+	// Attempt is how many calls for this key have failed since the last success.
 	Attempt int
 }
 

@@ -12,10 +12,10 @@ import (
 	"github.com/gapless-io/gapless/informer"
 )
 
-func TestEventsArePulledWithTheSameMerging(t *testing.T) {
+func TestEventsMergesChangesAsHandlersDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.put("a", 0)
+		w := newServer()
+		w.Put("a", 0)
 		i := w.informer()
 		rec := newRecorder()
 		ctx, cancel := context.WithCancel(t.Context())
@@ -32,18 +32,18 @@ func TestEventsArePulledWithTheSameMerging(t *testing.T) {
 		run(t, i, func() {
 			after(time.Second)
 			for n := range 100 {
-				w.put("a", n+1)
+				w.Put("a", n+1)
 				after(time.Millisecond)
 			}
-			w.put("brief", 1)
+			w.Put("brief", 1)
 			after(time.Millisecond)
-			w.delete("brief")
+			w.Delete("brief")
 			after(10 * time.Minute)
 		})
 		run(t, i, func() {
-			w.delete("a")
+			w.Delete("a")
 			after(2 * time.Minute)
-			w.put("late", 1)
+			w.Put("late", 1)
 			after(time.Second) // late is in work
 			cancel()
 			after(time.Minute)
@@ -52,7 +52,7 @@ func TestEventsArePulledWithTheSameMerging(t *testing.T) {
 			default:
 				t.Error("the events do not end with their context")
 			}
-			w.put("later", 1)
+			w.Put("later", 1)
 			after(time.Minute)
 		})
 		rec.check(t)
@@ -63,16 +63,16 @@ func TestEventsArePulledWithTheSameMerging(t *testing.T) {
 	})
 }
 
-func TestEventsWaitForNobodyWhenTheirContextEnds(t *testing.T) {
+func TestEventsReturnsWhenItsContextEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newServer()
 		play(t, w, func(i *informer.Informer[*thing]) {
 			after(time.Second)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			begun := time.Now()
 			for e := range i.Events(ctx, informer.EveryResync(time.Hour)) {
-				t.Errorf("told %v", e)
+				t.Errorf("calls %v", e)
 			}
 			if took := time.Since(begun); took != time.Minute {
 				t.Errorf("ended after %v", took)
@@ -81,11 +81,11 @@ func TestEventsWaitForNobodyWhenTheirContextEnds(t *testing.T) {
 	})
 }
 
-func TestEachRangeOverEventsBeginsAnew(t *testing.T) {
+func TestEachLoopOverEventsStartsWithTheWholeState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newServer()
 		for n := range 5 {
-			w.put(fmt.Sprint("o", n), n)
+			w.Put(fmt.Sprint("o", n), n)
 		}
 		play(t, w, func(i *informer.Informer[*thing]) {
 			after(time.Second)
@@ -106,10 +106,10 @@ func TestEachRangeOverEventsBeginsAnew(t *testing.T) {
 	})
 }
 
-func TestPanicInALoopOverEventsLeavesNothingBehind(t *testing.T) {
+func TestAPanicInALoopOverEventsReleasesItsHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.put("a", 0)
+		w := newServer()
+		w.Put("a", 0)
 		good := newRecorder()
 		i := w.informer()
 		i.Handle(good.handle)
@@ -125,7 +125,7 @@ func TestPanicInALoopOverEventsLeavesNothingBehind(t *testing.T) {
 				}
 			}()
 			for n := range 100 { // nobody waits for its room any more
-				w.put("a", n)
+				w.Put("a", n)
 				after(time.Millisecond)
 			}
 			if diff := cmp.Diff(w.state(t), good.state()); diff != "" {
@@ -135,22 +135,22 @@ func TestPanicInALoopOverEventsLeavesNothingBehind(t *testing.T) {
 	})
 }
 
-func TestEventsEndWhenTheyAreFullAndFail(t *testing.T) {
+func TestEventsEndsWhenItsQueueIsFullAndFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newServer()
 		play(t, w, func(i *informer.Informer[*thing]) {
 			after(time.Second)
-			told := 0
-			w.put("a", 0)
+			calls := 0
+			w.Put("a", 0)
 			for range i.Events(t.Context(), informer.Every(10, informer.Fail)) {
-				told++
+				calls++
 				for n := range 20 {
-					w.put("a", n)
+					w.Put("a", n)
 				}
 				after(time.Second)
 			}
-			if n := i.Status().Incidents[informer.HandlerStopped]; told != 1 || n != 1 {
-				t.Errorf("%d told, %d incidents", told, n)
+			if n := i.Status().Incidents[informer.HandlerStopped]; calls != 1 || n != 1 {
+				t.Errorf("%d calls, %d incidents", calls, n)
 			}
 		})
 	})
@@ -171,17 +171,17 @@ func TestHandlersStopAtOnceInEveryState(t *testing.T) {
 		{"waiting to retry", fails, []informer.HandleOption{informer.Retry(time.Hour, time.Hour, 0)}},
 		{"in a call", blocks, []informer.HandleOption{informer.Workers(4)}},
 		{"without room", blocks, []informer.HandleOption{informer.Every(1, informer.Block)}},
-		{"restating", blocks, []informer.HandleOption{informer.Every(1, informer.Restate)}},
+		{"merging", blocks, []informer.HandleOption{informer.Every(1, informer.Merge)}},
 		{"failed", blocks, []informer.HandleOption{informer.Every(1, informer.Fail)}},
 	} {
 		for _, stop := range []string{"run", "handler"} {
 			t.Run(c.name+", "+stop, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					w := newWorld()
+					w := newServer()
 					play(t, w, func(i *informer.Informer[*thing]) {
 						reg := i.Handle(c.handle, c.opts...)
 						for n := range 1000 {
-							w.put(fmt.Sprint("o", n%7), n)
+							w.Put(fmt.Sprint("o", n%7), n)
 						}
 						after(time.Minute)
 						if stop == "run" {

@@ -2,31 +2,19 @@ package informer_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
-	"strconv"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 
-	"github.com/gapless-io/gapless"
 	"github.com/gapless-io/gapless/informer"
-	"github.com/gapless-io/gapless/kube"
 )
 
-// lab is an API server in memory with one ConfigMap or two, a writer, and an
-// informer, for the examples of docs/informer.md.
-type lab struct {
-	server *gapless.Server
-	stop   context.CancelFunc
-	ended  chan error
-	http   *http.Client
-	last   string // the resource version of the last write
-
+// demo is an API server with a few ConfigMaps and an informer for them, for the examples
+// of docs/informer.md.
+type demo struct {
+	api  cluster
+	last string // the resource version of the last write
 	maps *informer.Informer[*corev1.ConfigMap]
 }
 
@@ -38,30 +26,15 @@ func check(err error) {
 	}
 }
 
-func newLab(opts ...informer.Option) *lab {
-	l := &lab{ended: make(chan error, 1)}
-	var err error
-	l.server, err = gapless.New(gapless.Config{Memory: true, Listen: "127.0.0.1:0"})
-	check(err)
-	ctx, cancel := context.WithCancel(context.Background())
-	l.stop = cancel
-	go func() { l.ended <- l.server.Run(ctx) }()
-	cfg := l.server.RESTConfig()
-	l.http, err = rest.HTTPClientFor(cfg)
-	check(err)
+func newDemo(opts ...informer.Option) *demo {
+	l := &demo{api: newCluster("configmaps")}
 	gvr := corev1.SchemeGroupVersion.WithResource("configmaps")
-	l.maps = informer.New(informer.For[*corev1.ConfigMap](cfg, gvr, informer.Namespace("default")), opts...)
+	l.maps = informer.New(informer.For[*corev1.ConfigMap](l.api.config(), gvr, informer.Namespace("default")), opts...)
 	return l
 }
 
-func (l *lab) close() {
-	l.http.CloseIdleConnections()
-	l.stop()
-	check(<-l.ended)
-}
-
 // run runs the informer until the function that it returns is called.
-func (l *lab) run() (stop func()) {
+func (l *demo) run() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- l.maps.Run(ctx) }()
@@ -71,44 +44,20 @@ func (l *lab) run() (stop func()) {
 	}
 }
 
-func (l *lab) write(method, path, body string) {
-	l.ask(method, path, body)
-	list := l.ask(http.MethodGet, "", "") // a deletion does not say which version it made
-	l.last = list.Metadata.ResourceVersion
-}
+func (l *demo) put(m *corev1.ConfigMap)   { l.last = l.api.put("configmaps", m) }
+func (l *demo) create(name, value string) { l.put(settings(name, "", value)) }
+func (l *demo) update(name, value string) { l.put(settings(name, "", value)) }
 
-func (l *lab) ask(method, path, body string) (answer struct{ Metadata metav1.ObjectMeta }) {
-	req, err := http.NewRequestWithContext(context.Background(), method, l.server.URL()+"/api/v1/namespaces/default/configmaps"+path, strings.NewReader(body))
-	check(err)
-	req.Header.Set("Content-Type", "application/json")
-	resp, err := l.http.Do(req)
-	check(err)
-	defer resp.Body.Close()
-	check(json.NewDecoder(resp.Body).Decode(&answer))
-	if resp.StatusCode >= 300 {
-		panic(fmt.Sprint(method, " ", path, ": ", resp.Status))
-	}
-	return answer
+func (l *demo) remove(name string) {
+	l.api["configmaps"].Delete(name)
+	l.last = fmt.Sprint(l.api["configmaps"].RV())
 }
-
-func body(name, value string) string {
-	return fmt.Sprintf(`{"metadata":{"name":%q},"data":{"value":%q}}`, name, value)
-}
-
-func (l *lab) create(name, value string) { l.write(http.MethodPost, "", body(name, value)) }
-func (l *lab) update(name, value string) { l.write(http.MethodPut, "/"+name, body(name, value)) }
-func (l *lab) remove(name string)        { l.write(http.MethodDelete, "/"+name, "") }
 
 // forget makes the server forget its history up to the last write.
-func (l *lab) forget() {
-	rv, err := strconv.ParseInt(l.last, 10, 64)
-	check(err)
-	_, err = l.server.Compact(context.Background(), kube.ResourceVersion(rv))
-	check(err)
-}
+func (l *demo) forget() { l.api["configmaps"].Compact(0) }
 
 // settle waits until the cache has the last write, and the handler has handled it.
-func (l *lab) settle(reg *informer.Registration) {
+func (l *demo) settle(reg *informer.Registration) {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	check(l.maps.WaitSynced(ctx))
@@ -142,8 +91,7 @@ func show(_ context.Context, e configEvent) error {
 // What client-go's delta queue calls Added, Updated, Deleted, Sync and Replaced are
 // the types Added, Modified, Deleted and Resync, and the fields Initial and Inferred.
 func ExampleEvent() {
-	l := newLab()
-	defer l.close()
+	l := newDemo()
 	l.create("a", "1")
 	reg := l.maps.Handle(show)
 	stop := l.run()
@@ -165,8 +113,7 @@ func ExampleEvent() {
 // A resync that comes while there is a newer change to tell is part of it, and one
 // that waits is overtaken by it: the handler never goes back.
 func ExampleRegistration_Enqueue() {
-	l := newLab()
-	defer l.close()
+	l := newDemo()
 	l.create("a", "1")
 	begun, release := make(chan struct{}), make(chan struct{})
 	first := true
@@ -182,7 +129,7 @@ func ExampleRegistration_Enqueue() {
 	defer stop()
 	<-begun
 	a := informer.Key{Namespace: "default", Name: "a"}
-	reg.Enqueue(a) // the state that is being told, once more
+	reg.Enqueue(a) // delivers the same state again
 	l.update("a", "2")
 	check(l.maps.WaitRevision(context.Background(), l.last))
 	reg.Enqueue(a) // and the new one
@@ -195,11 +142,10 @@ func ExampleRegistration_Enqueue() {
 	// Modified a=2, was 1
 }
 
-// The last state of what was deleted while nobody looked is handed over all the
-// same; Inferred says that it may not be the very last.
+// A deletion that the watch missed is delivered with the last known state. Inferred means
+// that the object may have changed after it.
 func ExampleEvent_inferred() {
-	l := newLab()
-	defer l.close()
+	l := newDemo()
 	l.create("a", "1")
 	l.create("b", "1")
 	reg := l.maps.Handle(show)
@@ -226,8 +172,7 @@ func ExampleEvent_inferred() {
 
 // Each handler has a resync period of its own. The server hears nothing of it.
 func ExampleEveryResync() {
-	l := newLab()
-	defer l.close()
+	l := newDemo()
 	l.create("a", "1")
 	calls := 0
 	plain := l.maps.Handle(func(context.Context, configEvent) error { calls++; return nil })
@@ -255,8 +200,7 @@ func ExampleEveryResync() {
 // A re-watch goes on from where the last watch ended and reads nothing again. A
 // re-list reads the whole state and tells the difference. A resync does neither.
 func ExampleStatus() {
-	l := newLab()
-	defer l.close()
+	l := newDemo()
 	l.create("a", "1")
 	l.create("b", "1")
 	reg := l.maps.Handle(show)
@@ -300,10 +244,9 @@ func ExampleStatus() {
 
 // A 410 is an incident, and then the difference to the state that is read again.
 func ExampleOnError() {
-	l := newLab(informer.OnError(func(in informer.Incident) {
+	l := newDemo(informer.OnError(func(in informer.Incident) {
 		fmt.Println("incident:", in.Kind) // and in.Next says: wait 0s to 250ms, then be streaming
 	}))
-	defer l.close()
 	l.create("a", "1")
 	l.create("b", "1")
 	reg := l.maps.Handle(show)
@@ -324,10 +267,9 @@ func ExampleOnError() {
 	// Modified b=2, was 1
 }
 
-// A reconciler is told where to look, not what happened.
+// A reconciler gets the key, not the change.
 func ExampleInformer_Reconcile() {
-	l := newLab()
-	defer l.close()
+	l := newDemo()
 	l.create("a", "1")
 	reg := l.maps.Reconcile(func(_ context.Context, k informer.Key) error {
 		now, is := l.maps.Get(k)
@@ -355,8 +297,7 @@ func ExampleInformer_Reconcile() {
 
 // Events are pulled by an ordinary loop. What it has not asked for yet is merged.
 func ExampleInformer_Events() {
-	l := newLab()
-	defer l.close()
+	l := newDemo()
 	l.create("a", "1")
 	stop := l.run()
 	defer stop()
@@ -366,9 +307,9 @@ func ExampleInformer_Events() {
 		check(show(ctx, e))
 		switch e.Type {
 		case informer.Added:
-			l.update("a", "2") //nolint:contextcheck // the lab has its own
+			l.update("a", "2")
 		case informer.Modified:
-			l.update("a", "secret") //nolint:contextcheck // the lab has its own
+			l.update("a", "secret")
 		case informer.Deleted: // for who may not see it
 			cancel()
 		case informer.Resync:

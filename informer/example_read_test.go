@@ -4,17 +4,19 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"path"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
-	"github.com/gapless-io/gapless"
 	"github.com/gapless-io/gapless/informer"
+	"github.com/gapless-io/gapless/informer/listwatchtest"
 )
 
 // must is for examples, where nothing is to go wrong.
@@ -25,46 +27,42 @@ func must[V any](v V, err error) V {
 	return v
 }
 
-// cluster is an API server for an example, in memory.
-func cluster() (cfg *rest.Config, stop func()) {
-	server := must(gapless.New(gapless.Config{Memory: true, Listen: "127.0.0.1:0"}))
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- server.Run(ctx) }()
-	<-server.Ready()
-	return server.RESTConfig(), func() {
-		cancel()
-		must(0, <-ended)
+// cluster stands for an API server: one collection for each resource, in memory.
+type cluster map[string]*listwatchtest.Server
+
+func newCluster(resources ...string) cluster {
+	c := cluster{}
+	for _, resource := range resources {
+		c[resource] = listwatchtest.New()
+		c[resource].UID = listwatchtest.SpreadUID
+		c[resource].Render = func(v listwatchtest.Version) []byte {
+			o := v.Value.(runtime.Object).DeepCopyObject()
+			m := must(meta.Accessor(o))
+			m.SetNamespace(v.Key.Namespace)
+			m.SetUID(v.UID)
+			m.SetResourceVersion(fmt.Sprint(v.RV))
+			return must(json.Marshal(o))
+		}
 	}
+	return c
 }
 
-// writer writes into the namespace "default".
-type writer struct{ *rest.RESTClient }
-
-func writerOf(cfg *rest.Config) writer {
-	cfg = rest.CopyConfig(cfg)
-	cfg.APIPath, cfg.GroupVersion, cfg.NegotiatedSerializer = "/api", &corev1.SchemeGroupVersion, scheme.Codecs.WithoutConversion()
-	return writer{must(rest.RESTClientFor(cfg))}
+// config is how clients reach it.
+func (c cluster) config() *rest.Config {
+	return listwatchtest.Config(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s, found := c[path.Base(r.URL.Path)]; found {
+			s.ServeHTTP(w, r)
+			return
+		}
+		http.NotFound(w, r)
+	}))
 }
 
-// create and update return the resource version of the write.
-func (w writer) create(resource string, object runtime.Object) string {
-	return written(w.Post().Namespace("default").Resource(resource).Body(object))
-}
-
-func (w writer) update(resource, name string, object runtime.Object) string {
-	return written(w.Put().Namespace("default").Resource(resource).Name(name).Body(object))
-}
-
-func (w writer) remove(resource, name string) {
-	must(w.Delete().Namespace("default").Resource(resource).Name(name).Do(context.Background()).Raw())
-}
-
-// written is the resource version that a write returned.
-func written(r *rest.Request) string {
-	var answer metav1.PartialObjectMetadata
-	must(0, json.Unmarshal(must(r.Do(context.Background()).Raw()), &answer))
-	return answer.ResourceVersion
+// put creates or updates an object in the namespace "default", and returns the resource
+// version.
+func (c cluster) put(resource string, object runtime.Object) string {
+	name := must(meta.Accessor(object)).GetName()
+	return fmt.Sprint(c[resource].Put(name, object))
 }
 
 // follow runs an informer until stop is called.
@@ -88,14 +86,13 @@ func settings(name, app, value string) *corev1.ConfigMap {
 
 // After a write, WaitRevision makes sure that one reads it.
 func ExampleInformer_WaitRevision() {
-	cfg, shutdown := cluster()
-	defer shutdown()
+	api := newCluster("configmaps", "secrets")
+	cfg := api.config()
 	ctx := context.Background()
-	writes := writerOf(cfg)
 	maps := informer.New(informer.For[*corev1.ConfigMap](cfg, corev1.SchemeGroupVersion.WithResource("configmaps")))
 	defer follow(maps)()
 
-	rv := writes.create("configmaps", settings("color", "web", "green"))
+	rv := api.put("configmaps", settings("color", "web", "green"))
 	if err := maps.WaitRevision(ctx, rv); err != nil {
 		fmt.Println(err)
 		return
@@ -108,15 +105,14 @@ func ExampleInformer_WaitRevision() {
 
 // Until waits for a condition without a handler.
 func ExampleInformer_Until() {
-	cfg, shutdown := cluster()
-	defer shutdown()
+	api := newCluster("configmaps", "secrets")
+	cfg := api.config()
 	ctx := context.Background()
-	writes := writerOf(cfg)
 	maps := informer.New(informer.For[*corev1.ConfigMap](cfg, corev1.SchemeGroupVersion.WithResource("configmaps")))
 	defer follow(maps)()
 
-	writes.create("configmaps", settings("job", "batch", "running"))
-	go func() { writes.update("configmaps", "job", settings("job", "batch", "done")) }()
+	api.put("configmaps", settings("job", "batch", "running"))
+	go func() { api.put("configmaps", settings("job", "batch", "done")) }()
 	job, err := maps.Until(ctx, informer.Key{Namespace: "default", Name: "job"},
 		func(o *corev1.ConfigMap, found bool) bool { return found && o.Data["value"] == "done" })
 	if err != nil {
@@ -131,10 +127,9 @@ func ExampleInformer_Until() {
 // An index finds objects by any comparable value. It is part of the cache's state,
 // so that At reads both at one moment.
 func ExampleNewIndex1() {
-	cfg, shutdown := cluster()
-	defer shutdown()
+	api := newCluster("configmaps", "secrets")
+	cfg := api.config()
 	ctx := context.Background()
-	writes := writerOf(cfg)
 	maps := informer.New(informer.For[*corev1.ConfigMap](cfg, corev1.SchemeGroupVersion.WithResource("configmaps")))
 	type place struct{ app, value string }
 	byPlace := informer.NewIndex1(maps, "place", func(o *corev1.ConfigMap) place {
@@ -142,9 +137,9 @@ func ExampleNewIndex1() {
 	})
 	defer follow(maps)()
 
-	writes.create("configmaps", settings("a", "web", "green"))
-	writes.create("configmaps", settings("b", "db", "green"))
-	last := writes.create("configmaps", settings("c", "web", "green"))
+	api.put("configmaps", settings("a", "web", "green"))
+	api.put("configmaps", settings("b", "db", "green"))
+	last := api.put("configmaps", settings("c", "web", "green"))
 	must(0, maps.WaitRevision(ctx, last))
 	for key := range byPlace.Get(place{"web", "green"}) {
 		fmt.Println(key)
@@ -159,19 +154,18 @@ func ExampleNewIndex1() {
 
 // Two states can be held, read and compared, whatever happens meanwhile.
 func ExampleSnapshot_Diff() {
-	cfg, shutdown := cluster()
-	defer shutdown()
+	api := newCluster("configmaps", "secrets")
+	cfg := api.config()
 	ctx := context.Background()
-	writes := writerOf(cfg)
-	writes.create("configmaps", settings("a", "web", "green"))
-	writes.create("configmaps", settings("b", "db", "green"))
+	api.put("configmaps", settings("a", "web", "green"))
+	api.put("configmaps", settings("b", "db", "green"))
 	maps := informer.New(informer.For[*corev1.ConfigMap](cfg, corev1.SchemeGroupVersion.WithResource("configmaps")))
 	defer follow(maps)()
 
 	before := maps.Snapshot()
-	writes.remove("configmaps", "b")
-	writes.update("configmaps", "a", settings("a", "web", "blue"))
-	last := writes.create("configmaps", settings("c", "web", "red"))
+	api["configmaps"].Delete("b")
+	api.put("configmaps", settings("a", "web", "blue"))
+	last := api.put("configmaps", settings("c", "web", "red"))
 	must(0, maps.WaitRevision(ctx, last))
 	for e := range maps.Snapshot().Diff(before) {
 		fmt.Println(e.Type, e.Key)
@@ -189,9 +183,8 @@ func ExampleSnapshot_Diff() {
 // A reconciler over two collections: each config map is handled with the secrets
 // that say, by a label, that they belong to it, and again when one of those changes.
 func ExampleIndex() {
-	cfg, shutdown := cluster()
-	defer shutdown()
-	writes := writerOf(cfg)
+	api := newCluster("configmaps", "secrets")
+	cfg := api.config()
 	maps := informer.New(informer.For[*corev1.ConfigMap](cfg, corev1.SchemeGroupVersion.WithResource("configmaps")))
 	secrets := informer.New(informer.For[*corev1.Secret](cfg, corev1.SchemeGroupVersion.WithResource("secrets")))
 	byOwner := informer.NewIndex1(secrets, "owner", func(s *corev1.Secret) string { return s.Labels["owner"] })
@@ -210,11 +203,11 @@ func ExampleIndex() {
 		owners.Enqueue(informer.Key{Namespace: e.Key.Namespace, Name: e.Object().Labels["owner"]})
 		return nil
 	})
-	writes.create("configmaps", settings("shop", "web", "green"))
+	api.put("configmaps", settings("shop", "web", "green"))
 	defer follow(maps)()
 	defer follow(secrets)()
 	for n := 1; n <= 2; n++ {
-		writes.create("secrets", &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		api.put("secrets", &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 			Name: fmt.Sprint("key-", n), Labels: map[string]string{"owner": "shop"},
 		}})
 	}

@@ -7,9 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/rest"
 
 	"github.com/gapless-io/gapless/informer"
+	"github.com/gapless-io/gapless/informer/listwatchtest"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -23,11 +23,10 @@ func onNode(name, node string) *corev1.Pod {
 // Pods by their nodes, and a handler that is called again after an error: all that it
 // takes is in job.
 func ExampleNew() {
-	cfg, shutdown := cluster()
-	defer shutdown()
-	writes := writerOf(cfg)
+	api := newCluster("pods")
+	cfg := api.config()
 	for _, name := range []string{"a", "b", "c"} {
-		writes.create("pods", onNode(name, "small"))
+		api.put("pods", onNode(name, "small"))
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	drain := func(_ context.Context, p *corev1.Pod) error {
@@ -56,12 +55,11 @@ func ExampleNew() {
 // Two agents share the work: each has about a half of the pods, and of them only what
 // it needs. informer.Persist(dir) would let them go on where they stopped.
 func ExampleShard() {
-	cfg, shutdown := cluster()
-	defer shutdown()
-	writes := writerOf(cfg)
+	api := newCluster("pods")
+	cfg := api.config()
 	last := ""
 	for n := range 20 {
-		last = writes.create("pods", onNode(fmt.Sprint("pod-", n), "worker"))
+		last = api.put("pods", onNode(fmt.Sprint("pod-", n), "worker"))
 	}
 	type slimPod struct {
 		thing // stands for any struct with a metav1.ObjectMeta
@@ -96,15 +94,14 @@ func ExampleShard() {
 
 // A handler that hears of one field only.
 func ExampleChanged() {
-	l := newLab()
-	defer l.close()
+	l := newDemo()
 	l.create("a", "1")
 	reg := l.maps.Handle(show, informer.SkipInitial(),
 		informer.Changed(func(m *corev1.ConfigMap) string { return m.Data["value"] }))
 	stop := l.run()
 	defer stop()
 	l.settle(reg)
-	l.write("PUT", "/a", `{"metadata":{"name":"a","labels":{"another":"field"}},"data":{"value":"1"}}`)
+	l.put(settings("a", "another field", "1"))
 	l.settle(reg)
 	l.update("a", "2")
 	l.settle(reg)
@@ -115,10 +112,10 @@ func ExampleChanged() {
 // A program that is not allowed to read, or asks for what there is not, can end at the
 // start instead of waiting for somebody to mend it.
 func ExampleStop4xx() {
-	cfg, shutdown := cluster()
-	defer shutdown()
-	stranger := rest.AnonymousClientConfig(cfg)
-	pods := informer.New(informer.Builtin[*corev1.Pod](stranger), informer.Stop4xx())
+	api := listwatchtest.New()
+	cfg := listwatchtest.Config(api)
+	api.Fail(listwatchtest.Faults(listwatchtest.Fault{Status: 401}, listwatchtest.Fault{Status: 404}))
+	pods := informer.New(informer.Builtin[*corev1.Pod](cfg), informer.Stop4xx())
 	fmt.Println("denied:", kube.Classify(pods.Run(context.Background())))
 
 	gvr := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "gadgets"}

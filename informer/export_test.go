@@ -16,7 +16,7 @@ func Seed(seed uint64) Option {
 	}
 }
 
-// Lending says that the source's backends lend what they hand over.
+// Lending declares that the bytes of the source's backends are valid only until the next call.
 func (s Source[T]) Lending() Source[T] {
 	s.lends = true
 	return s
@@ -30,10 +30,10 @@ func (s Source[T]) Sharded(index, count int) Source[T] {
 
 // Several makes a source of several namespaces, each with a backend of its own.
 func (s Source[T]) Several(backends map[string]Backend) Source[T] {
-	s.parts = nil
+	s.streams = nil
 	for namespace, backend := range backends {
-		s.parts = append(s.parts, collection{namespace: namespace, backend: backend})
+		s.streams = append(s.streams, collection{namespace: namespace, backend: plain(backend)})
 	}
-	slices.SortFunc(s.parts, func(a, b collection) int { return len(a.namespace) - len(b.namespace) })
+	slices.SortFunc(s.streams, func(a, b collection) int { return len(a.namespace) - len(b.namespace) })
 	return s
 }

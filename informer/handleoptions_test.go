@@ -56,29 +56,29 @@ func (l *keyLog) check(t *testing.T, want ...string) {
 	}
 }
 
-func TestReconcileIsOneCallForAllThatHappenedToAKey(t *testing.T) {
+func TestReconcileMergesTheChangesOfAKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.put("a", 1)
+		w := newServer()
+		w.Put("a", 1)
 		i := w.informer()
 		log := &keyLog{i: i, slow: time.Minute}
 		reg := i.Reconcile(log.reconcile)
 		run(t, i, func() {
 			after(time.Second) // a is in work
 			for n := range 5 {
-				w.put("b", n)
-				w.delete("a")
-				w.put("a", n)
+				w.Put("b", n)
+				w.Delete("a")
+				w.Put("a", n)
 				after(time.Second)
 			}
-			w.delete("b")
-			w.put("b", 9)
+			w.Delete("b")
+			w.Put("b", 9)
 			after(time.Second)
-			w.put("brief", 1)
+			w.Put("brief", 1)
 			after(time.Second)
-			w.delete("brief")
+			w.Delete("brief")
 			after(5 * time.Minute)
-			w.delete("b")
+			w.Delete("b")
 			after(5 * time.Minute)
 			if n := reg.Pending(); n != 0 {
 				t.Errorf("%d pending", n)
@@ -88,10 +88,10 @@ func TestReconcileIsOneCallForAllThatHappenedToAKey(t *testing.T) {
 	})
 }
 
-func TestReconcileTriesAKeyAgainAndIsSyncedMeanwhile(t *testing.T) {
+func TestAFailedReconcileIsRetriedAndDoesNotDelaySync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.put("a", 1)
+		w := newServer()
+		w.Put("a", 1)
 		i := w.informer()
 		log := &keyLog{i: i}
 		log.fail = func(_ string, calls int) error {
@@ -108,7 +108,7 @@ func TestReconcileTriesAKeyAgainAndIsSyncedMeanwhile(t *testing.T) {
 			if err := reg.WaitSynced(t.Context()); err != nil {
 				t.Error(err)
 			}
-			w.delete("a") // the deletion is worth a call, though no call succeeded
+			w.Delete("a") // the deletion is worth a call, though no call succeeded
 			after(time.Minute)
 		})
 		if s := i.Status(); s.Incidents[informer.HandlerFailed] != 1 || s.Incidents[informer.HandlerPanicked] != 1 {
@@ -120,18 +120,18 @@ func TestReconcileTriesAKeyAgainAndIsSyncedMeanwhile(t *testing.T) {
 
 func evenValue(o *thing) bool { return o.Value%2 == 0 }
 
-func TestWhereTreatsObjectsAsSelectorsDo(t *testing.T) {
+func TestWhereDeliversEventsAsASelectorWould(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.put("in", 2)
-		w.put("out", 1)
+		w := newServer()
+		w.Put("in", 2)
+		w.Put("out", 1)
 		rec := newRecorder()
 		rec.where = evenValue
 		i := w.informer()
 		i.Handle(rec.handle, informer.Where(evenValue), informer.Where(func(o *thing) bool { return o.Value < 100 }))
 		run(t, i, func() {
 			step := func(name string, value int) {
-				w.put(name, value)
+				w.Put(name, value)
 				after(time.Second)
 			}
 			after(time.Second)
@@ -142,12 +142,12 @@ func TestWhereTreatsObjectsAsSelectorsDo(t *testing.T) {
 			step("in", 102)
 			step("out", 3)
 			step("out", 8)
-			w.delete("out")
+			w.Delete("out")
 			after(time.Second)
 			step("never", 1)
-			w.delete("never")
+			w.Delete("never")
 			step("in", 104)
-			w.delete("in")
+			w.Delete("in")
 			after(time.Second)
 		})
 		rec.check(t)
@@ -160,12 +160,11 @@ func TestWhereTreatsObjectsAsSelectorsDo(t *testing.T) {
 	})
 }
 
-// What failed is made good: a leaving that failed is tried again, and so is that of
-// an object that the handler was told of but did not handle.
-func TestWhereTellsOfALeavingUntilItIsHandled(t *testing.T) {
+// A failed deletion is retried, also that of an object whose addition failed.
+func TestWhereRetriesTheDeletionOfAnObjectThatNoLongerMatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.put("a", 2)
+		w := newServer()
+		w.Put("a", 2)
 		rec := newRecorder()
 		rec.where = evenValue
 		rec.fail = func(e event) error {
@@ -177,16 +176,16 @@ func TestWhereTellsOfALeavingUntilItIsHandled(t *testing.T) {
 		i := w.informer()
 		i.Handle(rec.handle, informer.Where(evenValue), informer.Retry(time.Second, time.Second, 0))
 		run(t, i, func() {
-			after(1500 * time.Millisecond) // told twice, failed twice
-			w.put("a", 3)
+			after(1500 * time.Millisecond) // delivered twice, failed twice
+			w.Put("a", 3)
 			after(time.Minute)
-			w.put("a", 5)
+			w.Put("a", 5)
 			after(time.Minute)
-			w.put("a", 6)
+			w.Put("a", 6)
 			after(time.Minute)
-			w.put("a", 7)
+			w.Put("a", 7)
 			after(time.Millisecond)
-			w.put("a", 9)
+			w.Put("a", 9)
 			after(time.Minute)
 		})
 		rec.check(t)
@@ -201,10 +200,10 @@ func TestWhereTellsOfALeavingUntilItIsHandled(t *testing.T) {
 	})
 }
 
-func TestChangedTellsOnlyOfWhatIsLookedAt(t *testing.T) {
+func TestChangedDeliversOnlyChangesOfTheGivenValue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.put("a", 10)
+		w := newServer()
+		w.Put("a", 10)
 		rec := newRecorder()
 		rec.field = func(o *thing) int { return o.Value / 10 }
 		var failing atomic.Bool
@@ -218,7 +217,7 @@ func TestChangedTellsOnlyOfWhatIsLookedAt(t *testing.T) {
 		reg := i.Handle(rec.handle, informer.Changed(rec.field), informer.Retry(time.Hour, time.Hour, 0))
 		run(t, i, func() {
 			step := func(value int) {
-				w.put("a", value)
+				w.Put("a", value)
 				after(time.Second)
 			}
 			after(time.Second)
@@ -229,12 +228,12 @@ func TestChangedTellsOnlyOfWhatIsLookedAt(t *testing.T) {
 			reg.Enqueue(key("a"))
 			after(time.Second)
 			failing.Store(true)
-			step(31) // told, not handled
+			step(31) // delivered, not handled
 			failing.Store(false)
 			step(23) // as before, but the handler saw 31
 			step(24)
-			w.delete("a")
-			w.put("a", 25) // another one
+			w.Delete("a")
+			w.Put("a", 25) // another one
 			after(time.Second)
 			if n := reg.Pending(); n != 0 {
 				t.Errorf("%d pending", n)
@@ -250,10 +249,10 @@ func TestChangedTellsOnlyOfWhatIsLookedAt(t *testing.T) {
 	})
 }
 
-func TestOfSeveralChangedOneIsEnough(t *testing.T) {
+func TestSeveralChangedFiltersAreCombinedWithOr(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.put("a", 12)
+		w := newServer()
+		w.Put("a", 12)
 		rec := newRecorder()
 		play(t, w, func(i *informer.Informer[*thing]) {
 			i.Handle(rec.handle,
@@ -261,7 +260,7 @@ func TestOfSeveralChangedOneIsEnough(t *testing.T) {
 				informer.Changed(func(o *thing) string { return fmt.Sprint(o.Value / 100) }))
 			for _, value := range []int{22, 32, 132, 133, 143} {
 				after(time.Second)
-				w.put("a", value)
+				w.Put("a", value)
 			}
 			after(time.Second)
 		})
@@ -271,12 +270,12 @@ func TestOfSeveralChangedOneIsEnough(t *testing.T) {
 	})
 }
 
-func TestSkipInitialTakesTheBeginningAsHandled(t *testing.T) {
+func TestSkipInitialCountsTheInitialObjectsAsHandled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.put("a", 1)
-		w.put("b", 1)
-		w.put("quiet", 1)
+		w := newServer()
+		w.Put("a", 1)
+		w.Put("b", 1)
+		w.Put("quiet", 1)
 		early, late := newRecorder(), newRecorder()
 		early.skipped, late.skipped = true, true
 		i := w.informer()
@@ -289,9 +288,9 @@ func TestSkipInitialTakesTheBeginningAsHandled(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			w.put("a", 2)
-			w.delete("b")
-			w.put("new", 3)
+			w.Put("a", 2)
+			w.Delete("b")
+			w.Put("new", 3)
 			after(time.Second)
 		})
 		for _, rec := range []*recorder{early, late} {
@@ -305,11 +304,11 @@ func TestSkipInitialTakesTheBeginningAsHandled(t *testing.T) {
 	})
 }
 
-func TestLagIsTheAgeOfTheOldestChangeThatWasNotHandled(t *testing.T) {
+func TestLagIsTheAgeOfTheOldestUnhandledChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.put("a", 1)
-		w.put("b", 1)
+		w := newServer()
+		w.Put("a", 1)
+		w.Put("b", 1)
 		var blocked atomic.Bool
 		i := w.informer()
 		rec := newRecorder()
@@ -330,11 +329,11 @@ func TestLagIsTheAgeOfTheOldestChangeThatWasNotHandled(t *testing.T) {
 			after(time.Hour)
 			lag(0) // resyncs are no changes
 			blocked.Store(true)
-			w.put("a", 2)
+			w.Put("a", 2)
 			after(10 * time.Second)
 			lag(10 * time.Second)
-			w.put("a", 3) // newer states do not make it younger
-			w.put("b", 2)
+			w.Put("a", 3) // newer states do not make it younger
+			w.Put("b", 2)
 			after(time.Second)
 			lag(11 * time.Second)
 			blocked.Store(false)
@@ -344,10 +343,10 @@ func TestLagIsTheAgeOfTheOldestChangeThatWasNotHandled(t *testing.T) {
 	})
 }
 
-func TestEnqueueHandsTheStateOverOnceMore(t *testing.T) {
+func TestEnqueueReDeliversTheCurrentState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.put("a", 1)
+		w := newServer()
+		w.Put("a", 1)
 		rec := newRecorder()
 		var broken atomic.Bool
 		rec.fail = func(event) error {
@@ -364,7 +363,7 @@ func TestEnqueueHandsTheStateOverOnceMore(t *testing.T) {
 			reg.Enqueue(key(name))
 			keys.Enqueue(key(name))
 		}
-		both("a") // nothing yet: all is told anyway
+		both("a") // no effect: every object is delivered anyway
 		run(t, i, func() {
 			after(time.Second)
 			both("a")
@@ -372,7 +371,7 @@ func TestEnqueueHandsTheStateOverOnceMore(t *testing.T) {
 			both("nobody")
 			after(time.Second)
 			broken.Store(true)
-			w.put("a", 2)
+			w.Put("a", 2)
 			after(time.Second)
 			broken.Store(false)
 			reg.Enqueue(key("a")) // at once, not in an hour
@@ -395,11 +394,11 @@ func TestEnqueueHandsTheStateOverOnceMore(t *testing.T) {
 	})
 }
 
-func TestPanicInAFilterIsAFailureOfThatHandlerOnly(t *testing.T) {
+func TestAPanicInAFilterFailsThatHandlerOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.put("a", 1)
-		w.put("b", 2)
+		w := newServer()
+		w.Put("a", 1)
+		w.Put("b", 2)
 		bad, good := newRecorder(), newRecorder()
 		i := w.informer()
 		i.Handle(bad.handle, informer.Where(func(o *thing) bool {
@@ -414,7 +413,7 @@ func TestPanicInAFilterIsAFailureOfThatHandlerOnly(t *testing.T) {
 			if n := i.Status().Incidents[informer.HandlerPanicked]; n != 11 {
 				t.Errorf("%d panics", n)
 			}
-			w.put("a", 2)
+			w.Put("a", 2)
 			after(time.Second)
 			for _, rec := range []*recorder{bad, good} {
 				if diff := cmp.Diff(w.state(t), rec.state()); diff != "" {
@@ -427,11 +426,12 @@ func TestPanicInAFilterIsAFailureOfThatHandlerOnly(t *testing.T) {
 	})
 }
 
-func TestFilterOfAnotherTypeIsRefused(t *testing.T) {
+func TestAFilterForAnotherTypeIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.put("a", 1)
+		w := newServer()
+		w.Put("a", 1)
 		play(t, w, func(i *informer.Informer[*thing]) {
+			synctest.Wait() // it runs, for others too
 			for _, wrong := range []informer.HandleOption{
 				informer.Where(func(*corev1.Pod) bool { return true }),
 				informer.Changed(func(*corev1.Pod) int { return 0 }),
@@ -441,12 +441,22 @@ func TestFilterOfAnotherTypeIsRefused(t *testing.T) {
 					t.Errorf("err %v", err)
 				}
 				for e := range i.Events(t.Context(), wrong) {
-					t.Errorf("told %v", e)
+					t.Errorf("got %v", e)
 				}
 			}
 			if n := i.Status().Incidents[informer.HandlerStopped]; n != 4 {
 				t.Errorf("%d incidents", n)
 			}
+			if err := i.WaitSynced(t.Context()); err != nil {
+				t.Errorf("others hear of it: %v", err)
+			}
 		})
+		i := w.informer()
+		i.Handle(newRecorder().handle, informer.Name("wrong"), informer.Where(func(*corev1.Pod) bool { return true }))
+		for what, err := range map[string]error{"Run": i.Run(t.Context()), "WaitSynced": i.WaitSynced(t.Context())} {
+			if err == nil || !strings.Contains(err.Error(), "handler wrong: option Where is a func(*v1.Pod) bool") {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
 	})
 }

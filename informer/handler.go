@@ -3,255 +3,101 @@ package informer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
-	"slices"
 	"strconv"
-	"time"
 
+	"github.com/gapless-io/gapless/informer/internal/cache"
+	"github.com/gapless-io/gapless/informer/internal/incident"
 	"github.com/gapless-io/gapless/informer/internal/queue"
-	"github.com/gapless-io/gapless/informer/internal/state"
 )
 
-// change is what the cache tells the handlers.
-type change[T Object] = queue.Change[held[T]]
-
-// handler is a handler of an informer: what it has still to be told, and what Run
-// does for it besides.
-type handler[T Object] struct {
-	*queue.Queue[held[T]]
-	name   string
-	opts   handleOptions
-	pulled bool // it has no workers: who pulls does their work
-}
-
-// Handle adds a handler, also while the informer runs; it is then first called for
-// the objects that are there (Initial). See the package comment for what it can
-// rely on. The context it gets ends with Run and with Registration.Stop.
+// Handle adds a handler, before or while the informer runs. It is first called for the
+// objects that exist (Initial). The package comment says what it can rely on. The
+// context that it gets ends with Run and with Registration.Stop.
 func (i *Informer[T]) Handle(handle func(context.Context, Event[T]) error, opts ...HandleOption) *Registration {
-	return i.register(func(ctx context.Context, t queue.Told[held[T]]) error { return handle(ctx, eventOf(t)) }, newHandleOptions(opts))
+	return i.register(func(ctx context.Context, d queue.Delivery[T]) error { return handle(ctx, eventOf(d)) }, newHandleOptions(opts))
 }
 
-// Reconcile adds a handler that is told only where to look: it is called with the
-// key of each object that is there at the beginning, and with the key of each that
-// was added, changed or deleted since; what the state is now, Get says. All that
-// waits of a key is one call, a deletion and a new object with the same name too.
-// Otherwise it is as with Handle: per key never two calls at once, an error or a
-// panic leads to another call, and Where and Changed say what is worth one. Every
-// has no meaning here.
+// Reconcile adds a handler that gets only keys: it is called with the key of each
+// object that exists at the beginning, and then with the key of each object that was
+// added, changed or deleted; Get returns the current state. Everything that waits for a
+// key is one call, also a deletion and a new object with the same name. Otherwise it is
+// like Handle: calls for one key never overlap, an error or a panic leads to another
+// call, and Where and Changed select the changes. Every has no effect.
 func (i *Informer[T]) Reconcile(reconcile func(context.Context, Key) error, opts ...HandleOption) *Registration {
 	o := newHandleOptions(opts)
 	o.queue.KeysOnly, o.queue.Every = true, 0
-	return i.register(func(ctx context.Context, t queue.Told[held[T]]) error { return reconcile(ctx, t.Key) }, o)
+	return i.register(func(ctx context.Context, d queue.Delivery[T]) error { return reconcile(ctx, d.Key) }, o)
 }
 
-// Events yields what a handler would be told, with the same merging and the same
-// guarantees, until ctx ends, whether the informer runs or not. An event counts as
-// handled when the next one is asked for. Each range over it begins anew with the
-// objects that are there (Initial), and what it had not asked for is dropped when it
-// ends. Who takes long is behind, and delays nobody. Workers and Retry have no
-// meaning here.
+// Events returns an iterator over the events that a handler would get, merged in the
+// same way and with the same guarantees. It ends when ctx ends, not when Run ends. An
+// event counts as handled when the next one is requested. Each range over it begins
+// with the objects that exist (Initial); events that it did not request are dropped when
+// it ends. A slow loop delays nothing else. Workers and Retry have no effect.
 //
-// If Every is full under the policy Fail, or an option is for another type, it ends
-// early; the incident says so.
+// It ends early if Every is full under the policy Fail, or if an option is for another
+// type; the incident HandlerStopped says so.
 func (i *Informer[T]) Events(ctx context.Context, opts ...HandleOption) iter.Seq[Event[T]] {
 	o := newHandleOptions(opts)
 	return func(yield func(Event[T]) bool) {
 		h := i.newHandler(nil, o)
-		h.pulled = true
-		i.add(h)
-		defer i.remove(h, ErrStopped)
-		h.Pull(ctx, func(t queue.Told[held[T]]) bool { return yield(eventOf(t)) })
+		h.Pulled = true
+		i.cache.Add(h)
+		defer i.cache.Remove(h, ErrStopped)
+		h.Pull(ctx, func(d queue.Delivery[T]) bool { return yield(eventOf(d)) })
 	}
 }
 
-func (i *Informer[T]) register(tell func(context.Context, queue.Told[held[T]]) error, o handleOptions) *Registration {
-	h := i.newHandler(tell, o)
-	i.add(h)
+func (i *Informer[T]) register(call func(context.Context, queue.Delivery[T]) error, o handleOptions) *Registration {
+	h := i.newHandler(call, o)
+	i.cache.Add(h)
 	return &Registration{
-		name: h.name, queue: h, synced: h.Synced(), done: h.Done(),
-		enqueue: func(k Key) { i.enqueue(h, k) },
-		remove:  func() { i.remove(h, ErrStopped) },
+		name: h.Name, queue: h, synced: h.Synced(), done: h.Done(),
+		enqueue: func(k Key) { i.cache.Enqueue(h, k) },
+		remove:  func() { i.cache.Remove(h, ErrStopped) },
 	}
 }
 
-func (i *Informer[T]) newHandler(tell func(context.Context, queue.Told[held[T]]) error, o handleOptions) *handler[T] {
-	i.mu.Lock()
+func (i *Informer[T]) newHandler(call func(context.Context, queue.Delivery[T]) error, o handleOptions) *cache.Handler[T] {
 	if o.name == "" {
-		i.named++
-		o.name = "handler-" + strconv.Itoa(i.named)
+		o.name = i.nextName()
 	}
-	i.mu.Unlock()
-	h := &handler[T]{name: o.name, opts: o}
-	filter, err := filterOf[T](o)
-	h.Queue = queue.New(tell, filter, o.queue, func(t queue.Trouble) { i.report(troubleOf(t, o.name)) })
+	filter, err := queue.NewFilter[T](o.where, o.differ)
+	h := &cache.Handler[T]{Name: o.name, SkipInitial: o.queue.SkipInitial, Resync: o.resync}
+	h.Queue = queue.New(call, filter, o.queue, func(in incident.Incident) {
+		in.Handler = o.name
+		i.report(in)
+	})
 	if err != nil {
+		i.misused(fmt.Errorf("handler %s: %w", o.name, err))
 		h.Stop(err)
-		i.report(Incident{Kind: HandlerStopped, At: time.Now(), Err: err, Handler: o.name})
+		i.report(incident.Incident{Kind: incident.HandlerStopped, Err: err, Handler: o.name})
 	}
 	return h
 }
 
-// add tells a handler the state that there is, and from now on what changes.
-func (i *Informer[T]) add(h *handler[T]) {
+// nextName returns a name for a handler that has none.
+func (i *Informer[T]) nextName() string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if h.Err() != nil {
-		return
-	}
-	if now := i.current.Load(); now.rv != "" {
-		if !h.opts.queue.SkipInitial {
-			all := make([]change[T], 0, i.Len())
-			now.tree.Scan(func(e state.Entry[held[T]]) bool {
-				all = append(all, change[T]{Key: e.Key, New: e.Object, RV: e.Object.GetResourceVersion()})
-				return true
-			})
-			h.Add(all, true)
-		}
-		h.Prime()
-	}
-	i.handlers = append(i.handlers, h)
-	if i.running != nil {
-		i.startLocked(h)
+	i.named++
+	return "handler-" + strconv.Itoa(i.named)
+}
+
+// misused makes the next Run fail. A Run that is running goes on: others use it.
+func (i *Informer[T]) misused(err error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if !i.running {
+		i.misuse = errors.Join(i.misuse, err)
 	}
 }
 
-// tellLocked tells a handler what changed. Who calls it belongs to Run.
-func (i *Informer[T]) tellLocked(h *handler[T], changes []change[T], initial bool) {
-	trouble := h.Add(changes, initial)
-	if trouble.Kind == 0 {
-		return
-	}
-	// Not under mu. Run waits for it.
-	i.running.group.Go(func() {
-		if trouble.Kind == queue.Stopped {
-			i.remove(h, trouble.Err)
-		}
-		i.report(troubleOf(trouble, h.name))
-	})
-}
-
-func eventOf[T Object](t queue.Told[held[T]]) Event[T] {
+func eventOf[T Object](d queue.Delivery[T]) Event[T] {
 	return Event[T]{
-		Type: EventType(t.Kind), Key: t.Key, Old: t.Old.Get(), New: t.New.Get(), RV: t.RV,
-		Initial: t.Initial, Inferred: t.Inferred, Merged: t.Merged, Attempt: t.Attempt,
-	}
-}
-
-// troubleOf says what went wrong with the handler of that name.
-func troubleOf(t queue.Trouble, name string) Incident {
-	in := Incident{At: time.Now(), Err: t.Err, RV: t.RV, Key: t.Key, Handler: name, Next: t.Next}
-	switch t.Kind {
-	case queue.Failed:
-		in.Kind = HandlerFailed
-	case queue.Panicked:
-		in.Kind = HandlerPanicked
-		if p, is := errors.AsType[*queue.PanicError](t.Err); is {
-			in.Err = &PanicError{Value: p.Value, Stack: p.Stack}
-		}
-	case queue.GaveUp:
-		in.Kind = HandlerGaveUp
-	case queue.Restated:
-		in.Kind = HandlerRestated
-	case queue.Stopped:
-		in.Kind = HandlerStopped
-	}
-	return in
-}
-
-// startLocked starts a handler's goroutines. They end with the context of Run, or
-// with the handler.
-func (i *Informer[T]) startLocked(h *handler[T]) {
-	if !h.pulled {
-		h.Start(i.running.ctx, i.running.group.Go)
-	}
-	if h.opts.resync > 0 {
-		ctx := i.running.ctx
-		i.running.group.Go(func() { i.resync(ctx, h) })
-	}
-}
-
-// remove stops a handler for ever; calls that run are not waited for.
-func (i *Informer[T]) remove(h *handler[T], why error) {
-	i.mu.Lock()
-	// A copy: who published last may still walk over the old one.
-	i.handlers = slices.DeleteFunc(slices.Clone(i.handlers), func(other *handler[T]) bool { return other == h })
-	i.mu.Unlock()
-	h.Stop(why)
-}
-
-// enqueue hands over the state that a key has now.
-func (i *Informer[T]) enqueue(h *handler[T], key Key) {
-	// Under mu, so that nothing newer can have been handed over.
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	object, found := i.current.Load().tree.Of(key)
-	rv := ""
-	if found {
-		rv = object.GetResourceVersion()
-	}
-	h.Ask(key, object, rv)
-}
-
-// waitRoom waits for handlers that want every version and are full.
-func (i *Informer[T]) waitRoom() {
-	i.mu.Lock()
-	handlers, run := i.handlers, i.running
-	i.mu.Unlock()
-	for _, h := range handlers {
-		h.WaitRoom(run.ctx)
-	}
-}
-
-// resync hands the objects over once per period, a few at a time.
-func (i *Informer[T]) resync(ctx context.Context, h *handler[T]) {
-	select {
-	case <-i.synced: // before, there is nothing to hand over
-	case <-ctx.Done():
-		return
-	case <-h.Done():
-		return
-	}
-	var last Key
-	for {
-		wait, n := portion(i.Len(), h.opts.resync)
-		if pause(ctx, h.Done(), wait); ctx.Err() != nil || h.Err() != nil {
-			return
-		}
-		// Under mu, so that nothing newer than what is read here can have been handed
-		// over already.
-		i.mu.Lock()
-		now := i.current.Load()
-		some := now.tree.After(last, n)
-		if len(some) < n && last != (Key{}) {
-			some = append(some, now.tree.After(Key{}, n-len(some))...) // and on from the beginning
-		}
-		for _, e := range some {
-			h.Resync(e.Key, e.Object, e.Object.GetResourceVersion())
-		}
-		i.mu.Unlock()
-		if len(some) > 0 {
-			last = some[len(some)-1].Key
-		}
-	}
-}
-
-// portion divides a period: how long to wait, and how many of total objects are due
-// then. Pauses are at least 50 ms, so that many objects cost few wake-ups.
-func portion(total int, period time.Duration) (wait time.Duration, n int) {
-	if total == 0 {
-		return period, 1
-	}
-	wait = max(period/time.Duration(total), min(50*time.Millisecond, period))
-	return wait, int((int64(total)*int64(wait) + int64(period) - 1) / int64(period))
-}
-
-// pause waits for a time, or for the end of ctx or done, which can be nil.
-func pause(ctx context.Context, done <-chan struct{}, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-done:
-	case <-timer.C:
+		Type: EventType(d.Kind), Key: d.Key, Old: d.Old.Get(), New: d.New.Get(), RV: d.RV,
+		Initial: d.Initial, Inferred: d.Inferred, Merged: d.Merged, Attempt: d.Attempt,
 	}
 }

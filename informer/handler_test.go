@@ -20,8 +20,8 @@ var errNo = errors.New("no")
 
 func TestSlowHandlerGetsTheNewestStateOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.put("a", 0)
+		w := newServer()
+		w.Put("a", 0)
 		rec := newRecorder()
 		rec.fail = func(event) error { <-time.After(time.Minute); return nil }
 		i := w.informer()
@@ -29,23 +29,23 @@ func TestSlowHandlerGetsTheNewestStateOnce(t *testing.T) {
 		run(t, i, func() {
 			after(time.Second)
 			for n := range 100 {
-				w.put("a", n+1)
+				w.Put("a", n+1)
 				after(time.Millisecond)
 			}
-			w.put("brief", 1)
+			w.Put("brief", 1)
 			after(time.Millisecond)
-			w.delete("brief")
+			w.Delete("brief")
 			after(2 * time.Minute)
-			w.put("b", 1)
+			w.Put("b", 1)
 			after(time.Millisecond)
-			w.put("busy", 1) // waits behind b
+			w.Put("busy", 1) // waits behind b
 			after(time.Second)
-			w.delete("b") // while b is being told
-			w.put("b", 2)
+			w.Delete("b") // during the call for b
+			w.Put("b", 2)
 			after(time.Second)
-			w.delete("a")
-			w.put("a", 7)
-			w.delete("a")
+			w.Delete("a")
+			w.Put("a", 7)
+			w.Delete("a")
 			after(10 * time.Minute)
 		})
 		rec.check(t)
@@ -59,11 +59,11 @@ func TestSlowHandlerGetsTheNewestStateOnce(t *testing.T) {
 	})
 }
 
-func TestFailedKeyIsTriedAgainWithTheNewestState(t *testing.T) {
+func TestAFailedKeyIsRetriedWithTheNewestState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.put("a", 0)
-		w.put("other", 0)
+		w := newServer()
+		w.Put("a", 0)
+		w.Put("other", 0)
 		rec := newRecorder()
 		var times []time.Duration
 		begun := time.Now()
@@ -91,9 +91,9 @@ func TestFailedKeyIsTriedAgainWithTheNewestState(t *testing.T) {
 			default:
 				t.Error("a key that fails keeps the handler from being synced")
 			}
-			w.put("a", 1)
+			w.Put("a", 1)
 			after(time.Minute)
-			w.put("a", 2)
+			w.Put("a", 2)
 			after(time.Second)
 			if n := reg.Pending(); n != 0 {
 				t.Errorf("%d pending", n)
@@ -118,8 +118,8 @@ func TestFailedKeyIsTriedAgainWithTheNewestState(t *testing.T) {
 
 func TestHandlerGivesUpAfterItsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.put("a", 0)
+		w := newServer()
+		w.Put("a", 0)
 		calls := 0
 		i := w.informer()
 		reg := i.Handle(func(context.Context, event) error { calls++; return errNo }, informer.Retry(time.Second, time.Second, 3))
@@ -130,11 +130,11 @@ func TestHandlerGivesUpAfterItsLimit(t *testing.T) {
 	})
 }
 
-func TestPanicInAHandlerHarmsNobodyElse(t *testing.T) {
+func TestAPanicInAHandlerAffectsNoOtherHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.put("a", 0)
-		w.put("b", 0)
+		w := newServer()
+		w.Put("a", 0)
+		w.Put("b", 0)
 		bad, good := newRecorder(), newRecorder()
 		bad.fail = func(e event) error {
 			if e.Key.Name == "a" && e.Attempt < 2 {
@@ -165,19 +165,19 @@ func TestPanicInAHandlerHarmsNobodyElse(t *testing.T) {
 
 func TestHandlerAddedLateGetsTheStateAsInitial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.put("a", 1)
+		w := newServer()
+		w.Put("a", 1)
 		play(t, w, func(i *informer.Informer[*thing]) {
 			after(time.Second)
-			w.put("a", 2)
-			w.put("b", 3)
+			w.Put("a", 2)
+			w.Put("b", 3)
 			after(time.Second)
 			rec := newRecorder()
 			reg := i.Handle(rec.handle)
 			if err := reg.WaitSynced(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			w.put("b", 4)
+			w.Put("b", 4)
 			after(time.Second)
 			rec.check(t)
 			if diff := cmp.Diff([]string{"Added a 2 initial", "Added b 3 initial", "Modified b 4"}, rec.lines()); diff != "" {
@@ -189,10 +189,10 @@ func TestHandlerAddedLateGetsTheStateAsInitial(t *testing.T) {
 
 func TestResyncIsSpreadOverItsPeriodAndNeverOlder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newServer()
 		const n = 200
 		for k := range n {
-			w.put(fmt.Sprintf("o%03d", k), k)
+			w.Put(fmt.Sprintf("o%03d", k), k)
 		}
 		rec := newRecorder()
 		perSecond := map[int]int{}
@@ -208,7 +208,7 @@ func TestResyncIsSpreadOverItsPeriodAndNeverOlder(t *testing.T) {
 		run(t, i, func() {
 			for k := range 400 {
 				after(time.Second)
-				w.put(fmt.Sprintf("o%03d", k%n), 1000+k)
+				w.Put(fmt.Sprintf("o%03d", k%n), 1000+k)
 			}
 			after(time.Second)
 		})
@@ -239,9 +239,9 @@ func TestResyncIsSpreadOverItsPeriodAndNeverOlder(t *testing.T) {
 	})
 }
 
-func TestEveryVersionIsToldInOrder(t *testing.T) {
+func TestEveryVersionIsDeliveredInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newServer()
 		rec := newRecorder()
 		var failed atomic.Int32
 		rec.slow = 10 * time.Millisecond
@@ -257,15 +257,15 @@ func TestEveryVersionIsToldInOrder(t *testing.T) {
 		run(t, i, func() {
 			after(time.Second)
 			for n := range 2000 {
-				w.put(fmt.Sprint("o", n%5), n)
+				w.Put(fmt.Sprint("o", n%5), n)
 			}
 			after(time.Second)
 			// At most 10 versions and one batch wait; the rest was not even read.
 			if rv, _ := strconv.Atoi(i.ResourceVersion()); rv > 1000+len(rec.all())+10+256 {
-				t.Errorf("%d versions were read, %d told", rv-1000, len(rec.all()))
+				t.Errorf("%d versions were read, %d delivered", rv-1000, len(rec.all()))
 			}
 			for n := range 5 {
-				w.delete(fmt.Sprint("o", n))
+				w.Delete(fmt.Sprint("o", n))
 			}
 			after(20 * time.Minute)
 			got := map[string][]int{}
@@ -296,11 +296,11 @@ func TestEveryVersionIsToldInOrder(t *testing.T) {
 	})
 }
 
-func TestBlockedHandlerIsBehindByAtMostOneStatePerKeyAndDelaysNobody(t *testing.T) {
+func TestABlockedHandlerQueuesOneStatePerKeyAndDelaysNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newServer()
 		for n := range 20 {
-			w.put(fmt.Sprint("o", n), n)
+			w.Put(fmt.Sprint("o", n), n)
 		}
 		good := newRecorder()
 		i := w.informer()
@@ -312,12 +312,12 @@ func TestBlockedHandlerIsBehindByAtMostOneStatePerKeyAndDelaysNobody(t *testing.
 		run(t, i, func() {
 			after(time.Second)
 			for n := range 2000 {
-				w.put(fmt.Sprint("o", n%20), n)
+				w.Put(fmt.Sprint("o", n%20), n)
 				if n%100 == 99 {
 					name := fmt.Sprint("brief", n)
-					w.put(name, 1)
+					w.Put(name, 1)
 					after(time.Millisecond)
-					w.delete(name)
+					w.Delete(name)
 				}
 				after(time.Millisecond)
 			}
@@ -334,8 +334,8 @@ func TestBlockedHandlerIsBehindByAtMostOneStatePerKeyAndDelaysNobody(t *testing.
 
 func TestStoppedHandlerIsNotCalledAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.put("a", 1)
+		w := newServer()
+		w.Put("a", 1)
 		play(t, w, func(i *informer.Informer[*thing]) {
 			var calls, running atomic.Int32
 			reg := i.Handle(func(ctx context.Context, _ event) error {
@@ -355,7 +355,7 @@ func TestStoppedHandlerIsNotCalledAgain(t *testing.T) {
 			if err := reg.Stop(t.Context()); err != nil || running.Load() != 0 {
 				t.Errorf("stop: %v, %d running", err, running.Load())
 			}
-			w.put("a", 2)
+			w.Put("a", 2)
 			after(time.Minute)
 			if n := calls.Load(); n != 1 || reg.Pending() != 0 {
 				t.Errorf("%d calls, %d pending", n, reg.Pending())
@@ -364,9 +364,9 @@ func TestStoppedHandlerIsNotCalledAgain(t *testing.T) {
 	})
 }
 
-func TestRunRefusesASecondRunAndABadSource(t *testing.T) {
+func TestRunRejectsAConcurrentRunAndAnInvalidSource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		play(t, newWorld(), func(i *informer.Informer[*thing]) {
+		play(t, newServer(), func(i *informer.Informer[*thing]) {
 			after(time.Second)
 			if err := i.Run(t.Context()); !errors.Is(err, informer.ErrRunning) {
 				t.Errorf("second run: %v", err)
@@ -380,16 +380,16 @@ func TestRunRefusesASecondRunAndABadSource(t *testing.T) {
 	if err := i.WaitSynced(t.Context()); err == nil {
 		t.Error("an informer without a source is synced")
 	}
-	if err := informer.New(informer.From[*thing]("things", canned{}, nil)).Run(t.Context()); err == nil {
+	if err := informer.New(informer.From[*thing]("things", canned(nil, nil), nil)).Run(t.Context()); err == nil {
 		t.Error("an informer without a decoder runs")
 	}
 }
 
 func TestSnapshotDoesNotChangeWhileItIsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newServer()
 		for n := range 300 {
-			w.put(fmt.Sprintf("o%03d", n), 0)
+			w.Put(fmt.Sprintf("o%03d", n), 0)
 		}
 		play(t, w, func(i *informer.Informer[*thing]) {
 			after(time.Second)
@@ -398,12 +398,12 @@ func TestSnapshotDoesNotChangeWhileItIsRead(t *testing.T) {
 				if n == 10 {
 					for m := range 300 {
 						if m%2 == 0 {
-							w.put(fmt.Sprintf("o%03d", m), 1)
+							w.Put(fmt.Sprintf("o%03d", m), 1)
 						} else {
-							w.delete(fmt.Sprintf("o%03d", m))
+							w.Delete(fmt.Sprintf("o%03d", m))
 						}
 					}
-					w.put("x", 1)
+					w.Put("x", 1)
 					after(time.Second)
 				}
 				if o.Value != 0 || k.Name != fmt.Sprintf("o%03d", n) {

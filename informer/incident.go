@@ -1,149 +1,132 @@
 package informer
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
-	"github.com/gapless-io/gapless/informer/internal/course"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/informer/internal/incident"
 )
 
 // IncidentKind says what went wrong.
 type IncidentKind int
 
-// The kinds of incidents. None of them ends an informer; all of them are counted
-// in Status.Incidents.
+// The kinds of incidents. No incident ends an informer, and Status.Incidents counts all
+// of them.
 const (
-	// Gone is a 410: the resource version is too old. The state is read again.
-	Gone = IncidentKind(course.Gone)
-	// SilentGone is a watch that the server ended at once and without a word several
+	// Gone is a 410: the resourceVersion is too old. The state is read again.
+	Gone IncidentKind = iota + 1
+	// SilentGone is a watch that the server ended at once and without an event several
 	// times in a row, which some proxies make of a 410 (kubernetes#137089).
-	SilentGone = IncidentKind(course.SilentGone)
-	// TooLarge is a 504 for a resource version that the server does not know yet.
-	TooLarge = IncidentKind(course.TooLarge)
-	// WentBack is a server whose history ended before what it had told before.
-	WentBack = IncidentKind(course.WentBack)
+	SilentGone
+	// TooLarge is a 504 for a resourceVersion that the server does not know yet.
+	TooLarge
+	// WentBack is a server whose history is not the one from before: it was restored from
+	// a copy, or emptied. The state is read again and compared by content.
+	WentBack
 	// Throttled is a 429.
-	Throttled = IncidentKind(course.Throttled)
-	// Refused is a connection that could not be made.
-	Refused = IncidentKind(course.Refused)
+	Throttled
+	// Refused is a connection that could not be opened.
+	Refused
 	// Denied is a 401 or 403.
-	Denied = IncidentKind(course.Denied)
-	// NotServed is a 404: the server does not have the resource (yet).
-	NotServed = IncidentKind(course.NotServed)
-	// Rejected is a 400, 406, 422 and the like: the server does not take the request.
-	Rejected = IncidentKind(course.Rejected)
-	// NoStreamingList says that the server does not know streaming lists. LIST is
-	// used from now on.
-	NoStreamingList = IncidentKind(course.NoStreamingList)
-	// NoEndBookmark says that a streaming list did not end: the bookmark that marks
-	// the end did not come in time. LIST is used from now on.
-	NoEndBookmark = IncidentKind(course.NoEndBookmark)
+	Denied
+	// NotServed is a 404: the server does not have the resource, or not yet.
+	NotServed
+	// Rejected is a 400, 406, 422 and the like: the server does not accept the request.
+	Rejected
+	// NoStreamingList is a server that does not know streaming lists. LIST is used from
+	// now on; with [ErrListNow] only this time.
+	NoStreamingList
+	// NoEndBookmark is a streaming list without an end: the bookmark that marks the end
+	// did not come in time. LIST is used from now on.
+	NoEndBookmark
 	// ShortWatch is a watch that ended cleanly within 2 s without an event.
-	ShortWatch = IncidentKind(course.ShortWatch)
-	// Disconnected is a request or watch that broke, or a timeout of the network.
-	Disconnected = IncidentKind(course.Disconnected)
-	// Silent is a watch without a sign of life for too long; it was given up.
-	Silent = IncidentKind(course.Silent)
-	// ServerError is a 5xx, as answer or in the stream, or an error nobody knows.
-	ServerError = IncidentKind(course.ServerError)
-	// Undecodable is an object or a frame that could not be read. The object keeps
-	// its last readable state, and Status.Undecodable counts it until it is
-	// readable again or gone.
-	Undecodable = IncidentKind(course.Undecodable)
-	// Stale is an event that was older than what the stream had said before. It was
-	// dropped.
-	Stale = IncidentKind(course.Stale)
+	ShortWatch
+	// Disconnected is a request or watch whose connection broke, or a timeout of the
+	// network.
+	Disconnected
+	// Silent is a watch that was closed because nothing came for too long.
+	Silent
+	// ServerError is a 5xx, as response or in the stream, or an unknown error.
+	ServerError
+	// Undecodable is an object or a frame that could not be decoded. The cache keeps the
+	// object's last decoded state, and Status.Undecodable counts the object until it can
+	// be decoded or is deleted.
+	Undecodable
+	// Stale is an event that was older than an earlier one of the stream. It was dropped.
+	Stale
+	// Gap is an event that does not follow from the cache's state: MODIFIED or DELETED of
+	// an object that the cache does not have, or another UID without a deletion. An
+	// earlier event was missed. The state is read again: at once, and then at most every
+	// five minutes.
+	Gap
 )
 
-// The kinds of incidents that are the handlers' and indices'.
+// The kinds of incidents of handlers, indices and Persist.
 const (
-	// HandlerFailed is a handler that returned an error; the key is tried again.
-	HandlerFailed IncidentKind = IncidentKind(course.Troubles) + iota
-	// HandlerPanicked is a handler that panicked; the key is tried again.
+	// HandlerFailed is a handler that returned an error; the key is retried.
+	HandlerFailed = Gap + 1 + iota
+	// HandlerPanicked is a handler that panicked; the key is retried.
 	HandlerPanicked
 	// HandlerGaveUp is a handler that failed as often as its Retry allows. The change
-	// is taken as handled.
+	// counts as handled.
 	HandlerGaveUp
-	// HandlerRestated is a handler that wants every version and fell so far behind
-	// that those that wait were merged; see Restate.
-	HandlerRestated
-	// HandlerStopped is a handler that the informer stopped: it was full under the
-	// policy Fail, or an option of it is for another type. Err says which.
+	// HandlerMerged is a handler that wants every version and fell so far behind that
+	// the waiting versions were merged; see Merge.
+	HandlerMerged
+	// HandlerStopped is a handler that the informer stopped: it was full under the policy
+	// Fail, or one of its options is for another type. Err says which.
 	HandlerStopped
-	// IndexPanicked is the function of an index that panicked; the object is left out
-	// of that index until its next state.
+	// IndexPanicked is an index function that panicked. The object is left out of that
+	// index until it changes.
 	IndexPanicked
-	// PersistFailed is the file of Persist that could not be used, read or written. The
-	// informer goes on without it, and tries to write it again.
+	// PersistFailed is a snapshot file (see Persist) that could not be opened, read or
+	// written. The informer goes on without it, and retries to write it.
 	PersistFailed
 )
 
-// String returns the name as one lower-case word, for logs and metrics.
-func (k IncidentKind) String() string {
-	names := [...]string{
-		Gone: "gone", SilentGone: "silent_gone", TooLarge: "too_large", WentBack: "went_back",
-		Throttled: "throttled", Refused: "refused", Denied: "denied", NotServed: "not_served",
-		Rejected: "rejected", NoStreamingList: "no_streaming_list", NoEndBookmark: "no_end_bookmark",
-		ShortWatch: "short_watch", Disconnected: "disconnected", Silent: "silent", ServerError: "server_error",
-		Undecodable: "undecodable", Stale: "stale", HandlerFailed: "handler_failed",
-		HandlerPanicked: "handler_panicked", HandlerGaveUp: "handler_gave_up", HandlerRestated: "handler_restated",
-		HandlerStopped: "handler_stopped", IndexPanicked: "index_panicked",
-		PersistFailed: "persist_failed",
-	}
-	if k <= 0 || int(k) >= len(names) {
-		return fmt.Sprintf("incident_%d", int(k))
-	}
-	return names[k]
-}
+// String returns the kind in lower case with underscores, for logs and metrics.
+func (k IncidentKind) String() string { return incident.Kind(k).String() }
 
-// Incident is something that went wrong, as a value.
+// Incident is something that went wrong.
 type Incident struct {
 	Kind IncidentKind
 	At   time.Time
-	// Err is the cause, for kube.Classify and errors.As; nil for Silent, SilentGone,
-	// ShortWatch, NoEndBookmark, Stale and WentBack, where nobody returned one.
+	// Err is the cause, for kube.Classify and errors.As. It can be nil for Silent,
+	// SilentGone, ShortWatch, NoEndBookmark, Stale, Gap and WentBack.
 	Err error
-	// RV is the informer's position then.
+	// RV is the informer's resourceVersion at that time.
 	RV string
-	// Key is the object, where it is about one. Of an informer of several namespaces,
-	// Key.Namespace alone is the namespace that could not be read.
+	// Key is the object, if the incident is about one. In an informer of several
+	// namespaces, Key.Namespace alone is the namespace that could not be read.
 	Key Key
-	// Handler is the name of the handler, where it is about one.
+	// Handler is the name of the handler, if the incident is about one.
 	Handler string
-	// Next says what the informer does about it: "list", "stream", "watch" or "wait
-	// 800ms, then watch"; "" if nothing changes.
+	// Next is what the informer does next, such as "list", "watch" or "wait 800ms to 1.2s,
+	// then be watching"; "" if nothing changes.
 	Next string
 }
 
-// String says all of it on one line.
-func (i Incident) String() string {
-	s := i.Kind.String()
-	if i.Handler != "" {
-		s += " handler=" + i.Handler
+// newIncident is what users get of an incident of an internal package.
+func newIncident(of incident.Incident) Incident {
+	in := Incident{
+		Kind: IncidentKind(of.Kind), At: time.Now(), Err: of.Err, RV: of.RV, Key: of.Key, Handler: of.Handler, Next: of.Next,
 	}
-	switch {
-	case i.Key.Name != "":
-		s += " key=" + i.Key.String()
-	case i.Key.Namespace != "":
-		s += " namespace=" + i.Key.Namespace
+	if p, is := errors.AsType[*incident.PanicError](of.Err); is {
+		in.Err = &PanicError{Value: p.Value, Stack: p.Stack}
 	}
-	if i.RV != "" {
-		s += " rv=" + i.RV
-	}
-	if i.Err != nil {
-		s += ": " + i.Err.Error()
-	}
-	if why := kube.WhyExpired(i.Err); why != nil && i.Kind == Gone {
-		s += "; " + why.Error()
-	}
-	if i.Next != "" {
-		s += " (" + i.Next + ")"
-	}
-	return s
+	return in
 }
 
-// PanicError is what a handler panicked with.
+// String returns all fields in one line.
+func (i Incident) String() string { return i.plain().String() }
+
+// plain is the incident without At.
+func (i Incident) plain() incident.Incident {
+	return incident.Incident{Kind: incident.Kind(i.Kind), Err: i.Err, RV: i.RV, Key: i.Key, Handler: i.Handler, Next: i.Next}
+}
+
+// PanicError is the error of a handler or index function that panicked.
 type PanicError struct {
 	Value any
 	Stack string

@@ -22,7 +22,7 @@ func small(n int, watch io.Reader) informer.Backend {
 		}
 		b = append(b, smallPod(k, 50)...)
 	}
-	return canned{append(b, `]}`...), func() io.Reader { return watch }}
+	return canned(append(b, `]}`...), watch)
 }
 
 func smallPod(n, rv int) string {
@@ -62,7 +62,7 @@ func filled(b *testing.B, n int, watch io.Reader) (i *informer.Informer[*slimPod
 // it holds then, besides the objects.
 func BenchmarkIndexBuild(b *testing.B) {
 	const n = 100_000
-	i, stop := filled(b, n, blocked{})
+	i, stop := filled(b, n, nil)
 	stop()
 	for name, add := range map[string]func() any{
 		"100 per value": func() any { return byNode(i) },
@@ -162,7 +162,7 @@ func BenchmarkDiff(b *testing.B) {
 
 // BenchmarkIndexGet reads the 100 objects of one value out of 100 000.
 func BenchmarkIndexGet(b *testing.B) {
-	i, stop := filled(b, 100_000, blocked{})
+	i, stop := filled(b, 100_000, nil)
 	defer stop()
 	x := byNode(i)
 	b.ReportAllocs()

@@ -3,40 +3,44 @@ package informer
 import (
 	"fmt"
 	"slices"
+	"strconv"
+
+	"github.com/gapless-io/gapless/informer/internal/cache"
+	"github.com/gapless-io/gapless/informer/internal/reflector"
+	"github.com/gapless-io/gapless/informer/internal/transition"
 )
 
-// Metric is something that an informer measures. Names are in Prometheus' style;
-// those that begin with "reflector" are client-go's (tools/cache/reflector_metrics.go)
-// and mean the same, which client-go itself never measures.
+// Metric is one metric of an informer. Names are in Prometheus' style. Those that begin
+// with "reflector" are client-go's (tools/cache/reflector_metrics.go), with the same
+// meaning; client-go defines them without recording them.
 type Metric int
 
 // The metrics. Seconds and resource versions are floats, as everywhere in Prometheus.
 const (
 	_ Metric = iota
-	// MetricLists counts how often the whole state was asked for: Status.Lists.
+	// MetricLists counts requests for the whole state: Status.Lists.
 	MetricLists
-	// MetricListSeconds is how long it took to get, of those that came whole.
+	// MetricListSeconds is how long reading the whole state took, if it succeeded.
 	MetricListSeconds
 	// MetricListItems is how many objects it had.
 	MetricListItems
-	// MetricWatches counts how often a watch was opened from a resource version:
+	// MetricWatches counts watches that were opened from a resourceVersion:
 	// Status.Watches.
 	MetricWatches
 	// MetricShortWatches counts watches that ended cleanly, within 2 s and without an
 	// event (client-go: 1 s).
 	MetricShortWatches
-	// MetricWatchSeconds is how long an open watch lived.
+	// MetricWatchSeconds is how long a watch was open.
 	MetricWatchSeconds
-	// MetricWatchItems is how many events and bookmarks it brought, the initial ones
-	// of a streaming list among them.
+	// MetricWatchItems is how many events and bookmarks it delivered, including the
+	// initial events of a streaming list.
 	MetricWatchItems
-	// MetricResourceVersion is the resource version of the cache; none if it is no
-	// number.
+	// MetricResourceVersion is the resourceVersion of the cache, if it is a number.
 	MetricResourceVersion
-	// MetricRelists counts how often the whole state had to be read again, by cause:
-	// an IncidentKind.
+	// MetricRelists counts how often the whole state was read again, by cause: an
+	// IncidentKind.
 	MetricRelists
-	// MetricIncidents counts what went wrong, by kind: Status.Incidents.
+	// MetricIncidents counts incidents by kind: Status.Incidents.
 	MetricIncidents
 	// MetricObjects is how many objects the cache has.
 	MetricObjects
@@ -51,18 +55,18 @@ func AllMetrics() []Metric {
 	return all
 }
 
-// MetricType says what a sample's value is for.
+// MetricType is the type of a metric.
 type MetricType int
 
-// The types of metrics. The value of a sample is added to a counter, set in a
-// gauge, and observed by a histogram.
+// The types of metrics. The value of a sample is added to a counter, is the new value of
+// a gauge, and is observed by a histogram.
 const (
 	Counter MetricType = iota
 	Gauge
 	Histogram
 )
 
-// described is what there is to say about a metric.
+// described is the description of a metric.
 type described struct {
 	name, help string
 	kind       MetricType
@@ -100,14 +104,14 @@ func (m Metric) describe() described {
 // String returns the name.
 func (m Metric) String() string { return m.describe().name }
 
-// Help says what it is in one sentence.
+// Help describes the metric in one sentence.
 func (m Metric) Help() string { return m.describe().help }
 
-// Type says what its values are.
+// Type returns the type.
 func (m Metric) Type() MetricType { return m.describe().kind }
 
-// Labels returns the names of a sample's labels: "name", which is the informer, and
-// for some another one.
+// Labels returns the names of a sample's labels: "name", which is the informer, and for
+// some metrics another one.
 func (m Metric) Labels() []string {
 	if label := m.describe().label; label != "" {
 		return []string{"name", label}
@@ -123,17 +127,69 @@ type Sample struct {
 	Value  float64
 }
 
-// Metrics hands each measurement to record, from the informer's goroutines, several
-// at once. It must be quick, because the informer waits for it, and must not panic.
-// How this feeds Prometheus is in docs/informer.md. What handlers are behind is in
-// Registration: Pending and Lag.
+// Metrics calls record with each measurement, from several goroutines at once. record
+// must be quick, because the informer waits for it, and must not panic. docs/informer.md
+// shows how to connect it to Prometheus. Registration.Pending and Registration.Lag say how
+// far a handler is behind.
 func Metrics(record func(Sample)) Option {
 	return func(o *options) { o.record = record }
 }
 
-// record hands a sample on; label is for metrics that have one.
+// record passes a sample on; label is for metrics that have one.
 func (i *Informer[T]) record(m Metric, value float64, label ...string) {
 	if i.opts.record != nil {
 		i.opts.record(Sample{Metric: m, Labels: slices.Concat([]string{i.source.name}, label), Value: value})
+	}
+}
+
+// begins records an action of a stream that begins.
+func (i *Informer[T]) begins(does transition.Action) {
+	switch does {
+	case transition.DoList, transition.DoStream:
+		i.record(MetricLists, 1)
+	case transition.DoWatch:
+		i.record(MetricWatches, 1)
+	case transition.DoRead, transition.DoWait, transition.DoStop:
+	}
+}
+
+// ended records an action of a stream that has ended. objects is how many objects the
+// stream has now.
+func (i *Informer[T]) ended(e reflector.Ending, objects int) {
+	if i.opts.record == nil {
+		return
+	}
+	r := e.Result
+	switch e.Did {
+	case transition.DoList, transition.DoStream:
+		if r.Kind != transition.ResultListed && r.Kind != transition.ResultStreamed {
+			return
+		}
+		i.record(MetricListSeconds, e.Took.Seconds())
+		i.record(MetricListItems, float64(objects))
+		if e.Again {
+			i.record(MetricRelists, 1, e.Why.String())
+		}
+	case transition.DoWatch, transition.DoRead:
+		if r.Frames == 0 && r.Kind == transition.ResultFailed {
+			return // it was not opened, or broke at once
+		}
+		i.record(MetricWatchSeconds, r.Lived.Seconds())
+		i.record(MetricWatchItems, float64(r.Frames))
+		if r.Kind == transition.ResultClosed && r.Frames == 0 && r.Lived < transition.QuickClose {
+			i.record(MetricShortWatches, 1)
+		}
+	case transition.DoWait, transition.DoStop:
+	}
+}
+
+// published records the size and version of a new state.
+func (i *Informer[T]) published(now *cache.Snapshot[T]) {
+	if i.opts.record == nil {
+		return
+	}
+	i.record(MetricObjects, float64(now.Tree.Len()))
+	if rv, err := strconv.ParseFloat(now.RV, 64); err == nil {
+		i.record(MetricResourceVersion, rv)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gapless-io/gapless/informer"
+	"github.com/gapless-io/gapless/informer/listwatchtest"
 )
 
 // meter adds samples up.
@@ -43,26 +44,26 @@ func (m *meter) record(s informer.Sample) {
 	}
 }
 
-func TestMetricsSayWhatHappened(t *testing.T) {
+func TestMetricsCountRequestsFailuresAndObjects(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		faults []fault
 		want   map[string]float64
 	}{
-		{"a 410", []fault{{end: "410", after: 5}}, map[string]float64{
+		{"a 410", []fault{{End: "410", After: 5}}, map[string]float64{
 			"reflector_lists_total": 2, "reflector_watches_total": 0, "reflector_items_per_list": 6,
 			"reflector_relists_total{cause=gone}": 1, "informer_incidents_total{kind=gone}": 1,
 		}},
-		{"a server that does not stream", []fault{{status: 422}}, map[string]float64{
+		{"a server that does not stream", []fault{{Status: 422}}, map[string]float64{
 			"reflector_lists_total": 2, "reflector_watches_total": 1, "reflector_items_per_list": 3,
 			"informer_incidents_total{kind=no_streaming_list}": 1,
 		}},
-		{"watches that end at once", []fault{{status: 422}, {}, {end: "eof"}, {end: "eof"}}, map[string]float64{
+		{"watches that end at once", []fault{{Status: 422}, {}, {End: "eof"}, {End: "eof"}}, map[string]float64{
 			"reflector_lists_total": 2, "reflector_watches_total": 3, "reflector_short_watches_total": 2,
 			"reflector_items_per_list": 3, "informer_incidents_total{kind=no_streaming_list}": 1,
 			"informer_incidents_total{kind=short_watch}": 2,
 		}},
-		{"a re-list that fails first", []fault{{end: "410", after: 5}, {status: 503}}, map[string]float64{
+		{"a re-list that fails first", []fault{{End: "410", After: 5}, {Status: 503}}, map[string]float64{
 			"reflector_lists_total": 3, "reflector_watches_total": 0, "reflector_items_per_list": 6,
 			"reflector_relists_total{cause=gone}": 1, "informer_incidents_total{kind=gone}": 1,
 			"informer_incidents_total{kind=server_error}": 1,
@@ -70,16 +71,16 @@ func TestMetricsSayWhatHappened(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld()
+				w := newServer()
 				for n := range 3 {
-					w.put(fmt.Sprint("o", n), n)
+					w.Put(fmt.Sprint("o", n), n)
 				}
-				w.fault = faults(c.faults...)
+				w.Fail(listwatchtest.Faults(c.faults...))
 				var m meter
 				i := w.informer(informer.Metrics(m.record))
 				run(t, i, func() {
 					after(time.Second)
-					w.put("o0", 7) // the fifth frame
+					w.Put("o0", 7) // the fifth frame
 					after(30 * time.Second)
 					// What began is counted at once, not when it ends.
 					s := i.Status()

@@ -11,34 +11,35 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gapless-io/gapless/informer"
+	"github.com/gapless-io/gapless/informer/listwatchtest"
 )
 
-func TestMirrorIsAtEveryEventsStateOrAheadOfIt(t *testing.T) {
+func TestAMirrorHasEachEventsStateOrANewerOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.put("a", 1)
-		w.put("b", 1)
-		w.fail(faults(fault{end: "410", after: 7}))
+		w := newServer()
+		w.Put("a", 1)
+		w.Put("b", 1)
+		w.Fail(listwatchtest.Faults(fault{End: "410", After: 7}))
 		i := w.informer()
 		// Nothing guards the copy but that turns come before calls: one goroutine writes
 		// while the other is idle, which the race detector checks.
 		mirror, whole := map[string]int{}, 0
-		i.Mirror(func(turn informer.Turn[*thing]) {
-			for key, o := range turn.Changes() {
+		i.Mirror(func(update informer.Update[*thing]) {
+			for key, o := range update.Changes() {
 				delete(mirror, key.Name)
 				if o != nil {
 					mirror[key.Name] = o.Value
 				}
 			}
-			if turn.Whole {
+			if update.Whole {
 				whole++
 			}
 			all := map[string]int{}
-			for key, o := range turn.All() {
+			for key, o := range update.All() {
 				all[key.Name] = o.Value
 			}
-			if diff := cmp.Diff(all, mirror); diff != "" || len(all) != turn.Len() || turn.RV == "" {
-				t.Errorf("rv %q, %d objects, %d changes: -all +mirror\n%s", turn.RV, turn.Len(), turn.Changed(), diff)
+			if diff := cmp.Diff(all, mirror); diff != "" || len(all) != update.Len() || update.RV == "" {
+				t.Errorf("rv %q, %d objects, %d changes: -all +mirror\n%s", update.RV, update.Len(), update.Changed(), diff)
 			}
 		})
 		calls := 0
@@ -52,10 +53,10 @@ func TestMirrorIsAtEveryEventsStateOrAheadOfIt(t *testing.T) {
 		run(t, i, func() {
 			after(time.Second)
 			for n := range 5 {
-				w.put("a", n+2)
+				w.Put("a", n+2)
 				after(time.Second)
 			}
-			w.delete("b")
+			w.Delete("b")
 			after(time.Minute)
 		})
 		if whole != 2 || calls != 8 {
@@ -64,13 +65,13 @@ func TestMirrorIsAtEveryEventsStateOrAheadOfIt(t *testing.T) {
 	})
 }
 
-func TestTransformedObjectsAreWhatTheCacheHolds(t *testing.T) {
+func TestTheCacheHoldsTransformedObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.put("a", 1)
-		w.put("odd", 13)
+		w := newServer()
+		w.Put("a", 1)
+		w.Put("odd", 13)
 		calls := 0
-		source := informer.From("things", memory{w}, informer.JSON[*thing]()).Transform(func(o *thing) (*thing, error) {
+		source := w.source().Transform(func(o *thing) (*thing, error) {
 			calls++
 			if o.Value == 13 {
 				return nil, errors.New("no luck")
@@ -81,7 +82,7 @@ func TestTransformedObjectsAreWhatTheCacheHolds(t *testing.T) {
 		i := informer.New(source)
 		run(t, i, func() {
 			after(time.Second)
-			w.put("a", 2)
+			w.Put("a", 2)
 			after(time.Second)
 			got := ""
 			for key, o := range i.All() {

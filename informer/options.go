@@ -4,7 +4,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 
-	"github.com/gapless-io/gapless/informer/internal/course"
+	"github.com/gapless-io/gapless/informer/internal/transition"
 )
 
 // Option configures an informer.
@@ -16,19 +16,19 @@ type options struct {
 	noStream bool
 	record   func(Sample)
 	persist  persistence
-	tuning   course.Tuning
-	seed     func() uint64 // of what each reflector leaves to chance
+	tuning   transition.Tuning
+	seed     func() uint64 // of the random numbers of each stream
 }
 
 func newOptions(opts []Option) options {
-	o := options{logger: slog.New(slog.DiscardHandler), tuning: course.Defaults(), seed: rand.Uint64}
+	o := options{logger: slog.New(slog.DiscardHandler), tuning: transition.Defaults(), seed: rand.Uint64}
 	for _, opt := range opts {
 		opt(&o)
 	}
 	return o
 }
 
-// Logger is where incidents are logged, as warnings. Without it nothing is.
+// Logger logs incidents, as warnings. Without it nothing is logged.
 func Logger(l *slog.Logger) Option {
 	return func(o *options) {
 		if l != nil {
@@ -37,15 +37,14 @@ func Logger(l *slog.Logger) Option {
 	}
 }
 
-// OnError is called for each incident, from the informer's goroutines, several at
-// once. It must be quick, because the informer waits for it, and must not panic.
+// OnError calls f with each incident, from several goroutines at once. f must be quick,
+// because the informer waits for it, and must not panic.
 func OnError(f func(Incident)) Option {
 	return func(o *options) { o.onError = f }
 }
 
-// NoStreamingLists reads the state by LIST from the beginning. Without it,
-// streaming lists are tried first, and the informer remembers if the server does
-// not know them.
+// NoStreamingLists always reads the state by LIST. Without it, the informer tries a
+// streaming list first, and remembers if the server does not support them.
 func NoStreamingLists() Option {
 	return func(o *options) { o.noStream = true }
 }

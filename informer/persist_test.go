@@ -20,41 +20,41 @@ import (
 	"github.com/gapless-io/gapless/informer"
 )
 
-// life is one program's: an informer with a handler, from its start to its end.
-type life struct {
+// program is an informer with a handler, as one program would have from start to exit.
+type program struct {
 	*informer.Informer[*thing]
 
-	told      *recorder
+	recorder  *recorder
 	mu        sync.Mutex
 	incidents []informer.Incident // guarded by mu
 }
 
-func born(create func(...informer.Option) *informer.Informer[*thing], opts ...informer.Option) *life {
-	l := &life{told: newRecorder()}
+func newProgram(create func(...informer.Option) *informer.Informer[*thing], opts ...informer.Option) *program {
+	l := &program{recorder: newRecorder()}
 	l.Informer = create(append(opts, informer.OnError(func(in informer.Incident) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.incidents = append(l.incidents, in)
 	}))...)
-	l.Handle(l.told.handle)
+	l.Handle(l.recorder.handle)
 	return l
 }
 
-// live runs the informer for a minute, and f then.
-func (l *life) live(t *testing.T, f func()) *life {
+// live runs the informer for a minute and then calls f.
+func (l *program) live(t *testing.T, f func()) *program {
 	t.Helper()
 	run(t, l.Informer, func() {
 		after(time.Minute)
 		f()
 	})
-	l.told.check(t)
+	l.recorder.check(t)
 	return l
 }
 
 func nothing() {}
 
-// failed are the errors of Persist.
-func (l *life) failed() string {
+// failed returns the incidents of Persist.
+func (l *program) failed() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var all []string
@@ -66,24 +66,27 @@ func (l *life) failed() string {
 	return strings.Join(all, "; ")
 }
 
-// worldOf is a world of n things, o0 with value 0 and so on.
-func worldOf(n int) *world {
-	w := newWorld()
+// serverWith returns a server of n things, o0 with value 0 and so on.
+func serverWith(n int) *server {
+	w := newServer()
 	for i := range n {
-		w.put(fmt.Sprint("o", i), i)
+		w.Put(fmt.Sprint("o", i), i)
 	}
 	return w
 }
 
-// slow lets the server answer after a second, so that the handler has been told what was
-// on disk before it hears of what happened since; else that is one event.
-func slow(w *world) { w.fail(func(request) fault { return fault{delay: time.Second} }) }
+// slow delays the server's answers by a second, so that the handler gets the state on disk
+// before the changes since; otherwise they are merged into one event.
+func slow(w *server) { w.Fail(func(request) fault { return fault{Delay: time.Second} }) }
 
-// since returns what was asked for since the nth request.
-func since(w *world, n int) []string { return kinds(w)[n:] }
+// since returns the requests after the nth, without the list of one object that checks
+// whether the server still has the file's history.
+func since(w *server, n int) []string {
+	return slices.DeleteFunc(kinds(w)[n:], func(r string) bool { return strings.HasPrefix(r, "COMPARE") })
+}
 
-func flagged(l *life, flag string) (with, without []string) {
-	for _, line := range l.told.lines() {
+func flagged(l *program, flag string) (with, without []string) {
+	for _, line := range l.recorder.lines() {
 		if strings.Contains(line, flag) {
 			with = append(with, line)
 		} else {
@@ -95,25 +98,25 @@ func flagged(l *life, flag string) (with, without []string) {
 
 func TestANewProgramResumesTheWatchWithoutAList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, dir := worldOf(1000), informer.Persist(t.TempDir())
-		first := born(w.informer, dir).live(t, nothing)
-		at, before := first.ResourceVersion(), len(w.seen())
+		w, dir := serverWith(1000), informer.Persist(t.TempDir())
+		first := newProgram(w.informer, dir).live(t, nothing)
+		at, before := first.ResourceVersion(), len(w.Requests())
 		changed := map[string]bool{}
 		for i := range 500 {
 			switch name := fmt.Sprint("o", i*2); i % 5 {
 			case 0:
-				w.delete(name)
+				w.Delete(name)
 				changed["Deleted "+name] = true
 			case 1:
-				w.put("new-"+name, i)
+				w.Put("new-"+name, i)
 				changed["Added new-"+name] = true
 			default:
-				w.put(name, -1)
+				w.Put(name, -1)
 				changed["Modified "+name] = true
 			}
 		}
 		slow(w)
-		second := born(w.informer, dir).live(t, nothing)
+		second := newProgram(w.informer, dir).live(t, nothing)
 		if diff := cmp.Diff([]string{"WATCH rv=" + at}, since(w, before)); diff != "" {
 			t.Errorf("requests: %s", diff)
 		}
@@ -131,25 +134,25 @@ func TestANewProgramResumesTheWatchWithoutAList(t *testing.T) {
 			kind, rest, _ := strings.Cut(line, " ")
 			name, _, _ := strings.Cut(rest, " ")
 			if !changed[kind+" "+name] {
-				t.Errorf("told of %q", line)
+				t.Errorf("event %q", line)
 			}
 		}
 	})
 }
 
-func TestOn410AWarmStartTellsTheExactDifference(t *testing.T) {
+func TestA410AfterARestartDeliversExactlyTheDifference(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, dir := worldOf(100), informer.Persist(t.TempDir())
-		born(w.informer, dir).live(t, nothing)
-		before := len(w.seen())
-		w.put("o1", -1)
-		w.delete("o2")
-		w.put("new", 7)
-		w.delete("o3")
-		w.put("o3", 3) // another object
-		w.compact()
+		w, dir := serverWith(100), informer.Persist(t.TempDir())
+		newProgram(w.informer, dir).live(t, nothing)
+		before := len(w.Requests())
+		w.Put("o1", -1)
+		w.Delete("o2")
+		w.Put("new", 7)
+		w.Delete("o3")
+		w.Put("o3", 3) // another object
+		w.Compact(0)
 		slow(w)
-		second := born(w.informer, dir).live(t, nothing)
+		second := newProgram(w.informer, dir).live(t, nothing)
 		if got := since(w, before); len(got) != 2 || !strings.HasPrefix(got[0], "WATCH rv=") || !strings.HasPrefix(got[1], "STREAM rv=") {
 			t.Errorf("requests %q", got)
 		}
@@ -165,13 +168,13 @@ func TestOn410AWarmStartTellsTheExactDifference(t *testing.T) {
 	})
 }
 
-func TestAWarmStartNeedsNoServer(t *testing.T) {
+func TestARestartedProgramReadsItsStateWithoutAServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, dir := worldOf(10), informer.Persist(t.TempDir())
-		born(w.informer, dir).live(t, nothing)
-		w.put("o1", -1)
-		w.fail(func(request) fault { return fault{refuse: true} })
-		second := born(w.informer, dir)
+		w, dir := serverWith(10), informer.Persist(t.TempDir())
+		newProgram(w.informer, dir).live(t, nothing)
+		w.Put("o1", -1)
+		w.Fail(func(request) fault { return fault{Refuse: true} })
+		second := newProgram(w.informer, dir)
 		run(t, second.Informer, func() {
 			if err := second.WaitSynced(t.Context()); err != nil {
 				t.Fatal(err)
@@ -181,9 +184,9 @@ func TestAWarmStartNeedsNoServer(t *testing.T) {
 				t.Errorf("%d objects, status %+v", second.Len(), second.Status())
 			}
 			if initial, _ := flagged(second, "initial"); len(initial) != 10 {
-				t.Errorf("the handler was told of %d objects", len(initial))
+				t.Errorf("the handler got %d objects", len(initial))
 			}
-			w.fail(nil)
+			w.Fail(nil)
 			after(time.Minute)
 			if diff := cmp.Diff(w.state(t), cached(second.Informer)); diff != "" {
 				t.Error(diff)
@@ -192,28 +195,28 @@ func TestAWarmStartNeedsNoServer(t *testing.T) {
 				t.Errorf("status %+v", s)
 			}
 		})
-		second.told.check(t)
+		second.recorder.check(t)
 	})
 }
 
-// TestWhatACrashedProgramLeftBehindIsAState copies the directory while a program runs, as
-// a crash would leave it.
-func TestWhatACrashedProgramLeftBehindIsAState(t *testing.T) {
+// TestTheFileOfACrashedProgramHoldsAWholeState copies the directory while a program runs,
+// which is what a crash leaves behind.
+func TestTheFileOfACrashedProgramHoldsAWholeState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, dir := worldOf(10), t.TempDir()
+		w, dir := serverWith(10), t.TempDir()
 		states := map[string]map[string]string{}
-		born(w.informer, informer.Persist(dir)).live(t, func() {
+		newProgram(w.informer, informer.Persist(dir)).live(t, func() {
 			for n := range 20 {
-				w.put(fmt.Sprint("o", n%10), n)
-				w.delete(fmt.Sprint("o", (n+5)%10))
+				w.Put(fmt.Sprint("o", n%10), n)
+				w.Delete(fmt.Sprint("o", (n+5)%10))
 				after(4 * time.Second)
-				states[fmt.Sprint(w.rv)] = w.state(t)
+				states[fmt.Sprint(w.RV())] = w.state(t)
 				crashed := t.TempDir()
 				if err := os.CopyFS(crashed, os.DirFS(dir)); err != nil {
 					t.Fatal(err)
 				}
-				next := born(w.informer, informer.Persist(crashed))
-				w.fail(func(request) fault { return fault{refuse: true} })
+				next := newProgram(w.informer, informer.Persist(crashed))
+				w.Fail(func(request) fault { return fault{Refuse: true} })
 				run(t, next.Informer, func() {
 					after(time.Second)
 					if want, is := states[next.ResourceVersion()]; is {
@@ -224,7 +227,7 @@ func TestWhatACrashedProgramLeftBehindIsAState(t *testing.T) {
 						t.Errorf("begun at %q, which the server was never at", next.ResourceVersion())
 					}
 				})
-				w.fail(nil)
+				w.Fail(nil)
 				if f := next.failed(); f != "" {
 					t.Error(f)
 				}
@@ -233,17 +236,17 @@ func TestWhatACrashedProgramLeftBehindIsAState(t *testing.T) {
 	})
 }
 
-func TestAFileThatIsOfNoUseMeansAColdStart(t *testing.T) {
-	other := func(w *world) func(...informer.Option) *informer.Informer[*thing] {
+func TestAnUnusableFileLeadsToAList(t *testing.T) {
+	other := func(w *server) func(...informer.Option) *informer.Informer[*thing] {
 		return func(opts ...informer.Option) *informer.Informer[*thing] {
-			s := informer.From("things", memory{w}, informer.JSON[*thing]())
+			s := w.source()
 			return informer.New(s.Transform(func(o *thing) (*thing, error) { return o, nil }), opts...)
 		}
 	}
 	for _, c := range []struct {
 		name string
 		opts []informer.PersistOption
-		make func(w *world) func(...informer.Option) *informer.Informer[*thing]
+		make func(w *server) func(...informer.Option) *informer.Informer[*thing]
 		harm func(t *testing.T, path string)
 		want string // the incident
 	}{
@@ -263,26 +266,26 @@ func TestAFileThatIsOfNoUseMeansAColdStart(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w, dir := worldOf(10), t.TempDir()
-				born(w.informer, informer.Persist(dir)).live(t, nothing)
+				w, dir := serverWith(10), t.TempDir()
+				newProgram(w.informer, informer.Persist(dir)).live(t, nothing)
 				if c.harm != nil {
-					c.harm(t, warmFile(t, dir))
+					c.harm(t, snapshotFile(t, dir))
 				}
 				after(2 * time.Hour)
 				create := w.informer
 				if c.make != nil {
 					create = c.make(w)
 				}
-				before := len(w.seen())
-				second := born(create, informer.Persist(dir, c.opts...)).live(t, nothing)
+				before := len(w.Requests())
+				second := newProgram(create, informer.Persist(dir, c.opts...)).live(t, nothing)
 				if got := since(w, before); !slices.Equal(got, []string{"STREAM rv="}) {
 					t.Errorf("requests %q", got)
 				}
 				if got := second.failed(); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 					t.Errorf("reported %q, want %q", got, c.want)
 				}
-				before = len(w.seen())
-				third := born(create, informer.Persist(dir, c.opts...)).live(t, nothing)
+				before = len(w.Requests())
+				third := newProgram(create, informer.Persist(dir, c.opts...)).live(t, nothing)
 				if got := since(w, before); third.failed() != "" || len(got) != 1 || !strings.HasPrefix(got[0], "WATCH rv=") {
 					t.Errorf("the program after it: %q, %s", got, third.failed())
 				}
@@ -291,8 +294,8 @@ func TestAFileThatIsOfNoUseMeansAColdStart(t *testing.T) {
 	}
 }
 
-// warmFile is the one file of objects in a directory.
-func warmFile(t *testing.T, dir string) string {
+// snapshotFile returns the path of the one snapshot file in a directory.
+func snapshotFile(t *testing.T, dir string) string {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(dir, "*.warm"))
 	if err != nil || len(paths) != 1 {
@@ -303,9 +306,9 @@ func warmFile(t *testing.T, dir string) string {
 
 func TestTwoInformersDoNotShareAFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, dir := worldOf(10), informer.Persist(t.TempDir())
-		second := born(w.informer, dir)
-		first := born(w.informer, dir).live(t, func() {
+		w, dir := serverWith(10), informer.Persist(t.TempDir())
+		second := newProgram(w.informer, dir)
+		first := newProgram(w.informer, dir).live(t, func() {
 			second.live(t, nothing)
 		})
 		if got := second.failed(); !strings.Contains(got, "in use") || first.failed() != "" {
@@ -317,36 +320,36 @@ func TestTwoInformersDoNotShareAFile(t *testing.T) {
 	})
 }
 
-func TestADirectoryThatIsNoneIsAnIncidentOnly(t *testing.T) {
+func TestAnUnusableDirectoryIsOnlyAnIncident(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "file")
 		if err := os.WriteFile(path, nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		w := worldOf(10)
-		l := born(w.informer, informer.Persist(path)).live(t, nothing)
+		w := serverWith(10)
+		l := newProgram(w.informer, informer.Persist(path)).live(t, nothing)
 		if diff := cmp.Diff(w.state(t), cached(l.Informer)); diff != "" || !strings.Contains(l.failed(), path) {
 			t.Errorf("reported %q: %s", l.failed(), diff)
 		}
-		before := len(w.seen())
-		l = born(w.informer, informer.Persist("")).live(t, nothing)
+		before := len(w.Requests())
+		l = newProgram(w.informer, informer.Persist("")).live(t, nothing)
 		if got := since(w, before); len(got) != 1 || l.failed() != "" {
 			t.Errorf("no directory: %q, %s", got, l.failed())
 		}
 	})
 }
 
-// hiding has something that its JSON has not.
+// hiding has a field that is not in its JSON.
 type hiding struct {
 	metav1.ObjectMeta `json:"metadata"`
 
 	computed int
 }
 
-func TestATypeThatJSONDoesNotKeepIsRefused(t *testing.T) {
+func TestATypeThatJSONCannotRestoreIsAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, dir := worldOf(3), t.TempDir()
-		source := informer.From("things", memory{w}, func(raw []byte) (*hiding, error) {
+		w, dir := serverWith(3), t.TempDir()
+		source := informer.From("things", w.backend(), func(raw []byte) (*hiding, error) {
 			o := &hiding{computed: len(raw)}
 			return o, json.Unmarshal(raw, o)
 		})
@@ -366,14 +369,14 @@ func TestATypeThatJSONDoesNotKeepIsRefused(t *testing.T) {
 	})
 }
 
-// TestWhatTheFirstProgramCouldNotReadTheSecondDoes: the position is beyond that object, and
-// a watch from there would never bring it.
-func TestWhatTheFirstProgramCouldNotReadTheSecondDoes(t *testing.T) {
+// TestARestartedProgramReadsObjectsThatWereUndecodable: a watch from the stored position
+// would never send that object again.
+func TestARestartedProgramReadsObjectsThatWereUndecodable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, dir := worldOf(10), informer.Persist(t.TempDir())
+		w, dir := serverWith(10), informer.Persist(t.TempDir())
 		decode := informer.JSON[*thing]()
 		strict := func(opts ...informer.Option) *informer.Informer[*thing] {
-			return informer.New(informer.From("things", memory{w}, func(raw []byte) (*thing, error) {
+			return informer.New(informer.From("things", w.backend(), func(raw []byte) (*thing, error) {
 				o, err := decode(raw)
 				if err == nil && o.Value < 0 {
 					err = fmt.Errorf("value %d", o.Value)
@@ -381,23 +384,23 @@ func TestWhatTheFirstProgramCouldNotReadTheSecondDoes(t *testing.T) {
 				return o, err
 			}), opts...)
 		}
-		first := born(strict, dir).live(t, func() {
-			w.put("o3", -3)
-			w.put("o4", 40)
+		first := newProgram(strict, dir).live(t, func() {
+			w.Put("o3", -3)
+			w.Put("o4", 40)
 			after(time.Minute)
 		})
 		if o, _ := first.Get(key("o3")); o.Value != 3 || first.Status().Undecodable != 1 {
 			t.Fatalf("the first program has %v", o)
 		}
-		before := len(w.seen())
+		before := len(w.Requests())
 		slow(w)
-		second := born(w.informer, dir).live(t, nothing)
+		second := newProgram(w.informer, dir).live(t, nothing)
 		if got := since(w, before); len(got) != 1 || !strings.HasPrefix(got[0], "STREAM rv=1") {
 			t.Errorf("requests %q", got)
 		}
 		initial, then := flagged(second, "initial")
 		if len(initial) != 10 || !slices.Equal(then, []string{"Modified o3 -3"}) {
-			t.Errorf("told %d initial objects, then %q", len(initial), then)
+			t.Errorf("%d initial objects, then %q", len(initial), then)
 		}
 	})
 }
@@ -409,19 +412,19 @@ func TestATransformIsNotAppliedTwice(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w, dir := worldOf(10), informer.Persist(t.TempDir())
+				w, dir := serverWith(10), informer.Persist(t.TempDir())
 				hundred := func(opts ...informer.Option) *informer.Informer[*thing] {
-					s := informer.From("things", memory{w}, informer.JSON[*thing]())
+					s := w.source()
 					return informer.New(wrap(s.Transform(func(o *thing) (*thing, error) {
 						o.Value += 100
 						return o, nil
 					})), opts...)
 				}
-				first := born(hundred, dir).live(t, nothing)
+				first := newProgram(hundred, dir).live(t, nothing)
 				want := cached(first.Informer)
-				before := len(w.seen())
-				w.put("o5", 50)
-				second := born(hundred, dir).live(t, nothing)
+				before := len(w.Requests())
+				w.Put("o5", 50)
+				second := newProgram(hundred, dir).live(t, nothing)
 				got := cached(second.Informer)
 				if o, _ := second.Get(key("o5")); o.Value != 150 {
 					t.Errorf("what changed since has value %d", o.Value)
@@ -435,14 +438,14 @@ func TestATransformIsNotAppliedTwice(t *testing.T) {
 	}
 }
 
-func TestASecondRunGoesOnWithItsFile(t *testing.T) {
+func TestASecondRunContinuesItsFile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, dir := worldOf(10), informer.Persist(t.TempDir())
-		first := born(w.informer, dir).live(t, nothing)
-		w.put("o1", 10)
-		first.live(t, func() { w.put("o2", 20) })
-		before := len(w.seen())
-		second := born(w.informer, dir).live(t, nothing)
+		w, dir := serverWith(10), informer.Persist(t.TempDir())
+		first := newProgram(w.informer, dir).live(t, nothing)
+		w.Put("o1", 10)
+		first.live(t, func() { w.Put("o2", 20) })
+		before := len(w.Requests())
+		second := newProgram(w.informer, dir).live(t, nothing)
 		if diff := cmp.Diff(w.state(t), cached(second.Informer)); diff != "" || len(since(w, before)) != 1 {
 			t.Errorf("%q: %s", since(w, before), diff)
 		}
@@ -452,16 +455,16 @@ func TestASecondRunGoesOnWithItsFile(t *testing.T) {
 	})
 }
 
-// TestEncodedObjectsComeBackAsTheServerSentThem with what the type does not know.
-func TestEncodedObjectsComeBackAsTheServerSentThem(t *testing.T) {
+// TestEncodedObjectsAreRestoredAsTheServerSentThem with fields that the type lacks.
+func TestEncodedObjectsAreRestoredAsTheServerSentThem(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, dir := worldOf(300), informer.Persist(t.TempDir())
+		w, dir := serverWith(300), informer.Persist(t.TempDir())
 		encoded := func(opts ...informer.Option) *informer.Informer[*thing] {
-			return informer.New(informer.Encode(informer.From("things", memory{w}, informer.JSON[*thing]())), opts...)
+			return informer.New(informer.Encode(w.source()), opts...)
 		}
-		want := maps.Clone(cached(born(encoded, dir).live(t, nothing).Informer))
-		before := len(w.seen())
-		second := born(encoded, dir).live(t, nothing)
+		want := maps.Clone(cached(newProgram(encoded, dir).live(t, nothing).Informer))
+		before := len(w.Requests())
+		second := newProgram(encoded, dir).live(t, nothing)
 		if diff := cmp.Diff(want, cached(second.Informer)); diff != "" || len(since(w, before)) != 1 || second.failed() != "" {
 			t.Errorf("%q %s %s", since(w, before), second.failed(), diff)
 		}

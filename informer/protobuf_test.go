@@ -15,9 +15,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/gapless-io/gapless/informer"
+	"github.com/gapless-io/gapless/informer/listwatchtest"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -37,26 +37,27 @@ func while[T informer.Object](t *testing.T, source informer.Source[T], f func(i 
 
 func podsGVR() schema.GroupVersionResource { return corev1.SchemeGroupVersion.WithResource("pods") }
 
-func TestProtobufAndJSONBringTheSame(t *testing.T) {
+func TestProtobufAndJSONGiveTheSameObjects(t *testing.T) {
 	for name, opts := range map[string][]informer.Option{"list": {informer.NoStreamingLists()}, "streaming list": nil} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				const n = 300
+				const n = 100
 				inJSON, inProtobuf := newPodServer(t, n), newPodServer(t, n)
-				text := informer.For[*corev1.Pod](inMemory(inJSON), podsGVR(), informer.JSONOnly())
+				text := informer.For[*corev1.Pod](listwatchtest.Config(inJSON), podsGVR(), informer.JSONOnly())
 				while(t, text, func(text *informer.Informer[*corev1.Pod]) {
-					while(t, informer.For[*corev1.Pod](inMemory(inProtobuf), podsGVR()), func(binary *informer.Informer[*corev1.Pod]) {
-						for _, s := range []*podServer{inJSON, inProtobuf} {
+					while(t, informer.For[*corev1.Pod](listwatchtest.Config(inProtobuf), podsGVR()), func(binary *informer.Informer[*corev1.Pod]) {
+						for _, s := range []podServer{inJSON, inProtobuf} {
 							after(time.Second)
-							s.events <- watch.Event{Type: watch.Modified, Object: decodedPod(t, 7, 101)}
-							s.events <- watch.Event{Type: watch.Deleted, Object: decodedPod(t, 8, 102)}
-							s.events <- watch.Event{Type: watch.Bookmark, Object: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "103"}}}
+							s.put(t, 7)
+							s.DeleteKey(podKey(t, 8))
+							s.Tick()
+							s.Bookmark()
 						}
 						synctest.Wait()
 						if diff := cmp.Diff(maps.Collect(text.All()), maps.Collect(binary.All())); diff != "" {
 							t.Error(diff)
 						}
-						if text.Len() != n-1 || text.ResourceVersion() != "103" || binary.ResourceVersion() != "103" {
+						if text.Len() != n-1 || text.ResourceVersion() != "1103" || binary.ResourceVersion() != "1103" {
 							t.Errorf("%d objects at %s and %s", text.Len(), text.ResourceVersion(), binary.ResourceVersion())
 						}
 						for _, s := range []informer.Status{text.Status(), binary.Status()} {
@@ -74,9 +75,9 @@ func TestProtobufAndJSONBringTheSame(t *testing.T) {
 	}
 }
 
-// TestJSONIsAskedForWhereProtobufDoesNotWork: and remembered, with an incident if
+// TestTheInformerFallsBackFromProtobufToJSON: and remembered, with an incident if
 // the server was to blame.
-func TestJSONIsAskedForWhereProtobufDoesNotWork(t *testing.T) {
+func TestTheInformerFallsBackFromProtobufToJSON(t *testing.T) {
 	for _, c := range []struct {
 		has  string
 		opts []informer.Option
@@ -108,16 +109,16 @@ func TestJSONIsAskedForWhereProtobufDoesNotWork(t *testing.T) {
 		t.Run(fmt.Sprintf("%q, %d options", c.has, len(c.opts)), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newPodServer(t, 5)
-				s.has = c.has
+				s.Fail(without(c.has))
 				var why []informer.IncidentKind
 				opts := append(c.opts, informer.OnError(func(in informer.Incident) {
 					if in.Kind != informer.Disconnected {
 						why = append(why, in.Kind)
 					}
 				}))
-				while(t, informer.For[*corev1.Pod](inMemory(s), podsGVR()), func(i *informer.Informer[*corev1.Pod]) {
+				while(t, informer.For[*corev1.Pod](listwatchtest.Config(s), podsGVR()), func(i *informer.Informer[*corev1.Pod]) {
 					after(30 * time.Second)
-					s.events <- watch.Event{Type: watch.Error, Object: &apierrors.NewInternalError(fmt.Errorf("once")).ErrStatus}
+					s.EndWatches(apierrors.NewInternalError(fmt.Errorf("once")).ErrStatus)
 					after(30 * time.Second)
 					if i.Len() != 5 {
 						t.Errorf("%d pods", i.Len())
@@ -134,16 +135,16 @@ func TestJSONIsAskedForWhereProtobufDoesNotWork(t *testing.T) {
 	}
 }
 
-func TestPodsThatAreNoProtobufAreAskedForInJSON(t *testing.T) {
+func TestPodsFallBackToJSONWhenTheirProtobufIsInvalid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newPodServer(t, 5)
-		s.has = "broken pods"
-		while(t, informer.For[*corev1.Pod](inMemory(s), podsGVR()), func(i *informer.Informer[*corev1.Pod]) {
+		s.Fail(without("broken pods"))
+		while(t, informer.For[*corev1.Pod](listwatchtest.Config(s), podsGVR()), func(i *informer.Informer[*corev1.Pod]) {
 			after(time.Second)
 			if st := i.Status(); st.Incidents[informer.Undecodable] == 0 || i.Len() != 0 {
 				t.Errorf("%+v", st)
 			}
-			s.events <- watch.Event{Type: watch.Error, Object: &apierrors.NewResourceExpired("gone").ErrStatus}
+			s.EndWatches(apierrors.NewResourceExpired("gone").ErrStatus)
 			after(time.Second)
 			if st := i.Status(); i.Len() != 5 || st.Undecodable != 0 {
 				t.Errorf("%d pods, %+v", i.Len(), st)
@@ -155,22 +156,21 @@ func TestPodsThatAreNoProtobufAreAskedForInJSON(t *testing.T) {
 	})
 }
 
-func TestGoneInProtobufIsReadAgainAndWhatIsUnchangedStays(t *testing.T) {
+func TestARelistInProtobufKeepsUnchangedObjects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newPodServer(t, 300)
+		s.Fail(listwatchtest.Faults(fault{Behind: 1}))
 		var calls []string
-		while(t, informer.For[*corev1.Pod](inMemory(s), podsGVR()), func(i *informer.Informer[*corev1.Pod]) {
+		while(t, informer.For[*corev1.Pod](listwatchtest.Config(s), podsGVR()), func(i *informer.Informer[*corev1.Pod]) {
 			after(time.Second)
 			i.Handle(func(_ context.Context, e informer.Event[*corev1.Pod]) error {
 				calls = append(calls, fmt.Sprint(e.Type, " ", e.Object().ResourceVersion))
 				return nil
 			}, informer.SkipInitial())
 			before := maps.Collect(i.All())
-			s.mu.Lock()
-			s.pods[3], s.rv = decodedPod(t, 3, 104), 104
-			changed := s.pods[3].Name
-			s.mu.Unlock()
-			s.events <- watch.Event{Type: watch.Error, Object: &apierrors.NewResourceExpired("too old resource version").ErrStatus}
+			s.put(t, 3) // the watch that is open does not show it
+			changed := podKey(t, 3).Name
+			s.EndWatches(apierrors.NewResourceExpired("too old resource version").ErrStatus)
 			after(time.Second)
 			for key, p := range i.All() {
 				if (p == before[key]) == (key.Name == changed) {
@@ -181,20 +181,20 @@ func TestGoneInProtobufIsReadAgainAndWhatIsUnchangedStays(t *testing.T) {
 				t.Errorf("%+v", st)
 			}
 		})
-		if !slices.Equal(calls, []string{"Modified 104"}) {
+		if !slices.Equal(calls, []string{"Modified 1301"}) {
 			t.Error(calls)
 		}
 	})
 }
 
-func TestManagedFieldsOfProtobufAreLeftOut(t *testing.T) {
+func TestManagedFieldsAreDroppedFromProtobuf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newPodServer(t, 70)
-		while(t, informer.For[*corev1.Pod](inMemory(s), podsGVR(), informer.StripManagedFields()), func(i *informer.Informer[*corev1.Pod]) {
+		while(t, informer.For[*corev1.Pod](listwatchtest.Config(s), podsGVR(), informer.StripManagedFields()), func(i *informer.Informer[*corev1.Pod]) {
 			after(time.Second)
 			n := 0
 			for key, p := range i.All() {
-				want := s.pods[slices.IndexFunc(s.pods, func(o *corev1.Pod) bool { return o.Name == key.Name })].DeepCopy()
+				want := s.pod(t, key)
 				if len(want.ManagedFields) == 0 {
 					t.Fatal("there is nothing to leave out")
 				}
@@ -211,11 +211,11 @@ func TestManagedFieldsOfProtobufAreLeftOut(t *testing.T) {
 	})
 }
 
-func TestJSONIsAskedForWhereNothingElseWillDo(t *testing.T) {
+func TestTypesWithoutProtobufAreRequestedInJSON(t *testing.T) {
 	type slim struct {
 		metav1.ObjectMeta `json:"metadata" protobuf:"bytes,1,opt,name=metadata"`
 	}
-	check := func(name string, run func(t *testing.T, s *podServer)) {
+	check := func(name string, run func(t *testing.T, s podServer)) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newPodServer(t, 5)
@@ -226,21 +226,21 @@ func TestJSONIsAskedForWhereNothingElseWillDo(t *testing.T) {
 			})
 		})
 	}
-	check("encoded", func(t *testing.T, s *podServer) {
+	check("encoded", func(t *testing.T, s podServer) {
 		t.Helper()
-		five(t, informer.Encode(informer.For[*corev1.Pod](inMemory(s), podsGVR())))
+		five(t, informer.Encode(informer.For[*corev1.Pod](listwatchtest.Config(s), podsGVR())))
 	})
-	check("a type of one's own", func(t *testing.T, s *podServer) {
+	check("a type of one's own", func(t *testing.T, s podServer) {
 		t.Helper()
-		five(t, informer.For[*slim](inMemory(s), podsGVR()))
+		five(t, informer.For[*slim](listwatchtest.Config(s), podsGVR()))
 	})
-	check("unstructured", func(t *testing.T, s *podServer) {
+	check("unstructured", func(t *testing.T, s podServer) {
 		t.Helper()
-		five(t, informer.Dynamic(inMemory(s), podsGVR()))
+		five(t, informer.Dynamic(listwatchtest.Config(s), podsGVR()))
 	})
-	check("what the configuration accepts", func(t *testing.T, s *podServer) {
+	check("what the configuration accepts", func(t *testing.T, s podServer) {
 		t.Helper()
-		cfg := inMemory(s)
+		cfg := listwatchtest.Config(s)
 		cfg.AcceptContentTypes = "application/json"
 		five(t, informer.For[*corev1.Pod](cfg, podsGVR()))
 	})

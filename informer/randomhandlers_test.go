@@ -41,7 +41,7 @@ func addRandomHandler(t *testing.T, i *informer.Informer[*thing], rng *rand.Rand
 		reg := i.Reconcile(func(ctx context.Context, k informer.Key) error {
 			return rec.reconcile(ctx, i, k)
 		}, opts...)
-		rec.bother(t, rng, reg)
+		rec.enqueueAtRandom(t, rng, reg)
 	case 1:
 		rec.name += " that pulls"
 		rec.fail = nil
@@ -60,12 +60,12 @@ func addRandomHandler(t *testing.T, i *informer.Informer[*thing], rng *rand.Rand
 			}
 		}()
 	default:
-		rec.bother(t, rng, i.Handle(rec.handle, opts...))
+		rec.enqueueAtRandom(t, rng, i.Handle(rec.handle, opts...))
 	}
 	return rec
 }
 
-// randomOptions sets what the recorder has to know of them.
+// randomOptions returns random options and adapts the recorder to them.
 func (r *recorder) randomOptions(rng *rand.Rand) []informer.HandleOption {
 	opts := []informer.HandleOption{informer.Workers(1 + rng.IntN(3)), informer.Retry(time.Second, 10*time.Second, 0)}
 	if rng.IntN(3) == 0 {
@@ -73,7 +73,7 @@ func (r *recorder) randomOptions(rng *rand.Rand) []informer.HandleOption {
 		opts = append(opts, informer.EveryResync(time.Duration(1+rng.IntN(300))*time.Second))
 	}
 	if rng.IntN(3) == 0 {
-		full := []informer.Policy{informer.Block, informer.Restate}[rng.IntN(2)]
+		full := []informer.Policy{informer.Block, informer.Merge}[rng.IntN(2)]
 		opts = append(opts, informer.Every(1+rng.IntN(50), full))
 		r.name += fmt.Sprint(" every ", full)
 	}
@@ -95,8 +95,8 @@ func (r *recorder) randomOptions(rng *rand.Rand) []informer.HandleOption {
 	return opts
 }
 
-// bother asks for keys at random times.
-func (r *recorder) bother(t *testing.T, rng *rand.Rand, reg *informer.Registration) {
+// enqueueAtRandom calls Enqueue for random keys at random times.
+func (r *recorder) enqueueAtRandom(t *testing.T, rng *rand.Rand, reg *informer.Registration) {
 	if rng.IntN(3) != 0 {
 		return
 	}
@@ -120,7 +120,7 @@ func (r *recorder) bother(t *testing.T, rng *rand.Rand, reg *informer.Registrati
 	}()
 }
 
-// reconcile takes what the cache holds for told. It is never older than before.
+// reconcile records the cached object as handled. It is never older than before.
 func (r *recorder) reconcile(ctx context.Context, i *informer.Informer[*thing], k informer.Key) error {
 	e := event{Key: k}
 	r.mu.Lock()
@@ -152,14 +152,14 @@ func (r *recorder) reconcile(ctx context.Context, i *informer.Informer[*thing], 
 	switch {
 	case err != nil:
 	case !is || r.where != nil && !r.where(now):
-		delete(r.told, k)
+		delete(r.handled, k)
 	default:
-		r.told[k] = now
+		r.handled[k] = now
 	}
 	return err
 }
 
-// guard makes an error of a panic, so that the call is noted as over.
+// guard turns a panic into an error, so that the recorder sees the end of the call.
 func (r *recorder) guard(e event) (err error) {
 	defer func() {
 		if recover() != nil {
@@ -169,10 +169,10 @@ func (r *recorder) guard(e event) (err error) {
 	return r.fail(e)
 }
 
-// missing compares what the handler was told with what it should know. Who skipped
-// the beginning may know less, but nothing that is not so.
+// missing compares what the handler has handled with want. A handler with SkipInitial may
+// have fewer objects.
 func (r *recorder) missing(want map[informer.Key]*thing) string {
-	know, told := map[string]string{}, map[string]string{}
+	know, handled := map[string]string{}, map[string]string{}
 	look := digest
 	if r.field != nil {
 		look = func(o *thing) string { return fmt.Sprint(o.UID, " field ", r.field(o)) }
@@ -184,13 +184,13 @@ func (r *recorder) missing(want map[informer.Key]*thing) string {
 			know[k.String()] = look(o)
 		}
 	}
-	for k, o := range r.told {
-		told[k.String()] = look(o)
+	for k, o := range r.handled {
+		handled[k.String()] = look(o)
 	}
 	for name := range know {
-		if _, is := told[name]; r.skipped && !is {
+		if _, is := handled[name]; r.skipped && !is {
 			delete(know, name)
 		}
 	}
-	return cmp.Diff(know, told)
+	return cmp.Diff(know, handled)
 }

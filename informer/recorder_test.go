@@ -13,31 +13,31 @@ import (
 
 type event = informer.Event[*thing]
 
-// recorder is a handler that keeps what it was told and checks what every handler
-// may rely on: for one key, nothing twice, nothing backwards, nothing at once.
+// recorder is a handler that records its events and checks the guarantees for one key: no
+// change twice, versions in order, one call at a time.
 type recorder struct {
 	fail func(event) error // nil: never
 	slow time.Duration     // how long a call takes
 
 	mu       sync.Mutex
 	events   []event
-	told     map[informer.Key]*thing // handled last
-	newest   map[informer.Key]int    // largest RV told
+	handled  map[informer.Key]*thing // handled last
+	newest   map[informer.Key]int    // largest RV of its events
 	busy     map[informer.Key]bool
 	problems []string
 	rewinds  bool // the server's history may go back
 
 	where   func(*thing) bool // the handler's filter
-	field   func(*thing) int  // what it looks at; nil: all
-	skipped bool              // what was there at the beginning was not told
-	asked   bool              // it is told what is as it was, by resync or Enqueue
+	field   func(*thing) int  // the value that its filter compares; nil: all
+	skipped bool              // it has the option SkipInitial
+	asked   bool              // it gets unchanged objects too, by resync or Enqueue
 	name    string
 	stop    func()
 	owes    map[informer.Key]bool
 }
 
 func newRecorder() *recorder {
-	return &recorder{told: map[informer.Key]*thing{}, newest: map[informer.Key]int{}, busy: map[informer.Key]bool{}, owes: map[informer.Key]bool{}}
+	return &recorder{handled: map[informer.Key]*thing{}, newest: map[informer.Key]int{}, busy: map[informer.Key]bool{}, owes: map[informer.Key]bool{}}
 }
 
 func (r *recorder) handle(ctx context.Context, e event) error {
@@ -75,27 +75,27 @@ func (r *recorder) enter(e event) {
 	r.busy[e.Key] = true
 	rv, _ := strconv.Atoi(e.RV)
 	if rv < r.newest[e.Key] && !r.rewinds {
-		r.problem(e, "older than %d, which was told before", r.newest[e.Key])
+		r.problem(e, "older than %d, which came before", r.newest[e.Key])
 	}
 	r.newest[e.Key] = max(rv, r.newest[e.Key])
-	told := r.told[e.Key]
+	handled := r.handled[e.Key]
 	if e.New != nil && r.where != nil && !r.where(e.New) {
 		r.problem(e, "%s does not match", digest(e.New))
 	}
-	if told == nil && r.skipped && e.Old != nil {
-		told = e.Old // it was there
+	if handled == nil && r.skipped && e.Old != nil {
+		handled = e.Old // it was there
 	}
 	switch e.Type {
 	case informer.Added:
-		if told != nil {
-			r.problem(e, "added, but it was there: %s", digest(told))
+		if handled != nil {
+			r.problem(e, "added, but it was there: %s", digest(handled))
 		}
 		if e.Old != nil || e.New == nil {
 			r.problem(e, "added with old %v, new %v", e.Old, e.New)
 		}
 	case informer.Modified:
 		switch {
-		case told == nil || !r.same(told, e.Old):
+		case handled == nil || !r.same(handled, e.Old):
 			r.problem(e, "modified, but old is not what was handled last")
 		case r.field != nil && r.field(e.Old) == r.field(e.New) && !r.owes[e.Key] && !r.asked:
 			r.problem(e, "modified, but not in what the handler looks at")
@@ -109,7 +109,7 @@ func (r *recorder) enter(e event) {
 			r.problem(e, "deleted with old %v, new %v", e.Old, e.New)
 		}
 	case informer.Resync:
-		if told == nil && !r.skipped || told != nil && !r.same(told, e.New) {
+		if handled == nil && !r.skipped || handled != nil && !r.same(handled, e.New) {
 			r.problem(e, "resync of something that is not what was handled last")
 		}
 	}
@@ -126,15 +126,16 @@ func (r *recorder) leave(e event, err error) {
 	}
 	delete(r.owes, e.Key)
 	if e.Type == informer.Deleted {
-		delete(r.told, e.Key)
+		delete(r.handled, e.Key)
 	} else {
-		r.told[e.Key] = e.New
+		r.handled[e.Key] = e.New
 	}
 }
 
-// same says whether now is what was told, or was passed over for looking like it.
-func (r *recorder) same(told, now *thing) bool {
-	return told == now || r.field != nil && told.UID == now.UID && r.field(told) == r.field(now)
+// same reports whether now is the object handled last, or one that the filter considers
+// equal to it.
+func (r *recorder) same(handled, now *thing) bool {
+	return handled == now || r.field != nil && handled.UID == now.UID && r.field(handled) == r.field(now)
 }
 
 func (r *recorder) all() []event {
@@ -156,18 +157,18 @@ func (r *recorder) check(t testing.TB) {
 	}
 }
 
-// state is what the handler has been told, as world.state.
+// state returns what the handler has handled, in the form of server.state.
 func (r *recorder) state() map[string]string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	all := map[string]string{}
-	for k, o := range r.told {
+	for k, o := range r.handled {
 		all[k.Name] = digest(o)
 	}
 	return all
 }
 
-// lines are the events on one line each.
+// lines returns the events as one line each.
 func (r *recorder) lines() []string {
 	var all []string
 	for _, e := range r.all() {

@@ -12,11 +12,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gapless-io/gapless/informer"
+	"github.com/gapless-io/gapless/informer/listwatchtest"
 )
 
 // play runs an informer on a world in virtual time, lets f do its work, stops the
 // informer and checks that it stopped at once.
-func play(t *testing.T, w *world, f func(i *informer.Informer[*thing]), opts ...informer.Option) {
+func play(t *testing.T, w *server, f func(i *informer.Informer[*thing]), opts ...informer.Option) {
 	t.Helper()
 	i := w.informer(opts...)
 	run(t, i, func() { f(i) })
@@ -43,99 +44,87 @@ func after(d time.Duration) {
 	synctest.Wait()
 }
 
-// faults gives the first requests these faults, in order, and the rest none.
-func faults(fs ...fault) func(request) fault {
-	n := 0
-	return func(request) fault {
-		n++
-		if n <= len(fs) {
-			return fs[n-1]
-		}
-		return fault{}
-	}
-}
-
-func kinds(w *world) []string {
+func kinds(w *server) []string {
 	var all []string
-	for _, r := range w.seen() {
+	for _, r := range w.Requests() {
 		all = append(all, r.String())
 	}
 	return all
 }
 
 func TestInformerFollowsTheServerThroughEveryFailure(t *testing.T) {
-	hang := fault{hang: true}
+	hang := fault{Hang: true}
 	for _, c := range []struct {
 		name   string
 		faults []fault
 		opts   []informer.Option
 		// between happens after a minute, when the faults of the beginning are over.
-		between func(w *world)
+		between func(w *server)
 		within  time.Duration // to be synced, 0: 5 s
 		want    []string      // the requests of the first two minutes
 		kinds   []informer.IncidentKind
 	}{
 		{name: "nothing", want: []string{"STREAM rv="}},
 		{
-			name: "410 in the stream", faults: []fault{{end: "410", after: 5}},
+			name: "410 in the stream", faults: []fault{{End: "410", After: 5}},
 			want: []string{"STREAM rv=", "STREAM rv=1003"}, kinds: []informer.IncidentKind{informer.Gone},
 		},
 		{
-			name: "410 as the answer to a watch", faults: []fault{{end: "eof", after: 4}, {status: 410, reason: "Expired"}},
+			name: "410 as the answer to a watch", faults: []fault{{End: "eof", After: 4}, {Status: 410, Reason: "Expired"}},
 			want: []string{"STREAM rv=", "WATCH rv=1003", "STREAM rv=1003"}, kinds: []informer.IncidentKind{informer.Gone},
 		},
 		{
 			name: "410 on a list", opts: []informer.Option{informer.NoStreamingLists()},
-			faults: []fault{{}, {end: "410"}, {status: 410, reason: "Expired"}},
+			faults: []fault{{}, {End: "410"}, {Status: 410, Reason: "Expired"}},
 			want:   []string{"LIST rv=0", "WATCH rv=1003", "LIST rv=1003", "LIST rv=", "WATCH rv=1003"},
 			kinds:  []informer.IncidentKind{informer.Gone, informer.Gone},
 		},
 		{
-			name: "a watch that is cut", faults: []fault{{end: "cut", after: 4}},
+			name: "a watch that is cut", faults: []fault{{End: "cut", After: 4}},
 			want: []string{"STREAM rv=", "WATCH rv=1003"}, kinds: []informer.IncidentKind{informer.Disconnected},
 		},
 		{
-			name: "half a frame", faults: []fault{{end: "eof", after: 4}, {end: "half"}},
-			between: func(w *world) { w.put("x", 9) },
+			name: "half a frame", faults: []fault{{End: "eof", After: 4}, {End: "half"}},
+			between: func(w *server) { w.Put("x", 9) },
 			want:    []string{"STREAM rv=", "WATCH rv=1003", "WATCH rv=1003"}, kinds: []informer.IncidentKind{informer.Disconnected},
 		},
 		{
-			name: "a broken frame", faults: []fault{{end: "eof", after: 4}, {end: "garbage"}},
-			between: func(w *world) { w.put("x", 9) },
+			name: "a broken frame", faults: []fault{{End: "eof", After: 4}, {End: "garbage"}},
+			between: func(w *server) { w.Put("x", 9) },
 			want:    []string{"STREAM rv=", "WATCH rv=1003", "WATCH rv=1003"}, kinds: []informer.IncidentKind{informer.Undecodable},
 		},
 		{
-			name: "very short watches are no reason to list", faults: []fault{{end: "eof", after: 4}, {end: "eof"}, {end: "eof"}},
+			name: "very short watches are no reason to list", faults: []fault{{End: "eof", After: 4}, {End: "eof"}, {End: "eof"}},
 			want:  []string{"STREAM rv=", "WATCH rv=1003", "WATCH rv=1003", "WATCH rv=1003"},
 			kinds: []informer.IncidentKind{informer.ShortWatch, informer.ShortWatch},
 		},
 		{
-			name: "a 410 that is not said", faults: []fault{{end: "eof", after: 4}, {end: "eof"}, {end: "eof"}, {end: "eof"}},
+			name: "a 410 that is not said", faults: []fault{{End: "eof", After: 4}, {End: "eof"}, {End: "eof"}, {End: "eof"}},
 			want:  []string{"STREAM rv=", "WATCH rv=1003", "WATCH rv=1003", "WATCH rv=1003", "STREAM rv=1003"},
 			kinds: []informer.IncidentKind{informer.ShortWatch, informer.ShortWatch, informer.SilentGone},
 		},
 		{
-			name: "429", faults: []fault{{status: 429, reason: "TooManyRequests", retryAfter: 7}}, within: 8 * time.Second,
+			name: "429", faults: []fault{{Status: 429, Reason: "TooManyRequests", RetryAfter: 7}}, within: 8 * time.Second,
 			want: []string{"STREAM rv=", "STREAM rv="}, kinds: []informer.IncidentKind{informer.Throttled},
 		},
 		{
-			name: "connection refused", faults: []fault{{refuse: true}, {refuse: true}},
+			name: "connection refused", faults: []fault{{Refuse: true}, {Refuse: true}},
 			want: []string{"STREAM rv=", "STREAM rv=", "STREAM rv="}, kinds: []informer.IncidentKind{informer.Refused, informer.Refused},
 		},
 		{
-			name: "forbidden for a while", faults: []fault{{status: 403, reason: "Forbidden"}},
+			name: "forbidden for a while", faults: []fault{{Status: 403, Reason: "Forbidden"}},
 			want: []string{"STREAM rv=", "STREAM rv="}, kinds: []informer.IncidentKind{informer.Denied},
 		},
 		{
-			name: "not served yet", faults: []fault{{status: 404, reason: "NotFound"}},
+			name: "not served yet", faults: []fault{{Status: 404, Reason: "NotFound"}},
 			want: []string{"STREAM rv=", "STREAM rv="}, kinds: []informer.IncidentKind{informer.NotServed},
 		},
 		{
-			name: "a server that refuses streaming lists", faults: []fault{{status: 422, reason: "Invalid"}},
+			name: "a server that refuses streaming lists", faults: []fault{{Status: 422, Reason: "Invalid"}},
 			want: []string{"STREAM rv=", "LIST rv=0", "WATCH rv=1003"}, kinds: []informer.IncidentKind{informer.NoStreamingList},
 		},
 		{
-			name: "a server that ignores the wish for an end bookmark", faults: []fault{{noEnd: true}, {}, {end: "410"}}, within: 31 * time.Second,
+			name: "a server that ignores the wish for an end bookmark", faults: []fault{{NoEnd: true}, {}, {End: "410"}}, within: 31 * time.Second,
 			want:  []string{"STREAM rv=", "LIST rv=0", "WATCH rv=1003", "LIST rv=1003", "WATCH rv=1003"},
 			kinds: []informer.IncidentKind{informer.NoEndBookmark, informer.Gone},
 		},
@@ -148,43 +137,43 @@ func TestInformerFollowsTheServerThroughEveryFailure(t *testing.T) {
 			want: []string{"LIST rv=0", "LIST rv=0", "WATCH rv=1003"}, kinds: []informer.IncidentKind{informer.Disconnected},
 		},
 		{
-			name: "a list that is cut", opts: []informer.Option{informer.NoStreamingLists()}, faults: []fault{{end: "cut"}},
+			name: "a list that is cut", opts: []informer.Option{informer.NoStreamingLists()}, faults: []fault{{End: "cut"}},
 			want: []string{"LIST rv=0", "LIST rv=0", "WATCH rv=1003"}, kinds: []informer.IncidentKind{informer.Disconnected},
 		},
 		{
-			name: "too large resource version in the stream", faults: []fault{{end: "504", after: 4}},
+			name: "too large resource version in the stream", faults: []fault{{End: "504", After: 4}},
 			want: []string{"STREAM rv=", "WATCH rv=1003"}, kinds: []informer.IncidentKind{informer.TooLarge},
 		},
 		{
-			name: "500 in the stream", faults: []fault{{end: "500", after: 4}},
+			name: "500 in the stream", faults: []fault{{End: "500", After: 4}},
 			want: []string{"STREAM rv=", "WATCH rv=1003"}, kinds: []informer.IncidentKind{informer.ServerError},
 		},
 		{
-			name: "an event that cannot be decoded", faults: []fault{{bad: `{"metadata":{"name":"c","namespace":"default","uid":"u3","resourceVersion":"1003"},"value":"seven"}`}},
+			name: "an event that cannot be decoded", faults: []fault{{Bad: `{"metadata":{"name":"c","namespace":"default","uid":"u3","resourceVersion":"1003"},"value":"seven"}`}},
 			want: []string{"STREAM rv="}, kinds: []informer.IncidentKind{informer.Undecodable},
 		},
 		{
-			name: "a frame that is no event", faults: []fault{{bad: `null`}},
+			name: "a frame that is no event", faults: []fault{{Bad: `null`}},
 			want: []string{"STREAM rv="}, kinds: []informer.IncidentKind{informer.Undecodable},
 		},
 		{
-			name: "events that come again", faults: []fault{{end: "eof", after: 4}, {repeat: 3}},
+			name: "events that come again", faults: []fault{{End: "eof", After: 4}, {Repeat: 3}},
 			want: []string{"STREAM rv=", "WATCH rv=1003"},
 		},
 		{
 			name: "a list from a cache that lags", opts: []informer.Option{informer.NoStreamingLists()},
-			faults: []fault{{}, {end: "410"}, {stale: 2}},
+			faults: []fault{{}, {End: "410"}, {Behind: 2}},
 			want:   []string{"LIST rv=0", "WATCH rv=1003", "LIST rv=1003", "LIST rv=", "WATCH rv=1003"},
 			kinds:  []informer.IncidentKind{informer.Gone, informer.TooLarge},
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld()
+				w := newServer()
 				for n, name := range []string{"a", "b", "c"} {
-					w.put(name, n)
+					w.Put(name, n)
 				}
-				w.fail(faults(c.faults...))
+				w.Fail(listwatchtest.Faults(c.faults...))
 				var incidents []informer.IncidentKind
 				opts := append(c.opts, informer.OnError(func(in informer.Incident) { incidents = append(incidents, in.Kind) }))
 				rec := newRecorder()
@@ -200,8 +189,8 @@ func TestInformerFollowsTheServerThroughEveryFailure(t *testing.T) {
 					if c.between != nil {
 						c.between(w)
 					}
-					w.put("a", 100)
-					w.delete("b")
+					w.Put("a", 100)
+					w.Delete("b")
 					after(time.Minute)
 					if diff := cmp.Diff(w.state(t), cached(i)); diff != "" {
 						t.Errorf("cache (-server +cache):\n%s", diff)
@@ -231,20 +220,20 @@ func TestInformerFollowsTheServerThroughEveryFailure(t *testing.T) {
 	}
 }
 
-func TestRelistOfAnUnchangedStateKeepsEveryPointerAndRaisesNothing(t *testing.T) {
+func TestARelistOfAnUnchangedStateKeepsPointersAndDeliversNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newServer()
 		for n := range 50 {
-			w.put(fmt.Sprint("o", n), n)
+			w.Put(fmt.Sprint("o", n), n)
 		}
-		w.fail(faults(fault{}, fault{}, fault{end: "410"}))
+		w.Fail(listwatchtest.Faults(fault{}, fault{}, fault{End: "410"}))
 		rec := newRecorder()
 		i := w.informer()
 		i.Handle(rec.handle)
 		run(t, i, func() {
 			after(time.Second)
 			held := maps.Collect(i.All())
-			told := len(rec.all())
+			calls := len(rec.all())
 			after(30 * time.Minute) // several watches, one of them 410
 			if s := i.Status(); s.Lists != 2 || s.Gone != 1 {
 				t.Errorf("lists %d, gone %d, want 2 and 1", s.Lists, s.Gone)
@@ -254,8 +243,8 @@ func TestRelistOfAnUnchangedStateKeepsEveryPointerAndRaisesNothing(t *testing.T)
 					t.Errorf("%v is another pointer", k)
 				}
 			}
-			if n := len(rec.all()) - told; n != 0 || told != 50 {
-				t.Errorf("%d calls at first, %d for the unchanged state", told, n)
+			if n := len(rec.all()) - calls; n != 0 || calls != 50 {
+				t.Errorf("%d calls at first, %d for the unchanged state", calls, n)
 			}
 		})
 	})
@@ -263,23 +252,23 @@ func TestRelistOfAnUnchangedStateKeepsEveryPointerAndRaisesNothing(t *testing.T)
 
 func TestRelistYieldsExactlyTheDifference(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newServer()
 		for n, name := range []string{"changed", "gone", "reborn", "same"} {
-			w.put(name, n)
+			w.Put(name, n)
 		}
 		// The stream ends with 410 while the server lives on.
-		w.fail(faults(fault{end: "410", after: 5}, fault{delay: time.Minute}))
+		w.Fail(listwatchtest.Faults(fault{End: "410", After: 5}, fault{Delay: time.Minute}))
 		rec := newRecorder()
 		i := w.informer()
 		i.Handle(rec.handle)
 		run(t, i, func() {
 			after(10 * time.Second)
-			w.put("changed", 10)
-			w.delete("gone")
-			w.delete("reborn")
-			w.put("reborn", 12)
-			w.put("new", 14)
-			w.compact()
+			w.Put("changed", 10)
+			w.Delete("gone")
+			w.Delete("reborn")
+			w.Put("reborn", 12)
+			w.Put("new", 14)
+			w.Compact(0)
 			after(2 * time.Minute)
 		})
 		rec.check(t)
@@ -295,17 +284,15 @@ func TestRelistYieldsExactlyTheDifference(t *testing.T) {
 
 func TestIdleInformerNeverListsAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.put("a", 1)
+		w := newServer()
+		w.Put("a", 1)
 		play(t, w, func(i *informer.Informer[*thing]) {
 			for range 100 {
 				after(10 * time.Minute)
-				w.tick()
-				w.mu.Lock()
-				w.floor = w.rv - 1 // history is hardly there
-				w.mu.Unlock()
+				w.Tick()
+				w.Compact(1) // history is hardly there
 			}
-			w.put("b", 2)
+			w.Put("b", 2)
 			after(time.Second)
 			s := i.Status()
 			if s.Lists != 1 || s.Objects != 2 || s.Watches < 100 {
@@ -315,12 +302,12 @@ func TestIdleInformerNeverListsAgain(t *testing.T) {
 	})
 }
 
-func TestSilentDeadWatchIsNoticedByTheBookmarkCadence(t *testing.T) {
+func TestASilentWatchIsReplacedAfterMissedBookmarks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.put("a", 1)
+		w := newServer()
+		w.Put("a", 1)
 		// Three frames: the object, its end bookmark, one bookmark. Then nothing, for ever.
-		w.fail(faults(fault{end: "silent", after: 3}))
+		w.Fail(listwatchtest.Faults(fault{End: "silent", After: 3}))
 		var at time.Time
 		var i *informer.Informer[*thing]
 		begun := time.Now()
@@ -331,7 +318,7 @@ func TestSilentDeadWatchIsNoticedByTheBookmarkCadence(t *testing.T) {
 		}))
 		run(t, i, func() {
 			after(61 * time.Second)
-			w.put("b", 2) // lost in the dead connection
+			w.Put("b", 2) // lost in the dead connection
 			after(2 * time.Minute)
 			if took := at.Sub(begun) - time.Minute; took > 90*time.Second || at.IsZero() {
 				t.Errorf("noticed after %v", took)
@@ -346,11 +333,11 @@ func TestSilentDeadWatchIsNoticedByTheBookmarkCadence(t *testing.T) {
 	})
 }
 
-func TestSilenceWithoutBookmarksEndsWithTheTimeout(t *testing.T) {
+func TestWithoutBookmarksASilentWatchEndsAtItsTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.put("a", 1)
-		w.fail(faults(fault{}, fault{end: "silent", noBookmarks: true}, fault{end: "silent", noBookmarks: true}))
+		w := newServer()
+		w.Put("a", 1)
+		w.Fail(listwatchtest.Faults(fault{}, fault{End: "silent", NoBookmarks: true}, fault{End: "silent", NoBookmarks: true}))
 		i := w.informer(informer.NoStreamingLists())
 		run(t, i, func() {
 			after(4 * time.Minute)
@@ -365,21 +352,17 @@ func TestSilenceWithoutBookmarksEndsWithTheTimeout(t *testing.T) {
 	})
 }
 
-func TestServerWhoseHistoryWentBackIsBelieved(t *testing.T) {
+func TestTheCacheFollowsAServerWhoseHistoryWentBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.put("a", 1)
-		w.put("b", 2)
+		w := newServer()
+		w.Put("a", 1)
+		w.Put("b", 2)
 		i := w.informer()
 		run(t, i, func() {
 			after(time.Second)
 			// Restored from a backup that knows only a.
-			w.mu.Lock()
-			w.things, _ = w.pastLocked(w.rv - 1)
-			w.log = w.log[:1]
-			w.rv--
-			w.mu.Unlock()
-			w.fail(faults(fault{end: "eof"}))
+			w.Rollback(1)
+			w.Fail(listwatchtest.Faults(fault{End: "eof"}))
 			after(20 * time.Minute)
 			if diff := cmp.Diff(w.state(t), cached(i)); diff != "" {
 				t.Errorf("cache (-server +cache):\n%s", diff)

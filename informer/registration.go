@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/gapless-io/gapless/informer/internal/queue"
 )
 
 // Why a handler is not called any more; see Registration.Err.
@@ -14,22 +12,22 @@ var (
 	// ErrStopped says that Registration.Stop was called.
 	ErrStopped = errors.New("the handler was stopped")
 	// ErrFull says that more versions waited than Every allows, under the policy Fail.
-	ErrFull = queue.ErrFull
+	ErrFull = errors.New("more versions wait than the handler allows")
 )
 
 // Registration is a handler that was added to an informer. All methods are safe for
 // concurrent use.
 type Registration struct {
 	name    string
-	queue   handlerQueue
+	queue   anyQueue
 	synced  <-chan struct{}
 	done    <-chan struct{}
 	enqueue func(Key)
 	remove  func()
 }
 
-// handlerQueue is a queue without its type.
-type handlerQueue interface {
+// anyQueue is a handler's queue without its type parameter.
+type anyQueue interface {
 	Keys() int
 	Lag() time.Duration
 	Err() error
@@ -40,11 +38,11 @@ type handlerQueue interface {
 func (r *Registration) Name() string { return r.name }
 
 // Synced is closed when the handler has been called, with or without success, for
-// every object that was there at the beginning and still is.
+// every object that existed at the beginning and still exists.
 func (r *Registration) Synced() <-chan struct{} { return r.synced }
 
-// WaitSynced blocks until Synced is closed, the handler was stopped, or ctx ended,
-// and in the latter cases says why it is not synced.
+// WaitSynced blocks until Synced is closed. It returns an error if the handler was
+// stopped or ctx ended before.
 func (r *Registration) WaitSynced(ctx context.Context) error {
 	select {
 	case <-r.synced:
@@ -56,31 +54,29 @@ func (r *Registration) WaitSynced(ctx context.Context) error {
 	}
 }
 
-// Pending is how many keys the handler is behind on: waiting, in work, or to be
-// tried again. It is never more than there are objects, deleted ones included that
-// the handler knew.
+// Pending is the number of keys that the handler has not handled: waiting, being
+// handled, or to be retried. It is never more than the number of objects, including
+// deleted ones that the handler knew.
 func (r *Registration) Pending() int { return r.queue.Keys() }
 
-// Lag is how long ago the informer learned of the oldest change that the handler has
-// not handled: waiting, in work, or failed; 0 if there is none. Resyncs are no
-// changes. It looks at each of the Pending keys.
+// Lag is the age of the oldest change that the handler has not handled: waiting, being
+// handled, or failed; 0 if there is none. Resyncs do not count. It takes time
+// proportional to Pending.
 func (r *Registration) Lag() time.Duration { return r.queue.Lag() }
 
-// Enqueue hands the state that the key has now over once more, as a Resync, or tells
-// of what waits for the key in any case and without the pause after a failure. It is
-// merged with what comes before it is told. A key without an object is of use to
-// Reconcile only, which is called with it. Before the cache is synced, and after
-// Stop, it does nothing.
+// Enqueue re-delivers the key's current state as a Resync. If a change of the key waits,
+// that is delivered instead, whatever Changed says and without the pause after a failure.
+// A key without an object has an effect only on Reconcile, which is called with it.
+// Before the cache is synced, and after Stop, Enqueue does nothing.
 func (r *Registration) Enqueue(k Key) { r.enqueue(k) }
 
-// Err says why the handler is not called any more: ErrStopped after Stop, ErrFull,
-// or that an option is of another type than the informer's; nil: it is.
+// Err says why the handler is not called any more: ErrStopped after Stop, ErrFull, or an
+// error about an option that is for another type. It is nil while the handler is called.
 func (r *Registration) Err() error { return r.queue.Err() }
 
-// Stop removes the handler, drops what it has not been told, and waits until
-// running calls have returned; their context is cancelled. When ctx ends before, it
-// returns ctx's cause, and the calls are left to end. A handler that stops itself
-// must not wait for it.
+// Stop removes the handler, drops the changes that wait, cancels the context of running
+// calls and waits until they have returned. If ctx ends before, it returns ctx's cause
+// and does not wait any longer. A handler that stops itself must not wait for it.
 func (r *Registration) Stop(ctx context.Context) error {
 	r.remove()
 	if err := r.queue.Wait(ctx); err != nil {

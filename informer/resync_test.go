@@ -8,19 +8,20 @@ import (
 	"time"
 
 	"github.com/gapless-io/gapless/informer"
+	"github.com/gapless-io/gapless/informer/listwatchtest"
 )
 
-// TestResyncHandsEachObjectOverOncePerPeriod from the first sync on, however few
-// objects there are.
-func TestResyncHandsEachObjectOverOncePerPeriod(t *testing.T) {
+// TestResyncReDeliversEachObjectOncePerPeriod from the first sync on, for few and for many
+// objects.
+func TestResyncReDeliversEachObjectOncePerPeriod(t *testing.T) {
 	for _, objects := range []int{1, 2, 10, 1000} {
 		t.Run(fmt.Sprint(objects), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld()
+				w := newServer()
 				for n := range objects {
-					w.put(fmt.Sprint("o", n), n)
+					w.Put(fmt.Sprint("o", n), n)
 				}
-				w.fail(faults(fault{delay: 25 * time.Second})) // so that it begins unsynced
+				w.Fail(listwatchtest.Faults(fault{Delay: 25 * time.Second})) // so that it begins unsynced
 				i := w.informer()
 				calls := map[string]int{}
 				i.Handle(func(_ context.Context, e informer.Event[*thing]) error {
@@ -35,7 +36,7 @@ func TestResyncHandsEachObjectOverOncePerPeriod(t *testing.T) {
 					for n := range objects {
 						// At an edge of the 50 ms by which pauses are rounded, it can be one more.
 						if got := calls[fmt.Sprint("o", n)]; got != 5 && (objects < 1000 || got != 6) {
-							t.Errorf("o%d was handed over %d times in five periods", n, got)
+							t.Errorf("o%d was delivered %d times in five periods", n, got)
 						}
 					}
 				})

@@ -19,24 +19,25 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gapless-io/gapless/informer"
+	"github.com/gapless-io/gapless/informer/listwatchtest"
 	"github.com/gapless-io/gapless/kube"
 )
 
 var (
 	seed    = flag.Uint64("seed", 0, "replay one server of TestScriptedServers (0: many)")
-	servers = flag.Uint64("servers", 2000, "how many servers TestScriptedServers plays")
+	servers = flag.Uint64("servers", 1000, "how many servers TestScriptedServers plays")
 	base    = flag.Uint64("base", 0, "the seed of the first of them (0: anywhere)")
 )
 
-// TestScriptedServers plays servers that fail in every way at random while objects
-// change, and then lets them heal. It checks, after each step of the cache, that the
-// state is one that the server had, at just that resource version (nothing is lost),
-// and that the step is exactly the difference between two of them: objects that did
-// not change keep their pointer and raise nothing. Handlers are told each key's way in
-// order, some of them each version. At the end everybody knows the server's state.
+// TestScriptedServers runs an informer against servers that fail at random while objects
+// change, and then heal. After each update of the cache it checks that the server had this
+// state at this resource version, and that the update is exactly the difference to the
+// state before: unchanged objects keep their pointer and cause no event. Handlers get the
+// versions of each key in order, some of them every version. At the end the cache and the
+// handlers have the server's state.
 //
-// A seed that fails replays with -run TestScriptedServers -seed N, and says what
-// happened; make servers plays a hundred thousand.
+// -run TestScriptedServers -seed N repeats one seed with a log; make servers runs a
+// hundred thousand.
 func TestScriptedServers(t *testing.T) {
 	if *seed != 0 {
 		playSeed(t, *seed)
@@ -48,7 +49,7 @@ func TestScriptedServers(t *testing.T) {
 	}
 	n := *servers
 	if testing.Short() {
-		n = min(n, 200)
+		n = min(n, 100)
 	}
 	var played atomic.Uint64
 	for range runtime.GOMAXPROCS(0) {
@@ -69,44 +70,50 @@ func TestScriptedServers(t *testing.T) {
 
 func playSeed(t *testing.T, seed uint64) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newStage(t, seed)
+		p := newScenario(t, seed)
 		p.play()
 	})
 }
 
-// stage is one scripted server and an informer on it.
-type stage struct {
+// scenario is one scripted server and an informer on it.
+type scenario struct {
 	*testing.T
-	rng      *rand.Rand
-	s        *script
-	backends []*backend
-	i        *informer.Informer[*thing]
-	tuned    bool
-	rewinds  bool
-	shard    *kube.Shard
-	begun    time.Time
+	rng     *rand.Rand
+	s       *script
+	views   []*listwatchtest.View
+	i       *informer.Informer[*thing]
+	tuned   bool
+	rewinds bool
+	shard   *kube.Shard
+	begun   time.Time
 
-	// What the informer showed; the goroutine of Run, one at a time, writes it.
+	// The states of the cache, written by the goroutine of Run.
 	cache   map[informer.Key]*thing
 	rv      int
 	history map[informer.Key][]*thing
 
-	ledgers []*ledger
-	recs    []*recorder
+	versionLogs []*versionLog
+	recs        []*recorder
 }
 
-func newStage(t *testing.T, n uint64) *stage {
+func (p *scenario) logf(format string, args ...any) {
+	if p.s.Log != nil {
+		p.s.Log(format, args...)
+	}
+}
+
+func newScenario(t *testing.T, n uint64) *scenario {
 	rng := rand.New(rand.NewPCG(n, 1))
-	p := &stage{
+	p := &scenario{
 		T: t, rng: rng, s: newScript(rand.New(rand.NewPCG(n, 2))), begun: time.Now(),
 		cache: map[informer.Key]*thing{}, history: map[informer.Key][]*thing{},
 	}
 	if *seed != 0 {
-		p.s.shouts = func(format string, args ...any) {
+		p.s.Log = func(format string, args ...any) {
 			t.Logf("%9.3f "+format, append([]any{time.Since(p.begun).Seconds()}, args...)...)
 		}
 	}
-	p.rewinds = !p.s.several && !p.s.oldRV && rng.IntN(5) == 0
+	p.rewinds = !p.s.several && !p.s.DeletionKeepsRV && rng.IntN(5) == 0
 	lends := rng.IntN(4) == 0
 	namespaces := []string{""}
 	if p.s.several {
@@ -114,11 +121,12 @@ func newStage(t *testing.T, n uint64) *stage {
 	}
 	several := map[string]informer.Backend{}
 	for k, namespace := range namespaces {
-		b := &backend{script: p.s, rng: rand.New(rand.NewPCG(n, uint64(3+k))), namespace: namespace, lends: lends}
-		several[namespace] = b
-		p.backends = append(p.backends, b)
+		faults := &listwatchtest.Random{Rand: rand.New(rand.NewPCG(n, uint64(3+k))), Rate: p.s.rate}
+		v := &listwatchtest.View{Server: p.s.Server, Namespace: namespace, Lend: lends, Fail: faults.Next, Position: new(listwatchtest.Position)}
+		several[namespace] = backend(v)
+		p.views = append(p.views, v)
 	}
-	source := informer.From("script", informer.Backend(p.backends[0]), p.s.decode)
+	source := informer.From("script", backend(p.views[0]), p.s.decode)
 	if p.s.several {
 		source = source.Several(several)
 	}
@@ -137,8 +145,8 @@ func newStage(t *testing.T, n uint64) *stage {
 	return p
 }
 
-func (p *stage) options(n uint64) []informer.Option {
-	opts := []informer.Option{informer.Seed(n), informer.OnError(func(in informer.Incident) { p.s.shouts("%v", in) })}
+func (p *scenario) options(n uint64) []informer.Option {
+	opts := []informer.Option{informer.Seed(n), informer.OnError(func(in informer.Incident) { p.logf("%v", in) })}
 	if p.rng.IntN(3) == 0 {
 		opts = append(opts, informer.NoStreamingLists())
 	}
@@ -153,8 +161,8 @@ func (p *stage) options(n uint64) []informer.Option {
 	return opts
 }
 
-// play plays the script.
-func (p *stage) play() {
+// play runs the scenario.
+func (p *scenario) play() {
 	for range 1 + p.rng.IntN(2) {
 		p.listen()
 	}
@@ -170,9 +178,9 @@ func (p *stage) play() {
 				return
 			}
 			p.checkRate()
-			p.s.heal()
-			p.settle()
-			if p.rng.IntN(3) == 0 && !p.backends[0].astray {
+			p.s.Heal()
+			p.converge()
+			if p.rng.IntN(3) == 0 && !p.views[0].Position.Astray {
 				p.readAgain()
 			}
 		})
@@ -181,12 +189,12 @@ func (p *stage) play() {
 		rec.stop()
 		rec.check(p.T)
 	}
-	for _, l := range p.ledgers {
+	for _, l := range p.versionLogs {
 		l.check(p)
 	}
 }
 
-func (p *stage) churn(ops int) {
+func (p *scenario) churn(ops int) {
 	for range ops {
 		name := p.rng.IntN(population)
 		switch d := p.rng.IntN(100); {
@@ -200,11 +208,11 @@ func (p *stage) churn(ops int) {
 			p.s.delete(name)
 			p.s.put(name, false)
 		case d < 89:
-			p.s.tick()
+			p.s.Tick()
 		case d < 95:
-			p.s.compact()
+			p.s.Compact(0)
 		case d < 98 || !p.rewinds:
-			p.s.restart()
+			p.s.Restart()
 		default:
 			p.s.rewind()
 		}
@@ -217,47 +225,49 @@ func (p *stage) churn(ops int) {
 	}
 }
 
-// checkRate: whatever happened, the server was not hammered.
-func (p *stage) checkRate() {
-	for _, b := range p.backends {
-		if most := 20 + int(time.Since(p.begun)/(800*time.Millisecond)); !p.tuned && b.requests > most {
-			p.Errorf("%d requests in %v", b.requests, time.Since(p.begun))
+// checkRate checks that the rate of requests stayed bounded.
+func (p *scenario) checkRate() {
+	requests := map[string]int{} // by namespace, for a state or a watch; of pages only those of lists that never end
+	for _, r := range p.s.Requests() {
+		if r.Watch || r.Continue == "" || r.InEndless() {
+			requests[r.Namespace]++
+		}
+	}
+	for namespace, n := range requests {
+		if most := 40 + int(time.Since(p.begun)/(800*time.Millisecond)); !p.tuned && n > most {
+			p.Errorf("%d requests in %v, of namespace %q", n, time.Since(p.begun), namespace)
 		}
 	}
 }
 
-// want is the server's state, without what cannot be read.
-func (p *stage) want() map[informer.Key]string {
-	p.s.mu.Lock()
-	defer p.s.mu.Unlock()
-	return p.wantOf(p.s.stateLocked())
-}
+// want returns the server's state without undecodable objects.
+func (p *scenario) want() map[informer.Key]string { return p.wantOf(p.s.Objects()) }
 
-func (p *stage) wantOf(m moment) map[informer.Key]string {
+func (p *scenario) wantOf(objects []*listwatchtest.Version) map[informer.Key]string {
 	want := map[informer.Key]string{}
-	for _, v := range m {
-		if v != nil && (p.shard == nil || p.shard.Includes(v.uid)) {
-			want[v.key] = "?"
-			if !v.bad {
-				want[v.key] = p.digest(v.uid, strconv.Itoa(v.rv), v.value)
+	for _, v := range objects {
+		if p.shard == nil || p.shard.Includes(v.UID) {
+			want[v.Key] = "?"
+			if c := v.Value.(payload); !c.unreadable {
+				want[v.Key] = p.digest(v.UID, strconv.Itoa(v.RV), c.value)
 			}
 		}
 	}
 	return want
 }
 
-// digest is how two versions are told apart: by the value too, unless there was another
-// history with the same UIDs and resource versions, where nobody can.
-func (p *stage) digest(uid types.UID, rv string, value int) string {
+// digest identifies a version. It includes the value, unless the server had two histories
+// with the same UIDs and resource versions, which a client cannot distinguish.
+func (p *scenario) digest(uid types.UID, rv string, value int) string {
 	if p.rewinds && !p.s.bumps {
 		return fmt.Sprintf("%s rv=%s", uid, rv)
 	}
 	return fmt.Sprintf("%s rv=%s value=%d", uid, rv, value)
 }
 
-// differs compares what the informer has with what it should; what cannot be read may
-// be missing, or be as it was.
-func (p *stage) differs(want map[informer.Key]string, got map[informer.Key]*thing) string {
+// differs compares the cache with the state that it should have. An undecodable object may
+// be missing or have an older state.
+func (p *scenario) differs(want map[informer.Key]string, got map[informer.Key]*thing) string {
 	has := map[informer.Key]string{}
 	for k, o := range got {
 		has[k] = p.digest(o.UID, o.ResourceVersion, o.Value)
@@ -271,13 +281,13 @@ func (p *stage) differs(want map[informer.Key]string, got map[informer.Key]*thin
 	return cmp.Diff(want, has)
 }
 
-func (p *stage) cached() map[informer.Key]*thing {
+func (p *scenario) cached() map[informer.Key]*thing {
 	return maps.Collect(p.i.All())
 }
 
-// settle waits until the cache is the server's state, which a healthy server has to
-// bring about, and then for the handlers.
-func (p *stage) settle() {
+// converge waits until the cache has the state of the server, which is healthy now, and
+// then for the handlers.
+func (p *scenario) converge() {
 	for range 15 {
 		after(time.Minute)
 		if p.differs(p.want(), p.cached()) == "" && p.i.ResourceVersion() != "" {
@@ -298,16 +308,17 @@ func (p *stage) settle() {
 	}
 }
 
-// readAgain lets the server forget: nobody hears of a state that is as it was.
-func (p *stage) readAgain() {
+// readAgain compacts the server's history, so that the informer lists again, and checks
+// that an unchanged state causes no event.
+func (p *scenario) readAgain() {
 	held, lists := p.cached(), p.i.Status().Lists
 	var calls int
-	for _, l := range p.ledgers {
+	for _, l := range p.versionLogs {
 		calls += l.count()
 	}
-	p.s.tick()
-	p.s.compact()
-	p.s.restart()
+	p.s.Tick()
+	p.s.Compact(0)
+	p.s.Restart()
 	after(12 * time.Minute) // a dead watch is noticed only then
 	if p.i.Status().Lists == lists {
 		p.Errorf("nothing was read again: %+v", p.i.Status())
@@ -315,7 +326,7 @@ func (p *stage) readAgain() {
 	if diff := cmp.Diff(pointers(held), pointers(p.cached())); diff != "" {
 		p.Errorf("pointers (-before +after):\n%s", diff)
 	}
-	for _, l := range p.ledgers {
+	for _, l := range p.versionLogs {
 		calls -= l.count()
 	}
 	if calls != 0 {
@@ -331,14 +342,13 @@ func pointers(all map[informer.Key]*thing) map[informer.Key]string {
 	return these
 }
 
-// turn checks a step of the cache.
-func (p *stage) turn(turn informer.Turn[*thing]) {
+// turn checks one update of the cache.
+func (p *scenario) turn(update informer.Update[*thing]) {
 	rewound := false
-	if b := p.backends[0]; turn.Whole && !p.s.several {
-		rewound = b.answered != b.known || b.astray
-		b.known, b.astray = b.answered, false
+	if update.Whole && !p.s.several {
+		rewound = p.views[0].Position.Take()
 	}
-	for k, o := range turn.Changes() {
+	for k, o := range update.Changes() {
 		old := p.cache[k]
 		switch {
 		case o == nil && old == nil:
@@ -347,90 +357,88 @@ func (p *stage) turn(turn informer.Turn[*thing]) {
 			delete(p.cache, k)
 		case old != nil && old.UID != o.UID:
 			p.Errorf("%v: %s became %s without a deletion", k, digest(old), digest(o))
-		case old != nil && old.ResourceVersion == o.ResourceVersion && !rewound:
+		case old != nil && old.ResourceVersion == o.ResourceVersion && old.Value == o.Value && !rewound:
 			p.Errorf("%v: %s did not change", k, digest(o))
 		default:
 			p.cache[k] = o
 		}
 		p.history[k] = append(p.history[k], o)
 	}
-	if turn.Len() != len(p.cache) {
-		p.Errorf("%d objects, with the changes %d", turn.Len(), len(p.cache))
+	if update.Len() != len(p.cache) {
+		p.Errorf("%d objects, with the changes %d", update.Len(), len(p.cache))
 	}
-	for k, o := range turn.All() {
+	for k, o := range update.All() {
 		if p.cache[k] != o {
 			p.Errorf("%v: nobody said that it is %s", k, digest(o))
 		}
 	}
-	p.checkState(turn.RV, rewound)
+	p.checkState(update.RV, rewound)
 }
 
-// checkState: what the informer says that it has at a resource version is what the
-// server had there.
-func (p *stage) checkState(rv string, rewound bool) {
+// checkState compares the cache with the server's state at the same resource version.
+func (p *scenario) checkState(rv string, rewound bool) {
 	var now int
 	if _, err := fmt.Sscan(rv, &now); err != nil {
 		p.Errorf("resourceVersion %q: %v", rv, err)
 		return
 	}
-	p.s.shouts("the cache is at %d, with %d objects", now, len(p.cache))
+	p.logf("the cache is at %d, with %d objects", now, len(p.cache))
 	if now < p.rv && !rewound {
 		p.Errorf("the position went from %d to %d", p.rv, now)
 	}
 	p.rv = now
-	if p.s.several || p.s.oldRV || p.backends[0].astray {
-		return // the position says less
+	at := p.views[0].Position
+	if p.s.several || p.s.DeletionKeepsRV || at.Astray {
+		return // the resource version does not identify the state
 	}
-	p.s.mu.Lock()
-	defer p.s.mu.Unlock()
-	if moments := p.s.moments[p.backends[0].known]; now-p.s.first >= len(moments) {
+	if objects, was := p.s.ObjectsAt(at.Known, now); !was {
 		p.Errorf("the position is %d, which the server never was at", now)
-	} else if diff := p.differs(p.wantOf(moments[now-p.s.first]), p.cache); diff != "" {
+	} else if diff := p.differs(p.wantOf(objects), p.cache); diff != "" {
 		p.Errorf("at %d (-server +cache):\n%s", now, diff)
 	}
 }
 
-// ledger is a handler that keeps accounts.
-type ledger struct {
-	every bool
-	mu    sync.Mutex
-	told  map[informer.Key][]*thing
-	calls int
+// versionLog is a handler that records the versions of each key.
+type versionLog struct {
+	every    bool
+	mu       sync.Mutex
+	received map[informer.Key][]*thing
+	calls    int
 }
 
 // listen adds a handler.
-func (p *stage) listen() {
-	l := &ledger{told: map[informer.Key][]*thing{}, every: p.rng.IntN(2) == 0}
+func (p *scenario) listen() {
+	l := &versionLog{received: map[informer.Key][]*thing{}, every: p.rng.IntN(2) == 0}
 	opts := []informer.HandleOption{informer.Workers(1 + p.rng.IntN(2))}
 	if l.every {
 		opts = append(opts, informer.Every(1+p.rng.IntN(20), informer.Block))
 	}
 	p.i.Handle(l.handle, opts...)
-	p.ledgers = append(p.ledgers, l)
+	p.versionLogs = append(p.versionLogs, l)
 }
 
-func (l *ledger) handle(_ context.Context, e event) error {
+func (l *versionLog) handle(_ context.Context, e event) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.told[e.Key] = append(l.told[e.Key], e.New)
+	l.received[e.Key] = append(l.received[e.Key], e.New)
 	l.calls++
 	return nil
 }
 
-func (l *ledger) count() int {
+func (l *versionLog) count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.calls
 }
 
-// check compares what was told with the way the cache went.
-func (l *ledger) check(p *stage) {
+// check compares the received versions with those of the cache.
+func (l *versionLog) check(p *scenario) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for k, history := range p.history {
-		told := l.told[k]
-		if l.every && len(told) != len(history) {
-			p.Errorf("%v: %d versions, told %d", k, len(history), len(told))
+		received := l.received[k]
+		if l.every && len(received) != len(history) {
+			p.Errorf("%v: %d versions in the cache, %d received", k, len(history), len(received))
 		}
 		last := func(all []*thing) *thing {
 			if len(all) == 0 {
@@ -438,16 +446,16 @@ func (l *ledger) check(p *stage) {
 			}
 			return all[len(all)-1]
 		}
-		if last(told) != last(history) {
-			p.Errorf("%v: told last %s", k, way(told))
+		if last(received) != last(history) {
+			p.Errorf("%v: the last one received is %s", k, way(received))
 		}
 		for _, o := range history {
-			if len(told) > 0 && told[0] == o {
-				told = told[1:]
+			if len(received) > 0 && received[0] == o {
+				received = received[1:]
 			}
 		}
-		if len(told) > 0 {
-			p.Errorf("%v: the way was %s, told %s", k, way(history), way(l.told[k]))
+		if len(received) > 0 {
+			p.Errorf("%v: the cache had %s, received %s", k, way(history), way(l.received[k]))
 		}
 	}
 }

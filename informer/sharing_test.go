@@ -11,24 +11,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/gapless-io/gapless/informer"
+	"github.com/gapless-io/gapless/informer/listwatchtest"
 )
 
-// listing answers every LIST with the same pods, of a few ReplicaSets, and watches with
-// silence.
-func listing(pods int) http.Handler {
-	list := podList(pods)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		if r.FormValue("watch") == "" {
-			_, _ = w.Write(list)
-			return
-		}
-		_ = http.NewResponseController(w).Flush()
-		<-r.Context().Done()
-	})
+// sharedPods is a source of 140 pods of four ReplicaSets. Each request has a server of
+// its own, so that the source works in several synctest bubbles.
+func sharedPods(t *testing.T) informer.Source[*corev1.Pod] {
+	t.Helper()
+	each := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { newPodServer(t, 140).ServeHTTP(w, r) })
+	return informer.For[*corev1.Pod](listwatchtest.Config(each), podsGVR(), informer.JSONOnly())
 }
 
-// labelMaps counts the maps that the labels of all pods are, and hands over each pod.
+// labelMaps counts the maps that the labels of all pods of a source are, and calls each
+// for each pod.
 func labelMaps(t *testing.T, source informer.Source[*corev1.Pod], each func(p *corev1.Pod)) (maps int) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -48,10 +43,9 @@ func labelMaps(t *testing.T, source informer.Source[*corev1.Pod], each func(p *c
 	return maps
 }
 
-func TestEqualPartsOfObjectsAreOneInTheCache(t *testing.T) {
-	source := informer.For[*corev1.Pod](inMemory(listing(140)), podsGVR(), informer.JSONOnly())
+func TestEqualPartsOfObjectsShareMemoryInTheCache(t *testing.T) {
 	sets := map[string]string{}
-	maps := labelMaps(t, source, func(p *corev1.Pod) {
+	maps := labelMaps(t, sharedPods(t), func(p *corev1.Pod) {
 		set := p.OwnerReferences[0].Name
 		if sets[set] == "" {
 			sets[set] = fmt.Sprint(p.Labels)
@@ -67,7 +61,7 @@ func TestEqualPartsOfObjectsAreOneInTheCache(t *testing.T) {
 }
 
 func TestTransformMayModifyAllOfAnObject(t *testing.T) {
-	source := informer.For[*corev1.Pod](inMemory(listing(140)), podsGVR(), informer.JSONOnly())
+	source := sharedPods(t)
 	altered := source.Transform(func(p *corev1.Pod) (*corev1.Pod, error) {
 		p.Labels["mine"] = p.Name
 		p.Spec.Tolerations[0].Key = p.Name

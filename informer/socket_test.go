@@ -16,11 +16,12 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/gapless-io/gapless/informer"
+	"github.com/gapless-io/gapless/informer/listwatchtest"
 )
 
 // eventually waits until the cache is the server's state; only a deadline of the
 // test itself ends it otherwise.
-func eventually(t *testing.T, w *world, i *informer.Informer[*thing]) {
+func eventually(t *testing.T, w *server, i *informer.Informer[*thing]) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -36,20 +37,20 @@ func eventually(t *testing.T, w *world, i *informer.Informer[*thing]) {
 func TestInformerOverSockets(t *testing.T) {
 	for name, first := range map[string][]fault{
 		"well":      nil,
-		"cut":       {{end: "cut", after: 3}, {end: "cut", after: 1}},
-		"410":       {{end: "410", after: 5}, {status: 410, reason: "Expired"}},
-		"422":       {{status: 422, reason: "Invalid"}},
-		"half":      {{end: "half", after: 4}},
-		"throttled": {{status: 503, retryAfter: 1}},
-		"refused":   {{refuse: true}},
+		"cut":       {{End: "cut", After: 3}, {End: "cut", After: 1}},
+		"410":       {{End: "410", After: 5}, {Status: 410, Reason: "Expired"}},
+		"422":       {{Status: 422, Reason: "Invalid"}},
+		"half":      {{End: "half", After: 4}},
+		"throttled": {{Status: 503, RetryAfter: 1}},
+		"refused":   {{Refuse: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld()
+			w := newServer()
 			for n := range 4 {
-				w.put(fmt.Sprint("o", n), n)
+				w.Put(fmt.Sprint("o", n), n)
 			}
-			w.fault = faults(first...)
+			w.Fail(listwatchtest.Faults(first...))
 			rec := newRecorder()
 			i := w.overHTTP(t)
 			i.Handle(rec.handle, informer.Workers(2))
@@ -60,9 +61,9 @@ func TestInformerOverSockets(t *testing.T) {
 				t.Fatal(err)
 			}
 			for n := range 200 {
-				w.put(fmt.Sprint("o", n%10), n)
+				w.Put(fmt.Sprint("o", n%10), n)
 				if n%17 == 0 {
-					w.delete(fmt.Sprint("o", n%10))
+					w.Delete(fmt.Sprint("o", n%10))
 				}
 			}
 			eventually(t, w, i)
@@ -151,7 +152,7 @@ func TestSelectorsAndTypes(t *testing.T) {
 	}
 }
 
-func TestSourceThatCannotBeSaysSo(t *testing.T) {
+func TestAnInvalidSourceIsAnErrorOfRun(t *testing.T) {
 	bad := &rest.Config{Host: "http://%zz"}
 	if err := informer.New(informer.For[*thing](bad, thingsGVR())).Run(t.Context()); err == nil {
 		t.Error("a host that is none")

@@ -7,8 +7,6 @@ import (
 	"reflect"
 	"slices"
 
-	"github.com/go-json-experiment/json"
-	jsonv1 "github.com/go-json-experiment/json/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
@@ -16,15 +14,21 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/gapless-io/gapless/client"
-	"github.com/gapless-io/gapless/informer/internal/attempt"
 	"github.com/gapless-io/gapless/informer/internal/decode"
-	"github.com/gapless-io/gapless/informer/internal/ref"
+	"github.com/gapless-io/gapless/informer/internal/handle"
 	"github.com/gapless-io/gapless/informer/internal/reflector"
+	"github.com/gapless-io/gapless/informer/internal/remote"
 	"github.com/gapless-io/gapless/kube"
 )
 
-// Backend is the wire below a source: the two requests that a reflector makes.
-// The client of this module is one (see For).
+// ErrListNow is in the error of a Backend's streaming list after which the state is to
+// be read by LIST at once. The next time that the state is read, a streaming list is
+// tried again. Without it, LIST follows at once only on a 400, 405, 406, 413, 415 or 422,
+// and otherwise after three failures.
+var ErrListNow = errors.New("the state is to be read by LIST")
+
+// Backend sends the two requests of a source. The client of this module is one (see
+// For).
 type Backend interface {
 	// List gets one page; see client.Client.List.
 	List(ctx context.Context, o metav1.ListOptions, each func(item []byte) error) (metav1.ListMeta, error)
@@ -32,152 +36,182 @@ type Backend interface {
 	Watch(ctx context.Context, o metav1.ListOptions) (Stream, error)
 }
 
-// Stream is an open watch, used by one goroutine; see client.Watch.
-type Stream interface {
-	Next() (client.Frame, error)
-	// Ready says that Next will not have to wait for the network.
-	Ready() bool
-	Close() error
-}
+// Stream is an open watch, used by one goroutine.
+type Stream = client.Stream
 
 // Source is where an informer gets its objects from. The zero value has none.
 type Source[T Object] struct {
-	name   string
-	parts  []collection
-	decode func(object []byte) (T, error)
-	// alone is decode for who modifies what it makes; nil: decode is.
+	name    string
+	streams []collection
+	decode  func(object []byte) (T, error)
+	// alone is decode for a Transform, which modifies objects; nil: decode.
 	alone func(object []byte) (T, error)
-	// hold makes of decode what makes objects as the cache holds them; nil: as they are.
-	hold   func(decode func([]byte) (T, error)) func([]byte) (held[T], error)
+	// hold returns a decoder of objects as the cache holds them; nil: they are held as
+	// they are.
+	hold   func(decode func([]byte) (T, error)) func([]byte) (handle.Handle[T], error)
 	narrow metav1.ListOptions
 	shard  *kube.Shard
 	err    error // why there is no backend; Run returns it
-	// lends says that the backends lend the bytes that they hand over until they are
-	// called again, and that decode keeps nothing of them and can be called by several.
+	// lends says that the backends reuse the bytes that they pass until they are called
+	// again, and that decode keeps none of them and may be called concurrently.
 	lends bool
 
 	identity Identity
 }
 
-// collection is what one stream of a source brings: all of it, or one of several
-// namespaces.
+// collection is what one stream of a source reads: all objects, or those of one of
+// several namespaces.
 type collection struct {
 	namespace string // "" if it is the only one
-	backend   Backend
-	text      Backend // the same, that brings JSON only; nil: backend does
+	backend   func() reader
+	text      func() reader // the same in JSON only; nil: backend
 }
+
+// reader is the backend of one informer for one stream.
+type reader struct {
+	Backend
+
+	// vouches says that the server refuses positions of another history; nil: it does not.
+	vouches func() bool
+}
+
+// plain returns the same backend for every informer.
+func plain(b Backend) func() reader { return func() reader { return reader{Backend: b} } }
 
 // For is a source of the objects of one resource, over HTTP, decoded into T, which
 // must be a pointer to a struct: *corev1.Pod, *unstructured.Unstructured,
 // *metav1.PartialObjectMetadata, or a struct of your own with a metav1.ObjectMeta and
-// the fields you need: what it lacks is skipped, not decoded.
+// the fields that you need. Other fields are skipped without decoding them.
 //
-// Where T has what Kubernetes' generators write for protobuf, as the built-in kinds
-// do, that is asked for first, because it takes a fifth of the time. A server that
-// has none of the resource answers with JSON; one that refuses (406), or sends what
-// is no protobuf, is asked for JSON from then on. cfg.AcceptContentTypes without
-// protobuf prevents that, as does JSONOnly. Member names of JSON are matched exactly,
-// as Kubernetes does. TypeMeta is what the server says of an object: nothing in a list
-// of built-in kinds.
-// What stands in the JSON of many objects word for word is one value in all of them; see
-// SharedJSON.
-// What is wrong with cfg, T or an option is returned by the informer's Run.
+// If T has the methods that Kubernetes generates for protobuf, as the built-in kinds
+// do, protobuf is requested first, because it takes a fifth of the time. A server
+// without protobuf for the resource answers with JSON. A server that refuses (406), or
+// sends invalid protobuf, is asked for JSON from then on. cfg.AcceptContentTypes without
+// protobuf, or JSONOnly, prevents protobuf. JSON member names must match exactly, as in
+// Kubernetes. TypeMeta is as the server sends it: empty for items of a list of built-in
+// kinds, except in *unstructured.Unstructured, which gets it from the list.
+// Values that are identical in the JSON of many objects are shared by them; see
+// SharedJSON. The informer's Run returns an error if cfg, T or an option is invalid.
 func For[T Object](cfg *rest.Config, gvr schema.GroupVersionResource, opts ...SourceOption) Source[T] {
 	var o sourceOptions
 	for _, opt := range opts {
 		opt(&o)
 	}
-	over, decoders, err := newWire[T](cfg, o)
+	asked := remote.Options{Metadata: o.metadata, JSONOnly: o.text, Strip: o.strip}
+	if o.shard != nil {
+		asked.Shard = o.shard.String()
+	}
+	server, decoders, err := remote.New[T](cfg, asked)
 	s := Source[T]{
-		name: client.Collection{GroupVersionResource: gvr, Namespace: o.name()}.String(), decode: decoders.shared, alone: decoders.alone,
+		name: client.Collection{GroupVersionResource: gvr, Namespace: o.name()}.String(), decode: decoders.Shared, alone: decoders.Alone,
 		narrow: o.narrow, shard: o.shard, lends: true, err: errors.Join(append(o.errs, err)...),
 		identity: identityOf[T](cfg, gvr, o),
 	}
 	for _, namespace := range o.namespaces {
-		s.parts = append(s.parts, over.collection(gvr, namespace))
+		s.streams = append(s.streams, served(server, gvr, namespace))
 	}
-	if len(s.parts) == 0 {
-		s.parts = []collection{over.collection(gvr, "")}
+	if len(s.streams) == 0 {
+		s.streams = []collection{served(server, gvr, "")}
 	}
-	if len(s.parts) == 1 {
-		s.parts[0].namespace = ""
+	if len(s.streams) == 1 {
+		s.streams[0].namespace = ""
 	}
 	if kind := reflect.TypeFor[T](); kind.Kind() != reflect.Pointer || kind.Elem().Kind() != reflect.Struct {
-		s.err = fmt.Errorf("informer of %s: %s is no pointer to a struct", s.name, kind)
+		s.err = fmt.Errorf("informer of %s: %s is not a pointer to a struct", s.name, kind)
 	}
 	return s
 }
 
-// From is a source over any backend. name is for logs and errors. decode makes an
-// object of its JSON, which it may keep; an error of decode concerns that object only.
+// served is a collection of a server, which is nil if Run will return an error.
+func served(server *remote.Server, gvr schema.GroupVersionResource, namespace string) collection {
+	if server == nil {
+		return collection{namespace: namespace, backend: plain(nil)}
+	}
+	of := func(b *remote.Backend) reader { return reader{Backend: b, vouches: b.Vouches} }
+	return collection{
+		namespace: namespace,
+		backend:   func() reader { return of(server.Backend(gvr, namespace)) },
+		text:      func() reader { return of(server.JSONBackend(gvr, namespace)) },
+	}
+}
+
+// From is a source of any backend. name is for logs and errors. decode decodes the JSON
+// of one object, which it may keep; an error concerns that object only.
 func From[T Object](name string, backend Backend, decode func(object []byte) (T, error)) Source[T] {
 	s := Source[T]{name: name, decode: decode, identity: altered[T](Identity{})}
 	if backend != nil {
-		s.parts = []collection{{backend: backend}}
+		s.streams = []collection{{backend: plain(backend)}}
 	}
 	return s
 }
 
-// reads is what the reflector of a part reads.
-func (s Source[T]) reads(of collection, decode func([]byte) (held[T], error)) reflector.Source[held[T]] {
-	r := reflector.Source[held[T]]{
-		List: of.backend.List,
-		Watch: func(ctx context.Context, o metav1.ListOptions) (attempt.Stream, error) {
-			return of.backend.Watch(ctx, o)
-		},
-		Decode: decode, Select: s.narrow, Lends: s.lends,
+// Name returns the name of the source in logs and errors: its resource and namespace,
+// or the name that was passed to From.
+func (s Source[T]) Name() string { return s.name }
+
+// Transform returns a source that passes each object through f before the cache stores
+// it, once per version. f may modify the object and return it, or return another one. An
+// error concerns that object only: it is an incident (Undecodable), and the cache keeps
+// the state that it has. Namespace, name, UID and resourceVersion must not change.
+func (s Source[T]) Transform(f func(T) (T, error)) Source[T] {
+	s.identity = altered[T](s.identity)
+	decode := s.decode
+	if s.alone != nil {
+		decode, s.alone = s.alone, nil
+	}
+	s.decode = func(object []byte) (T, error) {
+		o, err := decode(object)
+		if err != nil {
+			return o, err
+		}
+		return f(o)
+	}
+	return s
+}
+
+// reads is what the reflector of a stream reads.
+func (s Source[T]) reads(of collection, decode func([]byte) (handle.Handle[T], error)) reflector.Source[T] {
+	from := of.backend()
+	r := reflector.Source[T]{Decode: decode, Select: s.narrow, Lends: s.lends, Vouches: from.vouches, ListNow: ErrListNow}
+	if from.Backend != nil {
+		r.List, r.Watch = from.List, from.Watch
 	}
 	if s.shard != nil {
-		r.Select.ShardSelector, r.Wants = s.shard.String(), s.shard.Includes
+		r.Wants = s.shard.Includes
 	}
 	return r
 }
 
-// holds is how objects are made that the cache holds.
-func (s Source[T]) holds() func([]byte) (held[T], error) {
+// holds decodes objects as the cache holds them.
+func (s Source[T]) holds() func([]byte) (handle.Handle[T], error) {
 	if s.hold != nil {
 		return s.hold(s.decode)
 	}
-	return func(raw []byte) (held[T], error) {
+	return func(raw []byte) (handle.Handle[T], error) {
 		object, err := s.decode(raw)
-		return ref.Of(object), err
+		return handle.Of(object), err
 	}
 }
 
-// JSON returns a decoder for From: what encoding/json would make of the bytes, but
-// with exact member names, in a quarter of the time. Strings that many objects have
-// are kept once. The objects keep nothing of the bytes, and may be modified.
+// JSON returns a decoder for From. It decodes as encoding/json does, but with exact
+// member names, in a quarter of the time. Strings that many objects have are stored once.
+// The objects reference none of the bytes, and may be modified.
 func JSON[T Object]() func(object []byte) (T, error) {
-	return decode.New(stock[T]()).Decode
+	return decode.New(decode.Stock[T]()).Decode
 }
 
-// SharedJSON is JSON as For uses it: what stands in many objects word for word, such as
-// the labels and tolerations of a Deployment's pods, is decoded once and is the same
-// slice, map or pointer in all of them. It needs half of the memory. Whoever modifies
-// an object below its own struct modifies others, also in a Transform.
+// SharedJSON is the decoder that For uses. It decodes values that are identical in the
+// JSON of many objects, such as the labels and tolerations of a Deployment's pods, once,
+// so that all these objects share one slice, map or pointer. This halves the memory.
+// Modifying an object anywhere below its own struct modifies other objects too, also in a
+// Transform.
 func SharedJSON[T Object]() func(object []byte) (T, error) {
-	d := decode.New(stock[T]())
+	d := decode.New(decode.Stock[T]())
 	d.Share()
 	return d.Decode
 }
 
-// stock decodes with the stock decoder, which knows every type and every error.
-func stock[T Object]() func(object []byte) (T, error) {
-	options := json.JoinOptions(jsonv1.DefaultOptionsV1(), json.MatchCaseInsensitiveNames(false))
-	return func(object []byte) (T, error) {
-		var o T
-		if err := json.Unmarshal(object, &o, options); err != nil {
-			return o, &kube.DecodeError{Offset: -1, Why: err.Error()}
-		}
-		var none T
-		if o == none {
-			return o, &kube.DecodeError{Offset: 0, Why: "null is no object"}
-		}
-		return o, nil
-	}
-}
-
-// SourceOption narrows what a source brings.
+// SourceOption selects objects of a source, or says how they are read.
 type SourceOption func(*sourceOptions)
 
 type sourceOptions struct {
@@ -190,7 +224,7 @@ type sourceOptions struct {
 	errs       []error
 }
 
-// name is the namespaces' part of the source's name.
+// name returns the namespaces for the name of the source.
 func (o *sourceOptions) name() string {
 	if len(o.namespaces) > 1 {
 		return fmt.Sprintf("%s and %d more", o.namespaces[0], len(o.namespaces)-1)
@@ -198,39 +232,39 @@ func (o *sourceOptions) name() string {
 	return slices.Concat(o.namespaces, []string{""})[0]
 }
 
-// Namespace takes the objects of one namespace only.
+// Namespace selects the objects of one namespace.
 func Namespace(name string) SourceOption { return Namespaces(name) }
 
-// Namespaces takes the objects of several namespaces only, for who may not read all of
-// them. It costs a list and a watch for each. The cache is one, and is synced when all
-// have been read; when one cannot be read, the others are kept current, and what went
-// wrong says so in Incident.Key.Namespace. Resource versions are those of one server,
-// but the namespaces do not move together: ResourceVersion is the one that all have
-// reached. Names are taken once; with none, or only "", it is all namespaces.
+// Namespaces selects the objects of several namespaces, for clients that may not read
+// all namespaces. It needs a list and a watch for each. There is one cache, which is
+// synced when all namespaces have been read. If one cannot be read, the others are kept
+// current, and Incident.Key.Namespace names it. ResourceVersion is the version that all
+// namespaces have reached; they do not advance together. Duplicate names count once; no
+// name, or only "", selects all namespaces.
 func Namespaces(names ...string) SourceOption {
 	return func(o *sourceOptions) {
 		names := slices.Compact(slices.Sorted(slices.Values(names)))
 		if len(names) > 1 && names[0] == "" {
-			o.errs = append(o.errs, fmt.Errorf("namespaces %q: one of several is empty, which would be all of them", names))
+			o.errs = append(o.errs, fmt.Errorf("namespaces %q: one of several is empty, which means all namespaces", names))
 		}
 		o.namespaces = names
 	}
 }
 
-// Labels takes the objects that a label selector matches.
+// Labels selects objects by a label selector.
 func Labels(s labels.Selector) SourceOption {
 	return func(o *sourceOptions) { o.narrow.LabelSelector = s.String() }
 }
 
-// Fields takes the objects that a field selector matches.
+// Fields selects objects by a field selector.
 func Fields(s fields.Selector) SourceOption {
 	return func(o *sourceOptions) { o.narrow.FieldSelector = s.String() }
 }
 
-// Shard takes the objects of one of count shards, numbered from 0, of about equal
-// size, by their UIDs (KEP-5866). Informers of all shards have each object once. A server
-// that knows shardSelector sends no others; what any other server sends of them is
-// passed over before it is decoded.
+// Shard selects the objects of one of count shards of about equal size, numbered from 0,
+// by their UIDs (KEP-5866). Each object is in exactly one shard. A server that supports
+// shardSelector sends no other objects. For other servers, the informer skips objects of
+// other shards before it decodes them.
 func Shard(index, count int) SourceOption {
 	return func(o *sourceOptions) {
 		shard, err := kube.ShardOf(index, count)
@@ -241,14 +275,14 @@ func Shard(index, count int) SourceOption {
 	}
 }
 
-// StripManagedFields leaves metadata.managedFields out, while decoding, so that it
-// costs neither time nor memory: up to half of an object's JSON.
+// StripManagedFields drops metadata.managedFields while decoding, so that it takes
+// neither time nor memory. It is up to half of an object's JSON.
 func StripManagedFields() SourceOption {
 	return func(o *sourceOptions) { o.strip = true }
 }
 
-// JSONOnly does not ask for protobuf: for looking at what goes over the wire, and for
-// proxies that know JSON only.
+// JSONOnly never requests protobuf: for reading the traffic, and for proxies that
+// support only JSON.
 func JSONOnly() SourceOption {
 	return func(o *sourceOptions) { o.text = true }
 }

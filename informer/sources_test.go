@@ -1,7 +1,6 @@
 package informer_test
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -21,9 +20,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gapless-io/gapless/informer"
+	"github.com/gapless-io/gapless/informer/listwatchtest"
 )
 
-func TestMetadataIsAllThatComesOfMetadata(t *testing.T) {
+func TestMetadataSourcesReceiveMetadataOnly(t *testing.T) {
 	for name, c := range map[string]struct {
 		has  string
 		opts []informer.Option
@@ -37,11 +37,15 @@ func TestMetadataIsAllThatComesOfMetadata(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newPodServer(t, 5)
-				s.has, s.metadata = c.has, true
-				while(t, informer.Metadata(inMemory(s), podsGVR(), informer.StripManagedFields()), func(i *informer.Informer[*metav1.PartialObjectMetadata]) {
+				s.ServesMetadata = true
+				s.Fail(without(c.has))
+				while(t, informer.Metadata(listwatchtest.Config(s), podsGVR(), informer.StripManagedFields()), func(i *informer.Informer[*metav1.PartialObjectMetadata]) {
 					after(time.Second)
 					for key, o := range i.All() {
-						want := partialOf(s.pods[slices.IndexFunc(s.pods, func(o *corev1.Pod) bool { return o.Name == key.Name })]).DeepCopy()
+						want := &metav1.PartialObjectMetadata{
+							TypeMeta:   metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"},
+							ObjectMeta: s.pod(t, key).ObjectMeta,
+						}
 						want.ManagedFields = nil
 						if diff := cmp.Diff(want, o); diff != "" {
 							t.Error(diff)
@@ -59,13 +63,13 @@ func TestMetadataIsAllThatComesOfMetadata(t *testing.T) {
 	}
 }
 
-func TestWholeObjectsAreRefusedWhereMetadataIsAskedFor(t *testing.T) {
+func TestMetadataSourcesRejectWholeObjects(t *testing.T) {
 	for _, has := range []string{"", "json"} {
 		for _, opts := range [][]informer.Option{nil, {informer.NoStreamingLists()}} {
 			synctest.Test(t, func(t *testing.T) {
 				s := newPodServer(t, 5)
-				s.has = has
-				while(t, informer.Metadata(inMemory(s), podsGVR()), func(i *informer.Informer[*metav1.PartialObjectMetadata]) {
+				s.Fail(without(has))
+				while(t, informer.Metadata(listwatchtest.Config(s), podsGVR()), func(i *informer.Informer[*metav1.PartialObjectMetadata]) {
 					after(time.Second)
 					st := i.Status()
 					if i.Len() != 0 || st.Last == nil || st.Last.Kind != informer.Undecodable || !strings.Contains(st.Last.Err.Error(), "not the PartialObjectMetadata") {
@@ -75,8 +79,8 @@ func TestWholeObjectsAreRefusedWhereMetadataIsAskedFor(t *testing.T) {
 			})
 			synctest.Test(t, func(t *testing.T) {
 				s := newPodServer(t, 5)
-				s.has = has
-				five(t, informer.For[*metav1.PartialObjectMetadata](inMemory(s), podsGVR()))
+				s.Fail(without(has))
+				five(t, informer.For[*metav1.PartialObjectMetadata](listwatchtest.Config(s), podsGVR()))
 			})
 		}
 	}
@@ -86,7 +90,7 @@ func TestWholeObjectsAreRefusedWhereMetadataIsAskedFor(t *testing.T) {
 // are right, the module compat/informer checks against the generated clients.
 func TestBuiltInKindsKnowTheirResource(t *testing.T) {
 	s := newPodServer(t, 0)
-	cfg := inMemory(s)
+	cfg := listwatchtest.Config(s)
 	for want, name := range map[string]string{
 		"pods":                                                     informer.Builtin[*corev1.Pod](cfg).Name(),
 		"endpoints/a":                                              informer.Builtin[*corev1.Endpoints](cfg, informer.Namespace("a")).Name(), //nolint:staticcheck // deprecated, but a name that is its own plural
@@ -113,7 +117,7 @@ func TestBuiltInKindsKnowTheirResource(t *testing.T) {
 		"a type of one's own": informer.New(informer.Builtin[*thing](cfg)).Run(t.Context()),
 		"of apimachinery":     informer.New(informer.Builtin[*metav1.PartialObjectMetadata](cfg)).WaitSynced(t.Context()),
 	} {
-		if err == nil || !strings.Contains(err.Error(), "no built-in kind") {
+		if err == nil || !strings.Contains(err.Error(), "not a built-in kind") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

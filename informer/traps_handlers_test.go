@@ -13,16 +13,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gapless-io/gapless/informer"
+	"github.com/gapless-io/gapless/informer/listwatchtest"
 )
 
-// TestAddingAHandlerStopsNobody: one that is added later, and never returns from its
-// first call, keeps no event from the cache or from others. client-go stops all event
-// flow of the informer while it hands the state to a new handler.
-func TestAddingAHandlerStopsNobody(t *testing.T) {
+// TestAnAddedHandlerDelaysNeitherCacheNorHandlers: its first call blocks forever. client-go
+// delivers no events to any handler while it passes the state to a new one.
+func TestAnAddedHandlerDelaysNeitherCacheNorHandlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newServer()
 		for n := range 100 {
-			w.put(fmt.Sprint("o", n), n)
+			w.Put(fmt.Sprint("o", n), n)
 		}
 		rec := newRecorder()
 		i := w.informer()
@@ -37,7 +37,7 @@ func TestAddingAHandlerStopsNobody(t *testing.T) {
 				}))
 			}
 			for n := range 100 {
-				w.put(fmt.Sprint("o", n), 1000+n)
+				w.Put(fmt.Sprint("o", n), 1000+n)
 			}
 			after(time.Second)
 			for of, state := range map[string]map[string]string{"cache": cached(i), "handler": rec.state()} {
@@ -55,15 +55,15 @@ func TestAddingAHandlerStopsNobody(t *testing.T) {
 	})
 }
 
-// TestAHandlerThatFailsForEverIsSyncedAllTheSame: it was called for everything that was
-// there. In client-go a panic that is recovered leaves HasSynced false for ever.
-func TestAHandlerThatFailsForEverIsSyncedAllTheSame(t *testing.T) {
+// TestAHandlerThatAlwaysFailsBecomesSynced after a call for each initial object. In
+// client-go a recovered panic leaves HasSynced false forever.
+func TestAHandlerThatAlwaysFailsBecomesSynced(t *testing.T) {
 	for name, fail := range map[string]func() error{"panic": func() error { panic("oh") }, "error": func() error { return errNo }} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld()
-				w.put("a", 1)
-				w.put("b", 1)
+				w := newServer()
+				w.Put("a", 1)
+				w.Put("b", 1)
 				calls := 0
 				play(t, w, func(i *informer.Informer[*thing]) {
 					reg := i.Handle(func(_ context.Context, e event) error {
@@ -87,12 +87,12 @@ func TestAHandlerThatFailsForEverIsSyncedAllTheSame(t *testing.T) {
 	}
 }
 
-// TestAHandlerIsSyncedWhenItsCallsHaveReturned, and until then says how many are missing.
-func TestAHandlerIsSyncedWhenItsCallsHaveReturned(t *testing.T) {
+// TestAHandlerIsSyncedAfterItsInitialCallsReturned; until then it reports how many are left.
+func TestAHandlerIsSyncedAfterItsInitialCallsReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.put("a", 1)
-		w.put("b", 1)
+		w := newServer()
+		w.Put("a", 1)
+		w.Put("b", 1)
 		i := w.informer()
 		slow := i.Handle(func(context.Context, event) error { <-time.After(time.Minute); return nil }, informer.Name("slow"))
 		quick := i.Handle(func(context.Context, event) error { return nil })
@@ -117,13 +117,13 @@ func TestAHandlerIsSyncedWhenItsCallsHaveReturned(t *testing.T) {
 	})
 }
 
-// TestAHandlerCanStopItself: with a context that has ended, so that it does not wait for
-// itself. client-go's ShutDownEventHandler deadlocks there.
+// TestAHandlerCanStopItself with a context that has ended, so that it does not wait for its
+// own call. client-go's ShutDownEventHandler deadlocks there.
 func TestAHandlerCanStopItself(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.put("a", 1)
-		w.put("b", 1)
+		w := newServer()
+		w.Put("a", 1)
+		w.Put("b", 1)
 		var reg *informer.Registration
 		var calls atomic.Int32
 		i := w.informer()
@@ -138,7 +138,7 @@ func TestAHandlerCanStopItself(t *testing.T) {
 		})
 		run(t, i, func() {
 			after(time.Second)
-			w.put("a", 2)
+			w.Put("a", 2)
 			after(time.Second)
 			if err := reg.Stop(t.Context()); err != nil || !errors.Is(reg.Err(), informer.ErrStopped) {
 				t.Errorf("%v, %v", err, reg.Err())
@@ -150,30 +150,30 @@ func TestAHandlerCanStopItself(t *testing.T) {
 	})
 }
 
-// TestWhatWasNotToldBeforeRunEndedIsToldAfter: Run that ends drops nothing. client-go
-// drops what waits, and takes no handler any more.
-func TestWhatWasNotToldBeforeRunEndedIsToldAfter(t *testing.T) {
+// TestPendingEventsAreDeliveredAfterRunEnds: client-go drops them, and rejects handlers that
+// are added later.
+func TestPendingEventsAreDeliveredAfterRunEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.put("a", 1)
+		w := newServer()
+		w.Put("a", 1)
 		rec := newRecorder()
 		rec.slow = time.Minute
 		i := w.informer()
 		i.Handle(rec.handle)
 		run(t, i, func() {
-			after(90 * time.Second) // a is told
-			w.put("a", 2)
+			after(90 * time.Second) // a is delivered
+			w.Put("a", 2)
 			after(time.Second) // the handler is in a call, which is cancelled
-			w.put("b", 1)
+			w.Put("b", 1)
 			after(time.Second) // and has this waiting
 		})
 		late := newRecorder()
 		i.Handle(late.handle) // between two runs
-		w.delete("a")
+		w.Delete("a")
 		run(t, i, func() { after(10 * time.Minute) })
 		rec.check(t)
 		late.check(t)
-		// The call that was cancelled returned an error; what came of it is told again.
+		// The cancelled call returned an error, so its change is delivered again.
 		if diff := cmp.Diff(w.state(t), rec.state()); diff != "" {
 			t.Error(diff)
 		}
@@ -182,17 +182,17 @@ func TestWhatWasNotToldBeforeRunEndedIsToldAfter(t *testing.T) {
 		}
 		lines := strings.Join(rec.lines(), ", ")
 		if !strings.HasPrefix(lines, "Added a 1 initial, Modified a 2, ") || !strings.Contains(lines, "Added b 1") || !strings.Contains(lines, "Deleted a 2") {
-			t.Errorf("told %s", lines)
+			t.Errorf("got %s", lines)
 		}
 	})
 }
 
-// TestFiltersSeeObjectsOnly: no tombstone, no nil, whatever a deletion looks like.
-func TestFiltersSeeObjectsOnly(t *testing.T) {
+// TestFiltersNeverGetTombstonesOrNil, however an object was deleted.
+func TestFiltersNeverGetTombstonesOrNil(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newServer()
 		for _, name := range []string{"seen", "inferred", "unreadable", "reborn"} {
-			w.put(name, 2)
+			w.Put(name, 2)
 		}
 		var bad atomic.Int32
 		rec := newRecorder()
@@ -210,21 +210,16 @@ func TestFiltersSeeObjectsOnly(t *testing.T) {
 			}
 			return o.Value
 		}))
-		w.fail(faults(fault{end: "410", after: 7}, fault{delay: time.Minute}))
+		w.Fail(listwatchtest.Faults(fault{End: "410", After: 7}, fault{Delay: time.Minute}))
 		run(t, i, func() {
 			after(time.Second)
-			w.delete("seen")
-			w.mu.Lock() // a deletion whose object cannot be read
-			w.rv++
-			gone := strings.Replace(w.object("unreadable", 3, w.rv, 2), `"value":2`, `"value":"two"`, 1)
-			delete(w.things, "unreadable")
-			w.appendLocked("DELETED", "unreadable", gone)
-			w.mu.Unlock()
+			w.Delete("seen")
+			w.DeleteWith("unreadable", "two") // an object that cannot be read
 			after(time.Second)
-			w.delete("inferred")
-			w.delete("reborn")
-			w.put("reborn", 4)
-			w.compact()
+			w.Delete("inferred")
+			w.Delete("reborn")
+			w.Put("reborn", 4)
+			w.Compact(0)
 			after(5 * time.Minute)
 			if diff := cmp.Diff(w.state(t), rec.state()); diff != "" {
 				t.Error(diff)
@@ -235,19 +230,19 @@ func TestFiltersSeeObjectsOnly(t *testing.T) {
 			t.Errorf("%d times it was no object", n)
 		}
 		if n := strings.Count(strings.Join(rec.lines(), "\n"), "Deleted"); n != 4 {
-			t.Errorf("told %v", rec.lines())
+			t.Errorf("got %v", rec.lines())
 		}
 	})
 }
 
-// TestEachHandlerHasAResyncPeriodOfItsOwn: client-go has one timer for all of an
-// informer's handlers, at the shortest period that was asked for before it started, and
-// rounds up who comes later.
-func TestEachHandlerHasAResyncPeriodOfItsOwn(t *testing.T) {
+// TestEachHandlerHasItsOwnResyncPeriod: client-go has one timer for all handlers of an
+// informer, with the shortest period of those added before it started, and rounds up the
+// periods of later ones.
+func TestEachHandlerHasItsOwnResyncPeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newServer()
 		for n := range 10 {
-			w.put(fmt.Sprint("o", n), n)
+			w.Put(fmt.Sprint("o", n), n)
 		}
 		i := w.informer()
 		add := func(period time.Duration) *atomic.Int32 {

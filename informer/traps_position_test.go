@@ -16,21 +16,22 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/gapless-io/gapless/informer"
+	"github.com/gapless-io/gapless/informer/listwatchtest"
 )
 
-// TestBookmarksMoveTheVersionAndAreToldToNobody: the version of the cache itself, so
-// that who waits for one is not left behind in a quiet collection.
-func TestBookmarksMoveTheVersionAndAreToldToNobody(t *testing.T) {
+// TestBookmarksAdvanceTheVersionWithoutAnEvent: WaitRevision returns in a collection
+// without changes too.
+func TestBookmarksAdvanceTheVersionWithoutAnEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.put("a", 1)
+		w := newServer()
+		w.Put("a", 1)
 		rec := newRecorder()
 		i := w.informer()
 		i.Handle(rec.handle)
 		run(t, i, func() {
 			after(time.Second)
 			for range 30 {
-				w.tick()
+				w.Tick()
 				after(time.Minute)
 			}
 			if rv := i.ResourceVersion(); rv < "1029" || rv > "1031" || i.Snapshot().RV() != rv {
@@ -43,26 +44,27 @@ func TestBookmarksMoveTheVersionAndAreToldToNobody(t *testing.T) {
 	})
 }
 
-// TestABookmarkDoesNotSplitABatch: what comes in one go becomes one state, however
-// chatty the server is.
+// TestABookmarkDoesNotSplitABatch: events that arrive together become one state, also with
+// bookmarks between them.
 func TestABookmarkDoesNotSplitABatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		server := scripted{watch: func(ctx context.Context, _ request, say func(...string)) error {
-			say(mark("1", theEnd))
-			linger(ctx, time.Second)
+		server := listwatchtest.Script{OnWatch: func(ctx context.Context, _ request, say func(...string)) error {
+			say(listwatchtest.InitialEventsEnd("1"))
+			sleep(ctx, time.Second)
 			var frames []string
 			for n := range 10 {
 				rv := 10 + 2*n
-				frames = append(frames, frame("ADDED", w.object(fmt.Sprint("o", n), n, rv, n)), mark(strconv.Itoa(rv+1), ""))
+				frames = append(frames, listwatchtest.Frame("ADDED", object(fmt.Sprint("o", n), n, rv, n)), listwatchtest.Bookmark(strconv.Itoa(rv+1)))
 			}
 			say(frames...)
 			<-ctx.Done()
 			return nil
 		}}
-		i := server.informer()
+		i := scripted(server)
 		var turns []string
-		i.Mirror(func(turn informer.Turn[*thing]) { turns = append(turns, fmt.Sprint(turn.RV, " ", turn.Changed())) })
+		i.Mirror(func(update informer.Update[*thing]) {
+			turns = append(turns, fmt.Sprint(update.RV, " ", update.Changed()))
+		})
 		run(t, i, func() { after(time.Minute) })
 		if diff := cmp.Diff([]string{"1 0", "29 10"}, turns); diff != "" {
 			t.Error(diff)
@@ -70,38 +72,36 @@ func TestABookmarkDoesNotSplitABatch(t *testing.T) {
 	})
 }
 
-// TestAPositionThatTheServerDoesNotHaveYetIsGivenUp: the server was restored from a
-// backup, and says "too large" to everything that names the position
-// (kubernetes#107133: for ever).
-func TestAPositionThatTheServerDoesNotHaveYetIsGivenUp(t *testing.T) {
+// TestAVersionAheadOfTheServerLeadsToAList: the server was restored from a backup and
+// answers "Too large resource version" to each request with the cache's version
+// (kubernetes#107133: client-go retries forever).
+func TestAVersionAheadOfTheServerLeadsToAList(t *testing.T) {
 	for name, opts := range map[string][]informer.Option{"LIST": {informer.NoStreamingLists()}, "streaming": nil} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld()
-				w.put("a", 1)
-				w.put("b", 2)
+				w := newServer()
+				w.Put("a", 1)
+				w.Put("b", 2)
 				rec := newRecorder()
 				rec.rewinds = true
-				w.fail(onceOnAWatch(fault{noBookmarks: true})) // nor is it said by one
+				w.Fail(onceOnAWatch(fault{NoBookmarks: true})) // nor is it said by one
 				i := w.informer(opts...)
 				i.Handle(rec.handle)
 				run(t, i, func() {
 					after(time.Second)
-					w.mu.Lock()
-					w.things, w.log, w.rv, w.floor = map[string]string{"a": w.object("a", 1, 400, 7)}, nil, 500, 500
-					w.fault = func(r request) fault {
-						if n, _ := strconv.Atoi(r.rv); n > 900 && r.watch && !r.initial {
-							return fault{status: 504, reason: "Timeout", tooLarge: true}
+					w.Fail(func(r request) fault {
+						if n, _ := strconv.Atoi(r.RV); n > 900 && r.Watch && !r.Initial {
+							return fault{Status: 504, Reason: "Timeout", TooLarge: true}
 						}
 						return fault{}
-					}
-					w.mu.Unlock()
+					})
+					w.Reset(500, listwatchtest.Object{Key: key("a"), UID: "u1", RV: 400, Value: 7})
 					after(12 * time.Minute) // the watch of before has ended
 					s := i.Status()
 					if s.Incidents[informer.TooLarge] < 3 || s.Incidents[informer.WentBack] != 1 {
 						t.Errorf("status %+v", s)
 					}
-					w.put("a", 8)
+					w.Put("a", 8)
 					after(time.Second)
 					for of, state := range map[string]map[string]string{"cache": cached(i), "handler": rec.state()} {
 						if diff := cmp.Diff(w.state(t), state); diff != "" {
@@ -115,8 +115,8 @@ func TestAPositionThatTheServerDoesNotHaveYetIsGivenUp(t *testing.T) {
 	}
 }
 
-// dying is a listener whose connections die without a word, as where a cable is pulled
-// or a proxy forgets about them: what is written is lost, and nobody says so.
+// dying is a listener whose connections can die silently, as with a pulled cable: writes
+// succeed and are lost.
 type dying struct {
 	net.Listener
 	mu    sync.Mutex
@@ -161,55 +161,21 @@ func (c *dyingConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// chatty is the world with a bookmark every 5 ms.
-func chatty(w *world) http.Handler {
-	return http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
-		r := requestOf(req.URL.Query())
-		if !r.watch {
-			w.ServeHTTP(rw, req)
-			return
-		}
-		position, _ := strconv.Atoi(r.rv)
-		tick := time.NewTicker(5 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			w.mu.Lock()
-			said := ""
-			for _, l := range w.log {
-				if l.rv > position {
-					said += frame(l.event, l.object)
-				}
-			}
-			position = w.rv
-			w.mu.Unlock()
-			if _, err := rw.Write([]byte(said + mark(strconv.Itoa(position), ""))); err != nil {
-				return
-			}
-			_ = http.NewResponseController(rw).Flush()
-			select {
-			case <-tick.C:
-			case <-req.Context().Done():
-				return
-			}
-		}
-	})
-}
-
-// TestADeadConnectionOverHTTP1IsNoticed: there is no ping in HTTP/1.1, and the kernel
-// needs a quarter of an hour (client-go#374). The bookmarks that no longer come say it.
-func TestADeadConnectionOverHTTP1IsNoticed(t *testing.T) {
-	w := newWorld()
-	w.put("a", 1)
+// TestADeadHTTP1ConnectionIsReplaced when its bookmarks stop. HTTP/1.1 has no ping, and
+// the kernel takes a quarter of an hour (client-go#374).
+func TestADeadHTTP1ConnectionIsReplaced(t *testing.T) {
+	w := newServer()
+	w.Put("a", 1)
 	plain, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	line := &dying{Listener: plain}
 	spoke := make(chan int, 1024)
-	handler := chatty(w)
+	w.BookmarkEvery = 5 * time.Millisecond
 	srv := &httptest.Server{Listener: line, Config: &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		spoke <- r.ProtoMajor
-		handler.ServeHTTP(rw, r)
+		w.ServeHTTP(rw, r)
 	})}}
 	srv.Start()
 	defer srv.Close()
@@ -230,12 +196,12 @@ func TestADeadConnectionOverHTTP1IsNoticed(t *testing.T) {
 	if err := i.WaitSynced(ctx); err != nil {
 		t.Fatal(err)
 	}
-	w.tick()
+	w.Tick()
 	if err := i.WaitRevision(ctx, "1002"); err != nil { // by a bookmark
 		t.Fatal(err)
 	}
 	line.die()
-	w.put("b", 2) // lost in the dead connection
+	w.Put("b", 2) // lost in the dead connection
 	<-silent
 	eventually(t, w, i)
 	if n := i.Status().Lists; n != 1 {

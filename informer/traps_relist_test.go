@@ -14,8 +14,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gapless-io/gapless/informer"
+	"github.com/gapless-io/gapless/informer/listwatchtest"
 )
 
 // allocated is how many bytes were allocated so far.
@@ -25,10 +27,10 @@ func allocated() uint64 {
 	return m.TotalAlloc
 }
 
-// TestARelistOfAnUnchangedStateNeedsNoSecondCopy: all that it allocates, garbage
-// included, is a fraction of what the cache holds. client-go's heap has both copies, and
-// the list besides (client-go#1377).
-func TestARelistOfAnUnchangedStateNeedsNoSecondCopy(t *testing.T) {
+// TestARelistOfAnUnchangedStateAllocatesNoSecondCopy: it allocates, garbage included, a
+// fraction of the cache's size. client-go has both copies and the list in memory
+// (client-go#1377).
+func TestARelistOfAnUnchangedStateAllocatesNoSecondCopy(t *testing.T) {
 	const n = 2000
 	items := make([][]byte, n)
 	for k := range items {
@@ -37,8 +39,8 @@ func TestARelistOfAnUnchangedStateNeedsNoSecondCopy(t *testing.T) {
 	lists := 0
 	var begun, took uint64
 	again := make(chan struct{})
-	backend := scripted{
-		list: func(_ context.Context, _ request, each func([]byte) error) (metav1.ListMeta, error) {
+	script := listwatchtest.Script{
+		OnList: func(_ context.Context, _ request, each func([]byte) error) (metav1.ListMeta, error) {
 			lists++
 			if lists == 2 {
 				begun = allocated()
@@ -50,10 +52,10 @@ func TestARelistOfAnUnchangedStateNeedsNoSecondCopy(t *testing.T) {
 			}
 			return metav1.ListMeta{ResourceVersion: "100"}, nil
 		},
-		watch: func(ctx context.Context, _ request, say func(...string)) error {
+		OnWatch: func(ctx context.Context, _ request, say func(...string)) error {
 			switch lists {
 			case 1:
-				say(frame("ERROR", status(410, "Expired", "too old resource version", fault{})))
+				say(listwatchtest.Frame("ERROR", `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"too old resource version","reason":"Expired","code":410}`))
 			case 2:
 				took = allocated() - begun
 				close(again)
@@ -63,7 +65,7 @@ func TestARelistOfAnUnchangedStateNeedsNoSecondCopy(t *testing.T) {
 		},
 	}
 	before := heap()
-	pods := informer.New(informer.From("pods", backend, informer.JSON[*corev1.Pod]()), informer.NoStreamingLists())
+	pods := informer.New(informer.From("pods", backend(script), informer.JSON[*corev1.Pod]()), informer.NoStreamingLists())
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- pods.Run(ctx) }()
@@ -84,25 +86,21 @@ func TestARelistOfAnUnchangedStateNeedsNoSecondCopy(t *testing.T) {
 	runtime.KeepAlive(pods)
 }
 
-// TestReadsDuringARelistSeeOneState: the old one or the new one, whole, in Get, All and
-// the indices alike.
+// TestReadsDuringARelistSeeOneState, the old or the new one, in Get, All and the indexes.
 func TestReadsDuringARelistSeeOneState(t *testing.T) {
 	const objects, generations = 100, 40
-	w := newWorld()
+	w := newServer()
 	generation := func(g int) {
-		w.mu.Lock()
-		defer w.mu.Unlock()
-		w.rv++
+		var all []listwatchtest.Object
 		for n := range objects {
-			name := fmt.Sprintf("o%03d", n)
-			w.things[name] = w.object(name, n, w.rv, g)
+			all = append(all, listwatchtest.Object{Key: key(fmt.Sprintf("o%03d", n)), UID: types.UID(fmt.Sprint("u", n)), RV: w.RV() + 1, Value: g})
 		}
-		w.floor = w.rv
+		w.Reset(w.RV()+1, all...)
 	}
 	generation(0)
-	w.fail(func(r request) fault {
-		if r.watch {
-			return fault{end: "410"}
+	w.Fail(func(r request) fault {
+		if r.Watch {
+			return fault{End: "410"}
 		}
 		return fault{}
 	})
@@ -147,15 +145,15 @@ func TestReadsDuringARelistSeeOneState(t *testing.T) {
 	}
 }
 
-// TestADeletionThatARelistFindsIsToldToABusyHandler: what the handler has waiting of the
-// object does not hide it (kubernetes#115658, #115620), and an object that it never
-// heard of is not mentioned.
-func TestADeletionThatARelistFindsIsToldToABusyHandler(t *testing.T) {
+// TestABusyHandlerGetsTheDeletionsThatARelistFinds: pending events of the object do not
+// hide the deletion (kubernetes#115658, #115620). An object that the handler never got is
+// not reported as deleted.
+func TestABusyHandlerGetsTheDeletionsThatARelistFinds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.put("busy", 1)
-		w.put("known", 1)
-		w.put("waiting", 1)
+		w := newServer()
+		w.Put("busy", 1)
+		w.Put("known", 1)
+		w.Put("waiting", 1)
 		rec := newRecorder()
 		hold := make(chan struct{})
 		rec.fail = func(e event) error {
@@ -166,20 +164,20 @@ func TestADeletionThatARelistFindsIsToldToABusyHandler(t *testing.T) {
 		}
 		i := w.informer()
 		i.Handle(rec.handle)
-		expired := fault{end: "410", after: 8}
-		w.fail(faults(expired, fault{delay: 10 * time.Second}))
+		expired := fault{End: "410", After: 8}
+		w.Fail(listwatchtest.Faults(expired, fault{Delay: 10 * time.Second}))
 		run(t, i, func() {
 			after(time.Second)
-			w.put("busy", 2) // the handler is in it for a while
+			w.Put("busy", 2) // the handler is in it for a while
 			after(time.Second)
-			w.put("waiting", 2)
-			w.put("untold", 1)
-			w.put("waiting", 3) // the eighth frame
+			w.Put("waiting", 2)
+			w.Put("untold", 1)
+			w.Put("waiting", 3) // the eighth frame
 			after(time.Second)
-			w.delete("untold")
-			w.delete("waiting")
-			w.delete("known")
-			w.compact()
+			w.Delete("untold")
+			w.Delete("waiting")
+			w.Delete("known")
+			w.Compact(0)
 			after(time.Minute)
 			close(hold)
 			after(time.Minute)
@@ -195,19 +193,14 @@ func TestADeletionThatARelistFindsIsToldToABusyHandler(t *testing.T) {
 	})
 }
 
-// TestASnapshotIsTheServersStateAtItsVersion: whatever fails, at any moment, what the
-// cache shows at a version is what the server had at that version.
-func TestASnapshotIsTheServersStateAtItsVersion(t *testing.T) {
-	for n := range uint64(40) {
+// TestASnapshotEqualsTheServersStateAtItsVersion at any moment, under failures.
+func TestASnapshotEqualsTheServersStateAtItsVersion(t *testing.T) {
+	for n := range seeds(40 / 2) {
 		t.Run(fmt.Sprint("seed=", n), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				rng, faulty := rand.New(rand.NewPCG(n, 6)), rand.New(rand.NewPCG(n, 7))
-				w := newWorld()
-				w.fault = func(request) fault {
-					w.mu.Lock()
-					defer w.mu.Unlock()
-					return randomFault(faulty)
-				}
+				w := newServer()
+				w.Fail(failures(faulty))
 				states := map[string]bool{}
 				play(t, w, func(i *informer.Informer[*thing]) {
 					for range 200 {
@@ -233,21 +226,4 @@ func TestASnapshotIsTheServersStateAtItsVersion(t *testing.T) {
 			})
 		})
 	}
-}
-
-// at is the state that the server had at a version, as state.
-func (w *world) at(t *testing.T, rv string) map[string]string {
-	t.Helper()
-	var n int
-	if _, err := fmt.Sscan(rv, &n); err != nil {
-		t.Fatal(err)
-	}
-	w.mu.Lock()
-	things, _ := w.pastLocked(n)
-	w.mu.Unlock()
-	all := map[string]string{}
-	for name, object := range things {
-		all[name] = digest(parse(t, object))
-	}
-	return all
 }

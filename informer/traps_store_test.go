@@ -13,43 +13,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/gapless-io/gapless/client"
 	"github.com/gapless-io/gapless/informer"
+	"github.com/gapless-io/gapless/informer/listwatchtest"
 )
 
-// mute is a server with a fixed state, whose watches say nothing and need no goroutine.
-type mute struct{ items []string }
+// frames is a server's Backend without bytes on a wire, whose watches need no goroutine.
+func (s *server) frames() informer.Backend { return backend(&listwatchtest.View{Server: s.Server}) }
 
-func (m mute) List(_ context.Context, _ metav1.ListOptions, each func([]byte) error) (metav1.ListMeta, error) {
-	for _, item := range m.items {
-		if err := each([]byte(item)); err != nil {
-			return metav1.ListMeta{}, err
-		}
-	}
-	return metav1.ListMeta{ResourceVersion: "100"}, nil
-}
-
-func (m mute) Watch(ctx context.Context, _ metav1.ListOptions) (informer.Stream, error) {
-	return muteStream{ctx}, nil
-}
-
-type muteStream struct {
-	ctx context.Context //nolint:containedctx // the request's
-}
-
-func (s muteStream) Next() (client.Frame, error) {
-	<-s.ctx.Done()
-	return client.Frame{}, context.Cause(s.ctx)
-}
-func (s muteStream) Ready() bool  { return false }
-func (s muteStream) Close() error { return nil }
-
-// TestAnInformerIsOneGoroutineAndOneForEachHandler, with one worker; client-go has six,
-// and two for each handler.
-func TestAnInformerIsOneGoroutineAndOneForEachHandler(t *testing.T) {
+// TestAnInformerRunsOneGoroutineAndOneForEachHandler with one worker. client-go has six, and
+// two for each handler.
+func TestAnInformerRunsOneGoroutineAndOneForEachHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const handlers = 20
-		pods := informer.New(informer.From("pods", mute{}, informer.JSON[*thing]()), informer.NoStreamingLists())
+		pods := informer.New(informer.From("things", newServer().frames(), informer.JSON[*thing]()), informer.NoStreamingLists())
 		for range handlers {
 			pods.Handle(func(context.Context, event) error { return nil })
 		}
@@ -65,12 +41,11 @@ func TestAnInformerIsOneGoroutineAndOneForEachHandler(t *testing.T) {
 
 // TestGetAllocatesNothing: no key is built, nothing is copied.
 func TestGetAllocatesNothing(t *testing.T) {
-	w := newWorld()
-	var items []string
+	w := newServer()
 	for n := range 1000 {
-		items = append(items, w.object(fmt.Sprint("o", n), n, n+1, n))
+		w.Put(fmt.Sprint("o", n), n)
 	}
-	i := synced(t, informer.From("things", mute{items}, informer.JSON[*thing]()))
+	i := synced(t, informer.From("things", w.frames(), informer.JSON[*thing]()))
 	byValue := informer.NewIndex1(i, "value", func(o *thing) int { return o.Value })
 	if n := testing.AllocsPerRun(100, func() {
 		if o, found := i.Get(key("o500")); !found || o.Value != 500 || byValue.Len(500) != 1 {
@@ -81,13 +56,12 @@ func TestGetAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestAnIndexThatIsBuiltDelaysNobody: the function of an index that is added takes an
-// hour, and the cache, its readers, its handlers and other indices go on. client-go holds
-// the store's write lock meanwhile.
-func TestAnIndexThatIsBuiltDelaysNobody(t *testing.T) {
+// TestBuildingAnIndexDelaysNothing: an index function takes an hour, while the cache, its
+// readers, handlers and other indexes continue. client-go holds the store's write lock.
+func TestBuildingAnIndexDelaysNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.put("a", 1)
+		w := newServer()
+		w.Put("a", 1)
 		rec := newRecorder()
 		i := w.informer()
 		i.Handle(rec.handle)
@@ -106,8 +80,8 @@ func TestAnIndexThatIsBuiltDelaysNobody(t *testing.T) {
 				})
 			}()
 			after(time.Minute)
-			w.put("a", 2)
-			w.put("b", 2)
+			w.Put("a", 2)
+			w.Put("b", 2)
 			after(time.Minute)
 			if diff := cmp.Diff(w.state(t), rec.state()); diff != "" || quick.Len(2) != 2 {
 				t.Errorf("%d in the other index, %s", quick.Len(2), diff)
@@ -119,17 +93,16 @@ func TestAnIndexThatIsBuiltDelaysNobody(t *testing.T) {
 	})
 }
 
-// TestAFunctionOfAnIndexIsWaitedFor: one that is slow for each object holds up the
-// cache, and in the end the server; handlers cannot. (clients.md 1.10, 12: in client-go
-// it is the same, from 2 000 events that wait on.)
-func TestAFunctionOfAnIndexIsWaitedFor(t *testing.T) {
+// TestASlowIndexFunctionDelaysTheCache and, in the end, the server; a slow handler does
+// not. (clients.md 1.10, 12: the same in client-go, once 2 000 events are waiting.)
+func TestASlowIndexFunctionDelaysTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
+		w := newServer()
 		i := w.informer()
 		informer.NewIndex1(i, "slow", func(o *thing) int { <-time.After(time.Minute); return o.Value })
 		run(t, i, func() {
 			after(time.Second)
-			w.put("a", 1)
+			w.Put("a", 1)
 			after(30 * time.Second)
 			if _, found := i.Get(key("a")); found {
 				t.Error("an object is shown that is not indexed")
@@ -143,15 +116,15 @@ func TestAFunctionOfAnIndexIsWaitedFor(t *testing.T) {
 	})
 }
 
-// TestAnObjectThatIsModifiedInTheCacheIsNotNoticed: nobody checks, and a re-list does not
-// mend it as long as the object's version is the same, because the pointer is kept. Its
-// next version does. With Encode it is mended when nobody holds the object any more; see
-// TestEncodedObjectIsTheSameWhileSomebodyHoldsIt.
-func TestAnObjectThatIsModifiedInTheCacheIsNotNoticed(t *testing.T) {
+// TestModifyingACachedObjectIsNotDetected: a re-list keeps the pointer, and with it the
+// modification, while the object's version is the same. The next version replaces it. With
+// Encode the modification is lost once nothing refers to the object; see
+// TestAnEncodedObjectKeepsItsPointerWhileInUse.
+func TestModifyingACachedObjectIsNotDetected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.put("a", 1)
-		w.fail(faults(fault{}, fault{end: "410"}))
+		w := newServer()
+		w.Put("a", 1)
+		w.Fail(listwatchtest.Faults(fault{}, fault{End: "410"}))
 		play(t, w, func(i *informer.Informer[*thing]) {
 			after(time.Second)
 			o, _ := i.Get(key("a"))
@@ -163,7 +136,7 @@ func TestAnObjectThatIsModifiedInTheCacheIsNotNoticed(t *testing.T) {
 			if again, _ := i.Get(key("a")); again != o || again.Value != 99 {
 				t.Errorf("it is %v", again)
 			}
-			w.put("a", 2)
+			w.Put("a", 2)
 			after(time.Second)
 			if again, _ := i.Get(key("a")); again.Value != 2 {
 				t.Errorf("the next version is %v", again)
@@ -172,18 +145,17 @@ func TestAnObjectThatIsModifiedInTheCacheIsNotNoticed(t *testing.T) {
 	})
 }
 
-// TestAPageIsGarbageWhenTheNextIsAskedFor: client-go pages, and keeps all pages until
-// the last has come.
-func TestAPageIsGarbageWhenTheNextIsAskedFor(t *testing.T) {
+// TestAPageCanBeFreedBeforeTheNextIsRead: client-go keeps all pages until it has the last.
+func TestAPageCanBeFreedBeforeTheNextIsRead(t *testing.T) {
 	const pages, perPage = 6, 20
 	var bytes []weak.Pointer[byte]
 	alive := 0
 	done := make(chan struct{})
-	backend := scripted{
-		list: func(_ context.Context, r request, each func([]byte) error) (metav1.ListMeta, error) {
+	script := listwatchtest.Script{
+		OnList: func(_ context.Context, r request, each func([]byte) error) (metav1.ListMeta, error) {
 			page := 0
-			if r.cont != "" {
-				_, _ = fmt.Sscan(r.cont, &page)
+			if r.Continue != "" {
+				_, _ = fmt.Sscan(r.Continue, &page)
 			}
 			runtime.GC()
 			runtime.GC()
@@ -205,13 +177,13 @@ func TestAPageIsGarbageWhenTheNextIsAskedFor(t *testing.T) {
 			}
 			return meta, nil
 		},
-		watch: func(ctx context.Context, _ request, _ func(...string)) error {
+		OnWatch: func(ctx context.Context, _ request, _ func(...string)) error {
 			close(done)
 			<-ctx.Done()
 			return nil
 		},
 	}
-	pods := synced(t, informer.From("pods", backend, informer.JSON[*corev1.Pod]()))
+	pods := synced(t, informer.From("pods", backend(script), informer.JSON[*corev1.Pod]()))
 	<-done
 	if pods.Len() != pages*perPage {
 		t.Errorf("%d pods", pods.Len())
@@ -221,9 +193,9 @@ func TestAPageIsGarbageWhenTheNextIsAskedFor(t *testing.T) {
 	}
 }
 
-// TestASurvivorKeepsNothingElseInMemory: who holds one object of a list holds neither
-// the list nor its neighbours (kubernetes#113305).
-func TestASurvivorKeepsNothingElseInMemory(t *testing.T) {
+// TestAHeldObjectDoesNotKeepItsListInMemory: a reference to one object keeps neither the
+// list nor other objects in memory (kubernetes#113305).
+func TestAHeldObjectDoesNotKeepItsListInMemory(t *testing.T) {
 	const n = 2000
 	before := heap()
 	var survivor *corev1.Pod

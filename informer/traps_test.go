@@ -2,11 +2,7 @@ package informer_test
 
 import (
 	"context"
-	"errors"
-	"io"
 	"io/fs"
-	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,78 +10,34 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/gapless-io/gapless/client"
 	"github.com/gapless-io/gapless/informer"
+	"github.com/gapless-io/gapless/informer/listwatchtest"
 )
 
 // The tests in traps*_test.go and nobody*_test.go show, one by one, what the informer
 // does where other clients' users fall into a trap, or where no other client does
 // anything. docs/traps.md lists them, together with those that stand elsewhere.
 
-var errNoList = errors.New("this server has streaming lists only")
-
-// scripted is a server that says what a test writes down, for what the world does not.
-type scripted struct {
-	list  func(ctx context.Context, r request, each func([]byte) error) (metav1.ListMeta, error) // nil: errNoList
-	watch func(ctx context.Context, r request, say func(frames ...string)) error                 // nil at the end: closed cleanly
+// scripted returns an informer that reads a listwatchtest.Script.
+func scripted(s listwatchtest.Script, opts ...informer.Option) *informer.Informer[*thing] {
+	return informer.New(informer.From("things", backend(s), informer.JSON[*thing]()), opts...)
 }
 
-func (s scripted) List(ctx context.Context, o metav1.ListOptions, each func([]byte) error) (metav1.ListMeta, error) {
-	if s.list == nil {
-		return metav1.ListMeta{}, errNoList
-	}
-	return s.list(ctx, requestFrom(o), each)
-}
-
-func (s scripted) Watch(ctx context.Context, o metav1.ListOptions) (informer.Stream, error) {
-	r := requestFrom(o)
-	r.watch = true
-	in, out := io.Pipe()
-	ctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(ctx, func() { in.CloseWithError(context.Cause(ctx)) })
-	go func() { // ends with ctx
-		defer stop()
-		out.CloseWithError(s.watch(ctx, r, func(frames ...string) {
-			_, _ = io.WriteString(out, strings.Join(frames, "")) // fails when nobody listens any more
-		}))
-	}()
-	req := (&http.Request{URL: &url.URL{Path: "/things"}}).WithContext(ctx)
-	return memoryStream{client.ReadWatch(&http.Response{Body: in, Request: req}), cancel}, nil //nolint:contextcheck // the request has the context
-}
-
-func (s scripted) informer(opts ...informer.Option) *informer.Informer[*thing] {
-	return informer.New(informer.From("things", s, informer.JSON[*thing]()), opts...)
-}
-
-// linger waits for a time, or for the end of ctx.
-func linger(ctx context.Context, d time.Duration) {
+// sleep waits for d, or until ctx ends.
+func sleep(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):
 	case <-ctx.Done():
 	}
 }
 
-// frame is an event as it is on the wire.
-func frame(event, object string) string {
-	return `{"type":"` + event + `","object":` + object + "}\n"
-}
-
-// mark is a bookmark; the end of the initial events if that is said.
-func mark(rv, annotations string) string {
-	return frame("BOOKMARK", `{"kind":"Thing","apiVersion":"v1","metadata":{"resourceVersion":"`+rv+`"`+annotations+`}}`)
-}
-
-const theEnd = `,"annotations":{"k8s.io/initial-events-end":"true"}`
-
 var (
 	testName = regexp.MustCompile("`(Test[A-Za-z0-9_]+)(?:/([^`]+))?`")
 	testFunc = regexp.MustCompile(`(?m)^func (Test[A-Za-z0-9_]+)\(t \*testing\.T\)`)
 )
 
-// TestTrapsAreTested: what docs/traps.md says is tested is tested under that name,
-// and the page misses none of the tests that are here for it.
+// TestTrapsAreTested compares the test names in docs/traps.md with the tests: each one
+// exists, and the page names all tests of the traps_*_test.go files.
 func TestTrapsAreTested(t *testing.T) {
 	files, err := testFiles("..")
 	if err != nil {

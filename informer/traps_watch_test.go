@@ -17,13 +17,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gapless-io/gapless/informer"
+	"github.com/gapless-io/gapless/informer/listwatchtest"
 )
 
 // onceOnAWatch gives the first watch this fault, and nothing else any.
 func onceOnAWatch(f fault) func(request) fault {
 	done := false
 	return func(r request) fault {
-		if done || !r.watch {
+		if done || !r.Watch {
 			return fault{}
 		}
 		done = true
@@ -31,52 +32,52 @@ func onceOnAWatch(f fault) func(request) fault {
 	}
 }
 
-// TestEachEndOfAWatchIsAnIncidentAndOnlyA410IsARelist: each way in which a watch can be
-// refused or end early is told to OnError, counted, logged and measured, once. The
-// state is read again where the position is refused, and nowhere else.
-func TestEachEndOfAWatchIsAnIncidentAndOnlyA410IsARelist(t *testing.T) {
+// TestEachWatchFailureIsOneIncidentAndOnlyA410Lists: each way in which a watch can
+// fail is reported to OnError, counted, logged and measured once. Only a rejected resource
+// version leads to a list.
+func TestEachWatchFailureIsOneIncidentAndOnlyA410Lists(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		f     fault
 		kind  informer.IncidentKind
 		lists int64
 	}{
-		{"connection refused", fault{refuse: true}, informer.Refused, 1},
-		{"no answer", fault{hang: true}, informer.Disconnected, 1},
-		{"answer 401", fault{status: 401, reason: "Unauthorized"}, informer.Denied, 1},
-		{"answer 403", fault{status: 403, reason: "Forbidden"}, informer.Denied, 1},
-		{"answer 404", fault{status: 404, reason: "NotFound"}, informer.NotServed, 1},
-		{"answer 429", fault{status: 429, reason: "TooManyRequests"}, informer.Throttled, 1},
-		{"answer 429 with Retry-After", fault{status: 429, reason: "TooManyRequests", retryAfter: 3}, informer.Throttled, 1},
-		{"answer 500", fault{status: 500, reason: "InternalError"}, informer.ServerError, 1},
-		{"answer 503 with Retry-After", fault{status: 503, reason: "ServiceUnavailable", retryAfter: 3}, informer.ServerError, 1},
-		{"answer 504, too large resource version", fault{status: 504, reason: "Timeout", tooLarge: true}, informer.TooLarge, 1},
-		{"answer 410", fault{status: 410, reason: "Expired"}, informer.Gone, 2},
-		{"answer 400, version not taken", fault{status: 400, reason: "BadRequest"}, informer.Rejected, 2},
-		{"ERROR 410", fault{end: "410"}, informer.Gone, 2},
-		{"ERROR 429", fault{end: "429"}, informer.Throttled, 1},
-		{"ERROR 500", fault{end: "500"}, informer.ServerError, 1},
-		{"ERROR 504, too large resource version", fault{end: "504"}, informer.TooLarge, 1},
-		{"cut", fault{end: "cut"}, informer.Disconnected, 1},
-		{"cut in a frame", fault{end: "half"}, informer.Disconnected, 1},
-		{"a frame that is no JSON", fault{end: "garbage"}, informer.Undecodable, 1},
-		{"closed at once", fault{end: "eof"}, informer.ShortWatch, 1},
-		{"dead after a bookmark", fault{end: "silent", after: 1}, informer.Silent, 1},
+		{"connection refused", fault{Refuse: true}, informer.Refused, 1},
+		{"no answer", fault{Hang: true}, informer.Disconnected, 1},
+		{"answer 401", fault{Status: 401, Reason: "Unauthorized"}, informer.Denied, 1},
+		{"answer 403", fault{Status: 403, Reason: "Forbidden"}, informer.Denied, 1},
+		{"answer 404", fault{Status: 404, Reason: "NotFound"}, informer.NotServed, 1},
+		{"answer 429", fault{Status: 429, Reason: "TooManyRequests"}, informer.Throttled, 1},
+		{"answer 429 with Retry-After", fault{Status: 429, Reason: "TooManyRequests", RetryAfter: 3}, informer.Throttled, 1},
+		{"answer 500", fault{Status: 500, Reason: "InternalError"}, informer.ServerError, 1},
+		{"answer 503 with Retry-After", fault{Status: 503, Reason: "ServiceUnavailable", RetryAfter: 3}, informer.ServerError, 1},
+		{"answer 504, too large resource version", fault{Status: 504, Reason: "Timeout", TooLarge: true}, informer.TooLarge, 1},
+		{"answer 410", fault{Status: 410, Reason: "Expired"}, informer.Gone, 2},
+		{"answer 400, version not taken", fault{Status: 400, Reason: "BadRequest"}, informer.Rejected, 2},
+		{"ERROR 410", fault{End: "410"}, informer.Gone, 2},
+		{"ERROR 429", fault{End: "429"}, informer.Throttled, 1},
+		{"ERROR 500", fault{End: "500"}, informer.ServerError, 1},
+		{"ERROR 504, too large resource version", fault{End: "504"}, informer.TooLarge, 1},
+		{"cut", fault{End: "cut"}, informer.Disconnected, 1},
+		{"cut in a frame", fault{End: "half"}, informer.Disconnected, 1},
+		{"a frame that is no JSON", fault{End: "garbage"}, informer.Undecodable, 1},
+		{"closed at once", fault{End: "eof"}, informer.ShortWatch, 1},
+		{"dead after a bookmark", fault{End: "silent", After: 1}, informer.Silent, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld()
-				w.put("a", 1)
-				w.fail(onceOnAWatch(c.f))
-				var told []informer.Incident
+				w := newServer()
+				w.Put("a", 1)
+				w.Fail(onceOnAWatch(c.f))
+				var incidents []informer.Incident
 				var log bytes.Buffer
 				var m meter
 				i := w.informer(informer.NoStreamingLists(), informer.Metrics(m.record),
-					informer.OnError(func(in informer.Incident) { told = append(told, in) }),
+					informer.OnError(func(in informer.Incident) { incidents = append(incidents, in) }),
 					informer.Logger(slog.New(slog.NewTextHandler(&log, nil))))
 				run(t, i, func() {
 					after(61 * time.Second) // some faults come with the next frame
-					w.put("a", 2)
+					w.Put("a", 2)
 					after(4 * time.Minute)
 					if diff := cmp.Diff(w.state(t), cached(i)); diff != "" {
 						t.Error(diff)
@@ -89,8 +90,8 @@ func TestEachEndOfAWatchIsAnIncidentAndOnlyA410IsARelist(t *testing.T) {
 						t.Errorf("status (-want +got):\n%s", diff)
 					}
 				})
-				if len(told) != 1 || told[0].Kind != c.kind || told[0].Next == "" || told[0].RV != "1001" {
-					t.Errorf("told %v", told)
+				if len(incidents) != 1 || incidents[0].Kind != c.kind || incidents[0].Next == "" || incidents[0].RV != "1001" {
+					t.Errorf("incidents: %v", incidents)
 				}
 				if n := m.totals["informer_incidents_total{kind="+c.kind.String()+"}"]; n != 1 {
 					t.Errorf("measured %v", m.totals)
@@ -139,28 +140,28 @@ func gaps(at []time.Time) []time.Duration {
 	return all
 }
 
-// TestA410IsFollowedByAListAtOnce: within 250 ms, also when the server was away before.
-// client-go waits for 0.8 to 1.6 s, and longer after an outage.
+// TestA410IsFollowedByAListAtOnce: within 250 ms, also after an outage. client-go waits for
+// 0.8 to 1.6 s, and longer after an outage.
 func TestA410IsFollowedByAListAtOnce(t *testing.T) {
 	for name, outage := range map[string]int{"out of nothing": 0, "after an outage": 8} {
 		for _, streams := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, streams=%t", name, streams), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					w := newWorld()
-					w.put("a", 1)
+					w := newServer()
+					w.Put("a", 1)
 					watches := 0
 					var at times
 					var opts []informer.Option
-					w.fail(moments(&at, func(r request) fault {
+					w.Fail(moments(&at, func(r request) fault {
 						switch {
-						case !r.watch || r.initial:
-							return fault{end: "eof", after: 3} // one bookmark later, of a streaming list
+						case !r.Watch || r.Initial:
+							return fault{End: "eof", After: 3} // one bookmark later, of a streaming list
 						case watches < outage:
 							watches++
-							return fault{refuse: true}
+							return fault{Refuse: true}
 						case watches == outage:
 							watches++
-							return fault{status: 410, reason: "Expired"}
+							return fault{Status: 410, Reason: "Expired"}
 						}
 						return fault{}
 					}))
@@ -182,19 +183,19 @@ func TestA410IsFollowedByAListAtOnce(t *testing.T) {
 	}
 }
 
-// TestWatchesAskForBookmarksAndEndAtRandom: for 5 to 10 minutes, so that not all
-// clients come back at the same moment.
+// TestWatchesAskForBookmarksAndEndAtRandom: after 5 to 10 minutes, so that clients do not
+// reconnect at the same moment.
 func TestWatchesAskForBookmarksAndEndAtRandom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.put("a", 1)
+		w := newServer()
+		w.Put("a", 1)
 		play(t, w, func(*informer.Informer[*thing]) { after(12 * time.Hour) })
 		var all []int
-		for _, r := range w.seen() {
-			if !r.bookmarks || r.seconds < 300 || r.seconds >= 600 {
+		for _, r := range w.Requests() {
+			if !r.Bookmarks || r.Seconds < 300 || r.Seconds >= 600 {
 				t.Errorf("asked %+v", r)
 			}
-			all = append(all, r.seconds)
+			all = append(all, r.Seconds)
 		}
 		if least, most := slices.Min(all), slices.Max(all); len(all) < 72 || least > 400 || most < 500 {
 			t.Errorf("%d watches of %d to %d s", len(all), least, most)
@@ -202,8 +203,8 @@ func TestWatchesAskForBookmarksAndEndAtRandom(t *testing.T) {
 	})
 }
 
-// TestRetryAfterIsWaitedForAndNotMuchLonger, wherever it is said.
-func TestRetryAfterIsWaitedForAndNotMuchLonger(t *testing.T) {
+// TestRetryAfterIsRespected in headers, Statuses and ERROR events.
+func TestRetryAfterIsRespected(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		f     fault
@@ -211,20 +212,20 @@ func TestRetryAfterIsWaitedForAndNotMuchLonger(t *testing.T) {
 		which int // the request that is refused
 		want  time.Duration
 	}{
-		{"a streaming list", fault{status: 429, reason: "TooManyRequests", retryAfter: 7}, nil, 0, 7 * time.Second},
-		{"a list", fault{status: 429, reason: "TooManyRequests", retryAfter: 7}, []informer.Option{informer.NoStreamingLists()}, 0, 7 * time.Second},
-		{"a watch", fault{status: 429, reason: "TooManyRequests", retryAfter: 40}, []informer.Option{informer.NoStreamingLists()}, 1, 40 * time.Second},
-		{"503", fault{status: 503, reason: "ServiceUnavailable", retryAfter: 40}, []informer.Option{informer.NoStreamingLists()}, 1, 40 * time.Second},
-		{"in the stream", fault{end: "429", retryAfter: 7}, []informer.Option{informer.NoStreamingLists()}, 1, 7 * time.Second},
-		{"a year", fault{status: 429, reason: "TooManyRequests", retryAfter: 365 * 24 * 3600}, nil, 0, 10 * time.Minute},
+		{"a streaming list", fault{Status: 429, Reason: "TooManyRequests", RetryAfter: 7}, nil, 0, 7 * time.Second},
+		{"a list", fault{Status: 429, Reason: "TooManyRequests", RetryAfter: 7}, []informer.Option{informer.NoStreamingLists()}, 0, 7 * time.Second},
+		{"a watch", fault{Status: 429, Reason: "TooManyRequests", RetryAfter: 40}, []informer.Option{informer.NoStreamingLists()}, 1, 40 * time.Second},
+		{"503", fault{Status: 503, Reason: "ServiceUnavailable", RetryAfter: 40}, []informer.Option{informer.NoStreamingLists()}, 1, 40 * time.Second},
+		{"in the stream", fault{End: "429", RetryAfter: 7}, []informer.Option{informer.NoStreamingLists()}, 1, 7 * time.Second},
+		{"a year", fault{Status: 429, Reason: "TooManyRequests", RetryAfter: 365 * 24 * 3600}, nil, 0, 10 * time.Minute},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld()
-				w.put("a", 1)
+				w := newServer()
+				w.Put("a", 1)
 				var at times
 				n := 0
-				w.fail(moments(&at, func(request) fault {
+				w.Fail(moments(&at, func(request) fault {
 					n++
 					if n == c.which+1 {
 						return c.f
@@ -245,10 +246,10 @@ func TestRetryAfterIsWaitedForAndNotMuchLonger(t *testing.T) {
 	}
 }
 
-// TestBackoffIsExactForADay: 0.8 s, twice as long each time, at most 30 s, up to half
-// of it more, and it does not begin anew as long as nothing is well: an outage of a day
-// costs 2 310 requests. client-go's begins anew every two minutes, which makes 4 526.
-func TestBackoffIsExactForADay(t *testing.T) {
+// TestAnOutageOfADayCosts2310Requests: the pause starts at 0.8 s and doubles up to 30 s,
+// plus a random part of up to half of it. It is not reset before a watch succeeds.
+// client-go resets it every two minutes and sends 4 526 requests.
+func TestAnOutageOfADayCosts2310Requests(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		opts        []informer.Option
@@ -259,15 +260,15 @@ func TestBackoffIsExactForADay(t *testing.T) {
 		{"as asked for", []informer.Option{informer.Backoff(time.Second, 5*time.Minute)}, time.Second, 5 * time.Minute, 220, 245},
 	} {
 		for name, f := range map[string]fault{
-			"refused": {refuse: true}, "410": {status: 410, reason: "Expired"}, "too large": {status: 504, reason: "Timeout", tooLarge: true},
-			"forbidden": {status: 403, reason: "Forbidden"}, "cut": {end: "cut"},
+			"refused": {Refuse: true}, "410": {Status: 410, Reason: "Expired"}, "too large": {Status: 504, Reason: "Timeout", TooLarge: true},
+			"forbidden": {Status: 403, Reason: "Forbidden"}, "cut": {End: "cut"},
 		} {
 			t.Run(c.name+", "+name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					w := newWorld()
-					w.put("a", 1)
+					w := newServer()
+					w.Put("a", 1)
 					var at times
-					w.fail(moments(&at, func(request) fault { return f }))
+					w.Fail(moments(&at, func(request) fault { return f }))
 					play(t, w, func(*informer.Informer[*thing]) { after(24 * time.Hour) }, c.opts...)
 					if n := len(at.list()); n < c.from || n > c.to {
 						t.Errorf("%d requests", n)
@@ -289,18 +290,17 @@ func TestBackoffIsExactForADay(t *testing.T) {
 	}
 }
 
-// TestAListIsNoSignOfHealth: the server answers each list and refuses each watch. The
-// pauses grow all the same, and the state is not read again; after a watch that lived,
-// the next pause is short again.
-func TestAListIsNoSignOfHealth(t *testing.T) {
+// TestASuccessfulListDoesNotResetTheBackoff: the server answers each list and rejects each
+// watch. The pauses grow and there is no second list; a successful watch resets the pause.
+func TestASuccessfulListDoesNotResetTheBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.put("a", 1)
+		w := newServer()
+		w.Put("a", 1)
 		var well atomic.Bool
 		var at times
-		w.fail(moments(&at, func(r request) fault {
-			if r.watch && !well.Load() {
-				return fault{refuse: true}
+		w.Fail(moments(&at, func(r request) fault {
+			if r.Watch && !well.Load() {
+				return fault{Refuse: true}
 			}
 			return fault{}
 		}))
@@ -323,22 +323,18 @@ func TestAListIsNoSignOfHealth(t *testing.T) {
 	})
 }
 
-// TestAnObjectThatIsNeverReadableCostsNothingElse: it is there from the beginning, and
-// for ever. client-go would read the state again and again.
-func TestAnObjectThatIsNeverReadableCostsNothingElse(t *testing.T) {
+// TestAnUndecodableObjectCausesNoFurtherRequests: client-go would list again and again.
+func TestAnUndecodableObjectCausesNoFurtherRequests(t *testing.T) {
 	for name, opts := range map[string][]informer.Option{"LIST": {informer.NoStreamingLists()}, "streaming": nil} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld()
-				w.put("good", 1)
-				w.put("bad", 1)
-				w.mu.Lock()
-				w.things["bad"] = strings.Replace(w.things["bad"], `"value":1`, `"value":"one"`, 1)
-				w.mu.Unlock()
+				w := newServer()
+				w.Put("good", 1)
+				w.Put("bad", "one")
 				play(t, w, func(i *informer.Informer[*thing]) {
 					for n := range 60 {
 						after(10 * time.Minute)
-						w.put("good", n)
+						w.Put("good", n)
 					}
 					after(time.Second)
 					s := i.Status()
@@ -357,27 +353,26 @@ func TestAnObjectThatIsNeverReadableCostsNothingElse(t *testing.T) {
 	}
 }
 
-// TestFramesThatNobodyKnowsAreReportedAndPassedOver: what comes behind them is not lost,
-// the connection is kept, and the position does not move with them.
-func TestFramesThatNobodyKnowsAreReportedAndPassedOver(t *testing.T) {
+// TestUnknownEventTypesAreReportedAndSkipped: the events after them are applied, the
+// connection is kept, and they do not change the resource version.
+func TestUnknownEventTypesAreReportedAndSkipped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		server := scripted{watch: func(ctx context.Context, _ request, say func(...string)) error {
-			say(frame("ADDED", w.object("a", 1, 1, 1)), mark("1", theEnd))
-			linger(ctx, time.Second)
+		server := listwatchtest.Script{OnWatch: func(ctx context.Context, _ request, say func(...string)) error {
+			say(listwatchtest.Frame("ADDED", object("a", 1, 1, 1)), listwatchtest.InitialEventsEnd("1"))
+			sleep(ctx, time.Second)
 			say(
-				frame("SURPRISE", w.object("b", 2, 50, 1)),
-				frame("ADDED", `{"kind":"Table","apiVersion":"meta.k8s.io/v1","rows":[]}`),
-				frame("ADDED", `{"kind":"Status","apiVersion":"v1","status":"Success"}`),
-				frame("BOOKMARK", `{"kind":"Thing","metadata":{}}`),
+				listwatchtest.Frame("SURPRISE", object("b", 2, 50, 1)),
+				listwatchtest.Frame("ADDED", `{"kind":"Table","apiVersion":"meta.k8s.io/v1","rows":[]}`),
+				listwatchtest.Frame("ADDED", `{"kind":"Status","apiVersion":"v1","status":"Success"}`),
+				listwatchtest.Frame("BOOKMARK", `{"kind":"Thing","metadata":{}}`),
 				"{\"type\":\"ADDED\"}\n", "17\n",
 			)
-			linger(ctx, time.Second)
-			say(frame("ADDED", w.object("c", 3, 3, 1)))
+			sleep(ctx, time.Second)
+			say(listwatchtest.Frame("ADDED", object("c", 3, 3, 1)))
 			<-ctx.Done()
 			return nil
 		}}
-		i := server.informer()
+		i := scripted(server)
 		run(t, i, func() {
 			after(1500 * time.Millisecond)
 			if s := i.Status(); s.RV != "1" || s.Incidents[informer.Undecodable] != 6 {
@@ -391,15 +386,14 @@ func TestFramesThatNobodyKnowsAreReportedAndPassedOver(t *testing.T) {
 	})
 }
 
-// TestATransformThatFailsOnAnEventIsSaid: the cache keeps the state it has, and says
-// that there is a newer one.
-func TestATransformThatFailsOnAnEventIsSaid(t *testing.T) {
+// TestAFailedTransformIsReportedAndKeepsTheOldState: Status says that there is a newer state.
+func TestAFailedTransformIsReportedAndKeepsTheOldState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.put("a", 1)
+		w := newServer()
+		w.Put("a", 1)
 		unlucky := errors.New("no luck")
 		var last informer.Incident
-		source := informer.From("things", memory{w}, informer.JSON[*thing]()).Transform(func(o *thing) (*thing, error) {
+		source := w.source().Transform(func(o *thing) (*thing, error) {
 			if o.Value == 13 {
 				return nil, unlucky
 			}
@@ -410,7 +404,7 @@ func TestATransformThatFailsOnAnEventIsSaid(t *testing.T) {
 		i.Handle(rec.handle)
 		run(t, i, func() {
 			after(time.Second)
-			w.put("a", 13)
+			w.Put("a", 13)
 			after(time.Second)
 			if o, _ := i.Get(key("a")); o.Value != 1 || i.Status().Undecodable != 1 {
 				t.Errorf("it is %v, %+v", o, i.Status())
@@ -418,7 +412,7 @@ func TestATransformThatFailsOnAnEventIsSaid(t *testing.T) {
 			if last.Kind != informer.Undecodable || last.Key != key("a") || !errors.Is(last.Err, unlucky) {
 				t.Errorf("incident %v", last)
 			}
-			w.put("a", 2)
+			w.Put("a", 2)
 			after(time.Second)
 			if s := i.Status(); s.Undecodable != 0 || s.Lists != 1 {
 				t.Errorf("status %+v", s)

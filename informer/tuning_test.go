@@ -9,17 +9,18 @@ import (
 	"time"
 
 	"github.com/gapless-io/gapless/informer"
+	"github.com/gapless-io/gapless/informer/listwatchtest"
 	"github.com/gapless-io/gapless/kube"
 )
 
-func TestNumbersThatCannotBeMeantAreErrorsOfRun(t *testing.T) {
+func TestInvalidTuningIsAnErrorOfRun(t *testing.T) {
 	for want, opt := range map[string]informer.Option{
 		"the least backoff is 0s":                informer.Backoff(0, time.Second),
 		"the largest backoff of 1s is less":      informer.Backoff(time.Minute, time.Second),
 		"the deadline of a streaming list is 0s": informer.SyncDeadline(0),
 		"the watchdog's silence is -1m0s":        informer.Watchdog(-time.Minute),
 	} {
-		i := newWorld().informer(opt)
+		i := newServer().informer(opt)
 		if err := i.Run(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q in it", err, want)
 		}
@@ -29,28 +30,28 @@ func TestNumbersThatCannotBeMeantAreErrorsOfRun(t *testing.T) {
 	}
 }
 
-func TestBackoffIsAsLongAsTheUserWants(t *testing.T) {
+func TestBackoffUsesTheConfiguredDurations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.fail(func(request) fault { return fault{refuse: true} })
+		w := newServer()
+		w.Fail(func(request) fault { return fault{Refuse: true} })
 		play(t, w, func(i *informer.Informer[*thing]) {
 			after(time.Hour)
 			// 2, 4, 8 and then 10 s, each up to half of it longer: 12.5 s on average.
-			if n := len(w.seen()); n < 260 || n > 320 {
+			if n := len(w.Requests()); n < 260 || n > 320 {
 				t.Errorf("%d requests in an hour", n)
 			}
 		}, informer.Backoff(2*time.Second, 10*time.Second))
 	})
 }
 
-func TestStreamingListHasTheDeadlineThatTheUserWants(t *testing.T) {
+func TestStreamingListsUseTheConfiguredDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.put("a", 1)
-		w.fail(faults(fault{noEnd: true}))
+		w := newServer()
+		w.Put("a", 1)
+		w.Fail(listwatchtest.Faults(fault{NoEnd: true}))
 		play(t, w, func(i *informer.Informer[*thing]) {
 			after(4 * time.Second)
-			if n := len(w.seen()); n != 1 {
+			if n := len(w.Requests()); n != 1 {
 				t.Errorf("%d requests before the deadline", n)
 			}
 			after(1250 * time.Millisecond)
@@ -61,12 +62,12 @@ func TestStreamingListHasTheDeadlineThatTheUserWants(t *testing.T) {
 	})
 }
 
-func TestWatchdogWaitsAsLongAsTheUserWants(t *testing.T) {
+func TestTheWatchdogUsesTheConfiguredSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.put("a", 1)
+		w := newServer()
+		w.Put("a", 1)
 		// The object, its end bookmark, one bookmark; then nothing, for ever.
-		w.fail(faults(fault{end: "silent", after: 3}))
+		w.Fail(listwatchtest.Faults(fault{End: "silent", After: 3}))
 		play(t, w, func(i *informer.Informer[*thing]) {
 			after(3*time.Minute + 59*time.Second)
 			if n := i.Status().Incidents[informer.Silent]; n != 0 {
@@ -80,17 +81,17 @@ func TestWatchdogWaitsAsLongAsTheUserWants(t *testing.T) {
 	})
 }
 
-// TestSilentWatchesAreReplacedAtOnceAndEverMorePatiently: a server that stops sending
+// TestEachSilentWatchIsReplacedLaterThanTheOneBefore: a server that stops sending
 // bookmarks is not dialled more often than its watches would end.
-func TestSilentWatchesAreReplacedAtOnceAndEverMorePatiently(t *testing.T) {
+func TestEachSilentWatchIsReplacedLaterThanTheOneBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.put("a", 1)
+		w := newServer()
+		w.Put("a", 1)
 		first := true
-		w.fail(func(request) fault {
-			f := fault{end: "silent"}
+		w.Fail(func(request) fault {
+			f := fault{End: "silent"}
 			if first {
-				f.after, first = 3, false
+				f.After, first = 3, false
 			}
 			return f
 		})
@@ -116,8 +117,8 @@ func TestSilentWatchesAreReplacedAtOnceAndEverMorePatiently(t *testing.T) {
 			if n := len(at); n < 10 || n > 26 || s.Lists != 1 || s.Incidents[informer.Silent] != int64(n) {
 				t.Errorf("%d silent watches in two hours: %+v", n, s)
 			}
-			w.fail(nil)
-			w.put("b", 2)
+			w.Fail(nil)
+			w.Put("b", 2)
 			after(11 * time.Minute)
 			if i.Len() != 2 {
 				t.Errorf("%d objects when all is well again", i.Len())
@@ -132,47 +133,47 @@ func TestStop4xxGivesUpBeforeTheFirstStateOnly(t *testing.T) {
 		outcome kube.Outcome
 		asked   int
 	}{
-		"401": {func(request) fault { return fault{status: 401, reason: "Unauthorized"} }, kube.OutcomeUnauthorized, 1},
-		"403": {func(request) fault { return fault{status: 403, reason: "Forbidden"} }, kube.OutcomeForbidden, 1},
-		"404": {func(request) fault { return fault{status: 404, reason: "NotFound"} }, kube.OutcomeNotFound, 1},
+		"401": {func(request) fault { return fault{Status: 401, Reason: "Unauthorized"} }, kube.OutcomeUnauthorized, 1},
+		"403": {func(request) fault { return fault{Status: 403, Reason: "Forbidden"} }, kube.OutcomeForbidden, 1},
+		"404": {func(request) fault { return fault{Status: 404, Reason: "NotFound"} }, kube.OutcomeNotFound, 1},
 		// A streaming list, LIST from the cache, LIST without a version.
-		"405": {func(request) fault { return fault{status: 405, reason: "MethodNotAllowed"} }, kube.OutcomeInvalid, 3},
+		"405": {func(request) fault { return fault{Status: 405, Reason: "MethodNotAllowed"} }, kube.OutcomeInvalid, 3},
 		"406 on lists": {func(r request) fault {
-			if r.watch {
-				return fault{status: 422, reason: "Invalid"}
+			if r.Watch {
+				return fault{Status: 422, Reason: "Invalid"}
 			}
-			return fault{status: 406, reason: "NotAcceptable"}
+			return fault{Status: 406, Reason: "NotAcceptable"}
 		}, kube.OutcomeInvalid, 3},
-		"403 after a while": {faults(fault{status: 503}, fault{status: 503}, fault{status: 403, reason: "Forbidden"}), kube.OutcomeForbidden, 3},
+		"403 after a while": {listwatchtest.Faults(fault{Status: 503}, fault{Status: 503}, fault{Status: 403, Reason: "Forbidden"}), kube.OutcomeForbidden, 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				w := newWorld()
-				w.fail(c.faults)
+				w := newServer()
+				w.Fail(c.faults)
 				i := w.informer(informer.Stop4xx())
 				called := make(chan struct{})
 				i.Handle(func(context.Context, event) error { close(called); return nil })
 				err := i.Run(t.Context())
-				if kube.Classify(err) != c.outcome || len(w.seen()) != c.asked {
+				if kube.Classify(err) != c.outcome || len(w.Requests()) != c.asked {
 					t.Errorf("%v after %v", err, kinds(w))
 				}
 				if s := i.Status(); s.State != "stopped" || s.Last == nil || s.Last.Next != "stop" || !errors.Is(err, s.Last.Err) {
 					t.Errorf("status %+v", s)
 				}
 				// It can be run again, and then does better.
-				w.fail(nil)
-				w.put("a", 1)
+				w.Fail(nil)
+				w.Put("a", 1)
 				run(t, i, func() { <-called })
 			})
 		})
 	}
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.put("a", 1)
-		w.fail(faults(fault{end: "eof", after: 2}, fault{status: 404}, fault{status: 403}, fault{status: 410}, fault{status: 401}))
+		w := newServer()
+		w.Put("a", 1)
+		w.Fail(listwatchtest.Faults(fault{End: "eof", After: 2}, fault{Status: 404}, fault{Status: 403}, fault{Status: 410}, fault{Status: 401}))
 		play(t, w, func(i *informer.Informer[*thing]) {
 			after(time.Minute)
-			w.put("b", 1)
+			w.Put("b", 1)
 			after(time.Second)
 			if s := i.Status(); s.Objects != 2 || s.Incidents[informer.Denied] != 2 || s.Incidents[informer.NotServed] != 1 {
 				t.Errorf("after the first state: %+v", s)
@@ -181,12 +182,12 @@ func TestStop4xxGivesUpBeforeTheFirstStateOnly(t *testing.T) {
 	})
 }
 
-func TestOnePartThatGivesUpEndsTheOthers(t *testing.T) {
+func TestANamespaceThatGivesUpStopsRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		mine, theirs := newWorld(), newWorld()
-		mine.put("a", 1)
-		theirs.fail(func(request) fault { return fault{delay: time.Minute, status: 403, reason: "Forbidden"} })
-		source := informer.From("things", nil, informer.JSON[*thing]()).Several(map[string]informer.Backend{"default": memory{mine}, "other": memory{theirs}})
+		mine, theirs := newServer(), newServer()
+		mine.Put("a", 1)
+		theirs.Fail(func(request) fault { return fault{Delay: time.Minute, Status: 403, Reason: "Forbidden"} })
+		source := informer.From("things", nil, informer.JSON[*thing]()).Several(map[string]informer.Backend{"default": mine.backend(), "other": theirs.backend()})
 		err := informer.New(source, informer.Stop4xx()).Run(t.Context())
 		if kube.Classify(err) != kube.OutcomeForbidden {
 			t.Error(err)

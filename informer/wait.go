@@ -4,86 +4,69 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
-	"k8s.io/apimachinery/pkg/util/resourceversion"
-
-	"github.com/gapless-io/gapless/informer/internal/course"
+	"github.com/gapless-io/gapless/informer/internal/cache"
+	"github.com/gapless-io/gapless/kube"
 )
 
-// ErrWentBack says that the server's history went back while somebody waited for a
-// resource version of the earlier one, which therefore means nothing any more.
+// ErrWentBack says that the server's history went back while WaitRevision waited for a
+// resourceVersion of the earlier history, which has no meaning any more.
 var ErrWentBack = errors.New("the server's history went back")
 
-// WaitRevision blocks until the cache holds everything up to resource version rv:
-// after a write, with the version that it returned, one reads one's own write, and
-// Registration.Pending counts it until it is handled. It
-// returns at once if rv is no version to wait for ("" and "0" are not), with
-// ErrWentBack when the server's history goes back meanwhile, and otherwise, when ctx
-// ends, with what stood in the way. A version of another server is an ordinary
-// number; nobody can tell.
+// WaitRevision blocks until the cache contains all changes up to resourceVersion rv.
+// After a write, with the version that it returned, a program reads its own write, and
+// Registration.Pending counts the write until it is handled. It returns an error at once
+// if rv is not a version ("" and "0" are not), ErrWentBack if the server's history goes
+// back meanwhile, and otherwise, when ctx ends, what went wrong. A version of another
+// server cannot be detected.
 //
-// If the write is not in the informer's collection, because a selector leaves it out
-// or it changed nothing, the cache gets there with the next change of the
-// collection or with the next bookmark: within a minute, if the server sends them. An
-// informer of several namespaces waits for all of them, unless it finds the write itself.
+// For your own deletion use Until: the response to it has no version, or that of the last
+// state before.
+//
+// If the write is not in the informer's collection, because a selector or Namespaces
+// excludes it or because it changed nothing, the cache reaches rv with the next change of
+// the collection or the next bookmark: within a minute, if the server sends bookmarks. An
+// informer of several namespaces waits for all of them, unless it has the write already.
 func (i *Informer[T]) WaitRevision(ctx context.Context, rv string) error {
-	if _, err := resourceversion.CompareResourceVersion(rv, rv); err != nil {
-		return fmt.Errorf("wait for informer of %s to reach resourceVersion %q: %w", i.source.name, rv, err)
+	if _, err := kube.CompareResourceVersion(rv, rv); err != nil {
+		return fmt.Errorf("wait for informer of %s to reach resourceVersion %q (a deletion returns none; Until waits for it): %w", i.source.name, rv, err)
 	}
-	begin := i.current.Load()
-	var before Snapshot[T]
-	for now := begin; ; now = i.current.Load() {
-		if now.epoch != begin.epoch {
-			return fmt.Errorf("wait for informer of %s to reach resourceVersion %s: it is at %s: %w", i.source.name, rv, now.rv, ErrWentBack)
+	begin, before := i.cache.Current(), cache.Empty[T]()
+	for now := begin; ; now = i.cache.Current() {
+		if now.Epoch != begin.Epoch {
+			return fmt.Errorf("wait for informer of %s to reach resourceVersion %s: it is at %s: %w", i.source.name, rv, now.RV, ErrWentBack)
 		}
-		if now.rv != "" {
-			order, err := resourceversion.CompareResourceVersion(now.rv, rv)
+		if now.RV != "" {
+			included, err := now.Includes(rv, before)
 			if err != nil {
 				return fmt.Errorf("wait for informer of %s to reach resourceVersion %s: %w", i.source.name, rv, err)
 			}
-			if order >= 0 || now.wrote(before, rv) {
-				i.told()
+			if included {
+				i.cache.Delivered()
 				return nil
 			}
-			before = Snapshot[T]{now}
+			before = now
 		}
 		if err := i.wait(ctx, now); err != nil {
-			return fmt.Errorf("informer of %s is at resourceVersion %q and not at %s, %w", i.source.name, now.rv, rv, err)
+			return fmt.Errorf("informer of %s is at resourceVersion %q and not at %s, which comes with the next change or bookmark of its collection if the write was in another one, %w",
+				i.source.name, now.RV, rv, err)
 		}
 	}
 }
 
-// wrote says whether s, of several namespaces, shows that the write with the resource
-// version rv is in it, though some of them have not come that far. before is a state
-// that does not.
-func (s *snapshot[T]) wrote(before Snapshot[T], rv string) bool {
-	if s.positions == nil {
-		return false
-	}
-	found := slices.Contains(s.positions, rv)
-	if !found {
-		Snapshot[T]{s}.changes(before, func(c change[T]) bool {
-			found = found || c.RV == rv && !c.Inferred
-			return !found
-		})
-	}
-	return found
-}
-
-// Until blocks until the object under key, or that there is none (found false), is
-// as it should be, and returns it: the zero value if there is none. The condition is
-// asked for the state at the first sync or now, and again whenever the object's
-// state is another one; what comes and goes in quick succession it may not see.
-// When ctx ends before, the error says what stood in the way.
+// Until blocks until condition holds for the object with key, and returns the object.
+// found is false, and object the zero value, if there is none. The condition is called
+// with the state at the first sync or now, and again whenever the object's state is
+// another one; states that follow each other quickly can be skipped. If ctx ends before,
+// the error says what went wrong.
 func (i *Informer[T]) Until(ctx context.Context, key Key, condition func(object T, found bool) bool) (T, error) {
 	var last T
 	asked := false
-	for now := i.current.Load(); ; now = i.current.Load() {
-		if now.rv != "" {
-			object, found := now.get(key)
+	for now := i.cache.Current(); ; now = i.cache.Current() {
+		if now.RV != "" {
+			object, found := now.Get(key)
 			if (!asked || object != last) && condition(object, found) {
-				i.told()
+				i.cache.Delivered()
 				return object, nil
 			}
 			last, asked = object, true
@@ -95,35 +78,19 @@ func (i *Informer[T]) Until(ctx context.Context, key Key, condition func(object 
 	}
 }
 
-// told blocks until the handlers' queues have what is in the state that can be seen: it
-// can be seen a moment before, so that a handler that is called can see it.
-func (i *Informer[T]) told() {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-}
-
-// wait blocks until there is a newer state than now, or until ctx ended, and then
-// says what the informer was doing.
-func (i *Informer[T]) wait(ctx context.Context, now *snapshot[T]) error {
-	if i.source.err != nil {
-		return i.source.err
+// wait blocks until there is a newer state than now. If ctx ends before, or the informer
+// gives up, the error says what the informer was doing.
+func (i *Informer[T]) wait(ctx context.Context, now *cache.Snapshot[T]) error {
+	failed, err := i.unable()
+	if err != nil {
+		return err
 	}
 	select {
-	case <-now.superseded:
+	case <-now.Superseded():
 		return nil
+	case <-failed.done:
+		return failed.err
 	case <-ctx.Done():
-		return fmt.Errorf("it is %s: %w", i.trouble(), context.Cause(ctx))
+		return fmt.Errorf("it is %s: %w", i.doing(), context.Cause(ctx))
 	}
-}
-
-// trouble says what the informer is doing, and what went wrong last, for errors.
-func (i *Informer[T]) trouble() string {
-	s := i.Status()
-	switch {
-	case s.Last != nil:
-		return s.State + ", last incident: " + s.Last.String()
-	case s.State == course.Idle.String():
-		return s.State + ", Run was not called"
-	}
-	return s.State + ", no trouble so far"
 }

@@ -12,15 +12,16 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/gapless-io/gapless/informer"
+	"github.com/gapless-io/gapless/informer/listwatchtest"
 )
 
 func TestOwnWriteIsReadAfterWaitingForItsRevision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.put("a", 1)
+		w := newServer()
+		w.Put("a", 1)
 		play(t, w, func(i *informer.Informer[*thing]) {
 			for n := range 50 {
-				rv := fmt.Sprint(w.put("a", n))
+				rv := fmt.Sprint(w.Put("a", n))
 				if err := i.WaitRevision(t.Context(), rv); err != nil {
 					t.Fatal(err)
 				}
@@ -33,9 +34,9 @@ func TestOwnWriteIsReadAfterWaitingForItsRevision(t *testing.T) {
 			}
 			// A write that this collection does not show: a bookmark brings it (this server's
 			// second one).
-			w.tick()
+			w.Tick()
 			begun := time.Now()
-			if err := i.WaitRevision(t.Context(), fmt.Sprint(w.rv)); err != nil || time.Since(begun) > 2*time.Minute {
+			if err := i.WaitRevision(t.Context(), fmt.Sprint(w.RV())); err != nil || time.Since(begun) > 2*time.Minute {
 				t.Errorf("after %v: %v", time.Since(begun), err)
 			}
 		})
@@ -44,13 +45,13 @@ func TestOwnWriteIsReadAfterWaitingForItsRevision(t *testing.T) {
 
 func TestWaitRevisionSurvivesARelist(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.put("a", 1)
-		w.fault = faults(fault{end: "410", after: 2})
+		w := newServer()
+		w.Put("a", 1)
+		w.Fail(listwatchtest.Faults(fault{End: "410", After: 2}))
 		play(t, w, func(i *informer.Informer[*thing]) {
 			after(time.Second)
-			w.compact()
-			rv := fmt.Sprint(w.put("a", 2))
+			w.Compact(0)
+			rv := fmt.Sprint(w.Put("a", 2))
 			if err := i.WaitRevision(t.Context(), rv); err != nil {
 				t.Error(err)
 			}
@@ -72,8 +73,8 @@ func text(t *testing.T, err error, want ...string) {
 	}
 }
 
-func TestWaitRevisionRefusesWhatIsNoRevision(t *testing.T) {
-	i := newWorld().informer()
+func TestWaitRevisionRejectsInvalidRevisions(t *testing.T) {
+	i := newServer().informer()
 	for _, rv := range []string{"", "0", "x", "01", "-1", "1.5", " 7"} {
 		text(t, i.WaitRevision(t.Context(), rv), "things", fmt.Sprintf("%q", rv))
 	}
@@ -81,10 +82,10 @@ func TestWaitRevisionRefusesWhatIsNoRevision(t *testing.T) {
 	text(t, bad.WaitRevision(t.Context(), "7"), "%zz")
 }
 
-func TestWaitRevisionSaysWhyNot(t *testing.T) {
+func TestWaitRevisionReturnsTheCause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.put("a", 1)
+		w := newServer()
+		w.Put("a", 1)
 		i := w.informer()
 		soon := func() context.Context {
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -97,10 +98,10 @@ func TestWaitRevisionSaysWhyNot(t *testing.T) {
 			t.Error(err)
 		}
 		run(t, i, func() {
-			text(t, i.WaitRevision(soon(), "5000"), "watching", "no trouble", `at resourceVersion "1001" and not at 5000`)
+			text(t, i.WaitRevision(soon(), "5000"), "watching", "without incident", `at resourceVersion "1001" and not at 5000`)
 		})
-		w.fail(func(request) fault { return fault{status: 403, reason: "Forbidden"} })
-		w.put("a", 2)
+		w.Fail(func(request) fault { return fault{Status: 403, Reason: "Forbidden"} })
+		w.Put("a", 2)
 		run(t, i, func() {
 			text(t, i.WaitRevision(soon(), "1002"), "waiting", "denied", `"1001" and not at 1002`)
 		})
@@ -110,35 +111,33 @@ func TestWaitRevisionSaysWhyNot(t *testing.T) {
 
 func TestWaitRevisionEndsWhenTheHistoryGoesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.put("a", 1)
+		w := newServer()
+		w.Put("a", 1)
 		play(t, w, func(i *informer.Informer[*thing]) {
 			after(time.Second)
 			waited := make(chan error, 1)
 			go func() { waited <- i.WaitRevision(t.Context(), "1005") }()
 			after(time.Second)
-			w.mu.Lock() // the server is restored from an old backup, and soon beyond 1005
-			w.rv, w.floor, w.log = 500, 500, nil
-			w.things = map[string]string{"a": w.object("a", 1, 400, 7)}
-			w.fault = faults(fault{end: "410"})
-			w.mu.Unlock()
+			// The server is restored from an old backup, and soon beyond 1005.
+			w.Fail(listwatchtest.Faults(fault{End: "410"}))
+			w.Reset(500, listwatchtest.Object{Key: key("a"), UID: "u1", RV: 400, Value: 7})
 			after(20 * time.Minute)
 			err := <-waited
 			text(t, err, "1005", "history went back")
 			if !errors.Is(err, informer.ErrWentBack) {
 				t.Error(err)
 			}
-			if err := i.WaitRevision(t.Context(), fmt.Sprint(w.put("a", 8))); err != nil { // of this history
+			if err := i.WaitRevision(t.Context(), fmt.Sprint(w.Put("a", 8))); err != nil { // of this history
 				t.Error(err)
 			}
 		})
 	})
 }
 
-func TestUntilSeesTheConditionComeTrue(t *testing.T) {
+func TestUntilReturnsWhenTheConditionBecomesTrue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWorld()
-		w.put("a", 1)
+		w := newServer()
+		w.Put("a", 1)
 		i := w.informer()
 		asked := 0
 		type answer struct {
@@ -164,19 +163,19 @@ func TestUntilSeesTheConditionComeTrue(t *testing.T) {
 			if a := <-absent; a.err != nil || a.object != nil {
 				t.Errorf("%+v", a)
 			}
-			w.put("a", 2)
+			w.Put("a", 2)
 			after(5 * time.Minute) // bookmarks, which are no news of a
-			w.put("other", 1)
+			w.Put("other", 1)
 			after(time.Second)
 			if asked != 2 || len(value) > 0 {
 				t.Errorf("asked %d times for 2 states", asked)
 			}
-			w.put("a", 3)
+			w.Put("a", 3)
 			if a := <-value; a.err != nil || a.object == nil || a.object.Value != 3 {
 				t.Errorf("%+v", a)
 			}
 			gone := until("a", func(_ *thing, found bool) bool { return !found })
-			w.delete("a")
+			w.Delete("a")
 			if a := <-gone; a.err != nil {
 				t.Error(a.err)
 			}

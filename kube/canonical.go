@@ -34,28 +34,53 @@ func Canonical(tree map[string]any) ([]byte, error) {
 
 // encodeRoot encodes an object with the members first that tell what it is.
 func encodeRoot(tree map[string]any, size int) ([]byte, error) {
-	e := encoder{buf: make([]byte, 0, size)}
+	e := encoder{buf: make([]byte, 0, size), keys: make([]string, 0, 32)}
 	e.buf = append(e.buf, '{')
-	first := []string{"apiVersion", "kind", "metadata"}
-	rest := slices.DeleteFunc(sortedKeys(tree), func(key string) bool { return slices.Contains(first, key) })
-	for _, key := range append(first, rest...) {
-		if value, has := tree[key]; has {
-			if err := e.member(key, value, 1); err != nil {
-				return nil, fmt.Errorf("encode object: %w", err)
-			}
+	first := [...]string{"apiVersion", "kind", "metadata"}
+	for _, key := range first {
+		if err := e.rootMember(tree, key); err != nil {
+			return nil, err
+		}
+	}
+	for _, key := range e.sorted(tree) {
+		if slices.Contains(first[:], key) {
+			continue
+		}
+		if err := e.rootMember(tree, key); err != nil {
+			return nil, err
 		}
 	}
 	return append(e.buf, '}'), nil
 }
 
-func sortedKeys(m map[string]any) []string {
-	keys := slices.AppendSeq(make([]string, 0, len(m)), maps.Keys(m))
+// encoder appends JSON to buf.
+type encoder struct {
+	buf  []byte
+	keys []string // of the objects that are being encoded, outermost first
+}
+
+// sorted returns the names of an object's members in byte order. The slice is valid until
+// the names of the object around it are dropped.
+func (e *encoder) sorted(m map[string]any) []string {
+	begin := len(e.keys)
+	for key := range m {
+		e.keys = append(e.keys, key)
+	}
+	keys := e.keys[begin:]
 	slices.Sort(keys)
 	return keys
 }
 
-// encoder appends JSON to buf.
-type encoder struct{ buf []byte }
+func (e *encoder) rootMember(tree map[string]any, key string) error {
+	value, has := tree[key]
+	if !has {
+		return nil
+	}
+	if err := e.member(key, value, 1); err != nil {
+		return fmt.Errorf("encode object: %w", err)
+	}
+	return nil
+}
 
 func (e *encoder) member(key string, value any, depth int) error {
 	if e.buf[len(e.buf)-1] != '{' {
@@ -100,11 +125,13 @@ func (e *encoder) object(m map[string]any, depth int) error {
 		return errors.New("nested too deeply")
 	}
 	e.buf = append(e.buf, '{')
-	for _, key := range sortedKeys(m) {
+	names := len(e.keys)
+	for _, key := range e.sorted(m) {
 		if err := e.member(key, m[key], depth+1); err != nil {
 			return err
 		}
 	}
+	e.keys = e.keys[:names]
 	e.buf = append(e.buf, '}')
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/gapless-io/gapless/kube"
 )
 
-func TestCanonicalPutsFirstWhatTellsTheObjectAndSortsTheRest(t *testing.T) {
+func TestCanonicalPutsTypeAndMetadataFirstAndSortsTheRest(t *testing.T) {
 	got, err := kube.Canonical(map[string]any{
 		"spec": map[string]any{"z": int64(1), "a": []any{nil, true, "x", map[string]any{}, []any{}}},
 		"kind": "Foo", "apiVersion": "t/v1", "data": map[string]any(nil), "zero": []any(nil),
@@ -29,7 +29,7 @@ func TestCanonicalPutsFirstWhatTellsTheObjectAndSortsTheRest(t *testing.T) {
 	}
 }
 
-func TestCanonicalLeavesItsInputAlone(t *testing.T) {
+func TestCanonicalDoesNotChangeItsInput(t *testing.T) {
 	tree := map[string]any{"metadata": map[string]any{"resourceVersion": "5"}}
 	if _, err := kube.Canonical(tree); err != nil {
 		t.Fatal(err)
@@ -58,7 +58,7 @@ func TestCanonicalNumbersAreThoseOfEncodingJSON(t *testing.T) {
 	}
 }
 
-func TestCanonicalRefusesWhatJSONCannotSay(t *testing.T) {
+func TestCanonicalRefusesValuesWithoutAJSONForm(t *testing.T) {
 	loop := map[string]any{}
 	loop["a"] = loop
 	list := []any{nil}

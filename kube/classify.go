@@ -21,19 +21,19 @@ import (
 // the client that got it.
 type Outcome int
 
-// The outcomes. The first two are the protocol's own: what the client knows is too
-// old (start again from the state), or newer than what the server knows (wait).
+// The outcomes. Two are the protocol's own: OutcomeExpired, after which the client
+// reads the state again, and OutcomeTooLarge, after which it waits.
 const (
 	OutcomeUnknown         Outcome = iota // none of the others; treat as ServerError
 	OutcomeOK                             // no error
 	OutcomeExpired                        // 410 Expired or Gone, as answer or in the stream
-	OutcomeTooLarge                       // 504: the resource version lies in the future
+	OutcomeTooLarge                       // 504: the resource version is in the future
 	OutcomeTooManyRequests                // 429; see RetryDelay
 	OutcomeUnauthorized                   // 401
 	OutcomeForbidden                      // 403
 	OutcomeNotFound                       // 404: also a type that is not served (yet)
 	OutcomeConflict                       // 409
-	OutcomeInvalid                        // 400, 405, 406, 413, 415, 422: the server does not take this request
+	OutcomeInvalid                        // 400, 405, 406, 413, 415, 422: the server refuses this request
 	OutcomeRefused                        // no connection could be made
 	OutcomeTimeout                        // 408, 504, or a deadline of the network
 	OutcomeDisconnected                   // the connection broke in the middle
@@ -80,10 +80,10 @@ func (o Outcome) String() string {
 	return "unknown"
 }
 
-// Classify says what err means: the inverse of StatusOf, for clients. It knows
+// Classify returns the outcome for err: the inverse of StatusOf, for clients. It knows
 // the typed errors of this package, every error that carries a Status, and the
-// errors of the network and of decoders. It does not tell a caller's own deadline
-// (context.DeadlineExceeded) from the network's: both are OutcomeTimeout.
+// errors of the network and of decoders. It does not distinguish a caller's own
+// deadline (context.DeadlineExceeded) from the network's: both are OutcomeTimeout.
 func Classify(err error) Outcome {
 	if err == nil {
 		return OutcomeOK
@@ -100,8 +100,8 @@ func Classify(err error) Outcome {
 	return classifyLocal(err)
 }
 
-// RetryDelay returns how long the server that sent err asks to wait; not ok when
-// it does not say.
+// RetryDelay returns the delay that the server requests in err; not ok if there is
+// none.
 func RetryDelay(err error) (delay time.Duration, ok bool) {
 	s, is := statusIn(err)
 	if !is {
@@ -122,7 +122,7 @@ func statusIn(err error) (metav1.Status, bool) {
 	if _, is := errors.AsType[*TooLargeResourceVersionError](err); is {
 		return StatusOf(err), true
 	}
-	// As it came: a frame of a foreign server may have no code.
+	// As received: a frame of a foreign server may have no code.
 	var e apierrors.APIStatus
 	if errors.As(err, &e) {
 		return e.Status(), true

@@ -31,7 +31,7 @@ func generic(code int) error {
 	return apierrors.NewGenericServerResponse(code, "GET", schema.GroupResource{Resource: "pods"}, "", "text", 0, true)
 }
 
-func TestForeignAnswersAreClassified(t *testing.T) {
+func TestAnswersOfServersAndProxiesAreClassified(t *testing.T) {
 	for name, tt := range map[string]struct {
 		err  error
 		want kube.Outcome
@@ -178,7 +178,7 @@ func TestErrorsOfRealConnectionsAreClassified(t *testing.T) {
 	}
 }
 
-func TestOutcomesHaveNamesOfTheirOwn(t *testing.T) {
+func TestOutcomesHaveUniqueNames(t *testing.T) {
 	seen := map[string]kube.Outcome{}
 	for o := kube.OutcomeUnknown; o <= kube.OutcomeCanceled; o++ {
 		if other, has := seen[o.String()]; has {
@@ -188,7 +188,7 @@ func TestOutcomesHaveNamesOfTheirOwn(t *testing.T) {
 	}
 }
 
-func TestOnlyServersSayHowLongToWait(t *testing.T) {
+func TestOnlyServerErrorsHaveARetryDelay(t *testing.T) {
 	if delay, ok := kube.RetryDelay(io.EOF); ok || delay != 0 {
 		t.Errorf("EOF: %v %v", delay, ok)
 	}

@@ -11,7 +11,7 @@ import (
 const tokenVersion = "meta.k8s.io/v1"
 
 // continueToken is upstream's token (apiserver pkg/storage/continue.go), so that
-// tokens look alike to whoever peeks into them.
+// tokens look alike to readers of their content.
 type continueToken struct {
 	Version         string `json:"v"`
 	ResourceVersion int64  `json:"rv"`

@@ -36,7 +36,7 @@ func TestContinueTokensAreReadInBothForms(t *testing.T) {
 	}
 }
 
-func TestWrongContinueTokensAreBadRequests(t *testing.T) {
+func TestInvalidContinueTokensAreBadRequests(t *testing.T) {
 	for raw, want := range map[string]string{
 		"a":                        "illegal base64 data at input byte 0",
 		"!!":                       "illegal base64 data at input byte 0",

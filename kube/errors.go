@@ -5,21 +5,25 @@ import (
 	"time"
 )
 
-// ExpiredError says that a resource version is too old: something that the
-// request needs was removed from history (410 Expired).
+// ExpiredError reports that a resource version is too old: the request needs a change
+// that was removed from history (410 Expired).
 type ExpiredError struct {
 	Requested ResourceVersion
-	Oldest    ResourceVersion // the oldest that can still be asked for
+	Oldest    ResourceVersion // the oldest that can still be read
 	OldestAge time.Duration   // how old the change at Oldest is; 0 if unknown
-	Reason    string          // what removed the rest: "age", "bytes", "requested"; "" if unknown
+	Reason    string          // the reason of the removal: "age", "bytes", "requested", "repair", ReasonDefinition, ReasonReplaced; "" if unknown
 	RemovedAt time.Time       // when that was; zero if unknown
-	// Kind says what was asked, because the texts differ (server.md 1.2, 1.3, 2).
+	// Kind is the kind of the request, because the texts differ.
 	Kind ExpiredKind
 	// Continue is a usable token (at the latest revision) for ExpiredContinue.
 	Continue string
 }
 
-// ExpiredKind is what kind of request met the end of history.
+// ReasonDefinition is the ExpiredError.Reason of history that belongs to an
+// earlier definition of the resource, which was deleted and re-created.
+const ReasonDefinition = "definition"
+
+// ExpiredKind is the kind of an expired request.
 type ExpiredKind int
 
 // The kinds of requests that expire.
@@ -33,8 +37,8 @@ func (e *ExpiredError) Error() string {
 	return fmt.Sprintf("too old resource version: %d (%d)", e.Requested, e.Oldest)
 }
 
-// TooLargeResourceVersionError says that a resource version lies in the future
-// and did not come within the wait of 3 s (504 Timeout).
+// TooLargeResourceVersionError reports that a resource version is in the future, also
+// after a wait of 3 s (504 Timeout).
 type TooLargeResourceVersionError struct {
 	Requested ResourceVersion
 	Current   ResourceVersion
@@ -44,8 +48,7 @@ func (e *TooLargeResourceVersionError) Error() string {
 	return fmt.Sprintf("Too large resource version: %d, current: %d", e.Requested, e.Current)
 }
 
-// DecodeError says that bytes are not what they should be: not JSON, or JSON of
-// another shape than an API object.
+// DecodeError reports that bytes are not JSON, or not the JSON of an API object.
 type DecodeError struct {
 	Offset int    // where in the input, in bytes; -1 if unknown
 	Why    string // "metadata.name is not a string"

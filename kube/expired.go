@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The three texts of 410 (server.md 1.2, 1.3, 2).
+// The three texts of 410.
 const (
 	listExpired     = "The resourceVersion for the provided list is too old."
 	continueExpired = "The provided continue parameter is too old to display a consistent list result. " +
@@ -22,29 +22,44 @@ const (
 		"modified, or deleted between the time the first chunk was returned and now may show up in the list."
 )
 
-// The causes in the details of a 410: why history is gone. They are ours; upstream
-// sends no details with 410. The first is for people, the message of each of the
-// others is one value for programs. What is not known is left out, except
-// CauseRemovedBy, which then says Unknown.
+// The causes in the details of a 410: why history was removed. They are an extension;
+// upstream sends no details with 410. The message of the first is a sentence for people,
+// the message of each of the others is one value for programs. An unknown value is left
+// out, except that of CauseRemovedBy, which is then Unknown.
 const (
-	// CauseHistoryRemoved is the whole of it as a sentence.
+	// CauseHistoryRemoved describes all causes in one sentence.
 	CauseHistoryRemoved metav1.CauseType = "HistoryRemoved"
 	// CauseOldest is the oldest resourceVersion of the resource that can still be
-	// asked for, decimal.
+	// read, decimal.
 	CauseOldest metav1.CauseType = "OldestResourceVersion"
 	// CauseOldestAge is how old the change at that resourceVersion is, in seconds.
 	CauseOldestAge metav1.CauseType = "OldestAgeSeconds"
 	// CauseRemovedBy is what removed the history before it: HistoryAge (older than
 	// --history), HistoryBytes (over --history-bytes), Request (a compaction that
-	// somebody asked for), or Unknown.
+	// a client requested), Repair (of a damaged log), Definition (older history
+	// belongs to an earlier definition of the resource), Replaced (the server's data was
+	// replaced: see ReasonReplaced), or Unknown.
 	CauseRemovedBy metav1.CauseType = "RemovedBy"
-	// CauseRemovedAt is when that was, as RFC 3339 in UTC.
+	// CauseRemovedAt is the time of the removal, as RFC 3339 in UTC.
 	CauseRemovedAt metav1.CauseType = "RemovedAt"
 )
 
+// ReasonReplaced is the ExpiredError.Reason of a resource version from before the
+// server's data was replaced, or restored from a copy that did not have it. Equal UIDs and
+// resource versions do not mean equal objects across it.
+const ReasonReplaced = "replaced"
+
 // removers has the words of ExpiredError.Reason and of CauseRemovedBy side by side.
 func removers() [][2]string {
-	return [][2]string{{"", "Unknown"}, {"age", "HistoryAge"}, {"bytes", "HistoryBytes"}, {"requested", "Request"}}
+	return [][2]string{
+		{"", "Unknown"},
+		{"age", "HistoryAge"},
+		{"bytes", "HistoryBytes"},
+		{"requested", "Request"},
+		{"repair", "Repair"},
+		{ReasonDefinition, "Definition"},
+		{ReasonReplaced, "Replaced"},
+	}
 }
 
 // translate finds a word in one column of removers and returns that of the other;
@@ -95,8 +110,8 @@ func expiredCauses(e *ExpiredError) []metav1.StatusCause {
 	return causes
 }
 
-// Why says in a sentence without a full stop what upstream does not: how far back
-// history goes, and what removed the rest.
+// Why returns a sentence without a full stop: how far back history goes, and what
+// removed the rest. Upstream does not report this.
 func (e *ExpiredError) Why() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "the oldest resourceVersion that can still be asked for is %d", e.Oldest)
@@ -112,6 +127,12 @@ func (e *ExpiredError) Why() string {
 		text.WriteString("; what came before did not fit into the bytes that history may take")
 	case "requested":
 		text.WriteString("; what came before was removed on request")
+	case ReasonReplaced:
+		text.WriteString("; the server's data was replaced, or restored from a copy that did not have this one")
+	case "repair":
+		text.WriteString("; what came before was damaged, or left out when the storage was repaired")
+	case ReasonDefinition:
+		text.WriteString("; then the definition of the resource was created, and what came before is not its own")
 	default:
 		text.WriteString("; what came before was removed: " + e.Reason)
 	}
@@ -121,10 +142,9 @@ func (e *ExpiredError) Why() string {
 	return text.String()
 }
 
-// WhyExpired returns what a 410 says of the history that is gone: the inverse of
-// the causes that StatusOf writes. Of what came over the wire, Requested, Kind and
-// Continue are not set. It is nil when err is no 410, or one that does not say why:
-// that of a foreign server.
+// WhyExpired reads the causes of a 410: the inverse of what StatusOf writes. Requested,
+// Kind and Continue are not on the wire, and not set. It is nil when err is not a 410,
+// or has no such causes, as with other servers.
 func WhyExpired(err error) *ExpiredError {
 	if e, is := errors.AsType[*ExpiredError](err); is {
 		return e

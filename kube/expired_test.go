@@ -39,7 +39,7 @@ func received(t *testing.T, err error) error {
 	return fmt.Errorf("watch pods: %w", apierrors.FromObject(&s))
 }
 
-func TestWhyExpiredReadsWhatStatusOfWrites(t *testing.T) {
+func TestWhyExpiredReadsTheStatusOfStatusOf(t *testing.T) {
 	at := time.Date(2026, 11, 3, 5, 6, 7, 0, time.UTC)
 	for _, reason := range []string{"", "age", "bytes", "requested", "sunspots"} {
 		for _, kind := range []kube.ExpiredKind{kube.ExpiredWatch, kube.ExpiredList, kube.ExpiredContinue} {
@@ -60,7 +60,7 @@ func TestWhyExpiredReadsWhatStatusOfWrites(t *testing.T) {
 	}
 }
 
-func TestWhyExpiredIsNilWhereNobodySaysWhy(t *testing.T) {
+func TestWhyExpiredIsNilWithoutCauses(t *testing.T) {
 	cause := func(oldest string) *metav1.StatusDetails {
 		return &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: kube.CauseOldest, Message: oldest}}}
 	}

@@ -10,16 +10,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// FrameHead and FrameTail are what stands before and after the object in a line of
+// FrameHead and FrameTail are the text before and after the object in a line of
 // a watch: `{"type":"ADDED","object":{…}}` and a newline.
 func FrameHead(t EventType) string { return `{"type":"` + t.String() + `","object":` }
 
 // FrameTail is the end of a line: see FrameHead.
 const FrameTail = "}\n"
 
-// BookmarkFrame encodes a bookmark that promises everything up to rv. t is
-// Bookmark, or InitialEventsEnd for the annotated one that ends the initial events
-// (server.md 3.4). apiVersion and kind are those of the watched resource.
+// BookmarkFrame encodes a bookmark at rv. t is Bookmark, or InitialEventsEnd for the
+// annotated one that ends the initial events. apiVersion and kind are those of the watched
+// resource.
 func BookmarkFrame(apiVersion, kind string, rv ResourceVersion, t EventType) []byte {
 	b := make([]byte, 0, 192)
 	b = append(b, `{"kind":`...)
@@ -35,9 +35,9 @@ func BookmarkFrame(apiVersion, kind string, rv ResourceVersion, t EventType) []b
 	return frame(t, append(b, "}}"...))
 }
 
-// DeltaAnnotation is on the bookmark that ends the initial events where these were
-// not the state but only what had changed after a resourceVersion, which is its
-// value. It is an extension of ours (docs/extensions.md).
+// DeltaAnnotation marks the bookmark that ends the initial events if these are not
+// the state but only the changes after a resourceVersion, which is its value. It is
+// an extension of gapless (docs/extensions.md).
 const DeltaAnnotation = "gapless.io/delta-since"
 
 // DeltaEndFrame encodes the bookmark at rv that ends a delta since a
@@ -49,7 +49,7 @@ func DeltaEndFrame(apiVersion, kind string, rv, since ResourceVersion) []byte {
 	return slices.Concat(line[:at], fmt.Appendf(nil, `,%q:"%d"`, DeltaAnnotation, since), line[at:])
 }
 
-// ErrorFrame encodes what is the last line of a watch that ends with an error.
+// ErrorFrame encodes the last line of a watch that ends with an error.
 func ErrorFrame(status metav1.Status) []byte {
 	b, err := json.Marshal(status)
 	if err != nil {

@@ -1,9 +1,10 @@
 package kube_test
 
 import (
+	"cmp"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/gapless-io/gapless/kube"
 )
@@ -35,7 +36,7 @@ func TestFramesAreOneLine(t *testing.T) {
 			`{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"no","reason":"BadRequest","code":400}}`,
 		},
 	} {
-		if diff := cmp.Diff(tt.want+"\n", string(tt.got)); diff != "" {
+		if diff := gocmp.Diff(tt.want+"\n", string(tt.got)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
@@ -58,5 +59,24 @@ func TestResourceVersionsAreDecimalNumbers(t *testing.T) {
 	}
 	if got := kube.ResourceVersion(1000000000).String(); got != "1000000000" {
 		t.Errorf("String() = %s", got)
+	}
+}
+
+func TestResourceVersionsAreComparedAsNumbersOfAnyLength(t *testing.T) {
+	ordered := []string{"1", "2", "10", "99", "100", "18446744073709551615", "18446744073709551616", "100000000000000000000000000"}
+	for i, a := range ordered {
+		for j, b := range ordered {
+			if got, err := kube.CompareResourceVersion(a, b); err != nil || got != cmp.Compare(i, j) {
+				t.Errorf("compare %s with %s: %d, %v", a, b, got, err)
+			}
+		}
+	}
+	for _, bad := range []string{"", "0", "01", "-1", "+1", "1 ", "0x1", "1_0", "a", "١"} {
+		if _, err := kube.CompareResourceVersion(bad, "1"); err == nil {
+			t.Errorf("%q was compared", bad)
+		}
+		if _, err := kube.CompareResourceVersion("1", bad); err == nil {
+			t.Errorf("%q was compared with", bad)
+		}
 	}
 }

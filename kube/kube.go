@@ -1,10 +1,10 @@
-// Package kube is the wire vocabulary of the Kubernetes API, as every room of
-// gapless speaks it.
+// Package kube has the types of the Kubernetes API on the wire: objects, resource
+// versions, list options, watch events and errors. Every package of gapless uses them.
 //
 // It has six nouns. An [Object] is one immutable, encoded API object with the
-// metadata read from it once. A [ResourceVersion] orders what happened to
-// objects. A [WatchEvent] is one frame of a watch, a [Watch] the stream of them.
-// [ListOptions] are what a request asked for, and [PlanList] and [PlanWatch]
-// say where and how it is served. The typed errors of errors.go become a Status
-// in one table ([StatusOf]) and come back from one ([Classify]).
+// metadata read from it once. A [ResourceVersion] orders the changes of
+// objects. A [WatchEvent] is one event of a watch, a [Watch] is the stream of them.
+// [ListOptions] are the options of a request; [PlanList] and [PlanWatch] decide how it is
+// served. A [StatusError] is an error with a Status: [StatusOf] converts any error to a
+// Status for the client, and [Classify] tells a client what an error means.
 package kube

@@ -10,9 +10,10 @@ type List struct {
 	// Remaining is the number of items after this page; nil when unknown (a
 	// selector was given) or when nothing remains.
 	Remaining *int64
-	// Shard is the selector of the shard that the list is of, "" when it is of none.
+	// Shard is the selector of the list's shard, "" if it has none.
 	Shard string
 	// Items yields the objects in key order. It may be ranged over more than once
-	// and holds no lock.
-	Items iter.Seq[*Object]
+	// and holds no lock. Objects may be read during the iteration: an error is the last
+	// value, without an object, and means that the list is incomplete.
+	Items iter.Seq2[*Object, error]
 }

@@ -17,7 +17,7 @@ type Key struct {
 }
 
 // String returns "namespace/name", or "name" without a namespace. Byte order of
-// these strings is the order of every list (server.md 1.2: order by key bytes,
+// these strings is the order of every list (by key bytes,
 // so namespace "a-b" comes before "a").
 func (k Key) String() string {
 	if k.Namespace == "" {
@@ -27,7 +27,7 @@ func (k Key) String() string {
 }
 
 // FieldPath is one selectable field: the label that a field selector uses, and
-// where in the object its value stands. Default is the value when it is absent.
+// the path of its value in the object. Default is the value when it is absent.
 type FieldPath struct {
 	Label   string   // "spec.nodeName"
 	Path    []string // {"spec", "nodeName"}
@@ -62,7 +62,7 @@ func (o *Object) JSON() []byte { return o.raw }
 // Key names the object within its resource.
 func (o *Object) Key() Key { return o.key }
 
-// UID tells objects apart that had the same name one after the other.
+// UID distinguishes consecutive objects of the same name.
 func (o *Object) UID() types.UID { return o.uid }
 
 // ResourceVersion returns the revision of the object's last change, 0 if it has none.
@@ -95,7 +95,7 @@ func (o *Object) Deleting() bool { return o.deleting }
 // fieldView is an Object as a field selector sees it.
 type fieldView struct{ o *Object }
 
-// Has says whether label can be selected by.
+// Has reports whether label can be selected by.
 func (v fieldView) Has(label string) bool {
 	return label == fieldName || label == fieldNamespace ||
 		slices.ContainsFunc(v.o.paths, func(p FieldPath) bool { return p.Label == label })

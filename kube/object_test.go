@@ -50,7 +50,7 @@ func parseObject(t *testing.T, raw string) *kube.Object {
 	return o
 }
 
-func TestObjectReadsWhatServersAndClientsNeed(t *testing.T) {
+func TestObjectReadsTypeMetadataAndSelectableFields(t *testing.T) {
 	o := newObject(t, pod, 1000000042)
 	if got, want := o.Key(), (kube.Key{Namespace: "ns", Name: "p"}); got != want {
 		t.Errorf("Key() = %v, want %v", got, want)
@@ -138,7 +138,7 @@ func TestStampedBytes(t *testing.T) {
 	}
 }
 
-func TestStoredFormComesBack(t *testing.T) {
+func TestStoredFormRoundTrips(t *testing.T) {
 	for _, value := range []string{pod, `{"metadata":{}}`, `{"kind":"A","metadata":{"name":"x"},"z":[]}`} {
 		if got := string(newObject(t, value, 99).Value()); got != value {
 			t.Errorf("Value() = %s, want %s", got, value)
@@ -179,7 +179,7 @@ func TestObjectWithoutMetadata(t *testing.T) {
 	}
 }
 
-func TestAnotherVersionIsSplicedIn(t *testing.T) {
+func TestWithAPIVersionReplacesTheVersion(t *testing.T) {
 	for name, tt := range map[string]struct{ raw, want string }{
 		"first":     {`{"apiVersion":"a/v1","metadata":{"resourceVersion":"5"}}`, `{"apiVersion":"a/v1beta1","metadata":{"resourceVersion":"5"}}`},
 		"last":      {`{"metadata":{"resourceVersion":"5"},"apiVersion":"a/v1"}`, `{"metadata":{"resourceVersion":"5"},"apiVersion":"a/v1beta1"}`},
@@ -209,7 +209,7 @@ func TestAnotherVersionIsSplicedIn(t *testing.T) {
 	}
 }
 
-func TestLastOfTwoMembersCounts(t *testing.T) {
+func TestLastOfDuplicateMembersCounts(t *testing.T) {
 	o := parseObject(t, `{"spec":{"nodeName":"a","nodeName":"b","restartPolicy":"Never"},"spec":{"hostNetwork":1},`+
 		`"metadata":{"name":"a","name":"b","labels":{"x":"1"},"labels":{"y":"1","y":"2"}},"status":{"phase":{"no":"scalar"}}}`)
 	if o.Fields().Get("spec.nodeName") != "" || o.Fields().Get("spec.restartPolicy") != "Always" || o.Fields().Get("spec.hostNetwork") != "1" {
@@ -245,7 +245,7 @@ func TestMalformedObjectsAreDecodeErrors(t *testing.T) {
 	}
 }
 
-func TestDeepNestingIsReadAsFarAsEncodingJSONDoes(t *testing.T) {
+func TestNestingLimitMatchesEncodingJSON(t *testing.T) {
 	deep := `{"metadata":{},"a":` + strings.Repeat("[", 9999) + strings.Repeat("]", 9999) + `}`
 	if !json.Valid([]byte(deep)) {
 		t.Fatal("encoding/json refuses it")
@@ -276,5 +276,27 @@ func TestTooManySelectableFieldsAreAnError(t *testing.T) {
 	o, err := kube.ParseObject([]byte(`{"spec":{"a":"x"}}`), paths[:64])
 	if err != nil || o.Fields().Get("spec.a") != "x" {
 		t.Errorf("64 selectable fields: %v", err)
+	}
+}
+
+func TestUntypedOmitsAPIVersionAndKind(t *testing.T) {
+	for raw, want := range map[string]string{
+		`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":{"kind":"x"}}`: `{"metadata":{"name":"a"},"data":{"kind":"x"}}`,
+		`{"apiVersion":"v1","kind":"ConfigMap"}`:                                             `{}`,
+		`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"}}`:                     `{"metadata":{"name":"a"}}`,
+		`{"metadata":{"name":"a"},"kind":"ConfigMap"}`:                                       `{"metadata":{"name":"a"}}`,
+		`{"apiVersion":"v1", "kind":"ConfigMap", "data":{"a":[1,2]}}`:                        `{"data":{"a":[1,2]}}`,
+		`{"apiVersion":"v1","kind":"A\u0042","data":{}}`:                                     `{"data":{}}`,
+		`{}`: `{}`,
+	} {
+		o, err := kube.ParseObject([]byte(raw), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range []*kube.Object{o, o.WithAPIVersion("apps/v1beta1")} {
+			if got := "{" + string(o.Untyped()); got != want {
+				t.Errorf("%s: %s, want %s", o.JSON(), got, want)
+			}
+		}
 	}
 }

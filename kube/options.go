@@ -38,14 +38,14 @@ type ListOptions struct {
 	TimeoutSeconds *int64
 	// Shard is the text of shardSelector (KEP-5866), "" when not given.
 	Shard string
-	// BookmarkInterval (seconds) and Delta are extensions of ours for watches, see
+	// BookmarkInterval (seconds) and Delta are extensions of gapless for watches, see
 	// docs/extensions.md: bookmarkIntervalSeconds, nil when not given, and
 	// gaplessDelta. PlanWatch checks them.
 	BookmarkInterval *int64
 	Delta            bool
 }
 
-// BookmarkEvery returns how often the client wants a bookmark, or otherwise where
+// BookmarkEvery returns how often the client wants a bookmark, or otherwise if
 // it does not say. The options must have passed PlanWatch.
 func (o ListOptions) BookmarkEvery(otherwise time.Duration) time.Duration {
 	if o.BookmarkInterval == nil {
@@ -54,11 +54,11 @@ func (o ListOptions) BookmarkEvery(otherwise time.Duration) time.Duration {
 	return time.Duration(*o.BookmarkInterval) * time.Second
 }
 
-// ParseListOptions reads the query of a LIST or WATCH. watch says that the path
-// asks for a watch, whatever the parameter says. Only the first value of a
+// ParseListOptions reads the query of a LIST or WATCH. watch means that the path
+// requests a watch, whatever the parameter says. Only the first value of a
 // parameter counts and unknown ones are ignored, as upstream does. Errors are 400
-// with upstream's texts; what combination of parameters is allowed is checked by
-// PlanList and PlanWatch, and CheckFields checks the field selector.
+// with upstream's texts. PlanList and PlanWatch check the combination of
+// parameters, CheckFields checks the field selector.
 func ParseListOptions(q url.Values, watch bool) (ListOptions, error) {
 	o := ListOptions{
 		ResourceVersion: q.Get("resourceVersion"),

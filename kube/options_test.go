@@ -74,7 +74,7 @@ func TestNoOptionsSelectEverything(t *testing.T) {
 	}
 }
 
-func TestPathCanAskForAWatch(t *testing.T) {
+func TestPathCanRequestAWatch(t *testing.T) {
 	o, err := kube.ParseListOptions(query(t, "watch=false"), true)
 	if err != nil || !o.Watch {
 		t.Errorf("watch: %v, %v", o.Watch, err)
@@ -173,7 +173,7 @@ func FuzzParseListOptions(f *testing.F) {
 		if o.Labels == nil || o.Fields == nil || o.Limit < 0 {
 			t.Fatalf("%+v", o)
 		}
-		// Every plan has a mode or a refusal that the client can be told.
+		// Every plan has a mode, or an error with a Status.
 		if o.Watch {
 			p, err := kube.PlanWatch(o)
 			if (err == nil) != (p.Start != 0) || err != nil && kube.StatusOf(err).Code != 422 {

@@ -10,6 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gapless-io/gapless/kube/scan"
 )
 
 // maxSelectable is how many selectable fields a resource may have: one bit each.
@@ -47,18 +49,18 @@ func parse(raw []byte, sel []FieldPath) (*Object, error) {
 	}
 	// The buffers live here and not in parser, so that all of it stays on the stack.
 	var labelBuf [8]labelTokens
-	var fieldBuf [8]token
-	p := parser{scanner: scanner{data: raw}, paths: sel, labels: labelBuf[:0], fields: fieldBuf[:0]}
+	var fieldBuf [8]scan.Token
+	p := parser{scanner: newScanner(raw), paths: sel, labels: labelBuf[:0], fields: fieldBuf[:0]}
 	if err := p.root(); err != nil {
-		return nil, err
+		return nil, decodeError(err)
 	}
 	if p.ambiguous {
 		if raw, err = rewrite(raw); err != nil {
 			return nil, err
 		}
-		p = parser{scanner: scanner{data: raw}, paths: sel, labels: labelBuf[:0], fields: fieldBuf[:0]}
+		p = parser{scanner: newScanner(raw), paths: sel, labels: labelBuf[:0], fields: fieldBuf[:0]}
 		if err := p.root(); err != nil {
-			return nil, err
+			return nil, decodeError(err)
 		}
 	}
 	return p.object()
@@ -78,8 +80,7 @@ func oneLine(raw []byte) ([]byte, error) {
 }
 
 // rewrite encodes an object afresh whose members cannot be replaced in place:
-// one of them stands there twice (the last one counts), or is null, or is written
-// with escapes.
+// one of them occurs twice (the last one counts), or is null, or has escapes.
 func rewrite(raw []byte) ([]byte, error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
@@ -102,17 +103,17 @@ type parser struct {
 	scanner
 	paths []FieldPath
 
-	apiVersion, kind, name, namespace, uid            token
-	resourceVersion, generation, created, deleted     token
+	apiVersion, kind, name, namespace, uid            scan.Token
+	resourceVersion, generation, created, deleted     scan.Token
 	labels                                            []labelTokens
-	fields                                            []token // parallel to paths
+	fields                                            []scan.Token // parallel to paths
 	at                                                offsets
 	seenMetadata, seenAPIVersion, seenResourceVersion bool
 	// ambiguous says that the bytes cannot be replaced in place; see rewrite.
 	ambiguous bool
 }
 
-type labelTokens struct{ key, value token }
+type labelTokens struct{ key, value scan.Token }
 
 // offsets say where an object's bytes can be replaced. A zero offset means that
 // the member is not there.
@@ -129,29 +130,26 @@ func (p *parser) root() error {
 		return p.fail("more selectable fields than " + strconv.Itoa(maxSelectable))
 	}
 	for range p.paths {
-		p.fields = append(p.fields, token{})
+		p.fields = append(p.fields, scan.Token{})
 	}
-	if p.peek() != '{' {
+	if p.Peek() != '{' {
 		return p.fail("the object is not a JSON object")
 	}
 	all := uint64(1)<<len(p.paths) - 1
-	var err error
-	for more := p.open('}'); more; {
-		if err = p.rootMember(all); err != nil {
-			return err
-		}
-		if more, err = p.next('}'); err != nil {
-			return err
+	more, err := p.Enter('}')
+	for more && err == nil {
+		if err = p.rootMember(all); err == nil {
+			more, err = p.Next('}')
 		}
 	}
-	if p.space(); p.pos != len(p.data) {
+	if p.Peek(); err == nil && p.Pos != len(p.Data) {
 		return p.fail("more than one JSON value")
 	}
-	return nil
+	return err
 }
 
 func (p *parser) rootMember(all uint64) error {
-	keyToken, err := p.key()
+	keyToken, err := p.Key()
 	if err != nil {
 		return err
 	}
@@ -166,8 +164,8 @@ func (p *parser) rootMember(all uint64) error {
 		p.ambiguous = p.ambiguous || p.seenAPIVersion
 		p.seenAPIVersion = true
 		p.apiVersion, err = p.stringMember("apiVersion", mask, 0)
-		p.at.apiVersion, p.at.apiVersionEnd = p.apiVersion.start, p.apiVersion.end
-		p.ambiguous = p.ambiguous || p.apiVersion.kind == tokenAbsent
+		p.at.apiVersion, p.at.apiVersionEnd = p.apiVersion.Start, p.apiVersion.End
+		p.ambiguous = p.ambiguous || p.apiVersion.Kind == scan.KindAbsent
 		return err
 	case "kind":
 		p.kind, err = p.stringMember("kind", mask, 0)
@@ -178,35 +176,32 @@ func (p *parser) rootMember(all uint64) error {
 }
 
 func (p *parser) metadata(mask uint64) error {
-	switch p.peek() {
+	switch p.Peek() {
 	case '{':
 	case 'n':
-		_, err := p.scalar()
+		_, err := p.Scalar()
 		return err
 	default:
 		return p.fail("metadata is not an object")
 	}
-	p.at.metadata = p.pos + 1
-	more := p.open('}')
+	p.at.metadata = p.Pos + 1
+	more, err := p.Enter('}')
 	p.at.bareMetadata = !more
-	var err error
 	comma := 0 // of the member before
-	for more {
-		if err = p.metadataMember(mask, comma); err != nil {
-			return err
-		}
-		p.space()
-		comma = p.pos
-		if more, err = p.next('}'); err != nil {
-			return err
+	for more && err == nil {
+		if err = p.metadataMember(mask, comma); err == nil {
+			p.Peek()
+			comma = p.Pos
+			more, err = p.Next('}')
 		}
 	}
-	return nil
+	return err
 }
 
 func (p *parser) metadataMember(mask uint64, comma int) error {
-	start := p.pos
-	keyToken, err := p.key()
+	p.Peek()
+	start := p.Pos
+	keyToken, err := p.Key()
 	if err != nil {
 		return err
 	}
@@ -238,72 +233,71 @@ func (p *parser) metadataMember(mask uint64, comma int) error {
 	return err
 }
 
-// place notes where the resourceVersion stands, once it has been read.
+// place records the position of the resourceVersion, once it has been read.
 func (p *parser) place(start, comma int) {
 	t := p.resourceVersion
-	p.ambiguous = p.ambiguous || t.kind == tokenAbsent || !t.plain
-	p.at.rv, p.at.rvEnd = t.start, t.end
-	p.at.cut, p.at.cutEnd = start, p.pos
-	after := scanner{data: p.data, pos: p.pos}
+	p.ambiguous = p.ambiguous || t.Kind == scan.KindAbsent || !t.Plain
+	p.at.rv, p.at.rvEnd = t.Start, t.End
+	p.at.cut, p.at.cutEnd = start, p.Pos
+	after := scan.Scanner{Data: p.Data, Pos: p.Pos}
 	switch {
-	case after.peek() == ',':
-		p.at.cutEnd = after.pos + 1
+	case after.Peek() == ',':
+		p.at.cutEnd = after.Pos + 1
 	case comma > 0:
 		p.at.cut = comma
 	}
 }
 
 // stringMember reads a value that must be a string or null; null is absent.
-func (p *parser) stringMember(name string, mask uint64, depth int) (token, error) {
-	start := p.pos
+func (p *parser) stringMember(name string, mask uint64, depth int) (scan.Token, error) {
+	p.Peek()
+	start := p.Pos
 	t, err := p.selectable(mask, depth)
 	switch {
 	case err != nil:
-		return token{}, err
-	case t.kind == tokenNull:
-		return token{}, nil
-	case t.kind != tokenString:
-		return token{}, &DecodeError{Offset: start, Why: name + " is not a string"}
+		return scan.Token{}, err
+	case t.Kind == scan.KindNull:
+		return scan.Token{}, nil
+	case t.Kind != scan.KindString:
+		return scan.Token{}, &DecodeError{Offset: start, Why: name + " is not a string"}
 	}
 	return t, nil
 }
 
 func (p *parser) labelSet(mask uint64) error {
 	p.labels = p.labels[:0]
-	start := p.pos
+	start := p.Pos
 	if mask != 0 {
 		if _, err := p.selectable(mask, 1); err != nil {
 			return err
 		}
-		p.pos = start
+		p.Pos = start
 	}
-	switch p.peek() {
+	switch p.Peek() {
 	case '{':
 	case 'n':
-		_, err := p.scalar()
+		_, err := p.Scalar()
 		return err
 	default:
 		return p.fail("metadata.labels is not an object")
 	}
-	var err error
-	for more := p.open('}'); more; {
+	more, err := p.Enter('}')
+	for more && err == nil {
 		var l labelTokens
-		if l.key, err = p.key(); err != nil {
+		if l.key, err = p.Key(); err != nil {
 			return err
 		}
 		if l.value, err = p.stringMember("a value in metadata.labels", 0, 2); err != nil {
 			return err
 		}
 		p.labels = append(p.labels, l)
-		if more, err = p.next('}'); err != nil {
-			return err
-		}
+		more, err = p.Next('}')
 	}
-	return nil
+	return err
 }
 
 // matching returns those of mask whose path has key at depth, and forgets what
-// was read for them: a member that stands there twice counts as the last one.
+// was read for them: of a repeated member the last one counts.
 func (p *parser) matching(mask uint64, depth int, key []byte) uint64 {
 	if mask == 0 {
 		return 0
@@ -312,7 +306,7 @@ func (p *parser) matching(mask uint64, depth int, key []byte) uint64 {
 	for i, f := range p.paths {
 		if mask&(1<<i) != 0 && depth < len(f.Path) && f.Path[depth] == string(key) {
 			sub |= 1 << i
-			p.fields[i] = token{}
+			p.fields[i] = scan.Token{}
 		}
 	}
 	return sub
@@ -320,10 +314,10 @@ func (p *parser) matching(mask uint64, depth int, key []byte) uint64 {
 
 // selectable reads a value that lies on the paths in mask; depth is the index of
 // its own name in them.
-func (p *parser) selectable(mask uint64, depth int) (token, error) {
-	if mask == 0 || p.peek() != '{' {
-		t, err := p.skip(depth + 1)
-		if mask != 0 && (t.kind == tokenString || t.kind == tokenNumber || t.kind == tokenBool) {
+func (p *parser) selectable(mask uint64, depth int) (scan.Token, error) {
+	if mask == 0 || p.Peek() != '{' {
+		t, err := p.Skip()
+		if mask != 0 && (t.Kind == scan.KindString || t.Kind == scan.KindNumber || t.Kind == scan.KindBool) {
 			for i, f := range p.paths {
 				if mask&(1<<i) != 0 && len(f.Path) == depth+1 {
 					p.fields[i] = t
@@ -332,57 +326,52 @@ func (p *parser) selectable(mask uint64, depth int) (token, error) {
 		}
 		return t, err
 	}
-	if depth >= maxDepth {
-		return token{}, p.fail("nested too deeply")
-	}
-	t := token{start: p.pos, kind: tokenObject}
-	for more := p.open('}'); more; {
-		keyToken, err := p.key()
-		if err != nil {
-			return token{}, err
+	t := scan.Token{Start: p.Pos, Kind: scan.KindObject}
+	more, err := p.Enter('}')
+	for more && err == nil {
+		var key scan.Token
+		if key, err = p.Key(); err != nil {
+			break
 		}
-		if _, err = p.selectable(p.matching(mask, depth+1, p.value(keyToken)), depth+1); err != nil {
-			return token{}, err
-		}
-		if more, err = p.next('}'); err != nil {
-			return token{}, err
+		if _, err = p.selectable(p.matching(mask, depth+1, p.value(key)), depth+1); err == nil {
+			more, err = p.Next('}')
 		}
 	}
-	t.end = p.pos
-	return t, nil
+	t.End = p.Pos
+	return t, err
 }
 
 // object makes the Object of what was read.
 func (p *parser) object() (*Object, error) {
-	o := &Object{raw: p.data, at: p.at, paths: p.paths}
+	o := &Object{raw: p.Data, at: p.at, paths: p.paths}
 	var err error
-	if p.resourceVersion.start < p.resourceVersion.end {
+	if p.resourceVersion.Start < p.resourceVersion.End {
 		digits := string(p.value(p.resourceVersion))
 		if o.rv, err = ParseResourceVersion(digits); err != nil {
 			return nil, &DecodeError{Offset: p.at.rv, Why: "metadata." + err.Error()}
 		}
 	}
-	if t := p.generation; t.kind != tokenAbsent && t.kind != tokenNull {
-		o.generation, err = strconv.ParseInt(string(p.data[t.start:t.end]), 10, 64)
-		if err != nil || t.kind != tokenNumber {
-			return nil, &DecodeError{Offset: t.start, Why: "metadata.generation is not an integer"}
+	if t := p.generation; t.Kind != scan.KindAbsent && t.Kind != scan.KindNull {
+		o.generation, err = strconv.ParseInt(string(p.Data[t.Start:t.End]), 10, 64)
+		if err != nil || t.Kind != scan.KindNumber {
+			return nil, &DecodeError{Offset: t.Start, Why: "metadata.generation is not an integer"}
 		}
 	}
-	if t := p.created; t.kind != tokenAbsent {
+	if t := p.created; t.Kind != scan.KindAbsent {
 		if o.created, err = time.Parse(time.RFC3339, string(p.value(t))); err != nil {
-			return nil, &DecodeError{Offset: t.start, Why: "metadata.creationTimestamp is not a time of RFC 3339"}
+			return nil, &DecodeError{Offset: t.Start, Why: "metadata.creationTimestamp is not a time of RFC 3339"}
 		}
 		o.created = o.created.UTC()
 	}
-	o.deleting = p.deleted.kind != tokenAbsent
+	o.deleting = p.deleted.Kind != scan.KindAbsent
 	p.strings(o)
 	return o, nil
 }
 
 // common returns a text that many objects have, as one string for all of them: it
 // takes no memory, and is compared by its address.
-func (p *parser) common(t token) string {
-	if t.kind == tokenAbsent {
+func (p *parser) common(t scan.Token) string {
+	if t.Kind == scan.KindAbsent {
 		return ""
 	}
 	return unique.Make(string(p.value(t))).Value()
@@ -392,8 +381,8 @@ func (p *parser) common(t token) string {
 // allocation, and none of them keeps the object's bytes alive.
 func (p *parser) strings(o *Object) {
 	size := 0
-	each := func(use func(t token)) {
-		for _, t := range [...]token{p.name, p.namespace, p.uid} {
+	each := func(use func(t scan.Token)) {
+		for _, t := range [...]scan.Token{p.name, p.namespace, p.uid} {
 			use(t)
 		}
 		for _, l := range p.labels {
@@ -404,11 +393,11 @@ func (p *parser) strings(o *Object) {
 			use(t)
 		}
 	}
-	each(func(t token) { size += t.end - t.start })
+	each(func(t scan.Token) { size += t.End - t.Start })
 	var b strings.Builder
 	b.Grow(size)
-	text := func(t token) string {
-		if t.kind == tokenAbsent {
+	text := func(t scan.Token) string {
+		if t.Kind == scan.KindAbsent {
 			return ""
 		}
 		from := b.Len()
@@ -428,7 +417,7 @@ func (p *parser) strings(o *Object) {
 		o.values = make([]string, len(p.fields))
 		for i, t := range p.fields {
 			o.values[i] = p.paths[i].Default
-			if t.kind != tokenAbsent {
+			if t.Kind != scan.KindAbsent {
 				o.values[i] = text(t)
 			}
 		}

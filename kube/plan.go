@@ -7,10 +7,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// ListMode says at which revision a LIST is served.
+// ListMode is the way in which a LIST selects its revision.
 type ListMode int
 
-// The ways of serving a LIST (server.md 1.2).
+// The ways of serving a LIST.
 const (
 	ListMostRecent     ListMode = iota + 1 // consistent: wait for the store's progress
 	ListAny                                // whatever the cache has
@@ -20,7 +20,7 @@ const (
 	ListContinueLatest                     // after the token's key, at the latest revision (token with rv -1)
 )
 
-// ListPlan is how one LIST is to be served.
+// ListPlan is the way in which one LIST is served.
 type ListPlan struct {
 	Mode  ListMode
 	RV    ResourceVersion // for NotOlderThan, Exact and Continue
@@ -28,10 +28,10 @@ type ListPlan struct {
 	Limit int64           // 0: no limit (also where the protocol says that limit is ignored)
 }
 
-// WatchStart says what a WATCH begins with.
+// WatchStart is the beginning of a WATCH.
 type WatchStart int
 
-// The ways a WATCH starts (server.md 1.3).
+// The ways a WATCH starts.
 const (
 	// WatchInitialConsistent sends the state at a revision that is at least as
 	// new as every write acknowledged before, then changes.
@@ -49,14 +49,14 @@ const (
 	WatchFromCache
 )
 
-// WatchPlan is how one WATCH is to be served.
+// WatchPlan is the way in which one WATCH is served.
 type WatchPlan struct {
 	Start WatchStart
 	RV    ResourceVersion
 	// EndBookmark says that the initial events end with the annotated bookmark.
 	EndBookmark bool
 	Bookmarks   bool
-	// Delta says that what changed after RV may be sent in the place of the state
+	// Delta says that the changes after RV may be sent instead of the state
 	// (only with WatchInitialNotOlderThan; see docs/extensions.md).
 	Delta bool
 }
@@ -64,8 +64,8 @@ type WatchPlan struct {
 // MaxBookmarkInterval is the largest bookmarkIntervalSeconds, in seconds.
 const MaxBookmarkInterval = 3600
 
-// PlanList says how a LIST is served (server.md 1.2). Errors: 422 for options that
-// do not go together, 400 for a continue token that is invalid or comes with a
+// PlanList decides how a LIST is served. Errors: 422 for options that
+// conflict, 400 for a continue token that is invalid or comes with a
 // resource version.
 func PlanList(o ListOptions) (ListPlan, error) {
 	if errs := checkList(o); len(errs) > 0 {
@@ -127,8 +127,8 @@ func checkList(o ListOptions) field.ErrorList {
 	return errs
 }
 
-// PlanWatch says how a WATCH is served (server.md 1.3). Errors: 422 for options
-// that do not go together. limit is ignored, and so is continue with a
+// PlanWatch decides how a WATCH is served. Errors: 422 for options
+// that conflict. limit is ignored, and so is continue with a
 // resourceVersion and no match.
 func PlanWatch(o ListOptions) (WatchPlan, error) {
 	initial := o.InitialEvents

@@ -132,7 +132,7 @@ func TestPlanWatchFollowsTheTable(t *testing.T) {
 		"nil, RV unset": {"", kube.WatchPlan{Start: kube.WatchInitialConsistent}},
 		"nil, RV 0":     {"resourceVersion=0", kube.WatchPlan{Start: kube.WatchInitialAny}},
 		"nil, RV N":     {"resourceVersion=7", kube.WatchPlan{Start: kube.WatchAfter, RV: 7}},
-		// The defaulting rule: a plain watch gets the end bookmark that it never asked for.
+		// The defaulting rule: a plain watch gets the end bookmark although it did not request it.
 		"nil, RV unset, bookmarks": {"allowWatchBookmarks=1", kube.WatchPlan{Start: kube.WatchInitialConsistent, EndBookmark: true, Bookmarks: true}},
 		"nil, RV 0, bookmarks":     {"resourceVersion=0&allowWatchBookmarks=1", kube.WatchPlan{Start: kube.WatchInitialAny, EndBookmark: true, Bookmarks: true}},
 		"nil, RV N, bookmarks":     {"resourceVersion=7&allowWatchBookmarks=1", kube.WatchPlan{Start: kube.WatchAfter, RV: 7, Bookmarks: true}},

@@ -6,8 +6,8 @@ import (
 	"math/bits"
 	"slices"
 	"strconv"
+	"strings"
 
-	"k8s.io/apimachinery/pkg/sharding"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -23,41 +23,66 @@ type Shard struct {
 // than 64 bits.
 type hashRange struct{ first, last uint64 }
 
-// NewShard compiles what upstream's parser made of a shardSelector; nil if that
-// selects everything. Errors: 400 for what the parser should have refused.
-func NewShard(sel sharding.Selector) (*Shard, error) {
-	if sel.Empty() {
+// The fields by which a collection can be divided.
+const (
+	shardByUID       = "object.metadata.uid"
+	shardByNamespace = "object.metadata.namespace"
+)
+
+// endOfHashes is 2^64 in upstream's notation: the end of the last range.
+const endOfHashes = "0x10000000000000000"
+
+// ShardRange is one shardRange(field, 'start', 'end') of a shardSelector.
+type ShardRange struct {
+	Field string // object.metadata.uid or object.metadata.namespace
+	Start string // the first hash in the range: 0x and hexadecimal digits
+	End   string // the first hash after it; 0x10000000000000000 is after all
+}
+
+// String returns the range as it is written in a shardSelector.
+func (r ShardRange) String() string {
+	return fmt.Sprintf("shardRange(%s, '%s', '%s')", r.Field, r.Start, r.End)
+}
+
+// NewShard returns the shard that the ranges of a parsed shardSelector select together;
+// nil, which selects everything, without ranges. Errors: 400 for ranges that upstream's
+// parser refuses.
+func NewShard(ranges ...ShardRange) (*Shard, error) {
+	if len(ranges) == 0 {
 		return nil, nil
 	}
-	s := &Shard{text: sel.String()}
-	requirements := sel.Requirements()
-	for _, r := range requirements {
-		if r.Key != requirements[0].Key {
-			return nil, BadRequest("invalid shard selector: all shard ranges must use the same field, got %q and %q", requirements[0].Key, r.Key)
+	field := ranges[0].Field
+	s := &Shard{}
+	texts := make([]string, len(ranges))
+	for n, r := range ranges {
+		if r.Field != field {
+			return nil, BadRequest("invalid shard selector: all shard ranges must use the same field, got %q and %q", field, r.Field)
 		}
-		one, err := newHashRange(r)
+		one, err := r.hashes()
 		if err != nil {
 			return nil, BadRequest("invalid shard selector: %v", err)
 		}
 		s.ranges = append(s.ranges, one)
+		texts[n] = r.String()
 	}
-	switch requirements[0].Key {
-	case "object.metadata.uid":
-	case "object.metadata.namespace":
+	switch field {
+	case shardByUID:
+	case shardByNamespace:
 		s.byNamespace = true
 	default:
-		return nil, BadRequest("invalid shard selector: unsupported field path %q; supported: object.metadata.uid, object.metadata.namespace", requirements[0].Key)
+		return nil, BadRequest("invalid shard selector: unsupported field path %q; supported: %s, %s", field, shardByUID, shardByNamespace)
 	}
+	s.text = strings.Join(texts, " || ")
 	return s, nil
 }
 
-func newHashRange(r sharding.ShardRangeRequirement) (hashRange, error) {
+func (r ShardRange) hashes() (hashRange, error) {
 	first, err := strconv.ParseUint(r.Start, 0, 64)
 	if err != nil {
 		return hashRange{}, fmt.Errorf("hexStart: %w", err)
 	}
 	last := uint64(math.MaxUint64)
-	if r.End != "0x10000000000000000" {
+	if r.End != endOfHashes {
 		end, err := strconv.ParseUint(r.End, 0, 64)
 		if err != nil {
 			return hashRange{}, fmt.Errorf("hexEnd: %w", err)
@@ -82,13 +107,11 @@ func ShardOf(index, count int) (*Shard, error) {
 	if count == 1 {
 		return nil, nil
 	}
-	end := "0x10000000000000000" // 2^64, as upstream writes it
+	end := endOfHashes
 	if index < count-1 {
 		end = fmt.Sprintf("0x%016x", boundary(index+1, count))
 	}
-	return NewShard(sharding.NewSelector(sharding.ShardRangeRequirement{
-		Key: "object.metadata.uid", Start: fmt.Sprintf("0x%016x", boundary(index, count)), End: end,
-	}))
+	return NewShard(ShardRange{Field: shardByUID, Start: fmt.Sprintf("0x%016x", boundary(index, count)), End: end})
 }
 
 // boundary is the first hash of a shard: 2^64 * index / count, rounded down.
@@ -97,11 +120,11 @@ func boundary(index, count int) uint64 {
 	return first
 }
 
-// Includes says whether objects with this UID are in the shard, which must be one by
+// Includes reports whether objects with this UID are in the shard, which must be one by
 // UIDs; nil includes all.
 func (s *Shard) Includes(uid types.UID) bool { return s == nil || s.holds(string(uid)) }
 
-// Matches says whether o is in the shard. It allocates nothing; the hash is made
+// Matches reports whether o is in the shard. It allocates nothing; the hash is made
 // each time, which costs less than keeping it (see BenchmarkShardMatches).
 func (s *Shard) Matches(o *Object) bool {
 	text := string(o.UID())

@@ -1,8 +1,12 @@
 package kube
 
 import (
+	"bytes"
+	"encoding/json"
 	"slices"
 	"strconv"
+
+	"github.com/gapless-io/gapless/kube/scan"
 )
 
 // Value returns the stored form: the object without metadata.resourceVersion. The
@@ -49,8 +53,8 @@ func (o *Object) stamp(rv ResourceVersion) {
 	o.at.cut, o.at.cutEnd = at, at+len(b)
 }
 
-// WithAPIVersion returns the object as another served version shows it:
-// "apps/v1" for apiVersion, everything else as it is.
+// WithAPIVersion returns the object in another served version: "apps/v1" for
+// apiVersion, everything else unchanged.
 func (o *Object) WithAPIVersion(apiVersion string) *Object {
 	if apiVersion == o.apiVersion && o.at.apiVersionEnd > 0 {
 		return o
@@ -75,10 +79,58 @@ func (o *Object) WithAPIVersion(apiVersion string) *Object {
 	return &other
 }
 
+// Untyped returns the object without its apiVersion and kind, and without the brace
+// that opens it: "{" + Untyped is JSON. Items of lists of built-in kinds are written
+// so. The bytes are shared, except of objects that are not in the stored form.
+func (o *Object) Untyped() []byte {
+	const before, between = `{"apiVersion":"`, `","kind":"`
+	if o.at.apiVersion == len(before) {
+		rest, found := bytes.CutPrefix(o.raw[o.at.apiVersionEnd:], []byte(between))
+		if end := len(o.kind); found && len(rest) > end+1 && string(rest[:end]) == o.kind && rest[end] == '"' {
+			return bytes.TrimPrefix(rest[end+1:], []byte{','})
+		}
+	}
+	return o.untyped()
+}
+
+// untyped is Untyped of an object in any form.
+func (o *Object) untyped() []byte {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(o.raw, &members); err != nil {
+		return o.raw[1:] // cannot be: it was parsed
+	}
+	delete(members, "apiVersion")
+	delete(members, "kind")
+	out, err := json.Marshal(members)
+	if err != nil {
+		return o.raw[1:] // the same
+	}
+	return out[1:]
+}
+
+// WithContent returns the object with other content, as another version shows it.
+// Its key, version, labels and selectable fields do not change. Errors: those of
+// Canonical, and *DecodeError.
+func (o *Object) WithContent(tree map[string]any) (*Object, error) {
+	raw, err := Canonical(tree)
+	if err != nil {
+		return nil, err
+	}
+	other, err := parse(raw, nil)
+	if err != nil {
+		return nil, err
+	}
+	other.paths, other.values = o.paths, o.values
+	if o.rv != 0 {
+		other.stamp(o.rv) // Canonical leaves it out
+	}
+	return other, nil
+}
+
 // empty says that the object is {}.
 func (o *Object) empty() bool {
-	inside := scanner{data: o.raw, pos: 1}
-	return inside.peek() == '}'
+	inside := scan.Scanner{Data: o.raw, Pos: 1}
+	return inside.Peek() == '}'
 }
 
 // splice replaces raw[from:to] in a fresh copy of the bytes and moves the offsets

@@ -15,10 +15,10 @@ import (
 )
 
 // StatusError is an error that already knows its Status. It is made only by the
-// constructors of this file, so that code, reason and text have one home.
+// constructors of this file, so that code, reason and text are in one place.
 type StatusError struct {
 	Status metav1.Status
-	// Cause is what happened below, for logs; it is never sent.
+	// Cause is the underlying error, for logs; it is never sent.
 	Cause error
 }
 
@@ -32,7 +32,7 @@ func made(e *apierrors.StatusError) *StatusError {
 	return &StatusError{Status: complete(e.ErrStatus)}
 }
 
-// complete fills in what every Status on the wire has.
+// complete sets the fields that every Status on the wire has.
 func complete(s metav1.Status) metav1.Status {
 	s.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}
 	if s.Status == "" {
@@ -66,6 +66,14 @@ func NotFound(gr schema.GroupResource, name string) *StatusError {
 	return made(apierrors.NewNotFound(gr, name))
 }
 
+// NotServed is 404 `the server could not find the requested resource: why`, for a
+// path that this server does not serve. name is that of the object in the path.
+func NotServed(gr schema.GroupResource, name, why string) *StatusError {
+	e := failure(http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource: "+why)
+	e.Status.Details = &metav1.StatusDetails{Group: gr.Group, Kind: gr.Resource, Name: name}
+	return e
+}
+
 // AlreadyExists is 409 `configmaps "x" already exists`.
 func AlreadyExists(gr schema.GroupResource, name string) *StatusError {
 	return made(apierrors.NewAlreadyExists(gr, name))
@@ -76,9 +84,31 @@ func Conflict(gr schema.GroupResource, name, why string) *StatusError {
 	return made(apierrors.NewConflict(gr, name, errors.New(why)))
 }
 
-// Invalid is 422 with one cause per field error.
+// What a Status says of an invalid object at most: how many errors, and how many
+// bytes of a text that is wrong. A small body can have an error in every third
+// byte, and upstream, which has no such bounds, joins their texts in a time and a
+// memory that grow with the square of their number.
+const (
+	maxFieldErrors = 100
+	maxBadText     = 1 << 10
+)
+
+// Invalid is 422 with one cause per field error, for the first hundred.
 func Invalid(gk schema.GroupKind, name string, errs field.ErrorList) *StatusError {
-	return made(apierrors.NewInvalid(gk, name, errs))
+	shown := make(field.ErrorList, 0, min(len(errs), maxFieldErrors))
+	for _, err := range errs[:cap(shown)] {
+		if text, is := err.BadValue.(string); is && len(text) > maxBadText {
+			short := *err
+			short.BadValue = text[:maxBadText] + "..."
+			err = &short
+		}
+		shown = append(shown, err)
+	}
+	e := made(apierrors.NewInvalid(gk, name, shown))
+	if more := len(errs) - len(shown); more > 0 {
+		e.Status.Message += fmt.Sprintf(" and %d more errors", more)
+	}
+	return e
 }
 
 // BadRequest is 400.
@@ -118,9 +148,25 @@ func UnsupportedMediaType(accepted []string) *StatusError {
 		"the body of the request was in an unknown format - accepted media types include: "+strings.Join(accepted, ", "))
 }
 
+// NoServerSideApply is 415 for a patch of server-side apply, which is not supported.
+func NoServerSideApply(accepted []string) *StatusError {
+	return failure(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType,
+		"server-side apply (application/apply-patch+yaml) is not supported by this server - accepted media types include: "+strings.Join(accepted, ", "))
+}
+
 // TooLargeBody is 413 with the limit in bytes.
 func TooLargeBody(limit int64) *StatusError {
 	return made(apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", limit)))
+}
+
+// TooLarge is 413 `Request entity too large: why`.
+func TooLarge(format string, args ...any) *StatusError {
+	return made(apierrors.NewRequestEntityTooLargeError(fmt.Sprintf(format, args...)))
+}
+
+// RequestTimeout is a 408: the request itself arrived too slowly.
+func RequestTimeout(why string) *StatusError {
+	return failure(http.StatusRequestTimeout, metav1.StatusReasonTimeout, why)
 }
 
 // TooManyRequests is 429 with Retry-After.

@@ -163,7 +163,7 @@ func TestNoErrorIsSuccess(t *testing.T) {
 	}
 }
 
-func TestStatusWithoutCodeIsMadeWhole(t *testing.T) {
+func TestStatusWithoutCodeIsCompleted(t *testing.T) {
 	s := kube.StatusOf(&kube.StatusError{Status: metav1.Status{Message: "m"}})
 	if s.Kind != "Status" || s.APIVersion != "v1" || s.Status != metav1.StatusFailure || s.Code != 500 {
 		t.Errorf("%+v", s)

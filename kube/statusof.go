@@ -11,8 +11,8 @@ import (
 // tooLarge is the text by which clients know a resource version of the future.
 const tooLarge = "Too large resource version"
 
-// StatusOf is the table from errors to what a client is told. Every error has an
-// answer: unknown ones are 500 InternalError, and no error is Success.
+// StatusOf is the table from errors to the Status that a client gets. Every error has
+// one: unknown ones are 500 InternalError, and no error is Success.
 func StatusOf(err error) metav1.Status {
 	if err == nil {
 		return complete(metav1.Status{Status: metav1.StatusSuccess})
@@ -35,8 +35,8 @@ func StatusOf(err error) metav1.Status {
 		// The text of apiserver pkg/endpoints/handlers/finisher.
 		return made(apierrors.NewTimeoutError("request did not complete within the allotted timeout", 0)).Status
 	case errors.Is(err, context.Canceled):
-		// Nobody may be there to read it. It is no 503 with Retry-After, because
-		// what was asked for may have happened.
+		// The client may be gone. It is no 503 with Retry-After, because
+		// what was requested may have happened.
 		return made(apierrors.NewTimeoutError("request was canceled before it completed", 0)).Status
 	}
 	return Internal(err).Status

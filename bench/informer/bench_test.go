@@ -31,8 +31,8 @@ func TestPodsAreRealistic(t *testing.T) {
 	}
 }
 
-// TestEveryRunFindsItsFigures is the short form: that all of it works, not how fast.
-func TestEveryRunFindsItsFigures(t *testing.T) {
+// TestEveryRunReportsItsFigures is the short form: that all of it works, not how fast.
+func TestEveryRunReportsItsFigures(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts servers")
 	}
@@ -68,7 +68,7 @@ func TestEveryRunFindsItsFigures(t *testing.T) {
 	}
 }
 
-func TestServerWithHistoryIsNotListedAgain(t *testing.T) {
+func TestInformerResumesWithoutAListOnAServerWithHistory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds and starts a server")
 	}

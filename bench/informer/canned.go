@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// canned is the server: its pods, and what it is told to do to them.
+// canned is the server: its pods, and the changes that it has to make to them.
 type canned struct {
 	fleet *fleet
 
@@ -33,7 +33,7 @@ type canned struct {
 // order is what the open watch has to do. done is closed when it is done.
 type order struct {
 	events int
-	of     int // how many pods change in turn
+	of     int // number of pods that change, one after another
 	gone   bool
 	done   chan struct{}
 }
@@ -77,7 +77,7 @@ func (c *canned) order(w http.ResponseWriter, r *http.Request) {
 	o := order{gone: r.FormValue("gone") != "", done: make(chan struct{})}
 	o.events, _ = strconv.Atoi(r.FormValue("events"))
 	o.of, _ = strconv.Atoi(r.FormValue("of"))
-	// The version that it ends with is known before, so that nobody waits for it.
+	// The last version is known in advance, so no one needs to wait for it.
 	c.mu.Lock()
 	last := c.rv + int64(max(o.events, 1))
 	c.mu.Unlock()

@@ -3,7 +3,7 @@ module github.com/gapless-io/gapless/bench/informer
 go 1.26.0
 
 require (
-	github.com/gapless-io/gapless v0.0.0
+	github.com/gapless-io/gapless/informer v0.0.0
 	go.uber.org/goleak v1.3.0
 	golang.org/x/sync v0.24.0
 	k8s.io/api v0.37.2
@@ -15,6 +15,8 @@ require (
 	github.com/davecgh/go-spew v1.1.2-0.20180830191138-d8f796af33cc // indirect
 	github.com/emicklei/go-restful/v3 v3.13.0 // indirect
 	github.com/fxamacker/cbor/v2 v2.9.1 // indirect
+	github.com/gapless-io/gapless/client v0.0.0 // indirect
+	github.com/gapless-io/gapless/kube v0.0.0 // indirect
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3 // indirect
 	github.com/go-logr/logr v1.4.3 // indirect
 	github.com/go-openapi/jsonpointer v1.0.0 // indirect
@@ -63,3 +65,9 @@ require (
 )
 
 replace github.com/gapless-io/gapless => ../..
+
+replace github.com/gapless-io/gapless/client => ../../client
+
+replace github.com/gapless-io/gapless/informer => ../../informer
+
+replace github.com/gapless-io/gapless/kube => ../../kube

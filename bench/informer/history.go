@@ -65,16 +65,18 @@ func histories(ctx context.Context) (_ map[string]figures, err error) {
 
 // gaplessServe builds the server of this module and starts it in memory.
 func gaplessServe(ctx context.Context, dir string) (*rest.Config, func() error, error) {
-	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/gapless-io/gapless").Output()
+	module, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/gapless-io/gapless/informer").Output()
 	if err != nil {
 		return nil, nil, fmt.Errorf("find the module: %w", err)
 	}
+	root := filepath.Dir(strings.TrimSpace(string(module))) // the server is a module above the informer's
 	program, ready := filepath.Join(dir, "gapless"), filepath.Join(dir, "ready.json")
-	build := exec.CommandContext(ctx, "go", "build", "-C", strings.TrimSpace(string(root)), "-o", program, "./cmd/gapless")
+	build := exec.CommandContext(ctx, "go", "build", "-C", root, "-o", program, "./cmd/gapless")
+	build.Env = append(os.Environ(), "GOWORK=auto") // the root's own, even if the caller's is off
 	if said, err := build.CombinedOutput(); err != nil {
 		return nil, nil, fmt.Errorf("build the server: %w: %s", err, said)
 	}
-	server := exec.Command(program, "serve", "--memory", "--listen", "127.0.0.1:0", "--ready-file", ready, "--log-level", "error", "--data-dir", filepath.Join(dir, "data")) //nolint:noctx // it is told to drain, below
+	server := exec.Command(program, "serve", "--memory", "--listen", "127.0.0.1:0", "--ready-file", ready, "--log-level", "error", "--data-dir", filepath.Join(dir, "data")) //nolint:noctx // it is stopped by a signal, below
 	server.Stderr = os.Stderr
 	if err := server.Start(); err != nil {
 		return nil, nil, fmt.Errorf("start the server: %w", err)
@@ -128,7 +130,7 @@ func history(ctx context.Context, cfg *rest.Config, name string) (f figures, err
 	go func() { done <- s.run(ctx) }() // ends with ctx, below
 	defer func() {
 		cancel()
-		over.mend()
+		over.restore()
 		err = errors.Join(err, <-done)
 	}()
 	if err := s.synced(ctx); err != nil {
@@ -144,7 +146,7 @@ func history(ctx context.Context, cfg *rest.Config, name string) (f figures, err
 		return f, fmt.Errorf("create the last: %w", err)
 	}
 	begun := time.Now()
-	over.mend()
+	over.restore()
 	for t.newest.Load() < rvOf(now) {
 		if err := pause(ctx, time.Millisecond); err != nil {
 			return f, fmt.Errorf("wait for %s: %w", now.ResourceVersion, err)
@@ -267,7 +269,7 @@ func (l *line) cut() {
 	l.conns = nil
 }
 
-func (l *line) mend() {
+func (l *line) restore() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	select {

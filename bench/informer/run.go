@@ -60,8 +60,8 @@ func (h *heap) watch(ctx context.Context) {
 	}
 }
 
-// settle collects and returns what is alive; the peak begins anew.
-func (h *heap) settle() (alive, mallocs uint64) {
+// collect runs the garbage collector, returns the bytes in use, and resets the peak.
+func (h *heap) collect() (alive, mallocs uint64) {
 	runtime.GC()
 	runtime.GC()
 	var m runtime.MemStats
@@ -99,13 +99,13 @@ func measure(ctx context.Context, url string, o runOptions) (f figures, err erro
 		cancel()
 		return f, err
 	}
-	before, _ := h.settle()
+	before, _ := h.collect()
 	begun, used := time.Now(), cpu()
 	done := make(chan error, 1)
 	go func() { done <- s.run(ctx) }()
 	if err = s.synced(ctx); err == nil {
 		f.SyncWall, f.SyncCPU, f.SyncPeak = time.Since(begun).Seconds(), (cpu() - used).Seconds(), float64(h.peak.Load())
-		alive, _ := h.settle()
+		alive, _ := h.collect()
 		f.Base, f.Retained = float64(alive), (float64(alive)-float64(before))/float64(o.pods)
 		err = phases(ctx, url, o, phase{s: s, t: t, h: h, f: &f})
 	}
@@ -160,7 +160,7 @@ func (p phase) events(ctx context.Context, url string, o runOptions) error {
 // gone measures from the 410 until the store has the new state's version, with
 // nothing changed, and counts the calls until a second later.
 func (p phase) gone(ctx context.Context, url string) error {
-	p.h.settle()
+	p.h.collect()
 	begun, used, calls := time.Now(), cpu(), p.t.calls.Load()
 	last, err := command(ctx, url, "gone=1")
 	if err != nil {
@@ -187,7 +187,7 @@ func (p phase) gone(ctx context.Context, url string) error {
 func (p phase) blocked(ctx context.Context, url string, o runOptions) error {
 	until := make(chan struct{})
 	defer close(until)
-	before, _ := p.h.settle()
+	before, _ := p.h.collect()
 	p.s.block(until)
 	last, err := command(ctx, url, fmt.Sprintf("events=%d&of=%d", o.events, max(o.pods/100, 1)))
 	if err != nil {
@@ -198,7 +198,7 @@ func (p phase) blocked(ctx context.Context, url string, o runOptions) error {
 			return fmt.Errorf("wait for event %d beside a blocked handler: %w", last, err)
 		}
 	}
-	after, _ := p.h.settle()
+	after, _ := p.h.collect()
 	p.f.Backlog, p.f.Blocked = float64(p.s.behind()), float64(after)-float64(before)
 	return nil
 }

@@ -79,7 +79,7 @@ func newSubject(url string, o runOptions, t *tally) (subject, error) {
 	cfg := &rest.Config{Host: url, QPS: -1}
 	switch o.subject {
 	case "client-go typed", "client-go typed protobuf":
-		// Generated clients ask for protobuf unless they are told otherwise.
+		// Generated clients use protobuf by default.
 		cfg.ContentType, cfg.AcceptContentTypes = "application/json", "application/json"
 		if o.protobuf() {
 			cfg.ContentType, cfg.AcceptContentTypes = typeProtobuf, typeProtobuf+",application/json"

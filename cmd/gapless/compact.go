@@ -14,6 +14,8 @@ import (
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+
+	"github.com/gapless-io/gapless/kube"
 )
 
 func newCompact(io streams) *cobra.Command {
@@ -22,27 +24,30 @@ func newCompact(io streams) *cobra.Command {
 	var to string
 	cmd := &cobra.Command{
 		Use:   "compact (--older-than DURATION | --to RESOURCEVERSION)",
-		Short: "Make a gapless server forget history now",
-		Long: `Make a gapless server forget history now: old versions of objects, and deletions.
-What is current stays. A watch that comes back with a resourceVersion from
-before, and that needs something that was forgotten, gets 410 Gone.`,
-		Example: `  # forget what was superseded more than ten minutes ago
+		Short: "Compact the history of a gapless server now",
+		Long: `Compact the history of a gapless server now: remove old versions of objects, and
+deletions. Current objects stay. A watch that resumes from a resourceVersion whose
+history was removed gets 410 Gone.`,
+		Example: `  # remove versions that were superseded more than ten minutes ago
   gapless compact --older-than 10m
 
-  # forget everything that can be forgotten
+  # remove the whole history
   gapless compact --older-than 0s
 
-  # forget everything up to a resource version
+  # remove the history up to a resource version
   gapless compact --to 1000000123`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			request := map[string]string{}
 			switch {
 			case (to == "") != cmd.Flags().Changed("older-than"):
 				return &usageError{errors.New("give one of --older-than and --to")}
 			case olderThan < 0:
-				return &usageError{fmt.Errorf("--older-than %v: it cannot be negative", olderThan)}
+				return &usageError{fmt.Errorf("--older-than %v: cannot be negative", olderThan)}
 			case to != "":
+				if v, err := kube.ParseResourceVersion(to); err != nil || v == 0 {
+					return &usageError{fmt.Errorf("--to %q: want a resource version, a number like 1000000123", to)}
+				}
 				request["upTo"] = to
 			default:
 				request["olderThan"] = max(olderThan, 1).String() // 0: all there is
@@ -55,59 +60,78 @@ before, and that needs something that was forgotten, gets 410 Gone.`,
 			if err != nil {
 				return err
 			}
-			io.printf("history up to resourceVersion %s is forgotten\n", done)
+			io.printf("compacted the history up to resourceVersion %s\n", done.Compacted)
+			io.printf("freed %s of old versions; the log is %s smaller\n", shortBytes(done.History), shortBytes(done.Log))
 			return nil
 		},
 	}
 	c.addTo(cmd)
-	cmd.Flags().DurationVar(&olderThan, "older-than", 0, "forget what was superseded or deleted longer ago than this")
-	cmd.Flags().StringVar(&to, "to", "", "forget what was superseded or deleted at or below this resource version")
+	cmd.Flags().DurationVar(&olderThan, "older-than", 0, "remove versions that were superseded or deleted longer ago than this")
+	cmd.Flags().StringVar(&to, "to", "", "remove versions that were superseded or deleted at or below this resource version")
 	return cmd
 }
 
-// compact asks the server, and returns up to where it has forgotten.
-func compact(ctx context.Context, cfg *rest.Config, request map[string]string) (string, error) {
+// compacted is the response of the server.
+type compacted struct {
+	Compacted string `json:"compacted"` // the resource version up to which history is removed
+	History   int64  `json:"freedHistoryBytes"`
+	Log       int64  `json:"freedLogBytes"`
+}
+
+// shortBytes formats a number of bytes: 12 MiB.
+func shortBytes(n int64) string {
+	units := []string{"bytes", "KiB", "MiB", "GiB", "TiB"}
+	value, unit := float64(n), 0
+	for value >= 1024 && unit < len(units)-1 {
+		value, unit = value/1024, unit+1
+	}
+	if unit == 0 || value >= 10 {
+		return fmt.Sprintf("%.0f %s", value, units[unit])
+	}
+	return fmt.Sprintf("%.1f %s", value, units[unit])
+}
+
+// compact sends the request to the server.
+func compact(ctx context.Context, cfg *rest.Config, request map[string]string) (compacted, error) {
+	var out compacted
 	web, err := rest.HTTPClientFor(cfg)
 	if err != nil {
-		return "", fmt.Errorf("set up the connection: %w", err)
+		return out, fmt.Errorf("set up the connection: %w", err)
 	}
 	defer web.CloseIdleConnections()
 	body, err := json.Marshal(request)
 	if err != nil {
-		return "", err
+		return out, err
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(cfg.Host, "/")+"/gapless/v1/compact", bytes.NewReader(body))
 	if err != nil {
-		return "", fmt.Errorf("server address: %w", err)
+		return out, fmt.Errorf("server address: %w", err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := web.Do(req)
 	if err != nil {
-		return "", fmt.Errorf("reach the server: %w", err)
+		return out, fmt.Errorf("reach the server: %w", err)
 	}
 	defer func() { _ = resp.Body.Close() }() // it was read
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	response, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 	if err != nil {
-		return "", fmt.Errorf("read the answer: %w", err)
+		return out, fmt.Errorf("read the response: %w", err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return "", refusal(resp, answer)
+		return out, refusal(resp, response)
 	}
-	var out struct {
-		Compacted string `json:"compacted"`
+	if err := json.Unmarshal(response, &out); err != nil || out.Compacted == "" {
+		return out, fmt.Errorf("%s answered %q, which is not the response of a gapless server", cfg.Host, response)
 	}
-	if err := json.Unmarshal(answer, &out); err != nil || out.Compacted == "" {
-		return "", fmt.Errorf("%s answered %q, which is not what a gapless server answers", cfg.Host, answer)
-	}
-	return out.Compacted, nil
+	return out, nil
 }
 
-// refusal is what the server said, and what to do about it.
+// refusal returns the error that the server sent.
 func refusal(resp *http.Response, body []byte) error {
 	var status metav1.Status
 	switch {
 	case resp.StatusCode == http.StatusNotFound:
-		return errors.New("the server does not know how to compact: it is not a gapless server")
+		return errors.New("the server has no /gapless/v1/compact: it is not a gapless server")
 	case json.Unmarshal(body, &status) == nil && status.Message != "":
 		return fmt.Errorf("the server refused: %s", status.Message)
 	}

@@ -8,7 +8,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// connection is how a command finds its server: kubectl's flags.
+// connection has the flags that name the server, as in kubectl.
 type connection struct {
 	kubeconfig string
 	context    string
@@ -16,12 +16,12 @@ type connection struct {
 	namespace  string
 }
 
-// addTo adds the flags to a command; -n only where it is about namespaces.
+// addTo adds the flags to a command. -n is added by the commands that need it.
 func (c *connection) addTo(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&c.kubeconfig, "kubeconfig", "", "kubeconfig file (default $KUBECONFIG, then ~/.kube/config)")
-	flags.StringVar(&c.context, "context", "", "context of the kubeconfig (default its current one)")
-	flags.StringVarP(&c.server, "server", "s", "", "URL of the API server, instead of the kubeconfig's")
+	flags.StringVar(&c.context, "context", "", "context of the kubeconfig (default the current context)")
+	flags.StringVarP(&c.server, "server", "s", "", "URL of the API server (default from the kubeconfig)")
 }
 
 // restConfig returns the client's configuration, and the namespace to use.
@@ -35,7 +35,7 @@ func (c *connection) restConfig() (*rest.Config, string, error) {
 	cfg, err := loader.ClientConfig()
 	if err != nil {
 		if clientcmd.IsEmptyConfig(err) {
-			return nil, "", fmt.Errorf("no API server is known: set KUBECONFIG (`gapless serve` prints the line) or give --kubeconfig or --server")
+			return nil, "", fmt.Errorf("no API server configured: set KUBECONFIG (`gapless serve` prints the command), --kubeconfig or --server")
 		}
 		return nil, "", fmt.Errorf("read the kubeconfig: %w", err)
 	}

@@ -1,5 +1,5 @@
-// Command gapless is a Kubernetes-compatible API server whose watches do not die
-// of old resource versions, with the tools around it.
+// Command gapless is a Kubernetes-compatible API server that keeps the history that
+// watches need for hours, with the tools around it.
 //
 // It has one noun: the command tree, in which each file is one subcommand.
 package main
@@ -19,13 +19,18 @@ const (
 	exitOK      = 0
 	exitRunTime = 1
 	exitUsage   = 2
+	// What gapless fsck found.
+	exitDamaged = 4
+	exitBeyond  = 5
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// Once the first signal has begun the drain, a second one ends the process.
 	context.AfterFunc(ctx, stop)
-	os.Exit(run(ctx, os.Args[1:], streams{in: os.Stdin, out: os.Stdout, err: os.Stderr}))
+	signal.Ignore(syscall.SIGPIPE)
+	ctx, gone := context.WithCancelCause(ctx)
+	os.Exit(run(ctx, os.Args[1:], streams{in: os.Stdin, out: &pipe{to: os.Stdout, gone: gone}, err: os.Stderr}))
 }
 
 // streams are what a command reads and writes: data on out, all else on err.
@@ -35,27 +40,37 @@ type streams struct {
 	err io.Writer
 }
 
-// printf writes data. A reader that has gone ends the command by a signal, or is
-// not missed.
+// printf writes data. It ignores errors: when a reader has gone, pipe ends the command.
 func (s streams) printf(format string, args ...any) { _, _ = fmt.Fprintf(s.out, format, args...) }
 
-// notef writes what is for people.
+// notef writes messages for people.
 func (s streams) notef(format string, args ...any) { _, _ = fmt.Fprintf(s.err, format, args...) }
 
-// usageError is an error of the command line, not of what it asked for.
+// usageError is an error in the command line, not in its execution.
 type usageError struct{ cause error }
 
 func (e *usageError) Error() string { return e.cause.Error() }
 
 func (e *usageError) Unwrap() error { return e.cause }
 
+// verdict ends a command with an exit code, without an error message.
+type verdict struct{ code int }
+
+func (v *verdict) Error() string { return fmt.Sprintf("exit code %d", v.code) }
+
 // run is main without the process: it returns the exit code.
 func run(ctx context.Context, args []string, io streams) int {
-	root := newRoot(io) //nolint:contextcheck // commands get it from ExecuteContextC
+	root := newRoot(io) //nolint:contextcheck // commands get the context from ExecuteContextC
 	root.SetArgs(args)
 	command, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return exitOK
+	}
+	if v, ok := errors.AsType[*verdict](err); ok {
+		return v.code
+	}
+	if errors.Is(err, errNobodyReads) {
+		return exitRunTime
 	}
 	io.notef("error: %v\n", err)
 	if _, usage := errors.AsType[*usageError](err); usage || !hasStarted(command) {

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -17,7 +19,36 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// asProgram is an environment variable that makes the test binary the program, so
+// that no test has to build it.
+const asProgram = "GAPLESS_TEST_AS_PROGRAM"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+		return
+	}
+	flag.Parse()
+	if testing.Short() {
+		// Most of these tests wait for time to pass, and only few run at once by default.
+		if err := flag.Set("test.parallel", "16"); err != nil {
+			panic(err)
+		}
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// process is the program as a process of its own; its temporary files go to temporary.
+func process(t *testing.T, temporary string, args ...string) *exec.Cmd {
+	t.Helper()
+	own, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), own, args...)
+	cmd.Env = append(os.Environ(), asProgram+"=1", "TMPDIR="+temporary)
+	return cmd
+}
 
 // text is what a command printed so far.
 type text struct {
@@ -38,7 +69,7 @@ func (t *text) String() string {
 	return t.b.String()
 }
 
-// running is a command under way.
+// running is a running command.
 type running struct {
 	out, err text
 	stop     context.CancelFunc
@@ -98,11 +129,11 @@ type readiness struct {
 	PID        int    `json:"pid"`
 }
 
-// serveInMemory starts `gapless serve --memory`.
-func serveInMemory(t *testing.T) (*running, readiness) {
+// serveInMemory starts `gapless serve --memory`, with more arguments.
+func serveInMemory(t *testing.T, args ...string) (*running, readiness) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "ready.json")
-	r := begin(t, "serve", "--memory", "--listen", "127.0.0.1:0", "--ready-file", file)
+	r := begin(t, append([]string{"serve", "--memory", "--listen", "127.0.0.1:0", "--ready-file", file}, args...)...)
 	var ready readiness
 	eventually(t, "the ready file", func() bool {
 		raw, err := os.ReadFile(file)
@@ -111,7 +142,7 @@ func serveInMemory(t *testing.T) (*running, readiness) {
 	return r, ready
 }
 
-func TestServeSaysWhereItIsAndWhatToDoNext(t *testing.T) {
+func TestServePrintsItsAddressAndKubeconfig(t *testing.T) {
 	r, ready := serveInMemory(t)
 	if ready.PID != os.Getpid() || !strings.HasPrefix(ready.URL, "https://127.0.0.1:") {
 		t.Errorf("the ready file says %+v", ready)
@@ -130,7 +161,7 @@ func TestServeSaysWhereItIsAndWhatToDoNext(t *testing.T) {
 	}
 }
 
-func TestServeOnATakenPortSaysWhatToDo(t *testing.T) {
+func TestServeOnAUsedPortSuggestsAnother(t *testing.T) {
 	var lc net.ListenConfig
 	taken, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -148,7 +179,7 @@ func TestServeOnATakenPortSaysWhatToDo(t *testing.T) {
 	}
 }
 
-func TestServeRefusesSomebodyElsesDirectory(t *testing.T) {
+func TestServeRefusesAForeignDirectory(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "thesis.tex"), []byte("…"), 0o600); err != nil {
 		t.Fatal(err)
@@ -159,7 +190,34 @@ func TestServeRefusesSomebodyElsesDirectory(t *testing.T) {
 	}
 }
 
-func TestWrongCommandLinesExitWith2AndSayWhatIsRight(t *testing.T) {
+func TestUnwritableReadyFileStopsAStartBeforeItCreatesFiles(t *testing.T) {
+	root := t.TempDir()
+	data := filepath.Join(root, "new", "data")
+	for _, file := range []string{filepath.Join(root, "nowhere", "ready.json"), root} {
+		code, _, stderr := command(t, "serve", "--data-dir", data, "--listen", "127.0.0.1:0", "--ready-file", file)
+		if code != exitRunTime || !strings.Contains(stderr, "--ready-file") {
+			t.Errorf("%s: exit code %d, want 1, with the flag:\n%s", file, code, stderr)
+		}
+		if left, err := os.ReadDir(root); err != nil || len(left) > 0 {
+			t.Errorf("%s: %v is left, %v", file, left, err)
+		}
+	}
+	for _, file := range []string{filepath.Join(data, "ready.json"), filepath.Join(root, "new", "ready.json")} { // which the start makes
+		if err := os.RemoveAll(filepath.Join(root, "new")); err != nil {
+			t.Fatal(err)
+		}
+		r := begin(t, "serve", "--data-dir", data, "--listen", "127.0.0.1:0", "--ready-file", file)
+		eventually(t, "the ready file", func() bool {
+			_, err := os.Stat(file)
+			return err == nil
+		})
+		if code := r.end(); code != exitOK {
+			t.Errorf("%s: exit code %d:\n%s", file, code, r.err.String())
+		}
+	}
+}
+
+func TestInvalidCommandLinesExitWith2AndAHint(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string
 		want string
@@ -170,17 +228,28 @@ func TestWrongCommandLinesExitWith2AndSayWhatIsRight(t *testing.T) {
 		"bad duration":        {[]string{"serve", "--history", "soon"}, "--history"},
 		"negative history":    {[]string{"serve", "--history", "-1s"}, "cannot be negative"},
 		"bad bytes":           {[]string{"serve", "--history-bytes", "many"}, "512Mi"},
+		"too few bytes":       {[]string{"serve", "--history-bytes", "1k"}, "--history-bytes 1k: want at least 8Mi, or 0 for no limit"},
+		"bad key algorithm":   {[]string{"serve", "--client-key-algorithm", "dsa"}, `--client-key-algorithm "dsa" is no algorithm of keys here: want ecdsa or rsa`},
+		"bad bootstrap":       {[]string{"serve", "--bootstrap", "all"}, "cluster, server or none"},
 		"bad log level":       {[]string{"serve", "--log-level", "loud"}, "debug, info, warn or error"},
 		"bad address":         {[]string{"serve", "--memory", "--listen", "here"}, "127.0.0.1:6443"},
-		"serve with argument": {[]string{"serve", "now"}, "now"},
+		"serve with argument": {[]string{"serve", "now", "or", "never"}, `gapless serve takes no arguments, but got "now or never"`},
 		"compact what":        {[]string{"compact"}, "--older-than"},
 		"compact both":        {[]string{"compact", "--older-than", "1s", "--to", "5"}, "one of"},
+		"compact with words":  {[]string{"compact", "--to", "abc"}, `--to "abc": want a resource version, a number like 1000000123`},
+		"compact to nothing":  {[]string{"compact", "--to", "0"}, `--to "0": want a resource version`},
+		"compact an argument": {[]string{"compact", "5"}, `gapless compact takes no arguments, but got "5"`},
+		"fsck what":           {[]string{"fsck"}, "name one data directory, for example: gapless fsck gapless-data; got 0"},
+		"version of what":     {[]string{"version", "5"}, `gapless version takes no arguments, but got "5"`},
 		"watch what":          {[]string{"watch"}, "gapless watch pods"},
 		"watch too much":      {[]string{"watch", "pods", "a", "b"}, "at most 2"},
 		"bad output":          {[]string{"watch", "pods", "-o", "xml"}, "wide, json, yaml, name"},
 		"bad selector":        {[]string{"watch", "pods", "-l", "a in"}, "--selector"},
 		"bad field selector":  {[]string{"watch", "pods", "--field-selector", "a"}, "--field-selector"},
 		"two namespaces":      {[]string{"watch", "pods", "-A", "-n", "x"}, "one of"},
+		"export to two":       {[]string{"export", "a", "b"}, "name one directory"},
+		"export selector":     {[]string{"export", "-l", "a in"}, "--selector"},
+		"export namespaces":   {[]string{"export", "-A", "-n", "x"}, "one of"},
 		"no changes":          {[]string{"demo", "--changes", "0"}, "at least 1"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -215,7 +284,7 @@ func TestFlagsComeFromTheEnvironmentUnlessGiven(t *testing.T) {
 
 func TestStrictFutureWatchReachesTheServer(t *testing.T) {
 	for _, strict := range []bool{true, false} {
-		cfg, err := serveFlags{strict: strict, logLevel: "info", logFormat: "text"}.config(false, streams{err: io.Discard})
+		cfg, err := serveFlags{strict: strict, bootstrap: "none", logLevel: "info", logFormat: "text"}.config(false, streams{err: io.Discard})
 		if err != nil || cfg.StrictFutureWatch != strict {
 			t.Errorf("strict %v becomes %v, %v", strict, cfg.StrictFutureWatch, err)
 		}
@@ -225,8 +294,8 @@ func TestStrictFutureWatchReachesTheServer(t *testing.T) {
 	}
 }
 
-func TestHelpHasExamplesThatNameTheProgram(t *testing.T) {
-	for _, name := range []string{"", "serve", "compact", "watch", "demo"} {
+func TestHelpHasExamples(t *testing.T) {
+	for _, name := range []string{"", "serve", "compact", "watch", "export", "demo"} {
 		args := []string{"--help"}
 		if name != "" {
 			args = []string{name, "--help"}
@@ -239,8 +308,16 @@ func TestHelpHasExamplesThatNameTheProgram(t *testing.T) {
 }
 
 func TestVersionNamesTheKubernetesVersion(t *testing.T) {
-	if code, out, _ := command(t, "version"); code != exitOK || !strings.HasPrefix(out, "gapless v1.37.") {
+	t.Setenv("GAPLESS_VERSION", "7") // is that of no flag
+	code, out, _ := command(t, "version")
+	if code != exitOK || !strings.HasPrefix(out, "gapless v1.37.") {
 		t.Errorf("exit code %d, output %q", code, out)
+	}
+	if flagged, same, stderr := command(t, "--version"); flagged != exitOK || same != out {
+		t.Errorf("--version: exit code %d, output %q:\n%s", flagged, same, stderr)
+	}
+	if bare, help, stderr := command(t); bare != exitOK || !strings.Contains(help, "--version") {
+		t.Errorf("without a command: exit code %d, output %q:\n%s", bare, help, stderr)
 	}
 }
 
@@ -248,18 +325,6 @@ func TestCompletionIsAScript(t *testing.T) {
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		if code, out, stderr := command(t, "completion", shell); code != exitOK || !strings.Contains(out, "gapless") {
 			t.Errorf("%s: exit code %d: %s", shell, code, stderr)
-		}
-	}
-}
-
-func TestDemoProvesThatTheInformerIsRight(t *testing.T) {
-	code, out, stderr := command(t, "demo", "--changes", "60")
-	if code != exitOK {
-		t.Fatalf("exit code %d:\n%s%s", code, out, stderr)
-	}
-	for _, want := range []string{"too old resource version", "its cache equals the server's state", "naive watcher      60 events", "informer           60 events"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("the demo does not say %q:\n%s", want, out)
 		}
 	}
 }

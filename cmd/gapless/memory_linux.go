@@ -8,10 +8,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// forgetProgram lets go of the pages of the program's own file: most were only
-// needed to start. What is needed again comes from the page cache. A mapping
-// that has been written to, or could be, is left alone.
-func forgetProgram() {
+// releaseProgram releases the pages of the program's own file: most were only needed to
+// start. Pages that are needed again come from the page cache. Mappings that were or can
+// be written stay.
+func releaseProgram() {
 	own, err := os.Executable()
 	if err != nil {
 		return

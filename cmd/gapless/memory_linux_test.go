@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestOnlyMappingsThatEqualTheFileAreForgotten(t *testing.T) {
+func TestOnlyCleanMappingsAreReleased(t *testing.T) {
 	const smaps = `00400000-01c93000 r-xp 00000000 fe:01 101 /bin/the program
 Rss: 14832 kB
 Private_Dirty: 0 kB
@@ -38,7 +38,7 @@ VmFlags: rd ex mr mw me
 	}
 }
 
-func TestTheProgramGoesOnAfterItForgotItsStart(t *testing.T) {
+func TestProgramContinuesAfterReleasingItsPages(t *testing.T) {
 	own, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -50,5 +50,5 @@ func TestTheProgramGoesOnAfterItForgotItsStart(t *testing.T) {
 	if len(cleanMappings(string(raw), own)) == 0 {
 		t.Errorf("no mapping of %s was found", own)
 	}
-	forgetProgram()
+	releaseProgram()
 }

@@ -2,5 +2,5 @@
 
 package main
 
-// forgetProgram does nothing here: only Linux is asked.
-func forgetProgram() {}
+// releaseProgram does nothing here: only Linux is asked.
+func releaseProgram() {}

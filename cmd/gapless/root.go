@@ -7,30 +7,34 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/gapless-io/gapless"
 )
 
-// started is the annotation that a command gets once its line was understood:
-// every error before is one of usage.
+// started is the annotation of a command whose command line is valid: every error
+// before is a usage error.
 const started = "gapless.started"
 
 func newRoot(io streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "gapless",
-		Short: "Kubernetes list-watch without gaps: an API server whose watches survive",
-		Long: `gapless serves the Kubernetes API from one program, with a history that is kept
-for hours and over restarts: a watch that comes back with an old resourceVersion
-goes on where it was.
+		Short: "Kubernetes list-watch without gaps: an API server whose watches resume",
+		Long: `gapless serves the Kubernetes API from one program. It keeps the history of all
+objects for hours and across restarts: a watch that reconnects with an old
+resourceVersion resumes where it stopped.
 
-Every flag can also be set by an environment variable: GAPLESS_ and the flag's
-name in upper case, with _ for -. A flag wins over its variable.
+Every flag can also be set by an environment variable: GAPLESS_ followed by the
+flag's name in upper case, with _ for -. A flag overrides its variable.
 
-Exit codes: 0 success, 1 the command failed, 2 the command line is wrong.`,
+Exit codes: 0 success, 1 the command failed, 2 invalid command line. fsck has
+additional exit codes.`,
 		Example: `  gapless serve
   gapless watch pods -A
   gapless demo`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          noSuchCommand,
+		Version:       gapless.Version().GitVersion,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error {
@@ -40,14 +44,15 @@ Exit codes: 0 success, 1 the command failed, 2 the command line is wrong.`,
 		cmd.Annotations = map[string]string{started: "true"}
 		return nil
 	}
+	root.SetVersionTemplate(versionLine())
 	root.SetIn(io.in)
 	root.SetOut(io.out)
 	root.SetErr(io.err)
-	root.AddCommand(newServe(io), newCompact(io), newWatch(io), newDemo(io), newVersion(io))
+	root.AddCommand(newServe(io), newCompact(io), newFsck(io), newWatch(io), newExport(io), newDemo(io), newVersion(io))
 	return root
 }
 
-// noSuchCommand refuses whatever cobra took for an argument of the root.
+// noSuchCommand rejects unknown commands, which cobra passes as arguments of the root.
 func noSuchCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -60,6 +65,14 @@ func noSuchCommand(cmd *cobra.Command, args []string) error {
 	return fmt.Errorf("unknown command %q; did you mean %s?", args[0], strings.Join(near, " or "))
 }
 
+// noArguments is for commands that have flags only.
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s takes no arguments, but got %q", cmd.CommandPath(), strings.Join(args, " "))
+}
+
 func hasStarted(cmd *cobra.Command) bool { return cmd.Annotations[started] != "" }
 
 // envName is the environment variable of a flag.
@@ -67,12 +80,12 @@ func envName(flag string) string {
 	return "GAPLESS_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// fromEnvironment sets the flags that the command line left out.
+// fromEnvironment sets the flags that are not on the command line.
 func fromEnvironment(cmd *cobra.Command) error {
 	var failed error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		value, set := os.LookupEnv(envName(f.Name))
-		if !set || f.Changed || f.Name == "help" || failed != nil {
+		if !set || f.Changed || f.Name == "help" || f.Name == "version" || failed != nil {
 			return
 		}
 		if err := cmd.Flags().Set(f.Name, value); err != nil {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/gapless-io/gapless"
+	"github.com/gapless-io/gapless/internal/auth"
 )
 
 // serveFlags are the flags of `gapless serve`.
@@ -26,10 +26,14 @@ type serveFlags struct {
 	historyBytes string
 	base         int64
 	strict       bool
+	clientKey    string
+	bootstrap    string
+	from         []string
 	readyFile    string
 	debugListen  string
 	logFormat    string
 	logLevel     string
+	limits       gapless.Limits
 }
 
 func newServe(io streams) *cobra.Command {
@@ -37,38 +41,45 @@ func newServe(io streams) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run a Kubernetes-compatible API server",
-		Long: `Run a Kubernetes-compatible API server until SIGINT or SIGTERM, which drain it:
-watches get a last bookmark, requests under way finish. A second signal ends it
-at once. On first start it makes its own certificates and a kubeconfig.`,
-		Example: `  # everything in ./gapless-data, on port 6443
+		Long: `Run a Kubernetes-compatible API server until SIGINT or SIGTERM. Then it drains:
+watches get a last bookmark and end, and requests in flight finish. A second signal
+stops it at once. The first start creates certificates and a kubeconfig.`,
+		Example: `  # store everything in ./gapless-data, listen on port 6443
   gapless serve
 
-  # for a test: nothing on disk, any free port, a file that says where
+  # for a test: nothing on disk, a free port, and a file with the URL
   gapless serve --memory --listen 127.0.0.1:0 --ready-file ready.json
 
-  # a week of history in at most 10 GiB
+  # with the objects of manifests, as kubectl apply -R -f reads them
+  gapless serve --from manifests
+
+  # keep a week of history, at most 10 GiB
   gapless serve --history 168h --history-bytes 10Gi`,
-		Args: cobra.NoArgs,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return serve(cmd.Context(), f, cmd.Flags().Changed("data-dir"), io)
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.dataDir, "data-dir", "gapless-data", "directory of the data, the certificates and the kubeconfig")
-	flags.BoolVar(&f.memory, "memory", false, "keep all objects in memory; without --data-dir nothing is left behind")
-	flags.StringVar(&f.listen, "listen", gapless.DefaultListen, "address to listen on; port 0 picks a free one")
-	flags.DurationVar(&f.history, "history", gapless.DefaultHistory, "how long old versions are kept; 0 keeps them for ever")
-	flags.StringVar(&f.historyBytes, "history-bytes", "", "bytes of old versions kept, like 512Mi; 0 is no limit (default 1Gi, in memory 256Mi)")
-	flags.Int64Var(&f.base, "resource-version-base", 0, "resource version before the first write, for an empty data directory (default 1000000000)")
-	flags.BoolVar(&f.strict, "strict-future-watch", false, "end a watch after a resource version of the future with an error after 3s, instead of waiting in silence")
-	flags.StringVar(&f.readyFile, "ready-file", "", `file that gets {"url","kubeconfig","pid","debug"} once the server serves`)
-	flags.StringVar(&f.debugListen, "debug-listen", "", "loopback address that serves /debug/pprof/ without credentials (default none)")
-	flags.StringVar(&f.logFormat, "log-format", "text", "form of the log: text or json")
-	flags.StringVar(&f.logLevel, "log-level", "info", "least level of the log: debug, info, warn or error")
+	flags.StringVar(&f.dataDir, "data-dir", "gapless-data", "directory for the data, the certificates and the kubeconfig")
+	flags.BoolVar(&f.memory, "memory", false, "keep all objects in memory only; without --data-dir no files are left behind")
+	flags.StringVar(&f.listen, "listen", gapless.DefaultListen, "address to listen on; port 0 picks a free port")
+	flags.DurationVar(&f.history, "history", gapless.DefaultHistory, "how long old versions of objects are kept; 0 means forever")
+	flags.StringVar(&f.historyBytes, "history-bytes", "", "maximum size of old versions, for example 512Mi; 0 means no limit (default 1Gi, or 256Mi with --memory)")
+	flags.Int64Var(&f.base, "resource-version-base", 0, "first resource version of an empty data directory (default 1000000000)")
+	flags.BoolVar(&f.strict, "strict-future-watch", false, "end a watch from a future resource version with an error after 3s, instead of waiting")
+	flags.StringVar(&f.clientKey, "client-key-algorithm", "", "algorithm of the client key in the kubeconfig: ecdsa, or rsa for fabric8 before version 7; a key of the other algorithm is replaced (default that of the existing key, or ecdsa)")
+	flags.StringVar(&f.bootstrap, "bootstrap", "cluster", "objects created at startup: cluster, server (those of kube-apiserver without a controller manager) or none")
+	flags.StringArrayVar(&f.from, "from", nil, "directory or file with manifests to apply at each start, before the server is ready; can be repeated")
+	flags.StringVar(&f.readyFile, "ready-file", "", `file to write {"url","kubeconfig","pid","debug"} to once the server is ready`)
+	flags.StringVar(&f.debugListen, "debug-listen", "", "loopback address to serve /debug/pprof/ on, without authentication (default none)")
+	limitFlags(flags, &f.limits)
+	flags.StringVar(&f.logFormat, "log-format", "text", "format of the log: text or json")
+	flags.StringVar(&f.logLevel, "log-level", "info", "minimum level of the log: debug, info, warn or error")
 	return cmd
 }
 
-// config turns flags into a configuration. Errors are those of usage.
+// config returns the configuration that the flags describe. Its errors are usage errors.
 func (f serveFlags) config(dirGiven bool, io streams) (gapless.Config, error) {
 	logger, err := newLogger(io, f.logFormat, f.logLevel)
 	if err != nil {
@@ -76,14 +87,18 @@ func (f serveFlags) config(dirGiven bool, io streams) (gapless.Config, error) {
 	}
 	cfg := gapless.Config{
 		DataDir: f.dataDir, Memory: f.memory, Listen: f.listen, History: f.history,
-		ResourceVersionBase: f.base, StrictFutureWatch: f.strict, Logger: logger,
+		ResourceVersionBase: f.base, StrictFutureWatch: f.strict, ClientKeyAlgorithm: f.clientKey, Logger: logger, Limits: f.limits,
+		From: f.from,
 	}
 	if f.memory && !dirGiven {
 		cfg.DataDir = ""
 	}
+	if cfg.Bootstrap, err = parseBootstrap(f.bootstrap); err != nil {
+		return cfg, err
+	}
 	switch {
 	case f.history < 0:
-		return cfg, fmt.Errorf("--history %v: it cannot be negative; 0 keeps history for ever", f.history)
+		return cfg, fmt.Errorf("--history %v: cannot be negative; 0 means forever", f.history)
 	case f.history == 0:
 		cfg.History = gapless.Forever
 	}
@@ -92,14 +107,33 @@ func (f serveFlags) config(dirGiven bool, io streams) (gapless.Config, error) {
 		if err != nil || bytes.Sign() < 0 {
 			return cfg, fmt.Errorf("--history-bytes %q: want a number of bytes like 1073741824, 512Mi or 10Gi", f.historyBytes)
 		}
-		if cfg.HistoryBytes = bytes.Value(); cfg.HistoryBytes == 0 {
+		switch cfg.HistoryBytes = bytes.Value(); {
+		case cfg.HistoryBytes == 0:
 			cfg.HistoryBytes = gapless.Forever
+		case cfg.HistoryBytes < gapless.MinHistoryBytes:
+			return cfg, fmt.Errorf("--history-bytes %s: want at least %s, or 0 for no limit", f.historyBytes,
+				resource.NewQuantity(gapless.MinHistoryBytes, resource.BinarySI))
 		}
 	}
+	if _, err := auth.ParseKeyAlgorithm(f.clientKey); err != nil {
+		return cfg, fmt.Errorf("--client-key-algorithm %w", err)
+	}
 	if f.base < 0 {
-		return cfg, fmt.Errorf("--resource-version-base %d: it cannot be negative", f.base)
+		return cfg, fmt.Errorf("--resource-version-base %d: cannot be negative", f.base)
 	}
 	return cfg, nil
+}
+
+func parseBootstrap(text string) (gapless.Bootstrap, error) {
+	switch text {
+	case "cluster":
+		return gapless.BootstrapCluster, nil
+	case "server":
+		return gapless.BootstrapServer, nil
+	case "none":
+		return gapless.BootstrapNone, nil
+	}
+	return 0, fmt.Errorf("--bootstrap %q: want cluster, server or none", text)
 }
 
 func newLogger(io streams, format, level string) (*slog.Logger, error) {
@@ -122,6 +156,9 @@ func serve(ctx context.Context, f serveFlags, dirGiven bool, io streams) error {
 	if err != nil {
 		return &usageError{err}
 	}
+	if err := checkReadyFile(f.readyFile, cfg.DataDir); err != nil {
+		return err
+	}
 	s, err := gapless.New(cfg)
 	if err != nil {
 		return &usageError{err}
@@ -136,7 +173,7 @@ func serve(ctx context.Context, f serveFlags, dirGiven bool, io streams) error {
 	done := make(chan error, 1)
 	// serve owns both: they end with ctx, and serve waits for the server.
 	go func() { done <- s.Run(ctx) }()
-	go giveBackMemory(ctx)
+	go giveBackMemory(ctx, s.Ready())
 	select {
 	case err := <-done:
 		return err
@@ -148,21 +185,21 @@ func serve(ctx context.Context, f serveFlags, dirGiven bool, io streams) error {
 			cancel(err)
 			return errors.Join(fmt.Errorf("write --ready-file: %w", err), <-done)
 		}
-		defer func() { _ = os.Remove(f.readyFile) }() // somebody else may have removed it
+		defer func() { _ = os.Remove(f.readyFile) }() // it may be gone already
 	}
 	return <-done
 }
 
-// announce prints what a newcomer needs next.
+// announce prints where the server listens and how to connect to it.
 func announce(io streams, s *gapless.Server, f serveFlags, cfg gapless.Config) {
-	where := "memory (nothing is kept)"
+	where := "memory (lost when the server stops)"
 	if !cfg.Memory {
 		where = f.dataDir
 		if abs, err := filepath.Abs(where); err == nil {
 			where = abs
 		}
 	}
-	age, bytes := "for ever", "any size"
+	age, bytes := "forever", "any size"
 	if f.history > 0 {
 		age = shortDuration(f.history)
 	}
@@ -178,9 +215,17 @@ func announce(io streams, s *gapless.Server, f serveFlags, cfg gapless.Config) {
 	io.printf(`gapless serves the Kubernetes API at %s
   data     %s
   history  %s, at most %s
-
+%s
   export KUBECONFIG=%s
-`, s.URL(), where, age, bytes, s.Kubeconfig())
+`, s.URL(), where, age, bytes, manifestsLine(s.Applied()), s.Kubeconfig())
+}
+
+// manifestsLine says what the start did with manifests; "" if there were none.
+func manifestsLine(a gapless.Applied) string {
+	if a.Files == 0 {
+		return ""
+	}
+	return fmt.Sprintf("  objects  %d created, %d updated, %d unchanged, from %d files\n", a.Created, a.Updated, a.Unchanged, a.Files)
 }
 
 // shortDuration leaves out the zeros at the end: 24h instead of 24h0m0s.
@@ -193,22 +238,4 @@ func shortDuration(d time.Duration) string {
 		return d.String()
 	}
 	return text
-}
-
-// writeReady writes the file at once, so that a reader never sees half of it.
-func writeReady(path string, s *gapless.Server, debug string) error {
-	body, err := json.Marshal(struct {
-		URL        string `json:"url"`
-		Kubeconfig string `json:"kubeconfig"`
-		PID        int    `json:"pid"`
-		Debug      string `json:"debug,omitempty"`
-	}{s.URL(), s.Kubeconfig(), os.Getpid(), debug})
-	if err != nil {
-		return err
-	}
-	tmp := path + ".tmp"
-	if err := os.WriteFile(tmp, append(body, '\n'), 0o600); err != nil {
-		return err
-	}
-	return os.Rename(tmp, path)
 }

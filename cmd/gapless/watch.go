@@ -39,14 +39,14 @@ func newWatch(io streams) *cobra.Command {
 	var f watchFlags
 	cmd := &cobra.Command{
 		Use:   "watch RESOURCE [NAME]",
-		Short: "Print every change of a resource, and never die of 410",
-		Long: `Print the objects of a resource and then every change of them, from any
-Kubernetes API server, until it is interrupted.
+		Short: "Print every change of a resource, also after 410 Gone",
+		Long: `Print the objects of a resource, and then every change to them, from any
+Kubernetes API server, until interrupted.
 
-It is like kubectl get --watch, but it goes on when the connection breaks, when
-the server restarts, and when the server has forgotten the history that it needs
-(410 Gone): then it lists again, and prints only what has changed in between.
-What went wrong is noted on standard error.`,
+Unlike kubectl get --watch, it continues when the connection breaks, when the
+server restarts, and when the server no longer has the history that it needs
+(410 Gone): then it lists again, and prints only the differences.
+Errors are printed to standard error.`,
 		Example: `  # pods of the current namespace, in the server's columns
   gapless watch pods
 
@@ -57,7 +57,7 @@ What went wrong is noted on standard error.`,
   gapless watch bk -n shop -l tier=gold -o wide`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return errors.New("say what to watch, for example: gapless watch pods")
+				return errors.New("name a resource, for example: gapless watch pods")
 			}
 			return cobra.MaximumNArgs(2)(cmd, args)
 		},
@@ -68,18 +68,18 @@ What went wrong is noted on standard error.`,
 	}
 	f.addTo(cmd)
 	flags := cmd.Flags()
-	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace (default the context's)")
+	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace (default that of the context)")
 	flags.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "all namespaces")
 	flags.StringVarP(&f.selector, "selector", "l", "", "label selector, like app=web,tier!=test")
 	flags.StringVar(&f.fieldSelector, "field-selector", "", "field selector, like status.phase=Running")
-	flags.StringVarP(&f.output, "output", "o", "", "form of the output: wide, json, yaml or name (default a table)")
+	flags.StringVarP(&f.output, "output", "o", "", "output format: wide, json, yaml or name (default a table)")
 	if err := cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(outputs(), cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // the flag stands above
 	}
 	return cmd
 }
 
-// complete lists what can be watched.
+// complete lists the resources that can be watched.
 func (f *watchFlags) complete(ctx context.Context, args []string) []string {
 	cfg, _, err := f.restConfig()
 	if err != nil || len(args) > 0 {
@@ -103,7 +103,7 @@ func (f *watchFlags) complete(ctx context.Context, args []string) []string {
 	return names
 }
 
-// selectors checks what is to be selected. Errors are those of usage.
+// selectors parses the selectors. Its errors are usage errors.
 func (f *watchFlags) selectors(args []string) (labels.Selector, fields.Selector, error) {
 	if f.output != "" && !slices.Contains(outputs(), f.output) {
 		return nil, nil, fmt.Errorf("--output %q: want one of %s", f.output, strings.Join(outputs(), ", "))
@@ -147,11 +147,11 @@ func (f *watchFlags) run(ctx context.Context, args []string, io streams) error {
 		return fmt.Errorf("watch %s: %w", args[0], err)
 	}
 	if !slices.Contains(resource.Verbs, "watch") {
-		return fmt.Errorf("watch %s: the server does not let it be watched", args[0])
+		return fmt.Errorf("watch %s: the server does not support watching it", args[0])
 	}
 	w := &watching{
 		err:     io.err,
-		backend: &plain{client: c, of: resource.In(namespace), labels: byLabels.String(), fields: byFields.String()},
+		backend: &plain{client: c.As(client.Form{Typed: true}), of: resource.In(namespace), labels: byLabels.String(), fields: byFields.String()},
 		printer: newPrinter(f.output, io.out, resource, f.allNamespaces && resource.Namespaced),
 	}
 	return w.run(ctx)
@@ -164,18 +164,21 @@ type watching struct {
 	printer printer
 }
 
-// run prints until ctx ends, or the output takes no more.
+// run prints until ctx ends, or a write to the output fails.
 func (w *watching) run(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var mu sync.Mutex // incidents come from several goroutines
-	opts := []informer.Option{informer.OnError(func(i informer.Incident) {
+	report := informer.OnError(func(i informer.Incident) {
 		mu.Lock()
 		defer mu.Unlock()
 		fmt.Fprintln(w.err, note(i))
-	})}
+	})
+	// A first request that is refused is wrong, like a field selector that the resource
+	// does not have. Later requests are repeated without end.
+	opts := []informer.Option{report, informer.Stop4xx()}
 	if w.printer.tables() {
-		opts = append(opts, informer.NoStreamingLists()) // whose end a table does not show
+		opts = append(opts, informer.NoStreamingLists()) // tables do not show where they end
 	}
 	inf := informer.New(w.source(), opts...)
 	registration := inf.Handle(func(_ context.Context, e informer.Event[*seen]) error {
@@ -209,21 +212,21 @@ func (w *watching) source() informer.Source[*seen] {
 	return informer.From(w.backend.of.String(), backend, decodeSeen)
 }
 
-// outputError is an output that takes no more.
+// outputError is a failed write to the output.
 type outputError struct{ cause error }
 
 func (e *outputError) Error() string { return "write the output: " + e.cause.Error() }
 
 func (e *outputError) Unwrap() error { return e.cause }
 
-// note says what went wrong, and what is done about it.
+// note formats an incident for people.
 func note(i informer.Incident) string {
 	if i.Kind == informer.Gone || i.Kind == informer.SilentGone {
 		why := ""
 		if e := kube.WhyExpired(i.Err); e != nil {
 			why = " (" + e.Why() + ")"
 		}
-		return fmt.Sprintf("# 410 Gone: the server has forgotten what came after resourceVersion %s%s. Listing again; only what has changed is printed.", i.RV, why)
+		return fmt.Sprintf("# 410 Gone: the server no longer has the history after resourceVersion %s%s. Listing again; only differences are printed.", i.RV, why)
 	}
 	if broken, ok := errors.AsType[*url.Error](i.Err); ok {
 		i.Err = broken.Err // the URL is long, and always the same

@@ -18,9 +18,9 @@ import (
 
 // printer writes events.
 type printer interface {
-	// tables says whether it wants rows instead of objects.
+	// tables reports whether it wants rows instead of objects.
 	tables() bool
-	// columns is told the columns of the rows.
+	// columns sets the columns of the rows.
 	columns([]metav1.TableColumnDefinition)
 	event(informer.Event[*seen]) error
 	// synced is called once the initial state was written with event.
@@ -37,17 +37,17 @@ func newPrinter(output string, out io.Writer, resource client.Resource, namespac
 	return &columnar{out: out, wide: output == "wide", namespaces: namespaces}
 }
 
-// verb is what a watch calls an event.
+// verb is the type of an event as a watch writes it.
 func verb(t informer.EventType) string { return strings.ToUpper(t.String()) }
 
-// bare is what printers without tables have in common.
+// bare is the common part of printers without tables.
 type bare struct{}
 
 func (bare) tables() bool                           { return false }
 func (bare) columns([]metav1.TableColumnDefinition) {}
 func (bare) synced() error                          { return nil }
 
-// names prints "pod/web", and behind it what became of it if it is gone.
+// names prints "pod/web", or "pod/web deleted".
 type names struct {
 	bare
 
@@ -96,8 +96,8 @@ func (d *documents) event(e informer.Event[*seen]) error {
 	return err
 }
 
-// columnar prints the server's tables, with the event in front. The initial rows
-// wait for each other, so that the columns fit them.
+// columnar prints the server's tables, with the event type in front. It prints the
+// initial rows together, with columns that fit all of them.
 type columnar struct {
 	out        io.Writer
 	wide       bool
@@ -136,7 +136,7 @@ func (c *columnar) synced() error {
 	return c.flushLocked()
 }
 
-// line makes the words of one line; text gives those of the server's columns.
+// line returns the words of one line; text returns that of a column of the server.
 func (c *columnar) line(event, namespace string, text func(int, metav1.TableColumnDefinition) string) []string {
 	words := []string{event}
 	if c.namespaces {
@@ -163,14 +163,14 @@ func cell(v any) string {
 		text = text[:i] + "..."
 	}
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f { // escape sequences are not for other people's terminals
+		if r < ' ' || r == 0x7f { // no escape sequences from objects to the terminal
 			return -1
 		}
 		return r
 	}, text)
 }
 
-// flushLocked writes the lines that wait, the head before the first of them.
+// flushLocked writes the waiting lines, after the head if it was not written yet.
 func (c *columnar) flushLocked() error {
 	if len(c.waiting) == 0 {
 		c.flowing = true

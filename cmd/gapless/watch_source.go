@@ -16,20 +16,20 @@ import (
 	"github.com/gapless-io/gapless/kube"
 )
 
-// acceptTable is what kubectl asks for (kubectl get, 1.20 to 1.37).
+// acceptTable is the Accept header of kubectl get, 1.20 to 1.37.
 const acceptTable = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
-// seen is one object as `gapless watch` knows it.
+// seen is an object, as far as `gapless watch` needs it.
 type seen struct {
 	metav1.ObjectMeta `json:"metadata"`
 
-	// Cells are of tables only.
+	// Cells is set for tables only.
 	Cells []any `json:"cells,omitempty"`
 	// body is the object as the server sent it; not with tables.
 	body []byte
 }
 
-// decodeSeen reads an object, or what tables makes of a row.
+// decodeSeen decodes an object, or a row that tables converted.
 func decodeSeen(raw []byte) (*seen, error) {
 	s := &seen{body: raw}
 	if err := json.Unmarshal(raw, s); err != nil {
@@ -74,7 +74,7 @@ type tables struct {
 	columns func([]metav1.TableColumnDefinition)
 }
 
-// table is a metav1.Table of which only the needed is decoded.
+// table has the fields of metav1.Table that are needed.
 type table struct {
 	Kind     string                         `json:"kind"`
 	Metadata metav1.ListMeta                `json:"metadata"`
@@ -100,7 +100,7 @@ func cmpOr(raw, otherwise []byte) []byte {
 	return raw
 }
 
-// decode reads a table and takes note of its columns.
+// decode decodes a table and keeps its columns.
 func (t *tables) decode(raw []byte) (*table, error) {
 	var out table
 	if err := json.Unmarshal(raw, &out); err != nil {
@@ -190,7 +190,7 @@ func (r *rows) Next() (client.Frame, error) {
 	return f, nil
 }
 
-// once is a set of columns that the first one to come fixes.
+// once keeps the columns that are set first.
 type once struct {
 	mu sync.Mutex
 	// mu guards columns.

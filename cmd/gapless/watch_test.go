@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -26,7 +27,7 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	_, ready := serveInMemory(t)
+	_, ready := serveInMemory(t, "--bootstrap", "server") // no ConfigMaps but those of the test
 	cfg, err := clientcmd.BuildConfigFromFlags("", ready.Kubeconfig)
 	if err != nil {
 		t.Fatal(err)
@@ -87,7 +88,7 @@ func squeezed(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-func TestWatchPrintsTheServersColumnsAndEveryChange(t *testing.T) {
+func TestWatchPrintsServerColumnsAndEveryChange(t *testing.T) {
 	b := newBench(t)
 	b.create("default", "first")
 	b.create("kube-system", "second")
@@ -137,7 +138,7 @@ func TestWatchPrintsNamesAndYAML(t *testing.T) {
 	documents.shows(t, "type: DELETED\n")
 }
 
-func TestWatchOfNothingSaysWhatThereIs(t *testing.T) {
+func TestWatchOfUnknownResourceSuggestsOne(t *testing.T) {
 	b := newBench(t)
 	code, _, stderr := command(t, "watch", "configmap5", "--kubeconfig", b.ready.Kubeconfig)
 	if code != exitRunTime || !strings.Contains(stderr, "did you mean configmaps") {
@@ -145,12 +146,14 @@ func TestWatchOfNothingSaysWhatThereIs(t *testing.T) {
 	}
 }
 
-func TestCompactForgetsAndSaysHowFar(t *testing.T) {
+func TestCompactPrintsWhatItFreed(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.create("default", "one")
+	b.change("one", strings.Repeat("x", 200<<10))
 	b.change("one", "2")
 	code, out, stderr := command(t, "compact", "--older-than", "0s", "--kubeconfig", b.ready.Kubeconfig)
-	if code != exitOK || !strings.HasPrefix(out, "history up to resourceVersion 10000000") {
+	if code != exitOK || !regexp.MustCompile(`^compacted the history up to resourceVersion 10000000\d\d\nfreed 20\d KiB of old versions; the log is \d+ \w+ smaller\n$`).MatchString(out) {
 		t.Errorf("exit code %d, %q:\n%s", code, out, stderr)
 	}
 	code, _, stderr = command(t, "compact", "--to", "2000000000", "--kubeconfig", b.ready.Kubeconfig)
@@ -159,9 +162,22 @@ func TestCompactForgetsAndSaysHowFar(t *testing.T) {
 	}
 }
 
-// TestWatchOutlives410AndPrintsTheDifference cuts a watch off, has the server
-// forget what it missed, and lets it come back.
-func TestWatchOutlives410AndPrintsTheDifference(t *testing.T) {
+// TestWatchEndsWhenTheFirstRequestIsRefused asks for what no retry will ever give.
+func TestWatchEndsWhenTheFirstRequestIsRefused(t *testing.T) {
+	b := newBench(t)
+	for _, args := range [][]string{{}, {"-o", "json"}, {"-A", "-o", "name"}} {
+		code, out, stderr := command(t, append([]string{"watch", "--kubeconfig", b.ready.Kubeconfig, "cm", "--field-selector", "a=b"}, args...)...)
+		if code != exitRunTime || out != "" || !strings.Contains(stderr, "error: ") || !strings.Contains(stderr, "field label not supported: a") {
+			t.Errorf("%v: exit code %d, want 1, with the server's words; %q:\n%s", args, code, out, stderr)
+		}
+		t.Log(stderr)
+	}
+}
+
+// TestWatchContinuesAfter410AndPrintsTheDifference cuts a watch off, has the server
+// compact what it missed, and lets it reconnect.
+func TestWatchContinuesAfter410AndPrintsTheDifference(t *testing.T) {
+	t.Parallel()
 	for _, output := range []string{"", "json"} {
 		t.Run("output "+output, func(t *testing.T) {
 			b := newBench(t)
@@ -172,8 +188,8 @@ func TestWatchOutlives410AndPrintsTheDifference(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			line := newTelephone()
-			cfg.Dial = line.dial
+			network := newNetwork()
+			cfg.Dial = network.dial
 			cut, err := client.New(cfg)
 			if err != nil {
 				t.Fatal(err)
@@ -189,7 +205,7 @@ func TestWatchOutlives410AndPrintsTheDifference(t *testing.T) {
 			go func() { ended <- w.run(ctx) }() // ends with ctx
 			r.shows(t, "same")
 
-			line.hangUp()
+			network.cut()
 			b.change("changed", "2")
 			b.remove("deleted")
 			b.create("default", "created")
@@ -197,7 +213,7 @@ func TestWatchOutlives410AndPrintsTheDifference(t *testing.T) {
 				t.Fatal(stderr)
 			}
 			before := len(r.out.String())
-			line.restore()
+			network.restore()
 			for _, name := range []string{"created", "changed", "deleted"} {
 				eventually(t, name+" is printed", func() bool { return strings.Contains(r.out.String()[before:], name) })
 			}
@@ -224,7 +240,7 @@ var errFull = errors.New("full")
 
 func (full) Write([]byte) (int, error) { return 0, errFull }
 
-func TestWatchEndsWhenNobodyReadsItsOutput(t *testing.T) {
+func TestWatchEndsWhenItsOutputFails(t *testing.T) {
 	b := newBench(t)
 	b.create("default", "one")
 	for _, output := range []string{"", "name", "json"} {
@@ -236,7 +252,7 @@ func TestWatchEndsWhenNobodyReadsItsOutput(t *testing.T) {
 	}
 }
 
-func TestCellsCannotDriveTheTerminal(t *testing.T) {
+func TestCellsHaveNoControlCharacters(t *testing.T) {
 	for in, want := range map[any]string{
 		"plain": "plain", "red \x1b[31mtext": "red [31mtext", "two\nlines": "two...", nil: "<none>", float64(12): "12", true: "true",
 	} {
@@ -275,7 +291,7 @@ func FuzzTable(f *testing.F) {
 	})
 }
 
-func TestBookmarksOfTablesArePositions(t *testing.T) {
+func TestTableBookmarksSetThePosition(t *testing.T) {
 	for name, object := range map[string]string{
 		"in the table": `{"kind":"Table","metadata":{"resourceVersion":"12"},"rows":[]}`,
 		"in a row":     `{"kind":"Table","metadata":{},"rows":[{"cells":[],"object":{"metadata":{"resourceVersion":"12"}}}]}`,

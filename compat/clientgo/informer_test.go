@@ -20,7 +20,7 @@ import (
 	"github.com/gapless-io/gapless/compat/harness"
 )
 
-func TestInformersKeepTheServersStateInBadWeather(t *testing.T) {
+func TestInformersKeepServerStateUnderFailures(t *testing.T) {
 	s := harness.Start(t)
 	p := harness.NewProxy(t, s)
 	direct, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig)
@@ -33,7 +33,7 @@ func TestInformersKeepTheServersStateInBadWeather(t *testing.T) {
 	}
 	t.Cleanup(web.CloseIdleConnections)
 	defineWidgets(t, web, s.URL)
-	harness.Weather(t, s, p, web, configMaps(t, through(direct, p)), widgets(t, through(direct, p)))
+	harness.UnderFailures(t, s, p, web, configMaps(t, through(direct, p)), widgets(t, through(direct, p)))
 }
 
 // through is the configuration of a client behind the proxy.

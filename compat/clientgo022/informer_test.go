@@ -16,7 +16,7 @@ import (
 	"github.com/gapless-io/gapless/compat/harness"
 )
 
-func TestInformersKeepTheServersStateInBadWeather(t *testing.T) {
+func TestInformersKeepServerStateUnderFailures(t *testing.T) {
 	s := harness.Start(t)
 	p := harness.NewProxy(t, s)
 	cfg, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig)
@@ -29,7 +29,7 @@ func TestInformersKeepTheServersStateInBadWeather(t *testing.T) {
 	}
 	web := &http.Client{Transport: transport}
 	t.Cleanup(web.CloseIdleConnections)
-	harness.Weather(t, s, p, web, configMaps(t, cfg, p))
+	harness.UnderFailures(t, s, p, web, configMaps(t, cfg, p))
 }
 
 func configMaps(t *testing.T, direct *rest.Config, p *harness.Proxy) *harness.Informer {

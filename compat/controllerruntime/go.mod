@@ -3,8 +3,8 @@ module github.com/gapless-io/gapless/compat/controllerruntime
 go 1.26.0
 
 require (
-	github.com/gapless-io/gapless v0.0.0
 	github.com/gapless-io/gapless/compat/harness v0.0.0
+	github.com/gapless-io/gapless/informer v0.0.0
 	github.com/gapless-io/gapless/informer/clientgo v0.0.0
 	github.com/go-logr/logr v1.4.3
 	k8s.io/api v0.37.2
@@ -21,6 +21,8 @@ require (
 	github.com/evanphx/json-patch/v5 v5.9.11 // indirect
 	github.com/fsnotify/fsnotify v1.9.0 // indirect
 	github.com/fxamacker/cbor/v2 v2.9.1 // indirect
+	github.com/gapless-io/gapless/client v0.0.0 // indirect
+	github.com/gapless-io/gapless/kube v0.0.0 // indirect
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3 // indirect
 	github.com/go-openapi/jsonpointer v1.0.0 // indirect
 	github.com/go-openapi/jsonreference v1.0.0 // indirect
@@ -79,3 +81,9 @@ replace (
 	github.com/gapless-io/gapless/compat/harness => ../harness
 	github.com/gapless-io/gapless/informer/clientgo => ../../informer/clientgo
 )
+
+replace github.com/gapless-io/gapless/client => ../../client
+
+replace github.com/gapless-io/gapless/informer => ../../informer
+
+replace github.com/gapless-io/gapless/kube => ../../kube

@@ -28,7 +28,7 @@ import (
 // The informer has the very type that controller-runtime asks for.
 var _ = cache.Options{NewInformer: clientgo.New}
 
-func TestReconcilerSeesTheServersStateInBadWeather(t *testing.T) {
+func TestReconcilerSeesServerStateUnderFailures(t *testing.T) {
 	ctrl.SetLogger(logr.Discard())
 	s := harness.Start(t)
 	p := harness.NewProxy(t, s)
@@ -62,7 +62,7 @@ func TestReconcilerSeesTheServersStateInBadWeather(t *testing.T) {
 	}
 	inf := underTest(t, m, r)
 	inf.Counter = counter
-	harness.Weather(t, s, p, web, inf)
+	harness.UnderFailures(t, s, p, web, inf)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.calls == 0 || len(r.failures) > 0 {
@@ -93,7 +93,7 @@ func underTest(t *testing.T, m ctrl.Manager, r *reconciler) *harness.Informer {
 	}
 	return &harness.Informer{
 		Name: "controller-runtime 0.25", Witness: w,
-		MaxLists: 2, // at the beginning, and once what it needs was forgotten
+		MaxLists: 2, // at the beginning, and once the history that it needs was compacted
 		Path:     "/api/v1/namespaces/default/configmaps", Object: harness.ConfigMap,
 		Run: func(ctx context.Context) {
 			if err := m.Start(ctx); err != nil {
@@ -147,7 +147,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{}, nil
 }
 
-// has says whether the copy is a state.
+// has reports whether the copy is a state.
 func (r *reconciler) has(state map[string]string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -17,7 +17,7 @@ const (
 	widgets    = "/apis/example.org/v1/namespaces/default/widgets"
 )
 
-// under is a server with the weather's proxy in front of it.
+// under is a server with a proxy in front of it, which injects failures.
 type under struct {
 	*harness.Server
 
@@ -27,11 +27,11 @@ type under struct {
 	web   *http.Client
 }
 
-func serve(t *testing.T) *under {
+func serve(t *testing.T, flags ...string) *under {
 	t.Helper()
-	s := harness.Start(t)
+	s := harness.Start(t, flags...)
 	u := &under{Server: s, t: t, proxy: harness.NewProxy(t, s), admin: administrator(t, s)}
-	u.web = u.admin.client(t)
+	u.web = u.admin.Client(t)
 	u.must(http.StatusCreated, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
 	u.must(http.StatusCreated, "/api/v1/namespaces", `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"plain"}}`)
 	harness.Eventually(t, "widgets are served", func() bool {
@@ -72,26 +72,26 @@ func (u *under) must(code int, path, body string) {
 	}
 }
 
-// informers are the watches of a program for the weather. None may read the whole
-// state more often than at the beginning, and when what it needs was forgotten.
-func (u *under) informers(version string, p *program) []*harness.Informer {
+// informers returns the watches of a program as informers under test. Each may list the
+// whole state twice: at the beginning, and after the history that it needs was compacted.
+func (u *under) informers(version string, watches map[string]*harness.Watching, p *harness.Foreign) []*harness.Informer {
 	paths := map[string]string{"configmaps": configMaps, "widgets": widgets, "plain": plainMaps}
-	for name := range p.watches {
+	for name := range watches {
 		harness.Eventually(u.t, name+" is watched", func() bool {
-			return len(p.said(`REQUEST .* `+paths[name]+`\?.*watch=true`)) > 0
+			return len(p.Output(`REQUEST .* `+paths[name]+`\?.*watch=true`)) > 0
 		})
 	}
 	var all []*harness.Informer
 	for _, name := range []string{"configmaps", "widgets", "plain"} {
-		w := p.watches[name]
+		w := watches[name]
 		if w == nil {
 			continue
 		}
 		inf := &harness.Informer{
 			Name: "fabric8 " + version + " " + name, Path: paths[name], Object: harness.ConfigMap,
 			Run:     func(ctx context.Context) { <-ctx.Done() },
-			Store:   func() map[string]string { return p.store(name) },
-			Witness: w.witness, Counter: w.counter, MaxLists: 2,
+			Store:   func() map[string]string { return p.Store(name) },
+			Witness: w.Witness, Counter: w.Counter, MaxLists: 2,
 		}
 		if name == "widgets" {
 			inf.Object = func(name string, n int) map[string]any {
@@ -106,52 +106,44 @@ func (u *under) informers(version string, p *program) []*harness.Informer {
 	return all
 }
 
-func watches(paths map[string]string) map[string]*watching {
-	all := map[string]*watching{}
-	for name, path := range paths {
-		all[name] = &watching{witness: harness.NewWitness(), counter: &harness.Counter{Path: path}}
-	}
-	return all
-}
-
 // socketWatches finds how many watches of a resource have ended that were opened
 // with code 101.
 var socketWatches = regexp.MustCompile(`(?m)^apiserver_request_total\{[^}]*code="101"[^}]*resource="(\w+)"[^}]*verb="WATCH"[^}]*\} (\d+)`)
 
-func TestAWatchOfFabric8Of2019KeepsTheServersStateInBadWeather(t *testing.T) {
+func TestFabric8WatchOf2019KeepsServerStateUnderFailures(t *testing.T) {
 	classPath := build(t, "v4")
 	u := serve(t)
-	p := start(t, classPath, "Watching", append([]string{u.proxy.URL()}, u.admin.files...),
-		watches(map[string]string{"configmaps": configMaps, "widgets": widgets}))
-	harness.Weather(t, u.Server, u.proxy, u.web, u.informers("4.2.2", p)...)
+	watches := harness.Watches(map[string]string{"configmaps": configMaps, "widgets": widgets})
+	p := start(t, classPath, "Watching", append([]string{u.proxy.URL()}, u.admin.files...), watches)
+	harness.UnderFailures(t, u.Server, u.proxy, u.web, u.informers("4.2.2", watches, p)...)
 	for _, path := range []string{configMaps, widgets} {
-		opened := p.said(`REQUEST 101 GET ` + path + `\?.*watch=true`)
-		if len(opened) < 5 { // at the beginning and after what the weather did
+		opened := p.Output(`REQUEST 101 GET ` + path + `\?.*watch=true`)
+		if len(opened) < 5 { // at the beginning and after each failure
 			t.Errorf("%s: %d WebSockets were opened", path, len(opened))
 		}
-		if others := p.said(`REQUEST 200 GET ` + path + `\?.*watch=true`); len(others) > 0 {
+		if others := p.Output(`REQUEST 200 GET ` + path + `\?.*watch=true`); len(others) > 0 {
 			t.Errorf("it fell back to HTTP: %q", others)
 		}
 		t.Logf("%s: %d WebSockets", path, len(opened))
 	}
-	closed := p.said("CLOSED")
+	closed := p.Output("CLOSED")
 	for _, line := range closed {
 		t.Log(line)
 	}
-	if expired := p.said("CLOSED .* 410 "); len(expired) != 2 || len(closed) != 2 {
-		t.Errorf("%d watches were closed for good, %d of them by 410; want one each, when history was forgotten", len(closed), len(expired))
+	if expired := p.Output("CLOSED .* 410 "); len(expired) != 2 || len(closed) != 2 {
+		t.Errorf("%d watches were closed for good, %d of them by 410; want one each, after history was compacted", len(closed), len(expired))
 	}
-	p.stop()
+	p.Stop()
 	u.sockets("configmaps", "widgets")
 }
 
-func TestInformersOfFabric8KeepTheServersStateInBadWeather(t *testing.T) {
+func TestFabric8InformersKeepServerStateUnderFailures(t *testing.T) {
 	classPath := build(t, "v7")
 	u := serve(t)
-	p := start(t, classPath, "Informing", []string{u.proxy.URL(), u.admin.kubeconfig},
-		watches(map[string]string{"configmaps": configMaps, "widgets": widgets, "plain": plainMaps}))
-	harness.Weather(t, u.Server, u.proxy, u.web, u.informers("7.8.0", p)...)
-	p.stop()
+	watches := harness.Watches(map[string]string{"configmaps": configMaps, "widgets": widgets, "plain": plainMaps})
+	p := start(t, classPath, "Informing", []string{u.proxy.URL(), u.admin.kubeconfig}, watches)
+	harness.UnderFailures(t, u.Server, u.proxy, u.web, u.informers("7.8.0", watches, p)...)
+	p.Stop()
 	u.sockets("configmaps", "widgets")
 }
 

@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// Counter counts what an informer asks for. Its Wrap goes into a rest.Config.
+// Counter counts the requests of an informer. Its Wrap goes into a rest.Config.
 type Counter struct {
 	// Path is a part of the URL of the resource that is counted.
 	Path string
@@ -15,13 +15,13 @@ type Counter struct {
 	lists, streams, watches atomic.Int64
 }
 
-// Wrap counts the requests that pass.
+// Wrap counts the requests that go through it.
 func (c *Counter) Wrap(next http.RoundTripper) http.RoundTripper {
 	return tripper(func(r *http.Request) (*http.Response, error) {
 		if strings.Contains(r.URL.Path, c.Path) && r.Method == http.MethodGet {
 			q := r.URL.Query()
 			switch {
-			case q.Get("watch") == "":
+			case q.Get("watch") == "" || q.Get("watch") == "false": // client-java sends it
 				c.lists.Add(1)
 			case q.Get("sendInitialEvents") == "true":
 				c.streams.Add(1)
@@ -37,11 +37,11 @@ type tripper func(*http.Request) (*http.Response, error)
 
 func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// Lists returns how often the whole state was asked for, as LIST or as streaming
-// list. Requests that failed count too.
+// Lists returns how often the whole state was requested, by LIST or by streaming
+// list, including requests that failed.
 func (c *Counter) Lists() int64 { return c.lists.Load() + c.streams.Load() }
 
-// String says all three numbers.
+// String returns all three numbers.
 func (c *Counter) String() string {
 	return fmt.Sprintf("%d LISTs, %d streaming lists, %d WATCHes", c.lists.Load(), c.streams.Load(), c.watches.Load())
 }

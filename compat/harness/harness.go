@@ -1,12 +1,13 @@
-// Package harness runs the program and bad weather around it, for tests of real
-// clients. It depends on the standard library only, so that clients of any
-// version can be tested with it.
+// Package harness runs the program and injects failures, for tests of real clients. It
+// depends on the standard library only, so that clients of any version can be tested
+// with it.
 //
-// It has five nouns. A [Server] is the built program in a process of its own. A
-// [Proxy] stands between it and a client, and breaks connections. A [Counter] counts
-// the LISTs and WATCHes that a client sends. A [Witness] is told what a handler
-// sees, and judges it. An [Informer] is a client under test, which [Weather] takes
-// through work, cut connections, expired history and restarts.
+// It has six nouns. A [Server] is the built program in a process of its own. A
+// [Proxy] is between it and a client, and breaks connections. A [Counter] counts
+// the LISTs and WATCHes that a client sends. A [Witness] records what a handler
+// sees, and checks it. An [Informer] is a client under test, which [UnderFailures]
+// runs through cut connections, expired history and restarts. A [Foreign] is a program
+// in another language whose watches are such clients.
 package harness
 
 import (
@@ -29,6 +30,7 @@ func Build(ctx context.Context, dir, module, pkg string) (string, error) {
 	program := filepath.Join(dir, filepath.Base(filepath.Join(module, pkg)))
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", program, "./"+pkg)
 	cmd.Dir = module
+	cmd.Env = append(os.Environ(), "GOWORK=auto") // the module's own, even if the caller's is off
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", &buildError{pkg: pkg, out: string(out), cause: err}
 	}
@@ -84,7 +86,7 @@ func StartProgram(t testing.TB, program string, flags ...string) *Server {
 			s.Stop(t)
 		}
 		if t.Failed() {
-			t.Logf("the server said:\n%s", s.log.String())
+			t.Logf("output of the server:\n%s", s.log.String())
 		}
 	})
 	return s
@@ -96,7 +98,10 @@ func (s *Server) start(t testing.TB) {
 	if err := os.RemoveAll(ready); err != nil {
 		t.Fatal(err)
 	}
-	args := append([]string{"serve", "--data-dir", filepath.Join(s.dir, "data"), "--listen", s.listen, "--ready-file", ready}, s.flags...)
+	args := append([]string{
+		"serve", "--data-dir", filepath.Join(s.dir, "data"), "--listen", s.listen, "--ready-file", ready,
+		"--bootstrap", "server", // no ConfigMaps but those of the test
+	}, s.flags...)
 	// Not to end with the test's context: the process is to be signalled, not killed.
 	s.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), s.program, args...)
 	if s.log == nil {
@@ -119,7 +124,7 @@ func (s *Server) start(t testing.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.listen = parsed.Host // a restart comes back at the same place
+	s.listen = parsed.Host // a restart listens on the same address
 }
 
 // Address returns where the server listens, as host:port.
@@ -149,14 +154,13 @@ func (s *Server) Restart(t testing.TB) {
 	s.start(t)
 }
 
-// Crash kills the server without a word and starts it again on the same directory
-// and address.
+// Crash kills the server and starts it again on the same directory and address.
 func (s *Server) Crash(t testing.TB) {
 	t.Helper()
 	if err := s.cmd.Process.Kill(); err != nil {
 		t.Fatalf("kill the server: %v", err)
 	}
-	_ = s.cmd.Wait() // it was killed: that is what it says
+	_ = s.cmd.Wait() // its error is that it was killed
 	s.start(t)
 }
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Proxy passes TCP connections on to a server, and can cut and refuse them.
+// Proxy forwards TCP connections to a server, and can cut and refuse them.
 type Proxy struct {
 	target  string
 	address string
@@ -33,10 +33,10 @@ func NewProxy(t testing.TB, s *Server) *Proxy {
 	return p
 }
 
-// URL returns where clients find the proxy.
+// URL returns the proxy's URL for clients.
 func (p *Proxy) URL() string { return "https://" + p.address }
 
-// Refuse lets open connections be, and has the operating system refuse new ones.
+// Refuse refuses new connections by closing the listener; open ones continue.
 func (p *Proxy) Refuse() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -70,7 +70,7 @@ func (p *Proxy) Accept(t testing.TB) {
 	})
 }
 
-// Cut closes all connections at once.
+// Cut closes all connections.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -79,7 +79,7 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// keep takes note of a connection, or says that it must not be.
+// keep records a connection. It returns false while connections are refused.
 func (p *Proxy) keep(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

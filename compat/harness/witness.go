@@ -7,21 +7,21 @@ import (
 	"sync"
 )
 
-// Witness is told what a handler sees, and takes note of whatever must not be:
-// an older version after a newer one, an update from a version that the handler
-// did not see, an addition of what is there, a deletion of what is not.
+// Witness records the calls of a handler, and the violations among them: an older
+// version after a newer one, an update from a version that the handler did not see, an
+// addition of an object that exists, a deletion of one that does not.
 type Witness struct {
 	mu sync.Mutex
 	// mu guards all below.
 	state      map[string]string          // key to the resource version seen last
 	newest     map[string]uint64          // also of deleted ones
 	seen       map[string]map[string]bool // key to resource versions
-	complaints []string
+	violations []string
 	calls      int
 	repeats    int
 }
 
-// NewWitness returns one that has seen nothing.
+// NewWitness returns a witness without calls.
 func NewWitness() *Witness {
 	return &Witness{state: map[string]string{}, newest: map[string]uint64{}, seen: map[string]map[string]bool{}}
 }
@@ -31,7 +31,7 @@ func (w *Witness) Added(key, rv string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if was, there := w.state[key]; there {
-		w.complainLocked("%s added at %s, but the handler has it at %s", key, rv, was)
+		w.violateLocked("%s added at %s, but the handler has it at %s", key, rv, was)
 	}
 	w.sawLocked(key, rv)
 	w.state[key] = rv
@@ -42,7 +42,7 @@ func (w *Witness) Updated(key, from, to string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if was := w.state[key]; was != from {
-		w.complainLocked("%s updated from %s to %s, but the handler has it at %q", key, from, to, was)
+		w.violateLocked("%s updated from %s to %s, but the handler has it at %q", key, from, to, was)
 	}
 	if from == to {
 		w.repeats++
@@ -56,7 +56,7 @@ func (w *Witness) Deleted(key, rv string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if _, there := w.state[key]; !there {
-		w.complainLocked("%s deleted at %s, but the handler does not have it", key, rv)
+		w.violateLocked("%s deleted at %s, but the handler does not have it", key, rv)
 	}
 	w.sawLocked(key, rv)
 	delete(w.state, key)
@@ -66,11 +66,11 @@ func (w *Witness) sawLocked(key, rv string) {
 	w.calls++
 	n, err := strconv.ParseUint(rv, 10, 64)
 	if err != nil {
-		w.complainLocked("%s has resource version %q", key, rv)
+		w.violateLocked("%s has resource version %q", key, rv)
 		return
 	}
 	if n < w.newest[key] {
-		w.complainLocked("%s at %d after %d", key, n, w.newest[key])
+		w.violateLocked("%s at %d after %d", key, n, w.newest[key])
 	}
 	w.newest[key] = max(n, w.newest[key])
 	if w.seen[key] == nil {
@@ -79,34 +79,34 @@ func (w *Witness) sawLocked(key, rv string) {
 	w.seen[key][rv] = true
 }
 
-func (w *Witness) complainLocked(format string, args ...any) {
-	if len(w.complaints) < 20 {
-		w.complaints = append(w.complaints, fmt.Sprintf(format, args...))
+func (w *Witness) violateLocked(format string, args ...any) {
+	if len(w.violations) < 20 {
+		w.violations = append(w.violations, fmt.Sprintf(format, args...))
 	}
 }
 
-// State returns what is there by what the handler was told.
+// State returns the state that the handler's calls add up to.
 func (w *Witness) State() map[string]string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return maps.Clone(w.state)
 }
 
-// Saw says whether the handler was told of a version.
+// Saw reports whether the handler saw a version.
 func (w *Witness) Saw(key, rv string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.seen[key][rv]
 }
 
-// Complaints returns what must not have been, the first 20 of it.
-func (w *Witness) Complaints() []string {
+// Violations returns the first 20 violations.
+func (w *Witness) Violations() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return append([]string(nil), w.complaints...)
+	return append([]string(nil), w.violations...)
 }
 
-// String counts the calls, and those among them that told nothing new.
+// String returns the number of calls, and of those for unchanged objects.
 func (w *Witness) String() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

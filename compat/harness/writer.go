@@ -12,15 +12,14 @@ import (
 	"time"
 )
 
-// names is how many objects a writer works on.
+// names is the number of objects of a writer.
 const names = 40
 
-// version is one version of one object, as a write was answered.
+// version is a version of an object, from the response to a write.
 type version struct{ key, rv string }
 
-// writer creates, changes and deletes the objects of one collection, directly at
-// the server. It outlives restarts of the server: a request that got no answer is
-// sent again.
+// writer creates, changes and deletes the objects of one collection, not through the
+// proxy. It repeats requests without a response, as during restarts.
 type writer struct {
 	web    *http.Client
 	url    string // of the collection
@@ -42,7 +41,7 @@ type meta struct {
 
 func (m meta) key() string { return m.Metadata.Namespace + "/" + m.Metadata.Name }
 
-// work does so many writes, pause apart.
+// work makes so many writes, with a pause between them.
 func (w *writer) work(ctx context.Context, writes int, pause time.Duration) error {
 	tick := time.NewTicker(pause)
 	defer tick.Stop()
@@ -81,14 +80,14 @@ func (w *writer) write(ctx context.Context) error {
 func (w *writer) create(ctx context.Context, name string, body map[string]any) error {
 	status, answer, err := w.do(ctx, http.MethodPost, w.url, "application/json", body)
 	if status == http.StatusConflict {
-		// An earlier try had succeeded without an answer.
+		// An earlier try had succeeded without a response.
 		status, answer, err = w.do(ctx, http.MethodGet, w.url+"/"+name, "", nil)
 	}
 	w.live[name] = true
 	return w.note(status, answer, err)
 }
 
-// note takes note of the version that a write made.
+// note records the version that a write made.
 func (w *writer) note(status int, answer []byte, err error) error {
 	if err != nil {
 		return err
@@ -118,8 +117,8 @@ func (w *writer) list(ctx context.Context) (map[string]string, error) {
 	return state, nil
 }
 
-// do sends a request until it is answered, for at most a minute: the server may
-// be restarting. A refusal for now (429, 503, 504) is no answer.
+// do sends a request until it gets a response, for at most a minute: the server may be
+// restarting. It repeats the request after 429, 503 and 504.
 func (w *writer) do(ctx context.Context, method, url, contentType string, body any) (int, []byte, error) {
 	var encoded []byte
 	if body != nil {

@@ -3,8 +3,10 @@ module github.com/gapless-io/gapless/compat/informer
 go 1.26.0
 
 require (
-	github.com/gapless-io/gapless v0.0.0
+	github.com/gapless-io/gapless/client v0.0.0
 	github.com/gapless-io/gapless/compat/harness v0.0.0
+	github.com/gapless-io/gapless/informer v0.0.0
+	github.com/gapless-io/gapless/kube v0.0.0
 	github.com/google/go-cmp v0.7.0
 	k8s.io/api v0.37.2
 	k8s.io/apiextensions-apiserver v0.37.2
@@ -27,6 +29,7 @@ require (
 	github.com/tidwall/btree v1.8.2 // indirect
 	github.com/x448/float16 v0.8.4 // indirect
 	go.yaml.in/yaml/v2 v2.4.4 // indirect
+	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/net v0.59.0 // indirect
 	golang.org/x/oauth2 v0.37.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
@@ -34,6 +37,7 @@ require (
 	golang.org/x/term v0.46.0 // indirect
 	golang.org/x/text v0.42.0 // indirect
 	golang.org/x/time v0.15.0 // indirect
+	google.golang.org/protobuf v1.36.12 // indirect
 	gopkg.in/inf.v0 v0.9.1 // indirect
 	k8s.io/klog/v2 v2.140.0 // indirect
 	k8s.io/kube-openapi v0.0.0-20260721132016-d427ff9ee9ad // indirect
@@ -48,3 +52,9 @@ replace (
 	github.com/gapless-io/gapless => ../..
 	github.com/gapless-io/gapless/compat/harness => ../harness
 )
+
+replace github.com/gapless-io/gapless/client => ../../client
+
+replace github.com/gapless-io/gapless/informer => ../../informer
+
+replace github.com/gapless-io/gapless/kube => ../../kube

@@ -1,3 +1,3 @@
-// Package informer runs this project's own informer through the same weather as
-// client-go's beside it. It has one noun: the informer under test.
+// Package informer runs this project's own informer through the same failures as
+// client-go's. It has one noun: the informer under test.
 package informer

@@ -12,7 +12,7 @@ import (
 	"github.com/gapless-io/gapless/informer"
 )
 
-func TestInformersKeepTheServersStateInBadWeather(t *testing.T) {
+func TestInformersKeepServerStateUnderFailures(t *testing.T) {
 	s := harness.Start(t)
 	p := harness.NewProxy(t, s)
 	direct, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig)
@@ -24,7 +24,7 @@ func TestInformersKeepTheServersStateInBadWeather(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(web.CloseIdleConnections)
-	harness.Weather(t, s, p, web, configMaps(t, direct, p))
+	harness.UnderFailures(t, s, p, web, configMaps(t, direct, p))
 }
 
 func configMaps(t *testing.T, direct *rest.Config, p *harness.Proxy) *harness.Informer {
@@ -46,7 +46,7 @@ func configMaps(t *testing.T, direct *rest.Config, p *harness.Proxy) *harness.In
 			w.Updated(key, e.Old.ResourceVersion, e.New.ResourceVersion)
 		case informer.Deleted:
 			rv := e.RV
-			if e.Inferred { // nobody knows the deletion's own
+			if e.Inferred { // the version of the deletion is unknown
 				rv = e.Old.ResourceVersion
 			}
 			w.Deleted(key, rv)
@@ -57,7 +57,7 @@ func configMaps(t *testing.T, direct *rest.Config, p *harness.Proxy) *harness.In
 	}, informer.Every(1000, informer.Block))
 	return &harness.Informer{
 		Name: "gapless", Counter: counter, Witness: w,
-		MaxLists: 2, // at the beginning, and once what it needs was forgotten
+		MaxLists: 2, // at the beginning, and once the history that it needs was compacted
 		Path:     "/api/v1/namespaces/default/configmaps", Object: harness.ConfigMap,
 		Run: func(ctx context.Context) {
 			if err := inf.Run(ctx); err != nil {

@@ -76,9 +76,9 @@ func run[T informer.Object](t *testing.T, i *informer.Informer[T]) *informer.Inf
 	return i
 }
 
-// TestUpstreamsProtobufIsRead follows what upstream's own server serves in protobuf,
+// TestUpstreamProtobufIsDecoded follows what upstream's own server serves in protobuf,
 // by list and by streaming list, beside an informer that reads JSON.
-func TestUpstreamsProtobufIsRead(t *testing.T) {
+func TestUpstreamProtobufIsDecoded(t *testing.T) {
 	r := startReference(t)
 	cfg := &rest.Config{Host: r.front.URL}
 	resource := apiextensionsv1.SchemeGroupVersion.WithResource("customresourcedefinitions")
@@ -151,7 +151,7 @@ func TestUpstreamsProtobufIsRead(t *testing.T) {
 		established(t, "fig")
 		same(t, 3)
 		if streamed.Status().Gone == 0 || listed.Status().Gone == 0 {
-			t.Errorf("nobody was told that history is gone: %+v", streamed.Status())
+			t.Errorf("no incident for the expired history: %+v", streamed.Status())
 		}
 		pear := informer.Key{Name: "pears.t.example.com"}
 		if now, _ := streamed.Get(pear); now != before[pear] {

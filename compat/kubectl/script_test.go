@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,16 +18,23 @@ import (
 	"github.com/gapless-io/gapless/compat/harness"
 )
 
-// build builds both programs into a directory of the test: gapless and kubectl.
-func build(t *testing.T) string {
+// build builds gapless, and kubectl from a directory with a module of its own, into a
+// directory of the test.
+func build(t *testing.T, kubectl string) string {
 	t.Helper()
 	bin := t.TempDir()
 	for pkg, module := range map[string]string{
 		"cmd/gapless": harness.Root(),
-		".":           filepath.Join(harness.Root(), "compat/kubectl"),
+		".":           filepath.Join(harness.Root(), kubectl),
 	} {
-		if _, err := harness.Build(t.Context(), bin, module, pkg); err != nil {
+		program, err := harness.Build(t.Context(), bin, module, pkg)
+		if err != nil {
 			t.Fatal(err)
+		}
+		if pkg == "." && filepath.Base(program) != "kubectl" {
+			if err := os.Rename(program, filepath.Join(bin, "kubectl")); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	return bin
@@ -35,16 +43,47 @@ func build(t *testing.T) string {
 // TestKubectl runs each script of testdata/script against a server of its own.
 // Besides testscript's own commands there are
 //
-//	watch NAME COMMAND ARGS...   starts a command that goes on until the end
+//	watch NAME COMMAND ARGS...   starts a command that runs until the end
 //	await NAME REGEXP            waits until it has printed a line that matches
 //	never NAME REGEXP            claims that it has printed no such line
 //	save VARIABLE                keeps the last output in a variable
 func TestKubectl(t *testing.T) {
-	bin := build(t)
+	run(t, version{dir: "compat/kubectl"}, "testdata/script")
+}
+
+// version is a version of kubectl.
+type version struct {
+	dir string // of the module that it is built from
+	// validates is set for versions that check manifests themselves, with OpenAPI v2, before
+	// they send them. From 1.27 on they leave it to the server.
+	validates bool
+}
+
+// TestEveryVersionOfKubectlNeedsNoFlags runs each script of testdata/versions with each
+// version of kubectl. The condition client-validation is true for those that validate.
+func TestEveryVersionOfKubectlNeedsNoFlags(t *testing.T) {
+	for name, v := range map[string]version{
+		"1.20": {dir: "compat/kubectl/v120", validates: true},
+		"1.28": {dir: "compat/kubectl/v128"},
+		"1.37": {dir: "compat/kubectl"},
+	} {
+		t.Run(name, func(t *testing.T) { run(t, v, "testdata/versions") })
+	}
+}
+
+func run(t *testing.T, v version, scripts string) {
+	t.Helper()
+	bin := build(t, v.dir)
 	testscript.Run(t, testscript.Params{
-		Dir: "testdata/script",
+		Dir: scripts,
+		Condition: func(condition string) (bool, error) {
+			if condition == "client-validation" {
+				return v.validates, nil
+			}
+			return false, fmt.Errorf("unknown condition %q", condition)
+		},
 		Setup: func(env *testscript.Env) error {
-			s := harness.StartProgram(env.T().(testing.TB), filepath.Join(bin, "gapless"))
+			s := harness.StartProgram(env.T().(testing.TB), filepath.Join(bin, "gapless"), "--bootstrap", "cluster")
 			manifests, err := filepath.Abs("testdata/manifests")
 			if err != nil {
 				return err

@@ -145,7 +145,7 @@ func (r *run) list(ctx context.Context, d dice, known uint64, op *correctness.Op
 }
 
 // watcher opens watches, and resumes them where they ended, until ctx ends; then
-// the last one goes on until it has said that it is at the end of all writes.
+// the last one continues until it has reported the revision of the last write.
 func (r *run) watcher(ctx context.Context, d dice, end <-chan uint64) error {
 	var final uint64
 	for {
@@ -165,7 +165,7 @@ func (r *run) watcher(ctx context.Context, d dice, end <-chan uint64) error {
 		}
 		if ctx.Err() != nil && final == 0 {
 			if final = <-end; final == 0 {
-				return nil // somebody has failed
+				return nil // another goroutine has failed
 			}
 		}
 	}
@@ -297,7 +297,7 @@ func longer(final uint64) time.Duration {
 	return 30 * time.Second
 }
 
-// lastRV is the highest resourceVersion that a watch was asked for or has told.
+// lastRV is the highest resourceVersion that a watch was asked for or has sent.
 func lastRV(request correctness.WatchRequest, events []watch.Event) uint64 {
 	rv, _ := strconv.ParseUint(request.Options.ResourceVersion, 10, 64) // 0 for none
 	for _, e := range events {

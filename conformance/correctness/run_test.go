@@ -36,7 +36,7 @@ type run struct {
 	writes   atomic.Int64 // how many writes there will still be
 	unique   atomic.Int64
 
-	// What the keeper has done, and what it took over from stores that were closed.
+	// What the compactor has done, including in stores that were closed.
 	compactions, restarts int
 	historyReads          int64
 }
@@ -184,8 +184,8 @@ func (r *run) condition(ctx context.Context, d dice, key string) *storage.Precon
 	return &storage.Preconditions{UID: &pod.UID, ResourceVersion: &pod.ResourceVersion}
 }
 
-// writeOther writes to another resource. For upstream's model it is an object of
-// which nobody asks.
+// writeOther writes to another resource. In upstream's model it is an object
+// that no client reads.
 func (r *run) writeOther(ctx context.Context) error {
 	op := correctness.Operation{Start: time.Now()}
 	revision, err := r.storage.Server().WriteOther(ctx)
@@ -220,8 +220,8 @@ func raise(v *atomic.Uint64, to uint64) {
 	}
 }
 
-// keeper forgets history now and then, and opens the store again, until ctx ends.
-func (r *run) keeper(ctx context.Context, d dice, every time.Duration) error {
+// compactor compacts now and then, and opens the store again, until ctx ends.
+func (r *run) compactor(ctx context.Context, d dice, every time.Duration) error {
 	for turn := 1; ; turn++ {
 		select {
 		case <-ctx.Done():

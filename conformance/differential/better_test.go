@@ -39,7 +39,8 @@ quiet idle 500ms
 close idle
 `
 
-// resume is a client that comes back with what it last saw, and the next write.
+// resume is a client that reconnects with the last resource version it saw, and the next
+// write.
 const resume = `await 200 $foos
 case after
 watch w $foos?watch=1&resourceVersion=$r
@@ -105,6 +106,8 @@ read w 1
 create foos n/f1
 capture r .metadata.resourceVersion
 create foos a/g1
+# A consistent list waits until upstream's cache has seen g1.
+await 200 $foos
 case after
 watch w $foos?watch=1&resourceVersion=$r&allowWatchBookmarks=1&timeoutSeconds=4
 end w
@@ -304,7 +307,7 @@ func TestBetterExactReads(t *testing.T) {
 			return codes[http.StatusGone] > 0
 		}
 		if name == "upstream" { // its watch cache learns of compactions each 15 s
-			harness.Eventually(t, "upstream has forgotten a version", read)
+			harness.Eventually(t, "upstream has compacted a version", read)
 		} else {
 			read()
 		}

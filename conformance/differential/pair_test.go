@@ -91,7 +91,7 @@ type program struct {
 
 func newProgram(t *testing.T, binary string) *program {
 	t.Helper()
-	p := &program{t: t, server: harness.StartProgram(t, binary)}
+	p := &program{t: t, server: harness.StartProgram(t, binary, "--bootstrap", "none")}
 	config, err := clientcmd.BuildConfigFromFlags("", p.server.Kubeconfig)
 	if err != nil {
 		t.Fatal(err)
@@ -212,7 +212,7 @@ func definitions(group string) map[string]any {
 	}
 }
 
-// play plays one script against both servers at once, each with definitions of a
+// play plays one script against both servers concurrently, each with definitions of a
 // group of its own.
 func (p *pair) play(t *testing.T, one script.Script, group string) (upstream, gapless play.Transcript) {
 	t.Helper()

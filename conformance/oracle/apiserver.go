@@ -12,10 +12,10 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// nobody is a kubeconfig that leads nowhere. The server wants one for delegated
-// authentication and authorization, which no request here gets as far as: the
-// loopback token belongs to system:masters.
-const nobody = `apiVersion: v1
+// unusable is a kubeconfig that reaches no server. The server needs one for delegated
+// authentication and authorization, which no request here uses: the loopback token
+// belongs to system:masters.
+const unusable = `apiVersion: v1
 kind: Config
 clusters: [{name: nowhere, cluster: {server: "https://127.0.0.1:1"}}]
 contexts: [{name: nowhere, context: {cluster: nowhere, user: nobody}}]
@@ -31,7 +31,7 @@ type apiServer struct {
 
 func startAPIServer(ctx context.Context, etcdURL string, options Options) (*apiServer, error) {
 	kubeconfig := filepath.Join(options.Dir, "nobody.kubeconfig")
-	if err := os.WriteFile(kubeconfig, []byte(nobody), 0o600); err != nil {
+	if err := os.WriteFile(kubeconfig, []byte(unusable), 0o600); err != nil {
 		return nil, fmt.Errorf("write the API server's kubeconfig: %w", err)
 	}
 	flags := append([]string{

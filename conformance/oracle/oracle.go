@@ -1,12 +1,12 @@
 // Package oracle runs the reference server: the upstream generic API server
 // (k8s.io/apiextensions-apiserver) over an etcd of its own, both in this process,
 // on ephemeral ports of 127.0.0.1. It serves CustomResourceDefinitions and what
-// they define, through the very handlers, watch cache and storage of
+// they define, through the handlers, watch cache and storage of
 // kube-apiserver. It has no core types, no namespace life cycle, no garbage
 // collection, no admission webhooks and no priority and fairness.
 //
 // It has three nouns. [Options] say where its data are and which flags it gets. A
-// [Server] is the running pair, which can forget history and be restarted. An
+// [Server] is the running pair, which can compact its history and be restarted. An
 // [Endpoint] is what a client needs to reach it.
 //
 // Some goroutines of the API server outlive [Server.Stop]: upstream starts a few
@@ -92,7 +92,7 @@ func (s *Server) Revision(ctx context.Context) (int64, error) {
 	return s.etcd.revision(ctx)
 }
 
-// Compact makes etcd forget what was superseded or deleted at or below a revision,
+// Compact makes etcd compact what was superseded or deleted at or below a revision,
 // and notes it under upstream's key, as upstream's compactor does, which costs a
 // revision. etcd refuses older reads when Compact returns. The watch caches of the
 // API server learn of it when they next poll, every 15 s

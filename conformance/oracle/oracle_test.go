@@ -65,7 +65,7 @@ const definition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResour
 "names":{"plural":"foos","singular":"foo","kind":"Foo","listKind":"FooList"},
 "versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`
 
-func TestServerForgetsAndComesBack(t *testing.T) {
+func TestServerCompactsAndRestarts(t *testing.T) {
 	s, err := oracle.Start(t.Context(), oracle.Options{Dir: t.TempDir(), NoSync: true})
 	if err != nil {
 		t.Fatal(err)
@@ -113,7 +113,7 @@ func TestServerForgetsAndComesBack(t *testing.T) {
 	}
 }
 
-func TestStartRefusesADirectoryThatIsNotThere(t *testing.T) {
+func TestStartRefusesAMissingDirectory(t *testing.T) {
 	if _, err := oracle.Start(t.Context(), oracle.Options{Dir: t.TempDir() + "/none"}); err == nil {
 		t.Error("Start succeeded without its directory")
 	}

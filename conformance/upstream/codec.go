@@ -47,8 +47,8 @@ func newCodec() (*codec, error) {
 	}, nil
 }
 
-// swap replaces the transformer, through which every value goes on its way in and
-// out, and returns the one before.
+// swap replaces the transformer, through which every value is written and
+// read, and returns the previous one.
 func (c *codec) swap(t value.Transformer) value.Transformer {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -49,7 +49,7 @@ type deviation struct {
 
 func deviations() []deviation {
 	const quiet = "410 upstream after any compaction; here only when something of the pods was superseded by then " +
-		"(ARCHITECTURE.md invariant 8; TestAQuietResourceDoesNotExpire)"
+		"(ARCHITECTURE.md invariant 8; TestQuietResourceDoesNotExpire)"
 	return []deviation{
 		{"RunTestList", "test List on existing key with resource version set before first write, match=Exact", quiet},
 		{"RunTestList", "test List with resource version set before first write, match=Exact", quiet},
@@ -69,7 +69,7 @@ func leftOut() string {
 	return "^TestUpstream$/^RunTestList$/.*/^(" + strings.Join(names, "|") + ")$"
 }
 
-func TestWhatDeviatesStillDoes(t *testing.T) {
+func TestListedDeviationsStillExist(t *testing.T) {
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -86,9 +86,10 @@ func TestWhatDeviatesStillDoes(t *testing.T) {
 	}
 }
 
-// What the deviations are about: a compaction that takes nothing from the pods
-// leaves them readable at every revision; one that does is told by 410.
-func TestAQuietResourceDoesNotExpire(t *testing.T) {
+// TestQuietResourceDoesNotExpire shows what the deviations are about: a compaction that
+// removes no version of a pod leaves pods readable at every revision; after one that
+// does, older revisions get 410.
+func TestQuietResourceDoesNotExpire(t *testing.T) {
 	for engine, config := range engines() {
 		t.Run(engine, func(t *testing.T) {
 			w := open(t, config(t))

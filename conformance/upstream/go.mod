@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/gapless-io/gapless v0.0.0
+	github.com/gapless-io/gapless/kube v0.0.0
 	github.com/google/go-cmp v0.7.0
 	go.uber.org/goleak v1.3.0
 	k8s.io/apimachinery v0.37.2
@@ -106,3 +107,9 @@ require (
 )
 
 replace github.com/gapless-io/gapless => ../..
+
+replace github.com/gapless-io/gapless/client => ../../client
+
+replace github.com/gapless-io/gapless/informer => ../../informer
+
+replace github.com/gapless-io/gapless/kube => ../../kube

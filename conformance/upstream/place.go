@@ -43,7 +43,7 @@ func collectionOf(key string) (place, error) {
 	return place{namespace: strings.TrimSuffix(strings.TrimPrefix(prepared, resourcePrefix), "/")}, nil
 }
 
-// refusal is what a client is told of err, as the error of an in-process caller:
+// refusal returns the error that a client gets for err, as for an in-process caller:
 // without the kind of a body.
 func refusal(err error) error {
 	status := kube.StatusOf(err)

@@ -56,8 +56,8 @@ func (s *Storage) look(ctx context.Context, p place, rv string) (*kube.Object, k
 	if err != nil {
 		return nil, 0, err
 	}
-	for o := range list.Items {
-		return o, list.ResourceVersion, nil
+	for o, err := range list.Items {
+		return o, list.ResourceVersion, err
 	}
 	return nil, list.ResourceVersion, nil
 }
@@ -92,7 +92,10 @@ func (s *Storage) GetList(ctx context.Context, key string, opts storage.ListOpti
 		return refusal(err)
 	}
 	var items []runtime.Object
-	for o := range list.Items {
+	for o, err := range list.Items {
+		if err != nil {
+			return refusal(err)
+		}
 		pod := &example.Pod{}
 		if err := s.fill(ctx, o, pod); err != nil {
 			return err

@@ -1,4 +1,4 @@
-// Package upstream puts Kubernetes' storage.Interface over gapless, so that the
+// Package upstream implements Kubernetes' storage.Interface by gapless, so that the
 // suites of k8s.io/apiserver/pkg/storage/testing run against our store, our watch
 // cache and our verbs.
 //
@@ -7,7 +7,7 @@
 // interface over a Server. A stream is one watch of it.
 //
 // The Storage only translates. LIST, GET and WATCH are the registry's, with their
-// options read from a query as the HTTP door reads them, so that kube.PlanList,
+// options read from a query as the API server reads them, so that kube.PlanList,
 // kube.PlanWatch, the continue tokens, the cache and its history are what is
 // tested. Writes go to the store as conditional commits, because the registry's
 // own writes are those of an API server: they fill in uid, generation and times,
@@ -42,7 +42,7 @@ const (
 	baseRevision = 1
 	// segmentBytes is small, so that the log of a test has several segments.
 	segmentBytes = 64 << 10
-	// othersPrefix holds the keys of a resource that nobody reads.
+	// othersPrefix holds the keys of a resource that no test reads.
 	othersPrefix = "others/"
 )
 
@@ -128,7 +128,7 @@ func (s *Server) WriteOther(ctx context.Context) (int64, error) {
 	}
 }
 
-// Compact forgets what was superseded or deleted at or below a revision.
+// Compact removes what was superseded or deleted at or below a revision.
 func (s *Server) Compact(ctx context.Context, upTo int64) error {
 	if _, err := s.registry.Compact(ctx, store.Compaction{UpTo: upTo}); err != nil {
 		return fmt.Errorf("compact up to %d: %w", upTo, err)

@@ -152,7 +152,7 @@ func parse(t *testing.T, file string) *ast.File {
 	return parsed
 }
 
-func TestEverySuiteRunsTheTestThatItIsNamedAfter(t *testing.T) {
+func TestEverySuiteRunsTheUpstreamTestOfItsName(t *testing.T) {
 	checked := 0
 	ast.Inspect(parse(t, "suites_test.go"), func(n ast.Node) bool {
 		entry, is := n.(*ast.KeyValueExpr)

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// bookmarkEvery is how often a stream tells its position. The HTTP door does so
+	// bookmarkEvery is how often a stream sends its position. The API server does so
 	// each minute; upstream's tests wait 3 s for it.
 	bookmarkEvery = time.Second
 	// buffered is how many events a stream takes before its reader has: what a
@@ -36,7 +36,7 @@ type stream struct {
 	stop      context.CancelFunc
 	once      sync.Once
 	bookmarks bool
-	endMark   bool // the end of the initial events is told
+	endMark   bool // the end of the initial events is sent
 	sent      kube.ResourceVersion
 }
 
@@ -48,8 +48,8 @@ func (s *stream) ResultChan() <-chan watch.Event { return s.events }
 // Stop implements watch.Interface.
 func (s *stream) Stop() { s.once.Do(s.stop) }
 
-// Watch implements storage.Interface by the registry's WATCH. As at the HTTP door,
-// 410 and 504 are told by an ERROR event.
+// Watch implements storage.Interface by the registry's WATCH. As in the API server,
+// 410 and 504 come as an ERROR event.
 func (s *Storage) Watch(ctx context.Context, key string, opts storage.ListOptions) (watch.Interface, error) {
 	if _, err := storage.PrepareKey(resourcePrefix, key, opts.Recursive); err != nil {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -81,7 +82,7 @@ func (w world) merge(in dynamic.ResourceInterface, name, patch string) {
 	}
 }
 
-func (w world) paint(color string) {
+func (w world) setColor(color string) {
 	w.t.Helper()
 	w.merge(w.maps("default"), "settings", fmt.Sprintf(`{"data":{"color":%q}}`, color))
 }
@@ -146,16 +147,16 @@ func (w world) run() (stop func()) {
 	})
 }
 
-func TestCopiesAreKeptAsTheSourceIs(t *testing.T) {
+func TestCopiesFollowTheSource(t *testing.T) {
 	w := newWorld(t)
-	stop := w.run() // before the definition is there
+	stop := w.run() // before the definition exists
 	w.define()
 	w.order("shared", "team-a", "team-b")
 	w.copied(map[string]string{"team-a/shared": "green", "team-b/shared": "green"})
 	w.reported("shared", status{Copies: 2})
 	w.written("the beginning", 3, 3, 3) // two copies and the status
 
-	w.paint("blue")
+	w.setColor("blue")
 	w.copied(map[string]string{"team-a/shared": "blue", "team-b/shared": "blue"})
 	w.written("a change of the source", 2, 2, 2)
 
@@ -195,7 +196,7 @@ func TestCopiesAreKeptAsTheSourceIs(t *testing.T) {
 	w.written("nothing", 0, 0, 0)
 }
 
-func TestCopiesOfWhatWasDeletedMeanwhileAreRemoved(t *testing.T) {
+func TestCopiesForADeletedConfigCopyAreRemoved(t *testing.T) {
 	w := newWorld(t)
 	w.define()
 	stop := w.run()
@@ -213,7 +214,7 @@ func TestCopiesOfWhatWasDeletedMeanwhileAreRemoved(t *testing.T) {
 	stop()
 }
 
-func TestSomebodyElsesConfigMapIsLeftAlone(t *testing.T) {
+func TestForeignConfigMapIsNotChanged(t *testing.T) {
 	w := newWorld(t)
 	w.define()
 	w.Create(w.maps("team-a"), map[string]any{
@@ -232,6 +233,9 @@ func TestSomebodyElsesConfigMapIsLeftAlone(t *testing.T) {
 }
 
 func TestCopiesConvergeAfterEachFault(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes 7 s")
+	}
 	w := newWorld(t)
 	w.define()
 	stop := w.run()
@@ -251,7 +255,7 @@ func TestCopiesConvergeAfterEachFault(t *testing.T) {
 		{"writes that are lost", func(step func()) { w.Before(rigtest.Lost(4)); step() }},
 		{"conflicts", func(step func()) {
 			w.Before(func(r *http.Request) error {
-				if r.Method == http.MethodPut && conflicts.Add(1) <= 2 { // somebody else was there just before
+				if r.Method == http.MethodPut && conflicts.Add(1) <= 2 { // another writer was faster
 					in := w.maps(strings.Split(r.URL.Path, "/")[4]) // /api/v1/namespaces/…
 					patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"n":"%d"}}}`, conflicts.Load())
 					_, err := in.Patch(r.Context(), "shared", types.MergePatchType, patch, metav1.PatchOptions{})
@@ -264,9 +268,9 @@ func TestCopiesConvergeAfterEachFault(t *testing.T) {
 			step()
 		}},
 	} {
-		color := fmt.Sprint("color-", n)
+		color, begin := fmt.Sprint("color-", n), time.Now()
 		c.under(func() {
-			w.paint(color)
+			w.setColor(color)
 			w.remove(w.maps("team-b"), "shared")
 		})
 		w.copied(map[string]string{"team-a/shared": color, "team-b/shared": color})
@@ -280,9 +284,9 @@ func TestCopiesConvergeAfterEachFault(t *testing.T) {
 				refused++
 			}
 		}
-		// team-a is written once; team-b once or, painted before it is deleted, twice, and
+		// team-a is written once; team-b once or, changed before it is deleted, twice, and
 		// as often again if answers are cut off: those writes have no code.
-		if done > 4 || len(writes) > 14 {
+		if done > 4 || len(writes) > 14+2*rigtest.Retries(time.Since(begin)) {
 			t.Errorf("after %s: %d writes of %d attempts: %+v", c.name, done, len(writes), writes)
 		}
 		if c.name == "conflicts" && refused == 0 {
@@ -291,12 +295,12 @@ func TestCopiesConvergeAfterEachFault(t *testing.T) {
 		w.Before(nil)
 	}
 	w.reported("shared", status{Copies: 2})
-	for n := range 30 { // what changes nothing is no reason to write
+	for n := range 30 { // irrelevant changes cause no write
 		w.merge(w.maps("team-a"), "shared", fmt.Sprintf(`{"metadata":{"annotations":{"n":"again-%d"}}}`, n))
 		w.merge(w.maps("default"), "settings", fmt.Sprintf(`{"metadata":{"annotations":{"n":"again-%d"}}}`, n))
 	}
-	w.paint("last")
+	w.setColor("last")
 	w.copied(map[string]string{"team-a/shared": "last", "team-b/shared": "last"})
-	w.written("many changes that count for nothing", 2, 2, 4)
+	w.written("many irrelevant changes", 2, 2, 4)
 	stop()
 }

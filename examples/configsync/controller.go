@@ -18,7 +18,7 @@ import (
 	"github.com/gapless-io/gapless/informer"
 )
 
-// controller is where things are.
+// controller has the clients and informers.
 type controller struct {
 	core    *rest.RESTClient
 	custom  dynamic.ResourceInterface
@@ -27,10 +27,10 @@ type controller struct {
 	orders  *informer.Informer[*configCopy]
 }
 
-// reconcile makes what one ConfigCopy asks for, or used to ask for.
+// reconcile creates and deletes the copies of one ConfigCopy.
 func (c *controller) reconcile(ctx context.Context, key informer.Key) error {
 	if err := c.maps.WaitSynced(ctx); err != nil {
-		return err // before, copies that exist could not be seen
+		return err // before, existing copies are unknown
 	}
 	order, found := c.orders.Get(key)
 	if !found {
@@ -65,11 +65,11 @@ func (c *controller) clear(ctx context.Context, name string, namespaces []string
 	return nil
 }
 
-// put makes or mends one copy, and waits until the next call will see it.
+// put creates or updates one copy, and waits until the cache has it.
 func (c *controller) put(ctx context.Context, from *corev1.ConfigMap, to informer.Key) error {
 	request, now := c.core.Post(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: to.Name, Labels: map[string]string{label: to.Name}}}
 	if old, is := c.maps.Get(to); is && old.Labels[label] != to.Name {
-		return fmt.Errorf("configmap %s is somebody else's", to)
+		return fmt.Errorf("configmap %s is not a copy for %s", to, to.Name)
 	} else if is && maps.Equal(old.Data, from.Data) && maps.EqualFunc(old.BinaryData, from.BinaryData, bytes.Equal) {
 		return nil
 	} else if is {
@@ -78,12 +78,12 @@ func (c *controller) put(ctx context.Context, from *corev1.ConfigMap, to informe
 	now.Data, now.BinaryData = from.Data, from.BinaryData
 	var written corev1.ConfigMap // not now, whose data is the cache's
 	if err := request.Resource("configmaps").Namespace(to.Namespace).Body(now).Do(ctx).Into(&written); err != nil {
-		return err // a conflict too: this ConfigCopy is tried again, with what is there then
+		return err // a conflict too: this ConfigCopy is retried with the newest state
 	}
 	return c.maps.WaitRevision(ctx, written.ResourceVersion)
 }
 
-// report writes the status, and waits until the next call will see it.
+// report writes the status, and waits until the cache has it.
 func (c *controller) report(ctx context.Context, order *configCopy, s status) error {
 	if order.Status == s {
 		return nil

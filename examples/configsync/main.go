@@ -1,8 +1,8 @@
 // Command configsync copies a ConfigMap into other namespaces, as ConfigCopy objects
-// ask for (crd.yaml), and keeps the copies as the source is.
+// ask for (crd.yaml), and keeps the copies equal to the source.
 //
-// It has three nouns. A source is a ConfigMap. A copy of it is made, mended and deleted
-// here, and known by its label. A configCopy says which source goes where.
+// It has three nouns. A source is a ConfigMap. A copy of it is created, updated and deleted
+// here, and has a label. A configCopy says which source goes where.
 package main
 
 import (
@@ -49,18 +49,18 @@ func control(ctx context.Context, cfg *rest.Config, log *slog.Logger) error {
 	return g.Wait()
 }
 
-// wire says who hears of what: a ConfigCopy is looked at when it, its source or one
+// wire connects the informers: a ConfigCopy is reconciled when it, its source or one
 // of its copies changes.
 func (c *controller) wire() {
 	bySource := informer.NewIndex1(c.orders, "source", func(o *configCopy) source { return o.Spec.Source })
 	todo := c.orders.Reconcile(c.reconcile, informer.Name("copies"), informer.Workers(4), informer.Retry(100*time.Millisecond, 2*time.Second, 0))
 	c.maps.Handle(func(ctx context.Context, e informer.Event[*corev1.ConfigMap]) error {
 		if err := c.orders.WaitSynced(ctx); err != nil {
-			return err // before, nothing can be put on the list
+			return err // before, nothing can be enqueued
 		}
-		for _, m := range []*corev1.ConfigMap{e.Old, e.New} { // Old has the label that somebody took away
+		for _, m := range []*corev1.ConfigMap{e.Old, e.New} { // Old has a label that was removed
 			if m != nil && m.Labels[label] != "" {
-				todo.Enqueue(informer.Key{Name: m.Labels[label]}) // also if it is gone: then its copies must go
+				todo.Enqueue(informer.Key{Name: m.Labels[label]}) // also if it is deleted: then its copies must be
 			}
 		}
 		for key := range bySource.Get(source(e.Key)) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -84,7 +85,10 @@ func (w world) written(want int) {
 	}
 }
 
-func TestNodesAreLabelledWhateverHappens(t *testing.T) {
+func TestNodesAreLabelledUnderFailures(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes 7 s")
+	}
 	w := world{rigtest.New(t), t}
 	for _, node := range []string{"a", "b", "quiet"} {
 		w.Create(w.Objects("", "v1", "nodes"), map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": map[string]any{"name": node}})
@@ -100,10 +104,10 @@ func TestNodesAreLabelledWhateverHappens(t *testing.T) {
 
 	w.merge("pods", "second", `{"status":{"phase":"Succeeded"}}`, "status")
 	w.labelled(map[string]string{"a": "1", "b": "0", "quiet": "0"})
-	w.written(1) // what is finished does not count
+	w.written(1) // finished pods do not count
 	w.merge("nodes", "b", `{"metadata":{"labels":{"gapless.io/pods":"99"}}}`)
 	w.labelled(map[string]string{"a": "1", "b": "0", "quiet": "0"})
-	w.written(1) // what somebody else wrote is mended
+	w.written(1) // the edit of another writer is reverted
 
 	// Each step brings a pod to b and takes the one of the step before away.
 	w.pod("step-0", "b")
@@ -122,7 +126,7 @@ func TestNodesAreLabelledWhateverHappens(t *testing.T) {
 		{"writes that are lost", func(step func()) { w.Before(rigtest.Lost(4)); step() }},
 		{"conflicts", func(step func()) {
 			w.Before(func(r *http.Request) error {
-				if conflicts.Add(1) <= 2 { // somebody else was there just before
+				if conflicts.Add(1) <= 2 { // another writer was faster
 					name := r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:]
 					patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"n":"%d"}}}`, conflicts.Load())
 					_, err := w.Objects("", "v1", "nodes").Patch(r.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{})
@@ -133,7 +137,7 @@ func TestNodesAreLabelledWhateverHappens(t *testing.T) {
 			step()
 		}},
 	} {
-		to := nodes[(n+1)%2]
+		to, begin := nodes[(n+1)%2], time.Now()
 		c.under(func() {
 			w.remove(fmt.Sprint("step-", n))
 			w.pod(fmt.Sprint("step-", n+1), to)
@@ -156,7 +160,7 @@ func TestNodesAreLabelledWhateverHappens(t *testing.T) {
 			}
 		}
 		// An answer may be cut off after the write, and a count between two be seen.
-		if done > 3 || len(writes) > 10 {
+		if done > 3 || len(writes) > 10+2*rigtest.Retries(time.Since(begin)) {
 			t.Errorf("after %s: %d writes of %d attempts for 2 changes: %+v", c.name, done, len(writes), writes)
 		}
 		if c.name == "conflicts" && refused == 0 {
@@ -165,7 +169,7 @@ func TestNodesAreLabelledWhateverHappens(t *testing.T) {
 		w.Before(nil)
 	}
 
-	// What changes nothing is no reason to write.
+	// Irrelevant changes cause no write.
 	for n := range 30 {
 		w.merge("nodes", "a", fmt.Sprintf(`{"metadata":{"annotations":{"heartbeat":"%d"}}}`, n))
 		w.merge("pods", "first", fmt.Sprintf(`{"metadata":{"annotations":{"n":"%d"}}}`, n))

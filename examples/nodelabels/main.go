@@ -2,7 +2,7 @@
 // finished: gapless.io/pods=3.
 //
 // It has two nouns. A pod counts for the node that it runs on, until it is finished. A
-// label is right or is written; a node that somebody labelled otherwise is mended.
+// label with a wrong value is written again.
 package main
 
 import (
@@ -29,7 +29,7 @@ import (
 
 const label = "gapless.io/pods"
 
-// pod has what counts of a Pod; nothing else of it is kept.
+// pod has the fields of a Pod that are needed; no others are kept.
 type pod struct {
 	metav1.ObjectMeta `json:"metadata"`
 	Spec              struct {
@@ -59,17 +59,17 @@ func control(ctx context.Context, cfg *rest.Config, log *slog.Logger) error {
 		patch := fmt.Sprintf(`{"metadata":{"resourceVersion":%q,"labels":{%q:%q}}}`, node.ResourceVersion, label, want)
 		written, err := client.Resource(nodeGVR).Patch(ctx, key.Name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
 		if err != nil {
-			return err // a conflict too: this node is tried again, as it is then
+			return err // a conflict too: this node is retried with its newest state
 		}
-		return nodes.WaitRevision(ctx, written.ResourceVersion) // or the next call may not see the label
+		return nodes.WaitRevision(ctx, written.ResourceVersion) // so that the next call sees the label
 	}, informer.Workers(4), informer.Changed(func(n *metav1.PartialObjectMetadata) string { return n.Labels[label] }))
 	pods.Handle(func(_ context.Context, e informer.Event[*pod]) error {
 		labels.Enqueue(informer.Key{Name: e.Object().node()})
 		return nil
-	}, informer.SkipInitial(), informer.Changed((*pod).node)) // a pod never moves: it comes and goes
+	}, informer.SkipInitial(), informer.Changed((*pod).node)) // a pod never moves to another node
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() error { return pods.Run(ctx) })
-	if pods.WaitSynced(ctx) == nil { // no node is labelled by half of its pods
+	if pods.WaitSynced(ctx) == nil { // so that no node is labelled before all pods are known
 		g.Go(func() error { return nodes.Run(ctx) })
 	}
 	return g.Wait()

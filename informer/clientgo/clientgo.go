@@ -1,10 +1,9 @@
 // Package clientgo puts the informers of this module where client-go's are
 // expected: in generated factories, under generated listers, in controller-runtime.
 //
-// It has three nouns. A stand-in is a cache.SharedIndexInformer of client-go 0.37,
-// made by [New], [With] or [Over], over package informer. A ListerWatcher or an
-// [informer.Source] is where it reads from. An [Option] says where it is to behave
-// in one way or another.
+// It has three nouns. A replacement implements cache.SharedIndexInformer of client-go 0.37
+// with package informer; [New], [With] and [Over] return one. It reads from a
+// ListerWatcher or an [informer.Source]. An [Option] changes its behavior.
 //
 //	factory.InformerFor(&corev1.Pod{}, func(c kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
 //		return clientgo.New(podsOf(c), &corev1.Pod{}, resync, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
@@ -13,20 +12,25 @@
 //
 // # What is as in client-go
 //
-// Handlers are called in sequence, one goroutine each, first for every object that
-// is there (isInInitialList); the store is at an event's state or newer when a
-// handler is called for it; deletions that nobody saw come as
-// cache.DeletedFinalStateUnknown, by value; handlers and indexers can be added while
-// it runs, not after; it runs once. The store is client-go's own, so that programs
-// which write into it (tests do) find what they wrote.
+//   - Each handler has one goroutine that calls it in sequence, first for every object
+//     in the store (isInInitialList).
+//   - When a handler is called for an event, the store has that state or a newer one.
+//   - A deletion that the watch missed is delivered as cache.DeletedFinalStateUnknown,
+//     by value.
+//   - Handlers and indexers can be added before and during Run, not after it. Run can be
+//     called once.
+//   - The store is client-go's own. Tests that write into it can read what they wrote.
 //
 // # What differs on purpose
 //
-// MIGRATING-from-client-go.md has the list, and TestDifferences holds it to that:
-// unchanged objects raise no call when the state is read again (see
-// [RelistUpdates]), changes of a key that waits are merged (see [Handlers]), another
-// object under the same name is deleted and added, a panic of a handler or an index
-// function ends nothing, and the error handler also hears of a 410.
+// MIGRATING-from-client-go.md lists the differences, and TestDifferences checks the list:
+//
+//   - A re-list causes no calls for unchanged objects (see [RelistUpdates]).
+//   - Changes of a key that is waiting in a handler's queue are merged (see [Handlers]).
+//   - When an object was replaced by another of the same name, the handler gets a
+//     deletion and an addition.
+//   - A panic in a handler or an index function does not stop the program.
+//   - The watch error handler is also called for a 410.
 package clientgo
 
 import (
@@ -42,19 +46,19 @@ import (
 	"github.com/gapless-io/gapless/informer"
 )
 
-// Constructor makes informers. It is the type of NewInformer in controller-runtime's
-// cache.Options, and cache.NewSharedIndexInformer is one.
+// Constructor returns a new informer. It is the type of NewInformer in
+// controller-runtime's cache.Options and of cache.NewSharedIndexInformer.
 type Constructor = func(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer
 
-// New makes an informer of what lw lists and watches; it is a [Constructor]. Events
-// with objects of another type than example are dropped; nil: all are taken. resync
-// is the period for handlers that do not say one, 0: none. indexers may be nil.
-// Nothing is requested before Run.
+// New returns an informer for the objects that lw lists and watches; it is a
+// [Constructor]. Events with objects of another type than example are dropped, unless
+// example is nil. resync is the resync period of handlers that do not set their own; 0
+// means none. indexers may be nil. The informer sends no request before Run.
 func New(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
 	return With()(lw, example, resync, indexers)
 }
 
-// With is New with options.
+// With returns a Constructor like [New] that applies options.
 func With(opts ...Option) Constructor {
 	return func(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
 		s := newSettings(opts)
@@ -62,28 +66,33 @@ func With(opts ...Option) Constructor {
 		if watchlist.DoesClientNotSupportWatchListSemantics(lw) || !features.FeatureGates().Enabled(features.WatchListClient) {
 			s.informer = append(s.informer, informer.NoStreamingLists())
 		}
+		// client-go never sends a ListerWatcher the requests of a comparison, and many cannot
+		// answer them.
+		s.informer = append(s.informer, informer.NoComparison())
 		b := newBackend(lw, example)
-		return newStandIn(informer.From(s.name, b, b.decode), form[metav1.Object]{in: hold, out: held}, s, indexersWith{resync, indexers})
+		i := newSharedInformer(informer.From(s.name, b, b.decode), form[metav1.Object]{in: hold, out: held}, s, indexersWith{resync, indexers})
+		i.join = b.calls.Wait
+		return i
 	}
 }
 
-// Over makes an informer of any source of package informer, with what that offers:
-// its own decoder, selectors, partial types. The store holds objects of type T.
-// See New for resync and indexers.
+// Over returns an informer that reads from a source of package informer, which can have
+// its own decoder, selectors and types. The store holds objects of type T. resync and
+// indexers are as in [New].
 func Over[T informer.Object](source informer.Source[T], resync time.Duration, indexers cache.Indexers, opts ...Option) cache.SharedIndexInformer {
 	s := newSettings(opts)
 	s.name = fmt.Sprintf("%T", *new(T))
-	cast := func(o any) (T, error) {
+	in := func(o any) (T, error) {
 		object, is := o.(T)
 		if !is {
-			return object, fmt.Errorf("a transform made %T of a %s", o, s.name)
+			return object, fmt.Errorf("the transform returned a %T for a %s", o, s.name)
 		}
 		return object, nil
 	}
-	return newStandIn(source, form[T]{in: cast, out: func(o T) any { return o }}, s, indexersWith{resync, indexers})
+	return newSharedInformer(source, form[T]{in: in, out: func(o T) any { return o }}, s, indexersWith{resync, indexers})
 }
 
-// Option says how a stand-in behaves.
+// Option changes the behavior of a replacement.
 type Option func(*settings)
 
 type settings struct {
@@ -102,26 +111,26 @@ func newSettings(opts []Option) settings {
 	return s
 }
 
-// RelistUpdates calls OnUpdate(o, o) of every handler for every unchanged object
-// whenever the whole state was read again, as client-go does for handlers without
-// a resync period. Without it, and by default, unchanged objects raise no call. It
-// is for programs that use the re-list as their resync.
+// RelistUpdates calls OnUpdate(o, o) of every handler for every unchanged object after
+// each re-list, as client-go does for handlers without a resync period. By default a
+// re-list causes no calls for unchanged objects. RelistUpdates is for programs that rely
+// on the re-list as their resync.
 func RelistUpdates() Option { return func(s *settings) { s.relists = true } }
 
-// Informer passes options to the informer below. To hear of incidents use
-// OnIncident: an informer.OnError here is not called.
+// Informer passes options to the underlying informer. An informer.OnError among them is
+// not called; use [OnIncident] instead.
 func Informer(opts ...informer.Option) Option {
 	return func(s *settings) { s.informer = append(s.informer, opts...) }
 }
 
-// Handlers passes options to every handler: informer.Every, for a handler that is
-// to be told each version as in client-go, but with a bound; informer.Workers;
-// informer.Retry for handlers that panic.
+// Handlers passes options to every handler: informer.Every to get each version, as in
+// client-go but with a bounded queue, informer.Workers, or informer.Retry for handlers
+// that panic.
 func Handlers(opts ...informer.HandleOption) Option {
 	return func(s *settings) { s.handlers = append(s.handlers, opts...) }
 }
 
-// OnIncident is called for everything that goes wrong; see informer.OnError.
+// OnIncident calls f for every incident; see informer.OnError.
 func OnIncident(f func(informer.Incident)) Option {
 	return func(s *settings) { s.incident = f }
 }

@@ -31,7 +31,7 @@ type difference struct {
 }
 
 // relist makes the informers read the whole state again.
-func relist(w *world, meanwhile func()) {
+func relist(w *fakeServer, meanwhile func()) {
 	w.leave()
 	meanwhile()
 	w.forget()
@@ -39,17 +39,17 @@ func relist(w *world, meanwhile func()) {
 	after(3 * time.Minute)
 }
 
-// calledDuring compares what handlers are told while f works, after the first sync.
-func calledDuring(t *testing.T, f func(w *world), opts ...clientgo.Option) (theirs, ours any) {
+// calledDuring returns the calls of both handlers during f, which runs after the first sync.
+func calledDuring(t *testing.T, f func(w *fakeServer), opts ...clientgo.Option) (theirs, ours any) {
 	t.Helper()
-	w := newWorld()
+	w := newFakeServer()
 	w.put("a", "1")
 	p := newPair(t, w, 0, opts...)
 	run(t, func() {
 		p.compare(t, "the beginning")
 		f(w)
 		after(settled)
-		theirs, ours = p.theirLog.told(), p.ourLog.told()
+		theirs, ours = p.theirLog.calls(), p.ourLog.calls()
 	}, p.theirs, p.ours)
 	return theirs, ours
 }
@@ -63,14 +63,14 @@ func callDifferences() []difference {
 		{
 			name: "Unchanged objects on a re-list",
 			play: func(t *testing.T) (theirs, ours any) {
-				return calledDuring(t, func(w *world) { relist(w, func() {}) })
+				return calledDuring(t, func(w *fakeServer) { relist(w, func() {}) })
 			},
 			theirs: calls{"ns/a": {"update u1@1001=1 u1@1001=1"}}, ours: calls{},
 		},
 		{
 			name: "An event that is sent twice",
 			play: func(t *testing.T) (theirs, ours any) {
-				return calledDuring(t, func(w *world) {
+				return calledDuring(t, func(w *fakeServer) {
 					w.put("a", "2")
 					w.repeat(0)
 					after(time.Second)
@@ -84,7 +84,7 @@ func callDifferences() []difference {
 		{
 			name: "An event older than what is known",
 			play: func(t *testing.T) (theirs, ours any) {
-				return calledDuring(t, func(w *world) {
+				return calledDuring(t, func(w *fakeServer) {
 					w.put("a", "2")
 					after(time.Second)
 					w.put("a", "3")
@@ -98,7 +98,7 @@ func callDifferences() []difference {
 		{
 			name: "Deleted and created again, unseen",
 			play: func(t *testing.T) (theirs, ours any) {
-				return calledDuring(t, func(w *world) { relist(w, func() { w.delete("a"); w.put("a", "2") }) })
+				return calledDuring(t, func(w *fakeServer) { relist(w, func() { w.delete("a"); w.put("a", "2") }) })
 			},
 			theirs: calls{"ns/a": {"update u1@1001=1 u2@1003=2"}},
 			ours:   calls{"ns/a": {"lost ns/a u1@1001=1", "add u2@1003=2"}},
@@ -123,7 +123,7 @@ func callDifferences() []difference {
 // busy has handlers that need a minute for a call, while three changes come.
 func busy(t *testing.T, opts ...clientgo.Option) (theirs, ours any) {
 	t.Helper()
-	w := newWorld()
+	w := newFakeServer()
 	w.put("a", "1")
 	p := newPair(t, w, 0, opts...)
 	p.theirLog.slow, p.ourLog.slow = time.Minute, time.Minute
@@ -133,7 +133,7 @@ func busy(t *testing.T, opts ...clientgo.Option) (theirs, ours any) {
 			w.put("a", fmt.Sprint(n+2))
 		}
 		after(10 * time.Minute)
-		theirs, ours = p.theirLog.told()["ns/a"], p.ourLog.told()["ns/a"]
+		theirs, ours = p.theirLog.calls()["ns/a"], p.ourLog.calls()["ns/a"]
 	}, p.theirs, p.ours)
 	return theirs, ours
 }
@@ -143,7 +143,7 @@ func panics(t *testing.T) (theirs, ours any) {
 	t.Helper()
 	utilruntime.ReallyCrash = false
 	defer func() { utilruntime.ReallyCrash = true }()
-	w := newWorld()
+	w := newFakeServer()
 	w.put("a", "1")
 	p := newPair(t, w, 0)
 	for l, i := range map[*log]cache.SharedIndexInformer{newLog(): p.theirs, newLog(): p.ours} {
@@ -159,7 +159,7 @@ func panics(t *testing.T) (theirs, ours any) {
 			t.Fatal(err)
 		}
 		run(t, func() { after(time.Minute) }, i)
-		said := fmt.Sprintf("%v synced=%t", l.told()["ns/a"], r.HasSynced())
+		said := fmt.Sprintf("%v synced=%t", l.calls()["ns/a"], r.HasSynced())
 		if i == p.theirs {
 			theirs = said
 		} else {
@@ -174,7 +174,7 @@ func otherDifferences() []difference {
 		{
 			name: "An index function that fails",
 			play: func(t *testing.T) (theirs, ours any) {
-				w := newWorld()
+				w := newFakeServer()
 				add := func(i cache.SharedIndexInformer) (said any) {
 					defer func() {
 						if v := recover(); v != nil {
@@ -197,7 +197,7 @@ func otherDifferences() []difference {
 		{
 			name: "The watch error handler and a 410",
 			play: func(t *testing.T) (theirs, ours any) {
-				return eachAlone(t, func(w *world, i cache.SharedIndexInformer) any {
+				return eachAlone(t, func(w *fakeServer, i cache.SharedIndexInformer) any {
 					heard := 0
 					if err := i.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
 						if strings.Contains(err.Error(), "too old") {
@@ -215,7 +215,7 @@ func otherDifferences() []difference {
 		{
 			name: "How often a transform sees an object",
 			play: func(t *testing.T) (theirs, ours any) {
-				return eachAlone(t, func(_ *world, i cache.SharedIndexInformer) any {
+				return eachAlone(t, func(_ *fakeServer, i cache.SharedIndexInformer) any {
 					seen := 0
 					if err := i.SetTransform(func(o any) (any, error) { seen++; return o, nil }); err != nil {
 						t.Fatal(err)
@@ -229,7 +229,7 @@ func otherDifferences() []difference {
 		{
 			name: "A transform that fails on one object",
 			play: func(t *testing.T) (theirs, ours any) {
-				return eachAlone(t, func(w *world, i cache.SharedIndexInformer) any {
+				return eachAlone(t, func(w *fakeServer, i cache.SharedIndexInformer) any {
 					w.put("b", "13")
 					w.noStreams = true
 					if err := i.SetTransform(func(o any) (any, error) {
@@ -249,7 +249,7 @@ func otherDifferences() []difference {
 		{
 			name: "A resync",
 			play: func(t *testing.T) (theirs, ours any) {
-				w := newWorld()
+				w := newFakeServer()
 				for n := range 10 {
 					w.put(fmt.Sprint("o", n), "1")
 				}
@@ -265,8 +265,8 @@ func otherDifferences() []difference {
 				}
 				run(t, func() {
 					after(time.Minute)
-					p.theirLog.told()
-					p.ourLog.told()
+					p.theirLog.calls()
+					p.ourLog.calls()
 					after(10 * time.Minute)
 					theirs, ours = moments(p.theirLog), moments(p.ourLog)
 				}, p.theirs, p.ours)
@@ -277,7 +277,7 @@ func otherDifferences() []difference {
 		{
 			name: "A resync period that is asked for late",
 			play: func(t *testing.T) (theirs, ours any) {
-				return eachAlone(t, func(_ *world, i cache.SharedIndexInformer) any {
+				return eachAlone(t, func(_ *fakeServer, i cache.SharedIndexInformer) any {
 					l := newLog()
 					run(t, func() {
 						after(settled)
@@ -286,7 +286,7 @@ func otherDifferences() []difference {
 						}
 						after(5*time.Minute + time.Second)
 					}, i)
-					return len(l.told()["ns/a"])
+					return len(l.calls()["ns/a"])
 				})
 			},
 			theirs: 1, ours: 6,
@@ -294,7 +294,7 @@ func otherDifferences() []difference {
 		{
 			name: "Stopping while the server is away",
 			play: func(t *testing.T) (theirs, ours any) {
-				return eachConstructor(func(w *world, construct clientgo.Constructor) any {
+				return eachConstructor(func(w *fakeServer, construct clientgo.Constructor) any {
 					w.leave()
 					var all []cache.SharedIndexInformer
 					for range 3 { // one of client-go's can be about to wake
@@ -310,12 +310,12 @@ func otherDifferences() []difference {
 	}
 }
 
-// eachConstructor does f with client-go's constructor and with ours, each in a world
+// eachConstructor does f with client-go's constructor and with ours, each in a fakeServer
 // of its own with one object.
-func eachConstructor(f func(w *world, construct clientgo.Constructor) any) (theirs, ours any) {
+func eachConstructor(f func(w *fakeServer, construct clientgo.Constructor) any) (theirs, ours any) {
 	var results []any
 	for _, construct := range []clientgo.Constructor{cache.NewSharedIndexInformer, clientgo.New} {
-		w := newWorld()
+		w := newFakeServer()
 		w.put("a", "1")
 		results = append(results, f(w, construct))
 	}
@@ -323,9 +323,9 @@ func eachConstructor(f func(w *world, construct clientgo.Constructor) any) (thei
 }
 
 // eachAlone is eachConstructor with the informer made.
-func eachAlone(t *testing.T, f func(w *world, i cache.SharedIndexInformer) any) (theirs, ours any) {
+func eachAlone(t *testing.T, f func(w *fakeServer, i cache.SharedIndexInformer) any) (theirs, ours any) {
 	t.Helper()
-	return eachConstructor(func(w *world, construct clientgo.Constructor) any {
+	return eachConstructor(func(w *fakeServer, construct clientgo.Constructor) any {
 		return f(w, construct(w.listWatch(t), &corev1.ConfigMap{}, 0, byNamespace()))
 	})
 }
@@ -365,14 +365,14 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// TestOptionsTakeDifferencesBack: with the options, the calls are client-go's.
-func TestOptionsTakeDifferencesBack(t *testing.T) {
+// TestOptionsUndoDifferences: with the options, the calls are client-go's.
+func TestOptionsUndoDifferences(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		play func(t *testing.T) (theirs, ours any)
 	}{
 		{"RelistUpdates", func(t *testing.T) (theirs, ours any) {
-			return calledDuring(t, func(w *world) { relist(w, func() { w.put("b", "1") }) }, clientgo.RelistUpdates())
+			return calledDuring(t, func(w *fakeServer) { relist(w, func() { w.put("b", "1") }) }, clientgo.RelistUpdates())
 		}},
 		{"Every", func(t *testing.T) (theirs, ours any) {
 			return busy(t, clientgo.Handlers(informer.Every(100, informer.Block)))

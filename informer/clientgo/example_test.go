@@ -17,9 +17,9 @@ import (
 // A program with generated factories and listers is not changed but for this: what
 // makes the informer is said before it is asked for.
 func Example() {
-	server := newWorld() // stands for an API server
+	server := newFakeServer() // stands for an API server
 	server.put("a", "1")
-	client, err := kubernetes.NewForConfig(&rest.Config{Host: "http://world", Transport: server, QPS: -1})
+	client, err := kubernetes.NewForConfig(&rest.Config{Host: "http://fakeServer", Transport: server, QPS: -1})
 	if err != nil {
 		fmt.Println(err)
 		return

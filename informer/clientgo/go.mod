@@ -3,7 +3,6 @@ module github.com/gapless-io/gapless/informer/clientgo
 go 1.26.0
 
 require (
-	github.com/gapless-io/gapless v0.0.0
 	go.uber.org/goleak v1.3.0
 	k8s.io/apimachinery v0.37.2
 	k8s.io/client-go v0.37.2
@@ -37,6 +36,9 @@ require (
 require (
 	github.com/davecgh/go-spew v1.1.2-0.20180830191138-d8f796af33cc // indirect
 	github.com/fxamacker/cbor/v2 v2.9.1 // indirect
+	github.com/gapless-io/gapless/client v0.0.0
+	github.com/gapless-io/gapless/informer v0.0.0
+	github.com/gapless-io/gapless/kube v0.0.0
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3 // indirect
 	github.com/go-logr/logr v1.4.3 // indirect
 	github.com/google/go-cmp v0.7.0
@@ -65,4 +67,8 @@ require (
 	sigs.k8s.io/yaml v1.6.0 // indirect
 )
 
-replace github.com/gapless-io/gapless => ../..
+replace github.com/gapless-io/gapless/client => ../../client
+
+replace github.com/gapless-io/gapless/informer => ..
+
+replace github.com/gapless-io/gapless/kube => ../../kube

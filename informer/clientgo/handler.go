@@ -12,8 +12,9 @@ import (
 	"github.com/gapless-io/gapless/informer"
 )
 
-// registration is a handler that was added. It is a
-// cache.ResourceEventHandlerRegistration and knows cache.ShutDownEventHandler.
+// registration is a handler that was added. It implements
+// cache.ResourceEventHandlerRegistration and the method that cache.ShutDownEventHandler
+// looks for.
 type registration struct {
 	name  string
 	below *informer.Registration
@@ -22,20 +23,20 @@ type registration struct {
 	mu      sync.Mutex
 	calls   int // running
 	removed bool
-	closed  bool
-	down    chan struct{} // closed when it was removed and no call runs
+	closed  bool          // down is closed
+	down    chan struct{} // closed when the handler was removed and no call runs
 }
 
-// HasSynced says whether the handler was called for all that was there.
+// HasSynced reports whether the handler was called for all initial objects.
 func (r *registration) HasSynced() bool { return cache.IsDone(r.HasSyncedChecker()) }
 
-// HasSyncedChecker is HasSynced to wait for.
+// HasSyncedChecker returns a checker that is done when HasSynced is true.
 func (r *registration) HasSyncedChecker() cache.DoneChecker {
 	return checker{name: r.name, done: r.below.Synced()}
 }
 
-// ShutdownChan is closed when the handler was removed, or the informer stopped, and
-// no call of it runs any more.
+// ShutdownChan returns a channel that is closed when the handler was removed, or the
+// informer stopped, and no call of the handler runs any more.
 func (r *registration) ShutdownChan() <-chan struct{} { return r.down }
 
 // enter begins a call, unless the handler was removed.
@@ -53,7 +54,7 @@ func (r *registration) leave() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.calls--
-	r.settleLocked()
+	r.closeLocked()
 }
 
 // end says that there will be no more calls.
@@ -61,10 +62,11 @@ func (r *registration) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.removed = true
-	r.settleLocked()
+	r.closeLocked()
 }
 
-func (r *registration) settleLocked() {
+// closeLocked closes down when the handler was removed and no call runs.
+func (r *registration) closeLocked() {
 	if r.removed && r.calls == 0 && !r.closed {
 		r.closed = true
 		close(r.down)
@@ -72,23 +74,23 @@ func (r *registration) settleLocked() {
 }
 
 // AddEventHandler adds a handler with the informer's resync period.
-func (i *standIn[T]) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
+func (i *sharedInformer[T]) AddEventHandler(h cache.ResourceEventHandler) (cache.ResourceEventHandlerRegistration, error) {
 	return i.AddEventHandlerWithOptions(h, cache.HandlerOptions{})
 }
 
 // AddEventHandlerWithResyncPeriod adds a handler with a resync period of its own.
-func (i *standIn[T]) AddEventHandlerWithResyncPeriod(h cache.ResourceEventHandler, period time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+func (i *sharedInformer[T]) AddEventHandlerWithResyncPeriod(h cache.ResourceEventHandler, period time.Duration) (cache.ResourceEventHandlerRegistration, error) {
 	return i.AddEventHandlerWithOptions(h, cache.HandlerOptions{ResyncPeriod: &period})
 }
 
-// AddEventHandlerWithOptions adds a handler, before Run or while it runs. A resync
-// period below a second is one of a second; the objects are handed over spread over
-// the period, and each handler has the period it asked for. Logger is not used.
-func (i *standIn[T]) AddEventHandlerWithOptions(h cache.ResourceEventHandler, o cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
+// AddEventHandlerWithOptions adds a handler, before or during Run. Each handler has its
+// own resync period, of at least one second, and its resync events are spread over the
+// period. Logger is not used.
+func (i *sharedInformer[T]) AddEventHandlerWithOptions(h cache.ResourceEventHandler, o cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.stoppedLocked() {
-		return nil, fmt.Errorf("handler %T was not added: the informer has stopped", h)
+		return nil, fmt.Errorf("handler %v was not added to shared informer because it has stopped already", h) // client-go's text
 	}
 	opts := append([]informer.HandleOption(nil), i.settings.handlers...)
 	period := i.resync
@@ -102,7 +104,7 @@ func (i *standIn[T]) AddEventHandlerWithOptions(h cache.ResourceEventHandler, o 
 	r.below = i.below.Handle(func(_ context.Context, e informer.Event[T]) error {
 		if r.enter() {
 			defer r.leave()
-			i.tell(h, e)
+			i.deliver(h, e)
 		}
 		return nil
 	}, opts...)
@@ -111,8 +113,8 @@ func (i *standIn[T]) AddEventHandlerWithOptions(h cache.ResourceEventHandler, o 
 	return r, nil
 }
 
-// tell calls a handler in client-go's words.
-func (i *standIn[T]) tell(h cache.ResourceEventHandler, e informer.Event[T]) {
+// deliver calls the method of a handler that client-go would call for the event.
+func (i *sharedInformer[T]) deliver(h cache.ResourceEventHandler, e informer.Event[T]) {
 	switch e.Type {
 	case informer.Added:
 		h.OnAdd(i.form.out(e.New), e.Initial)
@@ -129,9 +131,9 @@ func (i *standIn[T]) tell(h cache.ResourceEventHandler, e informer.Event[T]) {
 	}
 }
 
-// RemoveEventHandler ends a handler's calls without waiting for one that runs, and
-// drops what it was not told. It may be called again, and by the handler itself.
-func (i *standIn[T]) RemoveEventHandler(handle cache.ResourceEventHandlerRegistration) error {
+// RemoveEventHandler removes a handler and drops its pending events. It does not wait
+// for a call that runs. It may be called more than once, and by the handler itself.
+func (i *sharedInformer[T]) RemoveEventHandler(handle cache.ResourceEventHandlerRegistration) error {
 	r, is := handle.(*registration)
 	if !is {
 		return fmt.Errorf("remove event handler: %T is no registration of this informer", handle)
@@ -146,6 +148,6 @@ func (i *standIn[T]) RemoveEventHandler(handle cache.ResourceEventHandlerRegistr
 	r.end()
 	now := make(chan struct{})
 	close(now)
-	_ = r.below.Stop(wait.ContextForChannel(now)) // it does not wait, and says so
+	_ = r.below.Stop(wait.ContextForChannel(now)) // returns an error because it does not wait
 	return nil
 }

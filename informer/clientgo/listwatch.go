@@ -25,22 +25,49 @@ import (
 	"github.com/gapless-io/gapless/kube"
 )
 
-// unversioned stands for the resource version of a list that has none: fake clients
-// make such lists. It is no number, so that it is neither older nor newer than any.
-const unversioned = "unversioned"
+// Placeholders for resource versions that servers never give a list, but hand-made
+// ListerWatchers and fake clients do: none, and "0". They are no numbers, so that they
+// are neither older nor newer than any.
+const (
+	unversioned = "unversioned"
+	zeroVersion = "zero"
+)
+
+// fromLister is the informer's form of a list's resource version.
+func fromLister(rv string) string {
+	switch rv {
+	case "":
+		return unversioned
+	case "0":
+		return zeroVersion
+	}
+	return rv
+}
+
+// toLister converts the informer's resource version to that of the ListerWatcher.
+func toLister(rv string) string {
+	switch rv {
+	case unversioned:
+		return ""
+	case zeroVersion:
+		return "0"
+	}
+	return rv
+}
 
 // backend is the wire below an informer over a ListerWatcher, whose objects are
-// decoded already. They go through the informer as tickets.
+// decoded already. They go through the informer as references.
 type backend struct {
 	lw       cache.ListerWatcherWithContext
 	expected reflect.Type            // nil: any
 	kind     schema.GroupVersionKind // of unstructured objects; empty: any
-	room     cloakroom
+	decoded  decodedObjects
+	calls    sync.WaitGroup // of lw that are under way
 }
 
 func newBackend(lw cache.ListerWatcher, example runtime.Object) *backend {
 	b := &backend{lw: cache.ToListerWatcherWithContext(lw)}
-	b.room.objects = map[uint64]metav1.Object{}
+	b.decoded.objects = map[uint64]metav1.Object{}
 	if example != nil {
 		b.expected = reflect.TypeOf(example)
 	}
@@ -50,17 +77,17 @@ func newBackend(lw cache.ListerWatcher, example runtime.Object) *backend {
 	return b
 }
 
-// await calls f, which may know nothing of contexts, and returns at the end of ctx
-// at the latest. What f brings after that is dropped.
-func await[R any](ctx context.Context, f func() (R, error), drop func(R)) (R, error) {
+// await calls f, which may ignore its context, and returns when ctx ends at the latest. A
+// later result of f is dropped. calls counts the call until f returns.
+func await[R any](ctx context.Context, calls *sync.WaitGroup, f func() (R, error), drop func(R)) (R, error) {
 	type answer struct {
 		result R
 		err    error
 	}
 	answers := make(chan answer)
-	// It ends with the request. A ListerWatcher without contexts can outlive ctx, by
-	// the timeout of its client at most.
-	go func() {
+	// It ends with the request, and Run waits for it. A ListerWatcher without contexts
+	// can outlive ctx, by the timeout of its client at most.
+	calls.Go(func() {
 		result, err := f()
 		select {
 		case answers <- answer{result, err}:
@@ -69,7 +96,7 @@ func await[R any](ctx context.Context, f func() (R, error), drop func(R)) (R, er
 				drop(result)
 			}
 		}
-	}()
+	})
 	select {
 	case a := <-answers:
 		return a.result, a.err
@@ -79,12 +106,12 @@ func await[R any](ctx context.Context, f func() (R, error), drop func(R)) (R, er
 	}
 }
 
-// List gets a page and hands its objects on.
+// List requests a page and passes its objects on.
 func (b *backend) List(ctx context.Context, o metav1.ListOptions, each func([]byte) error) (metav1.ListMeta, error) {
-	if o.ResourceVersion == unversioned {
-		o.ResourceVersion, o.ResourceVersionMatch = "", ""
+	if rv := toLister(o.ResourceVersion); rv != o.ResourceVersion {
+		o.ResourceVersion, o.ResourceVersionMatch = rv, ""
 	}
-	list, err := await(ctx, func() (runtime.Object, error) { return b.lw.ListWithContext(ctx, o) }, func(runtime.Object) {})
+	list, err := await(ctx, &b.calls, func() (runtime.Object, error) { return b.lw.ListWithContext(ctx, o) }, func(runtime.Object) {})
 	if err != nil {
 		return metav1.ListMeta{}, err
 	}
@@ -97,34 +124,29 @@ func (b *backend) List(ctx context.Context, o metav1.ListOptions, each func([]by
 	}
 	// WithAlloc: one object that stays must not keep the page's slice.
 	err = meta.EachListItemWithAlloc(list, func(object runtime.Object) error {
-		ticket, err := b.room.leave(object)
+		reference, err := b.decoded.add(object)
 		if err != nil {
 			return err
 		}
-		return each(ticket)
+		return each(reference)
 	})
-	rv := about.GetResourceVersion()
-	if rv == "" {
-		rv = unversioned
-	}
-	return metav1.ListMeta{ResourceVersion: rv, Continue: about.GetContinue()}, err
+	return metav1.ListMeta{ResourceVersion: fromLister(about.GetResourceVersion()), Continue: about.GetContinue()}, err
 }
 
 // Watch opens a watch.
 func (b *backend) Watch(ctx context.Context, o metav1.ListOptions) (informer.Stream, error) {
-	if o.ResourceVersion == unversioned {
-		o.ResourceVersion = ""
-	}
+	o.ResourceVersion = toLister(o.ResourceVersion)
 	o.Watch = true
-	w, err := await(ctx, func() (watch.Interface, error) { return b.lw.WatchWithContext(ctx, o) }, watch.Interface.Stop)
+	w, err := await(ctx, &b.calls, func() (watch.Interface, error) { return b.lw.WatchWithContext(ctx, o) }, watch.Interface.Stop)
+	s := &stream{backend: b, ctx: ctx, watch: w, listing: o.SendInitialEvents != nil && *o.SendInitialEvents}
 	if err != nil {
-		return nil, err
+		return nil, s.failed(err)
 	}
-	return &stream{backend: b, ctx: ctx, watch: w}, nil
+	return s, nil
 }
 
-// decode takes back what a ticket is for.
-func (b *backend) decode(ticket []byte) (metav1.Object, error) { return b.room.take(ticket) }
+// decode returns the object of a reference.
+func (b *backend) decode(reference []byte) (metav1.Object, error) { return b.decoded.take(reference) }
 
 // stream is an open watch.
 type stream struct {
@@ -132,6 +154,26 @@ type stream struct {
 	ctx   context.Context //nolint:containedctx // the request's own: a watch.Interface need not end with it
 	watch watch.Interface
 	ahead []watch.Event // what Ready received, at most one
+
+	listing  bool // it is a streaming list, and its end has not come
+	received bool // an event came
+}
+
+// failed is an error as the informer is to take it. On most errors of a streaming
+// list client-go reads the state by LIST at once (reflector.go watchList): what the
+// ListerWatcher is over may know no streaming lists, and say so in any way.
+func (s *stream) failed(err error) error {
+	if !s.listing {
+		return err
+	}
+	switch kube.Classify(err) {
+	case kube.OutcomeRefused, kube.OutcomeTooManyRequests, kube.OutcomeExpired, kube.OutcomeTooLarge, kube.OutcomeCanceled:
+		return err
+	case kube.OutcomeUnknown, kube.OutcomeOK, kube.OutcomeUnauthorized, kube.OutcomeForbidden, kube.OutcomeNotFound,
+		kube.OutcomeConflict, kube.OutcomeInvalid, kube.OutcomeTimeout, kube.OutcomeDisconnected, kube.OutcomeServerError,
+		kube.OutcomeDecode:
+	}
+	return fmt.Errorf("%w: %w", informer.ErrListNow, err)
 }
 
 // Next waits for an event.
@@ -147,6 +189,9 @@ func (s *stream) Next() (client.Frame, error) {
 			if s.ctx.Err() != nil {
 				return client.Frame{}, context.Cause(s.ctx)
 			}
+			if s.listing && !s.received {
+				return client.Frame{}, s.failed(io.ErrUnexpectedEOF)
+			}
 			return client.Frame{}, io.EOF
 		}
 		return s.frame(e)
@@ -155,7 +200,7 @@ func (s *stream) Next() (client.Frame, error) {
 	}
 }
 
-// Ready says that Next does not wait.
+// Ready reports whether Next returns without waiting.
 func (s *stream) Ready() bool {
 	if len(s.ahead) > 0 {
 		return true
@@ -178,6 +223,7 @@ func (s *stream) Close() error {
 }
 
 func (s *stream) frame(e watch.Event) (client.Frame, error) {
+	s.received = true
 	f := client.Frame{}
 	switch e.Type {
 	case watch.Added:
@@ -189,7 +235,7 @@ func (s *stream) frame(e watch.Event) (client.Frame, error) {
 	case watch.Bookmark:
 		f.Type = kube.Bookmark
 	case watch.Error:
-		return f, apierrors.FromObject(e.Object)
+		return f, s.failed(apierrors.FromObject(e.Object))
 	}
 	if f.Type == 0 || !s.expects(e.Object) {
 		f.Type, f.Object = 0, fmt.Appendf(nil, "%q of a %T", e.Type, e.Object)
@@ -201,17 +247,18 @@ func (s *stream) frame(e watch.Event) (client.Frame, error) {
 		return f, nil
 	}
 	if f.Type == kube.Bookmark {
+		rv := about.GetResourceVersion()
 		if about.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true" {
-			f.Type = kube.InitialEventsEnd
+			f.Type, rv, s.listing = kube.InitialEventsEnd, fromLister(rv), false
 		}
-		f.Object, err = write(0, about)
+		f.Object, err = write(0, &metav1.ObjectMeta{ResourceVersion: rv})
 		return f, err
 	}
-	f.Object, err = s.room.leave(e.Object)
+	f.Object, err = s.decoded.add(e.Object)
 	return f, err
 }
 
-// expects says whether an object is of the type that the informer is for.
+// expects reports whether an object has the type of the informer.
 func (b *backend) expects(object runtime.Object) bool {
 	if b.expected != nil && reflect.TypeOf(object) != b.expected {
 		return false
@@ -219,21 +266,21 @@ func (b *backend) expects(object runtime.Object) bool {
 	return b.kind.Empty() || object.GetObjectKind().GroupVersionKind() == b.kind
 }
 
-// cloakroom keeps decoded objects while their tickets go through the informer,
+// decodedObjects keeps decoded objects while their references go through the informer,
 // which decodes each at most once and soon: the last 1024 that were left can be
-// taken. What is never asked for, because its ticket says that the cache holds that
+// taken. What is never asked for, because its reference says that the cache holds that
 // state already, is dropped that way.
-type cloakroom struct {
+type decodedObjects struct {
 	mu      sync.Mutex
 	last    uint64
 	objects map[uint64]metav1.Object
 }
 
-const cloakroomSize = 1024
+const maxDecoded = 1024
 
-const ticketHead = `{"ticket":`
+const referenceHead = `{"reference":`
 
-// write makes a ticket: what an object's JSON would say of itself, and where the
+// write makes a reference: what an object's JSON would say of itself, and where the
 // object is.
 func write(number uint64, about metav1.Object) ([]byte, error) {
 	type metadata struct {
@@ -243,13 +290,13 @@ func write(number uint64, about metav1.Object) ([]byte, error) {
 		ResourceVersion string `json:"resourceVersion,omitempty"`
 	}
 	return json.Marshal(struct {
-		Number   uint64   `json:"ticket"`
+		Number   uint64   `json:"reference"`
 		Metadata metadata `json:"metadata"`
 	}{number, metadata{about.GetNamespace(), about.GetName(), string(about.GetUID()), about.GetResourceVersion()}})
 }
 
-// leave takes an object in and returns the ticket for it.
-func (r *cloakroom) leave(object runtime.Object) ([]byte, error) {
+// add stores an object and returns its reference.
+func (r *decodedObjects) add(object runtime.Object) ([]byte, error) {
 	o, err := hold(object)
 	if err != nil {
 		return nil, err
@@ -258,17 +305,17 @@ func (r *cloakroom) leave(object runtime.Object) ([]byte, error) {
 	r.last++
 	number := r.last
 	r.objects[number] = o
-	delete(r.objects, number-cloakroomSize)
+	delete(r.objects, number-maxDecoded)
 	r.mu.Unlock()
 	return write(number, o)
 }
 
-// take returns the object of a ticket, once.
-func (r *cloakroom) take(ticket []byte) (metav1.Object, error) {
-	text, _, _ := strings.Cut(strings.TrimPrefix(string(ticket), ticketHead), ",")
+// take returns the object of a reference, once.
+func (r *decodedObjects) take(reference []byte) (metav1.Object, error) {
+	text, _, _ := strings.Cut(strings.TrimPrefix(string(reference), referenceHead), ",")
 	number, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
-		return nil, &kube.DecodeError{Offset: -1, Why: "no ticket: " + err.Error()}
+		return nil, &kube.DecodeError{Offset: -1, Why: "no reference: " + err.Error()}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -280,7 +327,7 @@ func (r *cloakroom) take(ticket []byte) (metav1.Object, error) {
 	return o, nil
 }
 
-// hold makes of an object what the informer holds: itself if it can be that.
+// hold returns the object that the informer stores: the object itself if possible.
 func hold(object any) (metav1.Object, error) {
 	if o, is := object.(metav1.Object); is && reflect.TypeOf(object).Kind() == reflect.Pointer {
 		return o, nil
@@ -292,7 +339,7 @@ func hold(object any) (metav1.Object, error) {
 	return &holder{Object: about, object: object}, nil
 }
 
-// held returns what hold was given.
+// held is the reverse of hold.
 func held(o metav1.Object) any {
 	if h, is := o.(*holder); is {
 		return h.object

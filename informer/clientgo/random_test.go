@@ -20,10 +20,10 @@ var (
 	seeds = flag.Uint64("seeds", 200, "how many seeds TestRandomScripts plays")
 )
 
-// TestRandomScripts plays random scripts to client-go's informer and to ours. The
-// calls are the same, per key and in order, but for three differences on purpose
-// that asOurs takes out of client-go's: unchanged objects, repeated events, and
-// other objects under the same name.
+// TestRandomScripts runs random scripts against client-go's informer and ours and compares
+// the calls per key. asOurs first removes three intended differences from client-go's
+// calls: unchanged objects, repeated events, and objects that replaced others of the same
+// name.
 func TestRandomScripts(t *testing.T) {
 	first, last := uint64(1), *seeds
 	if testing.Short() {
@@ -52,7 +52,7 @@ func TestRandomScripts(t *testing.T) {
 // asOurs took out.
 func playSeed(t *testing.T, rng *rand.Rand) (played, unlike int) {
 	t.Helper()
-	w := newWorld()
+	w := newFakeServer()
 	w.noStreams = rng.IntN(2) == 0
 	for range rng.IntN(10) {
 		change(w, rng)
@@ -63,7 +63,7 @@ func playSeed(t *testing.T, rng *rand.Rand) (played, unlike int) {
 	check := func(what string) {
 		t.Helper()
 		after(2 * time.Minute) // client-go's pauses last up to one
-		theirs, ours := p.theirLog.told(), p.ourLog.told()
+		theirs, ours := p.theirLog.calls(), p.ourLog.calls()
 		for key, lines := range theirs {
 			played += len(lines)
 			if theirs[key] = asOurs(there, key, lines); len(theirs[key]) == 0 {
@@ -87,7 +87,7 @@ func playSeed(t *testing.T, rng *rand.Rand) (played, unlike int) {
 	return played, unlike
 }
 
-func change(w *world, rng *rand.Rand) {
+func change(w *fakeServer, rng *rand.Rand) {
 	name := fmt.Sprint("o", rng.IntN(8))
 	if rng.IntN(3) == 0 {
 		w.delete(name)
@@ -96,8 +96,8 @@ func change(w *world, rng *rand.Rand) {
 	w.put(name, fmt.Sprint(rng.IntN(1000)))
 }
 
-// act does something to the world, and says what.
-func act(w *world, rng *rand.Rand) string {
+// act does something to the fakeServer, and says what.
+func act(w *fakeServer, rng *rand.Rand) string {
 	change(w, rng)
 	after(time.Second)
 	unseen := func() {

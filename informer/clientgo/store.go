@@ -9,17 +9,17 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// store is client-go's indexer with two differences: an index function that fails
-// leaves its object out of that index, where client-go's store panics
-// (thread_safe_store.go updateIndices); and it knows whether others than the
-// informer wrote into it, which the next re-list puts right.
+// store is client-go's indexer with two differences. When an index function fails, its
+// object is left out of that index; client-go's store panics (thread_safe_store.go
+// updateIndices). And it knows whether something other than the informer wrote into it,
+// so that the next re-list replaces everything.
 type store struct {
 	cache.Indexer
 
 	// mu guards all below, and orders the writes of others with replaceAll.
 	mu      sync.Mutex
-	given   cache.Indexers // as they were given, without the guard
-	written bool           // by others
+	given   cache.Indexers // as passed by the caller, without guarded
+	written bool           // by something other than the informer
 }
 
 func newStore(indexers cache.Indexers) *store {
@@ -29,7 +29,7 @@ func newStore(indexers cache.Indexers) *store {
 	}
 }
 
-// guarded makes index functions that never fail.
+// guarded wraps index functions so that errors and panics are logged.
 func guarded(indexers cache.Indexers) cache.Indexers {
 	all := cache.Indexers{}
 	for name, f := range indexers {
@@ -50,7 +50,7 @@ func guarded(indexers cache.Indexers) cache.Indexers {
 	return all
 }
 
-// AddIndexers adds indices; what is there already is indexed.
+// AddIndexers adds indexes and fills them from the stored objects.
 func (s *store) AddIndexers(indexers cache.Indexers) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -64,15 +64,15 @@ func (s *store) AddIndexers(indexers cache.Indexers) error {
 	return nil
 }
 
-// GetIndexers returns the index functions as they were given.
+// GetIndexers returns the index functions as passed by the caller.
 func (s *store) GetIndexers() cache.Indexers {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.given)
 }
 
-// Index returns the objects that share a value of an index with object, and the
-// index function's error.
+// Index returns the objects that share a value of an index with object, or the error of
+// the index function.
 func (s *store) Index(name string, object any) ([]any, error) {
 	if f := s.GetIndexers()[name]; f != nil {
 		if _, err := f(object); err != nil {
@@ -82,14 +82,13 @@ func (s *store) Index(name string, object any) ([]any, error) {
 	return s.Indexer.Index(name, object)
 }
 
-// Add puts an object in, until the informer learns of another state or reads the
-// whole state again.
+// Add stores an object until the informer gets another state of it or lists again.
 func (s *store) Add(object any) error { return s.write(s.Indexer.Add, object) }
 
-// Update is Add.
+// Update does the same as Add.
 func (s *store) Update(object any) error { return s.write(s.Indexer.Update, object) }
 
-// Delete takes an object out, as Add puts one in.
+// Delete removes an object until the informer gets another state of it or lists again.
 func (s *store) Delete(object any) error { return s.write(s.Indexer.Delete, object) }
 
 func (s *store) write(how func(any) error, object any) error {
@@ -99,7 +98,7 @@ func (s *store) write(how func(any) error, object any) error {
 	return how(object)
 }
 
-// Replace makes the store what is given, until the informer reads the whole state again.
+// Replace replaces all objects until the informer lists again.
 func (s *store) Replace(objects []any, rv string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,15 +106,15 @@ func (s *store) Replace(objects []any, rv string) error {
 	return s.Indexer.Replace(objects, rv)
 }
 
-// foreign says whether others than the informer wrote.
+// foreign reports whether something other than the informer wrote into the store.
 func (s *store) foreign() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.written
 }
 
-// replaceAll, set and remove are the informer's writes. They cannot fail: every
-// object it holds has a name.
+// replaceAll, set and remove are the informer's writes. They cannot fail because every
+// object of the informer has a name.
 func (s *store) replaceAll(objects []any, rv string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

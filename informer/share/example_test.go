@@ -6,8 +6,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/gapless-io/gapless"
 	"github.com/gapless-io/gapless/informer"
+	"github.com/gapless-io/gapless/informer/listwatchtest"
 	"github.com/gapless-io/gapless/informer/share"
 )
 
@@ -16,14 +16,9 @@ import (
 func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	server, err := gapless.New(gapless.Config{Memory: true, Listen: "127.0.0.1:0"})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	served := make(chan error, 1)
-	go func() { served <- server.Run(ctx) }()
-	cfg := server.RESTConfig()
+	server := listwatchtest.New() // stands for an API server
+	server.PutKey(informer.Key{Name: "default"}, nil)
+	cfg := listwatchtest.Config(server)
 
 	pool := share.New(share.Config{})
 	ran := make(chan error, 1)
@@ -51,12 +46,12 @@ func Example() {
 		fmt.Println("informers:", len(pool.Shared()))
 	}
 	cancel()
-	fmt.Println(<-ran, <-served)
+	fmt.Println(<-ran)
 	// Output:
 	// first sees the namespace: true
 	// second sees the namespace: true
 	// lists: 1
 	// informers: 1
 	// informers: 0
-	// <nil> <nil>
+	// <nil>
 }

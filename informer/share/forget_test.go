@@ -31,7 +31,7 @@ func collected(t *testing.T, what string, done func() bool) {
 	}
 }
 
-func TestALeaseThatIsForgottenIsReleasedAndNamed(t *testing.T) {
+func TestAForgottenLeaseIsReleasedAndReported(t *testing.T) {
 	s := newShelf()
 	s.put("a", 1)
 	var log strings.Builder
@@ -55,7 +55,7 @@ func TestALeaseThatIsForgottenIsReleasedAndNamed(t *testing.T) {
 	}
 }
 
-func TestALeaseThatWasReleasedIsNoLeak(t *testing.T) {
+func TestAReleasedLeaseIsNotReported(t *testing.T) {
 	s := newShelf()
 	leaks := make(chan share.Leak, 10)
 	pool, _ := running(t, share.Config{OnLeak: func(l share.Leak) { leaks <- l }})
@@ -77,24 +77,24 @@ func TestAHandlerHoldsItsLease(t *testing.T) {
 	s := newShelf()
 	s.put("a", 1)
 	leaks := make(chan share.Leak, 10)
-	told := make(chan int)
+	calls := make(chan int)
 	pool, stop := running(t, share.Config{OnLeak: func(l share.Leak) { leaks <- l }})
 	func() {
 		take(t, pool, s.source("books")).Handle(func(ctx context.Context, e informer.Event[*book]) error {
 			select {
-			case told <- e.New.Value:
+			case calls <- e.New.Value:
 			case <-ctx.Done():
 			}
 			return nil
 		})
 		take(t, pool, s.source("nobody's"))
 	}()
-	<-told
+	<-calls
 	// The other lease is a witness: when it was found, this one could have been.
 	collected(t, "no lease is found", func() bool { return len(leaks) > 0 })
 	s.put("a", 2)
-	if got := <-told; got != 2 {
-		t.Errorf("the handler was told %d", got)
+	if got := <-calls; got != 2 {
+		t.Errorf("the handler got %d", got)
 	}
 	if held := pool.Shared(); len(held) != 1 || held[0].Source != "books" {
 		t.Errorf("held: %v", held)
@@ -102,7 +102,7 @@ func TestAHandlerHoldsItsLease(t *testing.T) {
 	stop()
 }
 
-func TestAPoolThatNobodyHasIsFreedWithItsLeases(t *testing.T) {
+func TestAnUnreachablePoolIsFreedWithItsLeases(t *testing.T) {
 	var forgotten weak.Pointer[share.Pool]
 	func() {
 		pool := share.New(share.Config{})

@@ -14,10 +14,9 @@ import (
 	"github.com/gapless-io/gapless/informer"
 )
 
-// Lease is one holder's part in an informer. Its methods are those of
-// informer.Informer; what is said there holds here. All are safe for concurrent use.
-// After Release the cache can still be read, and stays what it was or is what others
-// made of it.
+// Lease is one holder's access to a shared informer. Its methods are those of
+// informer.Informer, with the same guarantees. All are safe for concurrent use. After
+// Release the cache can still be read; it is current as long as others hold the informer.
 type Lease[T informer.Object] struct {
 	informer *informer.Informer[T]
 	ticket   *ticket
@@ -29,11 +28,11 @@ type Lease[T informer.Object] struct {
 	over     context.Context //nolint:containedctx // one that has ended, once the lease was released; nil: it is held
 }
 
-// Release gives the lease back: handlers are stopped, waits and Events through it end,
-// and if it was the last one, the informer does. It returns when all of that has ended,
-// or with ctx's cause when ctx ends before; the rest ends on its own then, and Run of
-// the pool waits for it. Called again, it waits again. A handler, or the body of a loop
-// over Events, must not wait for it.
+// Release ends the lease: it stops its handlers, waits and Events, and the informer if
+// this was the last lease. It returns when all of them have ended. If ctx ends before, it
+// returns ctx's cause; the rest ends later, and the pool's Run waits for it. A second call
+// waits again. A handler, or the body of a loop over Events, must not wait
+// for it.
 func (l *Lease[T]) Release(ctx context.Context) error {
 	l.cleanup.Stop()
 	handlers, over := l.end(ctx)
@@ -65,8 +64,8 @@ func (l *Lease[T]) end(ctx context.Context) (handlers []*informer.Registration, 
 	return slices.Clone(l.handlers), l.over
 }
 
-// Handle adds a handler, which ends with the lease: informer.Informer.Handle. On a
-// lease that was released it is stopped from the beginning.
+// Handle adds a handler, which ends with the lease: informer.Informer.Handle. After
+// Release, the handler is stopped at once.
 func (l *Lease[T]) Handle(handle func(context.Context, informer.Event[T]) error, opts ...informer.HandleOption) *informer.Registration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -80,8 +79,7 @@ func (l *Lease[T]) Handle(handle func(context.Context, informer.Event[T]) error,
 }
 
 // Reconcile adds a handler that is called with keys, and ends with the lease:
-// informer.Informer.Reconcile. On a lease that was released it is stopped from the
-// beginning.
+// informer.Informer.Reconcile. After Release, the handler is stopped at once.
 func (l *Lease[T]) Reconcile(reconcile func(context.Context, informer.Key) error, opts ...informer.HandleOption) *informer.Registration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -94,18 +92,18 @@ func (l *Lease[T]) Reconcile(reconcile func(context.Context, informer.Key) error
 	}, opts...))
 }
 
-// keepLocked takes care that a handler ends with the lease.
+// keepLocked makes a handler end with the lease.
 func (l *Lease[T]) keepLocked(r *informer.Registration) *informer.Registration {
 	if l.over != nil {
-		_ = r.Stop(l.over) // nothing of the caller's runs that could be waited for
+		_ = r.Stop(l.over) // it has no running calls to wait for
 		return r
 	}
 	l.handlers = append(slices.DeleteFunc(l.handlers, func(r *informer.Registration) bool { return r.Err() != nil }), r)
 	return r
 }
 
-// Events yields what a handler would be told, until ctx or the lease ends, or the
-// informer turns out not to run: informer.Informer.Events.
+// Events returns an iterator over the events that a handler would get, until ctx or the
+// lease ends, or the informer cannot run: informer.Informer.Events.
 func (l *Lease[T]) Events(ctx context.Context, opts ...informer.HandleOption) iter.Seq[informer.Event[T]] {
 	return func(yield func(informer.Event[T]) bool) {
 		within, end, err := l.ticket.begin(ctx)
@@ -118,8 +116,8 @@ func (l *Lease[T]) Events(ctx context.Context, opts ...informer.HandleOption) it
 	}
 }
 
-// WaitSynced blocks until the cache has held a complete state. Otherwise it says what
-// stood in the way: ctx or the lease ended, or the informer cannot run.
+// WaitSynced blocks until the cache has held a complete state. It returns an error if ctx
+// or the lease ends, or the informer cannot run.
 func (l *Lease[T]) WaitSynced(ctx context.Context) error {
 	defer runtime.KeepAlive(l)
 	within, end, err := l.ticket.begin(ctx)
@@ -130,9 +128,9 @@ func (l *Lease[T]) WaitSynced(ctx context.Context) error {
 	return l.informer.WaitSynced(within)
 }
 
-// WaitRevision blocks until the cache holds everything up to a resource version:
-// informer.Informer.WaitRevision. It ends with an error if the lease ends, or the
-// informer cannot run.
+// WaitRevision blocks until the cache contains all changes up to a resourceVersion:
+// informer.Informer.WaitRevision. It returns an error if the lease ends, or the informer
+// cannot run.
 func (l *Lease[T]) WaitRevision(ctx context.Context, rv string) error {
 	defer runtime.KeepAlive(l)
 	within, end, err := l.ticket.begin(ctx)
@@ -143,8 +141,8 @@ func (l *Lease[T]) WaitRevision(ctx context.Context, rv string) error {
 	return l.informer.WaitRevision(within, rv)
 }
 
-// Until blocks until an object is as it should be: informer.Informer.Until. It ends
-// with an error if the lease ends, or the informer cannot run.
+// Until blocks until a condition holds for an object: informer.Informer.Until. It returns
+// an error if the lease ends, or the informer cannot run.
 func (l *Lease[T]) Until(ctx context.Context, key informer.Key, condition func(object T, found bool) bool) (T, error) {
 	defer runtime.KeepAlive(l)
 	within, end, err := l.ticket.begin(ctx)
@@ -173,13 +171,13 @@ func (l *Lease[T]) Select(selector labels.Selector) iter.Seq2[informer.Key, T] {
 // Len is how many objects there are.
 func (l *Lease[T]) Len() int { return l.informer.Len() }
 
-// Snapshot returns the state that the cache is in now.
+// Snapshot returns the current state of the cache.
 func (l *Lease[T]) Snapshot() informer.Snapshot[T] { return l.informer.Snapshot() }
 
 // ResourceVersion is the version of the cache; "" before the first sync.
 func (l *Lease[T]) ResourceVersion() string { return l.informer.ResourceVersion() }
 
-// Status returns how the informer is, which counts since its first lease.
+// Status returns the status of the informer, whose counters are since its first lease.
 func (l *Lease[T]) Status() informer.Status { return l.informer.Status() }
 
 // index is an index of a shared informer.
@@ -189,10 +187,10 @@ type index struct {
 	index any // *informer.Index[T, V], when it was built
 }
 
-// NewIndex returns the index of that name of a lease's informer, which is made if
-// nobody has done so, with informer.NewIndex. It is one for all leases, and lives as
-// long as the informer: the first one's function counts. If it is of another type than
-// V, that is ErrConflict; after Release it is ErrReleased.
+// NewIndex returns the index with that name of a lease's informer. The first call makes it
+// with informer.NewIndex. All leases share it, with the function of the first call, as
+// long as the informer lives. It returns ErrConflict if the index has another type than V,
+// and ErrReleased after Release.
 func NewIndex[T informer.Object, V comparable](l *Lease[T], name string, values func(object T) []V) (*informer.Index[T, V], error) {
 	return indexOf(l, name, func() *informer.Index[T, V] { return informer.NewIndex(l.informer, name, values) })
 }
@@ -208,7 +206,7 @@ func indexOf[T informer.Object, V comparable](l *Lease[T], name string, build fu
 	if err != nil {
 		return nil, err
 	}
-	x.build.Do(func() { x.index = build() }) // whoever comes second waits until it is complete
+	x.build.Do(func() { x.index = build() }) // a second caller waits until it is complete
 	built, is := x.index.(*informer.Index[T, V])
 	if !is {
 		return nil, fmt.Errorf("index %s of %s: the function that made it panicked", name, l.ticket.of.name)
@@ -216,7 +214,7 @@ func indexOf[T informer.Object, V comparable](l *Lease[T], name string, build fu
 	return built, nil
 }
 
-// index returns the index of a name, to be built by who is first.
+// index returns the index with a name, which the first caller builds.
 func (t *ticket) index(name string, form reflect.Type) (*index, error) {
 	t.pool.mu.Lock()
 	defer t.pool.mu.Unlock()

@@ -1,10 +1,9 @@
-// Package share keeps one informer per source for all who want one, and ends it with
-// the last of them.
+// Package share shares one informer per source among several users, and ends it with the
+// last of them.
 //
-// It has four nouns. A [Pool] has the informers, and runs them while its Run runs. A
-// [Lease] is one holder's part in an informer: it reads the cache and is told of
-// changes through it. A [Sharing] says who holds an informer. A [Leak] is a lease that
-// was forgotten.
+// It has four nouns. A [Pool] holds the informers, and runs them while its Run runs. A
+// [Lease] is one user's access to an informer: to its cache and its changes. A [Sharing]
+// lists the leases of an informer. A [Leak] is a lease that was never released.
 //
 //	pool := share.New(share.Config{Logger: log})
 //	go pool.Run(ctx) // returns when ctx ended and all of its goroutines have
@@ -17,20 +16,19 @@
 //	pods.Handle(react)
 //
 // The first lease of a source makes its informer. Further leases of the same source,
-// by its Identity, share it: one watch, one copy of the objects. When the last is
-// released the informer ends: its watch is closed, its goroutines end, and its memory is
-// free as soon as nobody keeps the lease. A lease after that begins anew. So a
-// controller for a resource that was deleted leaves nothing behind that goes on asking
-// for it (kubernetes#79610, #142256).
+// by its Identity, share it: one watch, one copy of the objects. When the last lease is
+// released, the informer ends: its watch is closed, its goroutines end, and its memory is
+// freed as soon as the leases are unreachable. The next lease makes a new informer. So a
+// controller for a resource that was deleted leaves no watch behind that is retried
+// forever (kubernetes#79610, #142256).
 //
-// Handlers, waits and Events through a lease end with it, whoever else has one.
+// Handlers, waits and Events of a lease end with it; other leases are not affected.
 //
-// # A lease that is forgotten
+// # Leaked leases
 //
-// A lease that was not released and that the garbage collector finds unreachable is
-// released then, with a warning that says where it was taken. A handler is a holder
-// too: as long as it was not stopped, its lease is not forgotten, so nobody who counts
-// on being called is ever dropped in silence.
+// A lease that becomes unreachable without Release is released by the garbage collector,
+// with a warning that says where it was taken. A handler keeps its lease reachable until
+// it is stopped, so no handler is ever dropped silently.
 package share
 
 import (
@@ -48,40 +46,40 @@ import (
 )
 
 var (
-	// ErrRunning is returned by Run when the pool runs already.
-	ErrRunning = errors.New("the pool is running already")
+	// ErrRunning is returned by Run when the pool is already running.
+	ErrRunning = errors.New("the pool is already running")
 	// ErrReleased says that the lease was released.
 	ErrReleased = errors.New("the lease was released")
-	// ErrConflict says that others share the informer, or the index, and want it
-	// another way.
-	ErrConflict = errors.New("it is shared, and was asked for otherwise")
+	// ErrConflict says that the informer, or the index, is already shared with different
+	// options.
+	ErrConflict = errors.New("already shared with different options")
 )
 
-// Config says how a pool and its informers are. The zero value will do.
+// Config configures a pool and its informers. The zero value is valid.
 type Config struct {
-	// Logger is where leaks are logged, as warnings, and informers that cannot run, as
-	// errors. Informers log their incidents to it too. nil: nothing is logged.
+	// Logger logs leaks as warnings, informers that cannot run as errors, and the incidents
+	// of the informers. nil: nothing is logged.
 	Logger *slog.Logger
-	// OnLeak is called for each lease that was forgotten; nil: it is only logged. It
-	// must be quick, because cleanups of the whole program wait for it.
+	// OnLeak is called for each leaked lease; nil: it is only logged. It must be quick,
+	// because cleanups of the whole program wait for it.
 	OnLeak func(Leak)
 	// Options are those of each informer. OnError and Metrics belong here: see Get.
 	Options []informer.Option
 }
 
-// Leak is a lease that nobody held any more and nobody had released.
+// Leak is a lease that became unreachable without Release.
 type Leak struct {
 	Source string // its name
 	Taken  string // where Get was called, "file:line"
 }
 
-// Sharing says who holds an informer.
+// Sharing lists the leases of an informer.
 type Sharing struct {
 	Source string   // its name
 	Leases []string // where they were taken, "file:line"
 }
 
-// Pool has the informers that are shared. All methods are safe for concurrent use,
+// Pool holds the shared informers. All methods are safe for concurrent use,
 // before, during and after Run.
 type Pool struct {
 	cfg Config
@@ -99,7 +97,7 @@ type running struct {
 	over  bool          // nothing is started any more
 }
 
-// shared is an informer and who holds it.
+// shared is an informer and its leases.
 type shared struct {
 	name     string
 	identity informer.Identity
@@ -129,7 +127,7 @@ type use struct {
 	done   chan struct{} // closed when it has returned
 }
 
-// New makes a pool. Nothing happens before Run.
+// New returns a pool. It does nothing until Run is called.
 func New(cfg Config) *Pool {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -138,10 +136,11 @@ func New(cfg Config) *Pool {
 	return &Pool{cfg: cfg, shared: map[informer.Identity]*shared{}}
 }
 
-// Run runs the informers that leases are held of, also those that come while it runs,
-// until ctx ends. It then returns nil when all of its goroutines have ended, or
-// ErrRunning at once. It can be run again, and then the informers go on from where they
-// stopped. An informer that cannot run is no error of Run: its leases say it.
+// Run runs the informers that have leases, including those that are made meanwhile, until
+// ctx ends. Then it returns nil when all of its goroutines have ended. If the pool is
+// already running, it returns ErrRunning at once. It can be called again, and then the
+// informers continue where they stopped. An informer that cannot run is not an error of
+// Run: the methods of its leases return it.
 func (p *Pool) Run(ctx context.Context) error {
 	run := &running{}
 	run.start = func(s *shared) { p.start(ctx, run, s) }
@@ -193,8 +192,8 @@ func (p *Pool) start(ctx context.Context, run *running, s *shared) {
 	})
 }
 
-// ended notes that an informer does not run any more, and if it could not, tells
-// those who wait for it.
+// ended records that an informer does not run any more, and why if it could not, and wakes
+// the calls that wait for it.
 func (p *Pool) ended(s *shared, err error) {
 	p.mu.Lock()
 	s.stop, s.err = nil, err
@@ -211,7 +210,7 @@ func (p *Pool) ended(s *shared, err error) {
 	}
 }
 
-// Shared says which informers there are and who holds them, by name.
+// Shared lists the informers and their leases, by name.
 func (p *Pool) Shared() []Sharing {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -235,14 +234,13 @@ func (s *shared) takenLocked() []string {
 	return sites
 }
 
-// Get takes a lease of the informer of a source, which is made if nobody has one, and
-// runs while the pool runs. It does not wait for it. Release gives it back.
+// Get returns a lease of the informer of a source. The first lease makes the informer,
+// which runs while the pool runs. Get does not wait for its sync. Release ends the lease.
 //
-// opts are the informer's, besides the pool's. All leases of an informer must be taken
-// with equal ones (informer.SameOptions), else it is ErrConflict, and the error says
-// who has it. Options with a function equal no others: whoever gives OnError or
-// Metrics has the informer alone. What a source is, a From or Transform included, says
-// its Identity.
+// opts are added to the pool's. All leases of an informer must have equal options
+// (informer.SameOptions); otherwise Get returns ErrConflict, and the error says where the
+// informer was leased. Options with a function, such as OnError and Metrics, equal no
+// others, so such an informer has one lease. Sources are compared by their Identity.
 func Get[T informer.Object](p *Pool, source informer.Source[T], opts ...informer.Option) (*Lease[T], error) {
 	taken := caller()
 	if source.Identity() == (informer.Identity{}) {
@@ -260,7 +258,7 @@ func Get[T informer.Object](p *Pool, source informer.Source[T], opts ...informer
 		p.shared[s.identity] = s
 		p.startLocked(s)
 	} else if !informer.SameOptions(s.opts, opts) {
-		return nil, fmt.Errorf("lease of %s, taken at %s: %w, with other options, at %s", s.name, taken, ErrConflict, s.takenLocked()[0])
+		return nil, fmt.Errorf("lease of %s, taken at %s: %w, at %s", s.name, taken, ErrConflict, s.takenLocked()[0])
 	}
 	i, is := s.informer.(*informer.Informer[T])
 	if !is {
@@ -275,7 +273,7 @@ func Get[T informer.Object](p *Pool, source informer.Source[T], opts ...informer
 	return l, nil
 }
 
-// caller is where the exported function that called it was called.
+// caller returns where the exported function that called it was called.
 func caller() string {
 	at := make([]uintptr, 1)
 	runtime.Callers(3, at)
@@ -283,7 +281,7 @@ func caller() string {
 	return fmt.Sprintf("%s:%d", frame.File, frame.Line)
 }
 
-// leaked releases a lease that nobody holds any more.
+// leaked releases a lease that became unreachable.
 func leaked(w weak.Pointer[ticket]) {
 	t := w.Value()
 	if t == nil {
@@ -297,8 +295,8 @@ func leaked(w weak.Pointer[ticket]) {
 	}
 }
 
-// drop gives a lease back, and ends the informer if it was the last. It waits for
-// nothing. Again it does nothing.
+// drop ends a lease, and the informer if it was the last one. It does not wait. A second
+// call does nothing.
 func (t *ticket) drop() {
 	t.pool.mu.Lock()
 	defer t.pool.mu.Unlock()

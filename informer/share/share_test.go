@@ -47,7 +47,7 @@ func TestLeasesOfOneSourceShareOneWatch(t *testing.T) {
 	})
 }
 
-func TestTheLastReleaseEndsTheInformer(t *testing.T) {
+func TestTheLastReleaseStopsTheInformer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf()
 		s.put("a", 1)
@@ -81,49 +81,49 @@ func TestTheLastReleaseEndsTheInformer(t *testing.T) {
 	})
 }
 
-func TestHandlersAndLoopsEndWithTheirLeaseOnly(t *testing.T) {
+func TestReleaseEndsOnlyTheHandlersAndLoopsOfItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf()
 		s.put("a", 1)
 		pool, _ := running(t, share.Config{})
 		source := s.source("books")
 		mine, yours := take(t, pool, source), take(t, pool, source)
-		var told [3]int
-		handler := mine.Handle(func(context.Context, informer.Event[*book]) error { told[0]++; return nil })
-		reconciler := mine.Reconcile(func(context.Context, informer.Key) error { told[1]++; return nil })
+		var calls [3]int
+		handler := mine.Handle(func(context.Context, informer.Event[*book]) error { calls[0]++; return nil })
+		reconciler := mine.Reconcile(func(context.Context, informer.Key) error { calls[1]++; return nil })
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
 			for range mine.Events(t.Context()) {
-				told[2]++
+				calls[2]++
 			}
 		}()
 		heard := 0
 		yours.Handle(func(context.Context, informer.Event[*book]) error { heard++; return nil })
 		synctest.Wait()
-		if told != [3]int{1, 1, 1} || heard != 1 {
-			t.Fatalf("calls at the beginning: %v and %d", told, heard)
+		if calls != [3]int{1, 1, 1} || heard != 1 {
+			t.Fatalf("calls at the beginning: %v and %d", calls, heard)
 		}
 		must(t, mine.Release(t.Context()))
 		<-ended
 		s.put("a", 2)
 		synctest.Wait()
-		if told != [3]int{1, 1, 1} || heard != 2 {
-			t.Errorf("calls after the release: %v and %d, want 1 each and 2", told, heard)
+		if calls != [3]int{1, 1, 1} || heard != 2 {
+			t.Errorf("calls after the release: %v and %d, want 1 each and 2", calls, heard)
 		}
 		for _, r := range []*informer.Registration{handler, reconciler} {
 			if !errors.Is(r.Err(), informer.ErrStopped) {
 				t.Errorf("%s says %v", r.Name(), r.Err())
 			}
 		}
-		late := mine.Handle(func(context.Context, informer.Event[*book]) error { told[0]++; return nil })
-		mine.Reconcile(func(context.Context, informer.Key) error { told[1]++; return nil })
+		late := mine.Handle(func(context.Context, informer.Event[*book]) error { calls[0]++; return nil })
+		mine.Reconcile(func(context.Context, informer.Key) error { calls[1]++; return nil })
 		for range mine.Events(t.Context()) {
-			told[2]++
+			calls[2]++
 		}
 		synctest.Wait()
-		if told != [3]int{1, 1, 1} || late.Err() == nil {
-			t.Errorf("calls of handlers that came after the release: %v, error %v", told, late.Err())
+		if calls != [3]int{1, 1, 1} || late.Err() == nil {
+			t.Errorf("calls of handlers that came after the release: %v, error %v", calls, late.Err())
 		}
 		must(t, yours.Release(t.Context()))
 	})
@@ -179,7 +179,7 @@ func TestReleaseWaitsForRunningCalls(t *testing.T) {
 	})
 }
 
-func TestWaitsEndWithTheLease(t *testing.T) {
+func TestReleaseEndsTheWaitsOfItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf()
 		s.put("a", 1)
@@ -212,7 +212,7 @@ func TestWaitsEndWithTheLease(t *testing.T) {
 	})
 }
 
-func TestAnInformerThatCannotRunTellsAllItsLeases(t *testing.T) {
+func TestAllLeasesGetTheErrorOfTheirInformer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
 		pool := share.New(share.Config{Logger: logTo(&log)})
@@ -242,7 +242,7 @@ func TestAnInformerThatCannotRunTellsAllItsLeases(t *testing.T) {
 	})
 }
 
-func TestTheTermsOfAnInformerAreOne(t *testing.T) {
+func TestLeasesOfOneInformerMustHaveTheSameOptions(t *testing.T) {
 	s := newShelf()
 	pool := share.New(share.Config{})
 	source := s.source("books")
@@ -271,7 +271,7 @@ func TestTheTermsOfAnInformerAreOne(t *testing.T) {
 	}
 }
 
-func TestThePoolSaysWhoHoldsWhat(t *testing.T) {
+func TestLeasesListsTheHoldersOfEachSource(t *testing.T) {
 	s := newShelf()
 	pool := share.New(share.Config{})
 	books, maps := s.source("books"), s.source("maps")
@@ -290,7 +290,7 @@ func TestThePoolSaysWhoHoldsWhat(t *testing.T) {
 	}
 }
 
-func TestAnIndexIsOneForAllLeases(t *testing.T) {
+func TestLeasesOfOneInformerShareAnIndex(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf()
 		for n := range 10 {
@@ -323,7 +323,7 @@ func TestAnIndexIsOneForAllLeases(t *testing.T) {
 	})
 }
 
-func TestALeaseReadsAsItsInformerDoes(t *testing.T) {
+func TestALeaseReadsTheStateOfItsInformer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newShelf()
 		s.put("a", 1)
@@ -341,6 +341,7 @@ func TestALeaseReadsAsItsInformerDoes(t *testing.T) {
 		if len(names) != 2 || len(maps.Collect(l.In("elsewhere"))) != 0 || len(maps.Collect(l.Select(labels.Nothing()))) != 0 {
 			t.Errorf("in the namespace: %v", names)
 		}
+		synctest.Wait() // the stream is streaming until its first state is published
 		now := l.Snapshot()
 		if now.Len() != 2 || now.RV() != l.ResourceVersion() || l.Status().State != "watching" {
 			t.Errorf("snapshot of %d at %s, lease at %s, %s", now.Len(), now.RV(), l.ResourceVersion(), l.Status().State)
@@ -359,8 +360,8 @@ func TestAPoolCanRunAgain(t *testing.T) {
 			t.Errorf("a second Run says %v", err)
 		}
 		l := take(t, pool, s.source("books"))
-		told := 0
-		l.Handle(func(context.Context, informer.Event[*book]) error { told++; return nil })
+		calls := 0
+		l.Handle(func(context.Context, informer.Event[*book]) error { calls++; return nil })
 		must(t, l.WaitSynced(t.Context()))
 		synctest.Wait()
 		stop()
@@ -372,8 +373,8 @@ func TestAPoolCanRunAgain(t *testing.T) {
 		stop = run(t, pool)
 		must(t, l.WaitRevision(t.Context(), last))
 		synctest.Wait()
-		if status := l.Status(); told != 3 || status.Lists != 1 {
-			t.Errorf("%d calls and %d lists after going on, want 3 and 1", told, status.Lists)
+		if status := l.Status(); calls != 3 || status.Lists != 1 {
+			t.Errorf("%d calls and %d lists after going on, want 3 and 1", calls, status.Lists)
 		}
 		must(t, l.Release(t.Context()))
 		stop()

@@ -21,7 +21,7 @@ type holding struct {
 	source int
 	object *book
 	over   atomic.Bool // Release has returned
-	told   atomic.Int64
+	calls  atomic.Int64
 }
 
 // model is what is held: leases of one source that are held at the same time have
@@ -75,7 +75,7 @@ func (p *player) take(ctx context.Context) {
 			if h.over.Load() {
 				p.t.Error("a handler is called after its lease was released")
 			}
-			h.told.Add(1)
+			h.calls.Add(1)
 			return nil
 		})
 	}
@@ -124,13 +124,13 @@ func (p *player) play(ctx context.Context, steps int) {
 	}
 }
 
-func TestManyTakeAndReleaseAtOnce(t *testing.T) {
+func TestLeasesCanBeTakenAndReleasedConcurrently(t *testing.T) {
 	start := *seed
 	if start == 0 {
 		start = rand.Uint64()
 	}
 	t.Logf("-seed %d", start)
-	var shelves []*shelf
+	var shelves []shelf
 	var sources []informer.Source[*book]
 	for n := range 3 {
 		s := newShelf()

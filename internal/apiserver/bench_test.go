@@ -96,7 +96,7 @@ func BenchmarkList(b *testing.B) {
 
 // BenchmarkListOverTLS does the same over a socket with HTTP/2.
 func BenchmarkListOverTLS(b *testing.B) {
-	d := openDoor(b, nil)
+	d := openServer(b, nil)
 	target := schema.Target{Namespace: "default"}
 	target.Resource, _ = builtin.Catalog().Lookup(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"})
 	for i := range 10_000 {
@@ -120,6 +120,19 @@ func BenchmarkListOverTLS(b *testing.B) {
 // BenchmarkFanOut delivers one event to 1000 watchers per iteration, through the
 // handler without sockets.
 func BenchmarkFanOut(b *testing.B) {
+	for _, c := range []struct {
+		name    string
+		headers []string
+	}{
+		{"json", nil},
+		{"metadata", []string{"Accept: application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"}},
+		{"table", []string{acceptTable}},
+	} {
+		b.Run(c.name, func(b *testing.B) { fanOut(b, c.headers) })
+	}
+}
+
+func fanOut(b *testing.B, headers []string) {
 	const watchers = 1000
 	h, reg, target := loaded(b, 0)
 	var open, got, ended sync.WaitGroup
@@ -134,7 +147,7 @@ func BenchmarkFanOut(b *testing.B) {
 			}
 			got.Done()
 		}}
-		r := get(b, configMaps+"?watch=1")
+		r := get(b, configMaps+"?watch=1", headers...)
 		ended.Go(func() { h.ServeHTTP(w, r) }) // ends with the benchmark's context
 	}
 	write(b, reg, target, "first")

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-func TestBodiesThatCannotBeReadAreRefused(t *testing.T) {
-	d := openDoor(t, nil)
+func TestMalformedBodiesAreRefused(t *testing.T) {
+	d := openServer(t, nil)
 	d.create("a", "")
 	const (
 		unknown = "the body of the request was in an unknown format - accepted media types include: "
@@ -45,6 +45,14 @@ func TestBodiesThatCannotBeReadAreRefused(t *testing.T) {
 		{"an empty patch", "PATCH", configMaps + "/a", "application/merge-patch+json", "", "400 BadRequest "},
 		{"broken options", "DELETE", configMaps + "/a", "application/json", "{", "400 BadRequest decode DeleteOptions: "},
 		{"other options", "DELETE", configMaps + "/a", "application/json", `{"kind":"Pod"}`, "400 BadRequest the body of a DELETE must be DeleteOptions, not Pod"},
+		{"a precondition that is misspelt", "DELETE", configMaps + "/a", "application/json", `{"precondition":{"uid":"x"}}`, `400 BadRequest decode DeleteOptions: unknown field "precondition"`},
+		{"a precondition in another case", "DELETE", configMaps + "/a", "application/json", `{"preconditions":{"UID":"x"}}`, `400 BadRequest decode DeleteOptions: unknown field "preconditions.UID"`},
+		{"a precondition that is misspelt, in YAML", "DELETE", configMaps + "/a", "application/yaml", "precondition:\n  uid: x\n", `400 BadRequest decode DeleteOptions: unknown field "precondition"`},
+		{"options twice", "DELETE", configMaps + "/a", "application/json", `{"dryRun":["All"],"dryRun":[]}`, `400 BadRequest decode DeleteOptions: duplicate field "dryRun"`},
+		{"another UID in the query", "DELETE", configMaps + "/a?uid=x", "", "", "409 Conflict "},
+		{"another version in the query", "DELETE", configMaps + "/a?resourceVersion=7", "", "", "409 Conflict "},
+		{"another version of a collection in the query", "DELETE", configMaps + "?resourceVersion=1", "", "", "409 Conflict "},
+		{"another UID of a collection in the query", "DELETE", configMaps + "?uid=x", "", "", "409 Conflict "},
 		{"options of another type", "DELETE", configMaps + "/a", "text/plain", "{}", "415 UnsupportedMediaType " + all},
 		{"protobuf options", "DELETE", configMaps + "/a", "application/vnd.kubernetes.protobuf", "{}", "400 BadRequest "},
 		{"grace that is no number", "DELETE", configMaps + "/a?gracePeriodSeconds=x", "", "", "400 BadRequest gracePeriodSeconds: "},
@@ -54,6 +62,12 @@ func TestBodiesThatCannotBeReadAreRefused(t *testing.T) {
 		{"a validation that there is not", "POST", configMaps + "?fieldValidation=Foo", "application/json", body, "422 Invalid "},
 		{"another namespace", "POST", configMaps, "application/json", `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"b","namespace":"x"}}`, "400 BadRequest the namespace of the provided object does not match the namespace sent on the request"},
 		{"a resourceVersion on creation", "POST", configMaps, "application/json", `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"b","resourceVersion":"1"}}`, "400 BadRequest resourceVersion should not be set on objects to be created"},
+		{"a dry run of an update that there is not", "PUT", configMaps + "/a?dryRun=Some", "application/json", body, "422 Invalid "},
+		{"a dry run of a patch that there is not", "PATCH", configMaps + "/a?dryRun=Some", "application/merge-patch+json", "{}", "422 Invalid "},
+		{"a dry run of a deletion that there is not", "DELETE", configMaps + "/a?dryRun=Some", "", "", "422 Invalid "},
+		{"a dry run of a collection's deletion that there is not", "DELETE", configMaps + "?dryRun=Some", "", "", "422 Invalid "},
+		{"a validation of a patch that there is not", "PATCH", configMaps + "/a?fieldValidation=strict", "application/merge-patch+json", "{}", "422 Invalid "},
+		{"force without server-side apply", "PATCH", configMaps + "/a?force=true", "application/merge-patch+json", "{}", "422 Invalid "},
 		{"no name", "POST", configMaps, "application/json", `{"kind":"ConfigMap","apiVersion":"v1"}`, `422 Invalid ConfigMap "" is invalid: metadata.name: Required value: name or generateName is required`},
 		{"exists", "POST", configMaps, "application/json", strings.Replace(body, `"b"`, `"a"`, 1), `409 AlreadyExists configmaps "a" already exists`},
 		{"another name", "PUT", configMaps + "/a", "application/json", body, "400 BadRequest the name of the object (b) does not match the name on the URL (a)"},
@@ -89,7 +103,7 @@ func laughs() string {
 }
 
 func TestBodiesOfEveryMediaTypeAreRead(t *testing.T) {
-	d := openDoor(t, nil)
+	d := openServer(t, nil)
 	for i, c := range []struct{ media, body string }{
 		{"", `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"cm-0"}}`},
 		{"application/json; charset=utf-8", "{\n\t\"kind\": \"ConfigMap\", \"apiVersion\": \"v1\",\n\t\"metadata\": {\"name\": \"cm-1\"}}"},
@@ -112,7 +126,7 @@ func TestBodiesOfEveryMediaTypeAreRead(t *testing.T) {
 }
 
 func TestBodiesOverThreeMegabytesAreRefused(t *testing.T) {
-	d := openDoor(t, nil)
+	d := openServer(t, nil)
 	d.create("a", "")
 	const limit = 3 << 20
 	object := func(size int) string {
@@ -160,7 +174,7 @@ func TestBodiesOverThreeMegabytesAreRefused(t *testing.T) {
 }
 
 func TestWarningsFitIntoTheHeaders(t *testing.T) {
-	d := openDoor(t, nil)
+	d := openServer(t, nil)
 	var fields strings.Builder
 	for i := range 20000 {
 		fmt.Fprintf(&fields, `,"unknown-%d":1`, i)

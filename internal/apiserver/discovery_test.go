@@ -40,12 +40,19 @@ func everything() []string {
 			all = append(all, r.APIVersion()+" "+r.Plural+"/scale Scale"+scope+"get,patch,update")
 		}
 	}
+	all = append(all,
+		"v1 namespaces/finalize Namespace cluster update",
+		"v1 pods/binding Binding namespaced create",
+		"v1 pods/ephemeralcontainers Pod namespaced get,patch,update",
+		"v1 pods/eviction Eviction namespaced create",
+		"certificates.k8s.io/v1 certificatesigningrequests/approval CertificateSigningRequest cluster get,patch,update",
+	)
 	slices.Sort(all)
 	return all
 }
 
 func TestLegacyDiscoveryNamesEveryResource(t *testing.T) {
-	d := openDoor(t, nil)
+	d := openServer(t, nil)
 	versions := []string{"/api/v1"}
 	for _, g := range decode[metav1.APIGroupList](t, d.do("GET", "/apis", "", acceptLegacy).body).Groups {
 		one := decode[metav1.APIGroup](t, d.do("GET", "/apis/"+g.Name, "").body)
@@ -84,7 +91,7 @@ func TestLegacyDiscoveryNamesEveryResource(t *testing.T) {
 }
 
 func TestAggregatedDiscoveryNamesEveryResource(t *testing.T) {
-	d := openDoor(t, nil)
+	d := openServer(t, nil)
 	for _, v := range []string{"v2", "v2beta1"} {
 		var all []string
 		for _, root := range []string{"/api", "/apis"} {
@@ -115,8 +122,8 @@ func TestAggregatedDiscoveryNamesEveryResource(t *testing.T) {
 	}
 }
 
-func TestDiscoveryFallsBackForFormsThatThereAreNot(t *testing.T) {
-	d := openDoor(t, nil)
+func TestDiscoveryFallsBackForUnknownForms(t *testing.T) {
+	d := openServer(t, nil)
 	for accept, want := range map[string]string{
 		"application/json;g=apidiscovery.k8s.io;v=v7;as=APIGroupDiscoveryList,application/json":                              "APIGroupList",
 		"application/json;g=other;v=v2;as=APIGroupDiscoveryList,application/json":                                            "APIGroupList",
@@ -131,8 +138,8 @@ func TestDiscoveryFallsBackForFormsThatThereAreNot(t *testing.T) {
 	}
 }
 
-func TestAggregatedDiscoveryIsNotSentTwice(t *testing.T) {
-	d := openDoor(t, nil)
+func TestUnchangedAggregatedDiscoveryIsNotModified(t *testing.T) {
+	d := openServer(t, nil)
 	for _, root := range []string{"/api", "/apis"} {
 		first := d.do("GET", root, "", acceptAggregated)
 		etag := first.Header.Get("Etag")
@@ -149,8 +156,8 @@ func TestAggregatedDiscoveryIsNotSentTwice(t *testing.T) {
 	}
 }
 
-func TestANewDefinitionIsDiscoveredAtOnce(t *testing.T) {
-	d := openDoor(t, nil)
+func TestNewDefinitionIsDiscoveredImmediately(t *testing.T) {
+	d := openServer(t, nil)
 	etag := d.do("GET", "/apis", "", acceptAggregated).Header.Get("Etag")
 	a := d.do("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
 	if a.StatusCode != http.StatusCreated {

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/gapless-io/gapless/internal/apiserver"
+	"github.com/gapless-io/gapless/internal/apiserver/limit"
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/kube"
@@ -48,7 +49,7 @@ func (r *reader) Watch(ctx context.Context, t schema.Target, o kube.ListOptions)
 }
 
 // user makes a client certificate for name and group, signed by the server's CA.
-func (d *door) user(dir, name string, groups ...string) tls.Certificate {
+func (d *testServer) user(dir, name string, groups ...string) tls.Certificate {
 	d.t.Helper()
 	caPEM, err := os.ReadFile(filepath.Join(dir, "pki", "ca.crt"))
 	if err != nil {
@@ -78,15 +79,15 @@ func (d *door) user(dir, name string, groups ...string) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-func TestOnlyHealthAndVersionAnswerStrangers(t *testing.T) {
-	d := openDoor(t, func(cfg *apiserver.Config) {
-		cfg.Compact = func(context.Context, apiserver.Compaction) (kube.ResourceVersion, error) {
-			return 0, errors.New("was called")
+func TestOnlyHealthAndVersionNeedNoCredentials(t *testing.T) {
+	d := openServer(t, func(cfg *apiserver.Config) {
+		cfg.Compact = func(context.Context, apiserver.Compaction) (apiserver.Compacted, error) {
+			return apiserver.Compacted{}, errors.New("was called")
 		}
 		cfg.OpenAPI = http.NotFoundHandler()
 	})
 	dir := t.TempDir()
-	other, err := auth.Open(dir)
+	other, err := auth.Open(dir, auth.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,13 +124,13 @@ func TestOnlyHealthAndVersionAnswerStrangers(t *testing.T) {
 	}
 }
 
-func TestUsersWithoutRightsGetUpstreamsTexts(t *testing.T) {
+func TestForbiddenUsersGetUpstreamsErrors(t *testing.T) {
 	dir := t.TempDir()
-	creds, err := auth.Open(dir)
+	creds, err := auth.Open(dir, auth.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := openDoor(t, nil)
+	d := openServer(t, nil)
 	d.url = serveTLS(t, d.api, creds.ServerTLS())
 	d.creds = creds
 	bob := d.client(2, d.user(dir, "bob", "system:authenticated"))
@@ -159,8 +160,8 @@ func TestUsersWithoutRightsGetUpstreamsTexts(t *testing.T) {
 	}
 }
 
-func TestAPanicIsAnsweredWith500AndTheServerLives(t *testing.T) {
-	d := openDoor(t, func(cfg *apiserver.Config) {
+func TestPanicIsAnsweredWith500AndTheServerContinues(t *testing.T) {
+	d := openServer(t, func(cfg *apiserver.Config) {
 		cfg.Reader = &reader{Reader: cfg.Reader, get: func(context.Context) (*kube.Object, error) { panic("oh") }}
 	})
 	for _, client := range []*http.Client{d.h1, d.h2} {
@@ -174,8 +175,8 @@ func TestAPanicIsAnsweredWith500AndTheServerLives(t *testing.T) {
 	}
 }
 
-func TestAPanicInTheMiddleOfAnAnswerDoesNotLookLikeItsEnd(t *testing.T) {
-	d := openDoor(t, func(cfg *apiserver.Config) {
+func TestPanicDuringAnAnswerCutsTheConnection(t *testing.T) {
+	d := openServer(t, func(cfg *apiserver.Config) {
 		cfg.Reader = &reader{Reader: cfg.Reader, watch: func(context.Context, kube.ListOptions) (kube.Watch, error) {
 			return panicking{}, nil
 		}}
@@ -194,10 +195,10 @@ func (panicking) Position() kube.ResourceVersion                  { return 1 }
 func (panicking) Next(context.Context) ([]kube.WatchEvent, error) { panic("oh") }
 func (panicking) Close()                                          {}
 
-func TestTooManyRequestsAtOnceAreRefused(t *testing.T) {
+func TestTooManyConcurrentRequestsAreRefused(t *testing.T) {
 	begun, release := make(chan struct{}), make(chan struct{})
-	d := openDoor(t, func(cfg *apiserver.Config) {
-		cfg.MaxInFlight = 1
+	d := openServer(t, func(cfg *apiserver.Config) {
+		cfg.Limits = limit.Requests{Reading: 1, Wait: time.Millisecond}
 		cfg.Reader = &reader{Reader: cfg.Reader, get: func(context.Context) (*kube.Object, error) {
 			close(begun)
 			<-release
@@ -231,8 +232,8 @@ func TestTooManyRequestsAtOnceAreRefused(t *testing.T) {
 	}
 }
 
-func TestARequestWhoseTimeIsOverGets504(t *testing.T) {
-	d := openDoor(t, func(cfg *apiserver.Config) {
+func TestRequestPastItsDeadlineGets504(t *testing.T) {
+	d := openServer(t, func(cfg *apiserver.Config) {
 		cfg.Reader = &reader{Reader: cfg.Reader, get: func(ctx context.Context) (*kube.Object, error) {
 			<-ctx.Done()
 			return nil, fmt.Errorf("get: %w", context.Cause(ctx))
@@ -249,15 +250,15 @@ func TestARequestWhoseTimeIsOverGets504(t *testing.T) {
 	}
 }
 
-func TestCompactionIsOfTheAdministrators(t *testing.T) {
+func TestOnlyAdministratorsMayCompact(t *testing.T) {
 	var got apiserver.Compaction
-	d := openDoor(t, func(cfg *apiserver.Config) {
-		cfg.Compact = func(_ context.Context, c apiserver.Compaction) (kube.ResourceVersion, error) {
+	d := openServer(t, func(cfg *apiserver.Config) {
+		cfg.Compact = func(_ context.Context, c apiserver.Compaction) (apiserver.Compacted, error) {
 			got = c
 			if c.UpTo == 13 {
-				return 0, kube.BadRequest("unlucky")
+				return apiserver.Compacted{}, kube.BadRequest("unlucky")
 			}
-			return 7, nil
+			return apiserver.Compacted{UpTo: 7, HistoryBytes: 10, LogBytes: 3}, nil
 		}
 	})
 	const path = "/gapless/v1/compact"
@@ -265,21 +266,21 @@ func TestCompactionIsOfTheAdministrators(t *testing.T) {
 		method, body, want string
 		asked              apiserver.Compaction
 	}{
-		{"POST", `{"upTo":"123"}`, `{"compacted":"7"}`, apiserver.Compaction{UpTo: 123}},
-		{"POST", `{"olderThan":"10m"}`, `{"compacted":"7"}`, apiserver.Compaction{OlderThan: 10 * time.Minute}},
+		{"POST", `{"upTo":"123"}`, `{"compacted":"7","freedHistoryBytes":10,"freedLogBytes":3}`, apiserver.Compaction{UpTo: 123}},
+		{"POST", `{"olderThan":"10m"}`, `{"compacted":"7","freedHistoryBytes":10,"freedLogBytes":3}`, apiserver.Compaction{OlderThan: 10 * time.Minute}},
 		{"POST", `{"upTo":"13"}`, "400 unlucky", apiserver.Compaction{UpTo: 13}},
 		{"POST", ``, "400 the body must be ", apiserver.Compaction{}},
 		{"POST", `{`, "400 the body must be ", apiserver.Compaction{}},
-		{"POST", `{"upto":"1"}`, `{"compacted":"7"}`, apiserver.Compaction{UpTo: 1}},
+		{"POST", `{"upto":"1"}`, `{"compacted":"7","freedHistoryBytes":10,"freedLogBytes":3}`, apiserver.Compaction{UpTo: 1}},
 		{"POST", `{"upTo":"1","force":true}`, "400 the body must be ", apiserver.Compaction{}},
 		{"POST", `{"upTo":"1"}{}`, "400 the body must be ", apiserver.Compaction{}},
 		{"POST", `{"upTo":1}`, "400 the body must be ", apiserver.Compaction{}},
 		{"POST", `{}`, "400 set exactly one of upTo and olderThan", apiserver.Compaction{}},
 		{"POST", `{"upTo":"1","olderThan":"1m"}`, "400 set exactly one of upTo and olderThan", apiserver.Compaction{}},
 		{"POST", `{"upTo":"0"}`, "400 upTo and olderThan must be larger than zero", apiserver.Compaction{}},
-		{"POST", `{"upTo":"x"}`, "400 resourceVersion: Invalid value", apiserver.Compaction{}},
+		{"POST", `{"upTo":"x"}`, "400 upTo is \"x\", and must be a resourceVersion: a number", apiserver.Compaction{}},
 		{"POST", `{"olderThan":"-1m"}`, "400 upTo and olderThan must be larger than zero", apiserver.Compaction{}},
-		{"POST", `{"olderThan":"1 fortnight"}`, "400 time: ", apiserver.Compaction{}},
+		{"POST", `{"olderThan":"1 fortnight"}`, "400 olderThan is \"1 fortnight\", and must be a duration", apiserver.Compaction{}},
 		{"GET", ``, "405 ", apiserver.Compaction{}},
 	} {
 		got = apiserver.Compaction{}
@@ -292,22 +293,23 @@ func TestCompactionIsOfTheAdministrators(t *testing.T) {
 			t.Errorf("%s %s: %s, want %s; asked %v, want %v", c.method, c.body, text, c.want, got, c.asked)
 		}
 	}
-	if a := openDoor(t, nil).do("POST", path, `{"upTo":"1"}`); a.StatusCode < 400 {
+	got = apiserver.Compaction{}
+	if a := d.do("POST", path+"?dryRun=All", `{"upTo":"1"}`); a.StatusCode != http.StatusBadRequest || got != (apiserver.Compaction{}) {
+		t.Errorf("a dry run: %d, asked %v", a.StatusCode, got)
+	}
+	if a := openServer(t, nil).do("POST", path, `{"upTo":"1"}`); a.StatusCode < 400 {
 		t.Errorf("without compaction: %d", a.StatusCode)
 	}
 }
 
-func TestOpenAPIIsPluggedIn(t *testing.T) {
-	d := openDoor(t, func(cfg *apiserver.Config) {
+func TestOpenAPIHandlerIsServed(t *testing.T) {
+	d := openServer(t, func(cfg *apiserver.Config) {
 		cfg.OpenAPI = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "doc of "+r.URL.Path) })
 	})
 	if a := d.do("GET", "/openapi/v3/api/v1", ""); a.StatusCode != http.StatusOK || a.body != "doc of /openapi/v3/api/v1" {
 		t.Errorf("%d %s", a.StatusCode, a.body)
 	}
-	if a := d.do("GET", "/openapi/v2", ""); a.StatusCode != http.StatusNotFound {
-		t.Errorf("v2: %d", a.StatusCode)
-	}
-	if a := openDoor(t, nil).do("GET", "/openapi/v3", ""); a.StatusCode != http.StatusNotFound {
+	if a := openServer(t, nil).do("GET", "/openapi/v3", ""); a.StatusCode != http.StatusNotFound {
 		t.Errorf("without documents: %d", a.StatusCode)
 	}
 }

@@ -42,8 +42,10 @@ func openHall(t testing.TB) *hall {
 			return nil, &kube.ExpiredError{Requested: 1, Oldest: 2, Kind: kube.ExpiredWatch}
 		}},
 		Writer: reg, Live: live,
-		Compact: func(context.Context, apiserver.Compaction) (kube.ResourceVersion, error) { return 7, nil },
-		Logger:  slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelError})),
+		Compact: func(context.Context, apiserver.Compaction) (apiserver.Compacted, error) {
+			return apiserver.Compacted{UpTo: 7}, nil
+		},
+		Logger: slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelError})),
 	})
 	target := schema.Target{Namespace: "default"}
 	target.Resource, _ = live.Load().Lookup(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"})

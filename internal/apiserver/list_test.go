@@ -1,14 +1,23 @@
 package apiserver_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/gapless-io/gapless/internal/apiserver"
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/kube"
 )
 
-func TestQueriesThatCannotBeServedGetUpstreamsTexts(t *testing.T) {
-	d := openDoor(t, nil)
+func TestInvalidQueriesGetUpstreamsErrors(t *testing.T) {
+	d := openServer(t, nil)
 	d.create("a", "")
 	for _, c := range []struct{ query, want string }{
 		{"resourceVersion=abc", `400 BadRequest invalid resource version: resourceVersion: Invalid value: "abc": strconv.ParseUint: parsing "abc": invalid syntax`},
@@ -52,8 +61,8 @@ func TestQueriesThatCannotBeServedGetUpstreamsTexts(t *testing.T) {
 	}
 }
 
-func TestListsPageThroughEverything(t *testing.T) {
-	d := openDoor(t, nil)
+func TestPagesCoverTheWholeList(t *testing.T) {
+	d := openServer(t, nil)
 	for i := range 5 {
 		d.create(fmt.Sprintf("cm-%d", i), "")
 	}
@@ -77,11 +86,12 @@ func TestListsPageThroughEverything(t *testing.T) {
 	}
 }
 
-func TestItemsOfAListAreTheObjectsBytes(t *testing.T) {
-	d := openDoor(t, nil)
+func TestListItemsAreTheObjectBytesWithoutKind(t *testing.T) {
+	d := openServer(t, nil)
 	d.create("a", "")
 	for _, client := range []*http.Client{d.h1, d.h2} {
 		one := strings.TrimSuffix(d.by(client, "GET", configMaps+"/a", "").body, "\n")
+		one = strings.Replace(one, `"apiVersion":"v1","kind":"ConfigMap",`, "", 1)
 		list := d.by(client, "GET", configMaps, "").body
 		want := `{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"` + rvOf(t, list) + `"},"items":[` + one + "]}\n"
 		if list != want {
@@ -93,8 +103,79 @@ func TestItemsOfAListAreTheObjectsBytes(t *testing.T) {
 	}
 }
 
-func TestDeleteCollectionAnswersWhatItDeleted(t *testing.T) {
-	d := openDoor(t, nil)
+// Upstream decodes items of built-in kinds into Go structs whose TypeMeta stays empty
+// (controller-runtime's tests compare them); custom resources, single objects, events,
+// rows and metadata say what they are.
+func TestOnlyListItemsOfBuiltInKindsOmitTheirKind(t *testing.T) {
+	const crds, foos = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "/apis/t.example.com/v1/namespaces/default/foos"
+	d := openServer(t, nil)
+	d.create("a", "")
+	d.do("POST", crds, definition)
+	d.do("POST", foos, `{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"f"}}`)
+	d.do("POST", "/api/v1/namespaces", `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"large"}}`)
+	for range 250 { // large enough to be compressed
+		d.do("POST", "/api/v1/namespaces/large/configmaps", `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"generateName":"c"},"data":{"a":"`+strings.Repeat("x", 500)+`"}}`)
+	}
+	items := func(path string, headers ...string) (all []any) {
+		a := d.do("GET", path, "", headers...)
+		body := a.body
+		if a.Header.Get("Content-Encoding") == "gzip" {
+			body = unzipped(t, a)
+		}
+		var list map[string]any
+		if err := yaml.Unmarshal([]byte(body), &list); err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range []string{"items", "rows"} {
+			found, _ := list[key].([]any)
+			all = append(all, found...)
+		}
+		if len(all) == 0 {
+			t.Fatalf("%s: %.300s", path, body)
+		}
+		return all
+	}
+	for _, c := range []struct {
+		path, header string
+		at           []string
+		kind         any
+	}{
+		{configMaps, acceptJSON, nil, nil},
+		{configMaps + "?pretty=1", acceptJSON, nil, nil},
+		{configMaps, "Accept: application/yaml", nil, nil},
+		{configMaps + "?limit=1", acceptJSON, nil, nil},
+		{"/api/v1/namespaces/large/configmaps", "Accept-Encoding: gzip", nil, nil},
+		{"/api/v1/namespaces", acceptJSON, nil, nil},
+		{crds, acceptJSON, nil, nil},
+		{foos, acceptJSON, nil, "Foo"},
+		{foos, "Accept: application/yaml", nil, "Foo"},
+		{configMaps, acceptPartials, nil, "PartialObjectMetadata"},
+		{configMaps, acceptTable, []string{"object"}, "PartialObjectMetadata"},
+		{configMaps + "?includeObject=Object", acceptTable, []string{"object"}, "ConfigMap"},
+	} {
+		for _, item := range items(c.path, c.header) {
+			kind, version := at(item, append(c.at, "kind")...), at(item, append(c.at, "apiVersion")...)
+			if kind != c.kind || (version == nil) != (c.kind == nil) || at(item, append(c.at, "metadata", "name")...) == nil {
+				t.Fatalf("%s, %s: %v in %v, want %v", c.path, c.header, kind, item, c.kind)
+			}
+		}
+	}
+	if one := tree(t, d.do("GET", configMaps+"/a", "").body); one["kind"] != "ConfigMap" || one["apiVersion"] != "v1" {
+		t.Errorf("one object: %v", one)
+	}
+	event := d.open(d.h1, configMaps+"?watch=1"+streamingList).next()
+	if at(event, "object", "kind") != "ConfigMap" || at(event, "object", "apiVersion") != "v1" {
+		t.Errorf("an event: %v", event)
+	}
+	for _, item := range tree(t, d.do("DELETE", configMaps, "").body)["items"].([]any) {
+		if at(item, "kind") != nil || at(item, "apiVersion") != nil {
+			t.Errorf("a deleted object: %v", item)
+		}
+	}
+}
+
+func TestDeleteCollectionReturnsTheDeletedObjects(t *testing.T) {
+	d := openServer(t, nil)
 	d.create("a", `"x":"1"`)
 	d.create("b", `"x":"2"`)
 	a := d.do("DELETE", configMaps+"?labelSelector=x%3D1", "")
@@ -109,4 +190,67 @@ func TestDeleteCollectionAnswersWhatItDeleted(t *testing.T) {
 	if a := d.do("DELETE", configMaps+"?fieldSelector=spec.a%3D1", ""); a.StatusCode != http.StatusBadRequest {
 		t.Errorf("%d %s", a.StatusCode, a.body)
 	}
+}
+
+// cutShort is a reader whose lists fail after some items.
+type cutShort struct {
+	apiserver.Reader
+	after int
+	err   error
+}
+
+func (c cutShort) List(context.Context, schema.Target, kube.ListOptions) (*kube.List, error) {
+	o, err := kube.ParseObject([]byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"default","resourceVersion":"7"},"data":{"a":"`+
+		strings.Repeat("x", 1000)+`"}}`), nil)
+	if err != nil {
+		return nil, err
+	}
+	return &kube.List{ResourceVersion: 7, Items: func(yield func(*kube.Object, error) bool) {
+		for range c.after {
+			if !yield(o, nil) {
+				return
+			}
+		}
+		yield(nil, c.err)
+	}}, nil
+}
+
+func TestIncompleteListIsAnErrorOrCutOff(t *testing.T) {
+	gone := &kube.ExpiredError{Requested: 7, Oldest: 9, Kind: kube.ExpiredList}
+	for _, after := range []int{0, 3, 3000} {
+		d := openServer(t, func(cfg *apiserver.Config) { cfg.Reader = cutShort{cfg.Reader, after, gone} })
+		for _, headers := range [][]string{
+			{acceptJSON}, {acceptJSON, "Accept-Encoding: gzip"}, {acceptTable}, {acceptTable, "Accept-Encoding: gzip"}, {"Accept: application/yaml"},
+		} {
+			for _, client := range []*http.Client{d.h1, d.h2} {
+				code, body, err := d.try(client, configMaps, headers...)
+				small := after < 3000 || strings.HasSuffix(headers[0], "yaml")
+				switch {
+				case small && (code != http.StatusGone || err != nil || !strings.Contains(body, "Expired")):
+					t.Errorf("%v after %d items: %d %.80s, %v; want 410", headers, after, code, body, err)
+				case !small && err == nil:
+					t.Errorf("%v after %d items: %d with %d bytes looks whole", headers, after, code, len(body))
+				}
+			}
+		}
+	}
+}
+
+// try sends a GET and reads as much of the answer as there is.
+func (d *testServer) try(client *http.Client, path string, headers ...string) (code int, body string, err error) {
+	d.t.Helper()
+	r, err := http.NewRequestWithContext(d.t.Context(), http.MethodGet, d.url+path, http.NoBody)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		r.Header.Set(name, value)
+	}
+	res, err := client.Do(r)
+	if err != nil {
+		return 0, "", err
+	}
+	read, err := io.ReadAll(res.Body)
+	return res.StatusCode, string(read), errors.Join(err, res.Body.Close())
 }

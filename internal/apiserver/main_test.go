@@ -29,9 +29,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// door is a server over real TLS sockets, with the real verbs and a log in
+// testServer is a server over real TLS sockets, with the real verbs and a log in
 // memory behind it.
-type door struct {
+type testServer struct {
 	t     testing.TB
 	api   *apiserver.Server
 	reg   *registry.Registry
@@ -41,10 +41,10 @@ type door struct {
 	h2    *http.Client // the same, HTTP/2
 }
 
-// openDoor serves until the test ends; change may change the configuration.
-func openDoor(t testing.TB, change func(*apiserver.Config)) *door {
+// openServer serves until the test ends; change may change the configuration.
+func openServer(t testing.TB, change func(*apiserver.Config)) *testServer {
 	t.Helper()
-	d := &door{t: t}
+	d := &testServer{t: t}
 	live := schema.NewLive(builtin.Catalog())
 	d.reg = openRegistry(t, live)
 	cfg := apiserver.Config{
@@ -56,7 +56,7 @@ func openDoor(t testing.TB, change func(*apiserver.Config)) *door {
 	}
 	d.api = apiserver.New(t.Context(), cfg)
 	var err error
-	if d.creds, err = auth.Open(t.TempDir()); err != nil {
+	if d.creds, err = auth.Open(t.TempDir(), auth.Options{}); err != nil {
 		t.Fatalf("make credentials: %v", err)
 	}
 	d.url = serveTLS(t, d.api, d.creds.ServerTLS())
@@ -113,7 +113,7 @@ func serveTLS(t testing.TB, h http.Handler, cfg *tls.Config) string {
 }
 
 // client returns a client of HTTP/1.1 or HTTP/2 that asks for nothing by itself.
-func (d *door) client(protocol int, certs ...tls.Certificate) *http.Client {
+func (d *testServer) client(protocol int, certs ...tls.Certificate) *http.Client {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(d.creds.CA())
 	tr := &http.Transport{
@@ -136,12 +136,12 @@ type answer struct {
 }
 
 // do sends a request by HTTP/2 and reads the whole answer. headers are "Name: value".
-func (d *door) do(method, path, body string, headers ...string) answer {
+func (d *testServer) do(method, path, body string, headers ...string) answer {
 	d.t.Helper()
 	return d.by(d.h2, method, path, body, headers...)
 }
 
-func (d *door) by(c *http.Client, method, path, body string, headers ...string) answer {
+func (d *testServer) by(c *http.Client, method, path, body string, headers ...string) answer {
 	d.t.Helper()
 	resp, err := c.Do(d.request(method, path, body, headers...))
 	if err != nil {
@@ -155,7 +155,7 @@ func (d *door) by(c *http.Client, method, path, body string, headers ...string) 
 	return answer{Response: resp, body: string(text)}
 }
 
-func (d *door) request(method, path, body string, headers ...string) *http.Request {
+func (d *testServer) request(method, path, body string, headers ...string) *http.Request {
 	d.t.Helper()
 	var content io.Reader
 	if body != "" {
@@ -175,7 +175,7 @@ func (d *door) request(method, path, body string, headers ...string) *http.Reque
 }
 
 // create posts a config map of the namespace default.
-func (d *door) create(name, labels string) {
+func (d *testServer) create(name, labels string) {
 	d.t.Helper()
 	body := `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"` + name + `","labels":{` + labels + `}},"data":{"a":"<&>"}}`
 	if a := d.do("POST", configMaps, body); a.StatusCode != http.StatusCreated {
@@ -216,7 +216,7 @@ type stream struct {
 }
 
 // open sends a GET and returns once its headers are there.
-func (d *door) open(c *http.Client, path string, headers ...string) *stream {
+func (d *testServer) open(c *http.Client, path string, headers ...string) *stream {
 	d.t.Helper()
 	ctx, cancel := context.WithCancel(d.t.Context())
 	resp, err := c.Do(d.request("GET", path, "", headers...).WithContext(ctx))

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-func TestAcceptDecidesTheForm(t *testing.T) {
-	d := openDoor(t, nil)
+func TestAcceptSelectsTheForm(t *testing.T) {
+	d := openServer(t, nil)
 	d.create("a", "")
 	const (
 		jsonType = "application/json"
@@ -104,8 +104,8 @@ func TestAcceptDecidesTheForm(t *testing.T) {
 	}
 }
 
-func TestNothingIsWrittenWhenTheAnswerWouldNotBeAccepted(t *testing.T) {
-	d := openDoor(t, nil)
+func TestWriteWithUnacceptableAcceptWritesNothing(t *testing.T) {
+	d := openServer(t, nil)
 	d.create("a", "")
 	const protobuf = "Accept: application/vnd.kubernetes.protobuf"
 	for _, c := range []struct{ method, path, body, media string }{
@@ -125,8 +125,8 @@ func TestNothingIsWrittenWhenTheAnswerWouldNotBeAccepted(t *testing.T) {
 	}
 }
 
-func TestPeopleGetIndentedAnswers(t *testing.T) {
-	d := openDoor(t, nil)
+func TestBrowsersAndCurlGetIndentedAnswers(t *testing.T) {
+	d := openServer(t, nil)
 	d.create("a", "")
 	for _, c := range []struct {
 		path, agent string
@@ -155,8 +155,8 @@ func TestPeopleGetIndentedAnswers(t *testing.T) {
 	}
 }
 
-func TestLargeAnswersAreCompressedForWhoAcceptsIt(t *testing.T) {
-	d := openDoor(t, nil)
+func TestLargeAnswersAreCompressedIfAccepted(t *testing.T) {
+	d := openServer(t, nil)
 	for i := range 200 {
 		name := fmt.Sprintf("cm-%03d", i)
 		body := `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"` + name + `"},"data":{"a":"` + strings.Repeat("x", 1000) + `"}}`

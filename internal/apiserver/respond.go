@@ -1,21 +1,20 @@
 package apiserver
 
 import (
-	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
 
-	"sigs.k8s.io/yaml"
-
+	"github.com/gapless-io/gapless/internal/apiserver/render"
 	"github.com/gapless-io/gapless/kube"
 )
 
-// fail answers with the Status of err. It does nothing when the answer has
-// begun: then the handler has ended it in its own way.
+// fail answers with the Status of err. It does nothing when the answer has begun.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if rec, ok := w.(*recorder); ok && rec.code != 0 {
 		return
@@ -37,84 +36,28 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		http.Error(w, encodeErr.Error(), http.StatusInternalServerError)
 		return
 	}
-	into := plain(r)
-	into.gzip = false
-	s.writeBody(w, into, answer{code: int(status.Code), body: body})
-}
-
-// answer is a whole body of JSON, without a newline at its end.
-type answer struct {
-	code int
-	body []byte
-}
-
-// writeBody answers in the form that the client wants.
-func (s *Server) writeBody(w http.ResponseWriter, into rendering, a answer) {
-	media, body := mediaJSON, a.body
-	switch {
-	case into.format == formatYAML:
-		if converted, err := yaml.JSONToYAML(body); err == nil {
-			media, body = mediaYAML, converted
-		}
-	case into.pretty:
-		var indented bytes.Buffer
-		if json.Indent(&indented, body, "", "  ") == nil {
-			body = indented.Bytes()
-		}
-	}
-	out := newCompressor(w, into.gzip)
-	defer out.release()
-	w.Header().Set("Content-Type", media)
-	out.code = a.code
-	out.Write(body)
-	if media == mediaJSON {
-		out.Write([]byte("\n"))
-	}
-	out.close()
-}
-
-// plain is the form of answers that are no objects: JSON, or YAML for who likes
-// that best.
-func plain(r *http.Request) rendering {
-	into := rendering{pretty: wantsPretty(r), gzip: acceptsGzip(r)}
-	if ranges := parseAccept(r.Header.Values("Accept")); len(ranges) > 0 && ranges[0].name == mediaYAML {
-		into.format = formatYAML
-	}
-	return into
+	render.Write(w, render.Uncompressed(render.Plain(r)), int(status.Code), body)
 }
 
 // writeJSON encodes v and answers with it.
-func (s *Server) writeJSON(w http.ResponseWriter, r *http.Request, v any) {
+func (s *Server) writeJSON(w http.ResponseWriter, r *http.Request, v any) error {
 	body, err := json.Marshal(v)
 	if err != nil {
-		s.fail(w, r, kube.Internal(fmt.Errorf("encode the answer: %w", err)))
-		return
+		return kube.Internal(fmt.Errorf("encode the answer: %w", err))
 	}
-	s.writeBody(w, plain(r), answer{code: http.StatusOK, body: body})
-}
-
-// writeWritten answers a write.
-func (s *Server) writeWritten(w http.ResponseWriter, into rendering, out kube.Written) error {
-	addWarnings(w, out.Warnings)
-	code := http.StatusOK
-	if out.Created {
-		code = http.StatusCreated
-	}
-	if out.Object != nil {
-		s.writeBody(w, into, answer{code: code, body: out.Object.JSON()})
-		return nil
-	}
-	body, err := json.Marshal(out.Status)
-	if err != nil {
-		return kube.Internal(fmt.Errorf("encode the status: %w", err))
-	}
-	s.writeBody(w, into, answer{code: code, body: body})
+	render.Write(w, render.Plain(r), http.StatusOK, body)
 	return nil
 }
 
-// addWarnings adds Warning headers as long as there is room for them: clients
-// refuse an answer whose headers are too long, and a body may have a hundred
-// thousand unknown fields (apiserver pkg/endpoints/filters/warning.go).
+// isGone reports whether a request failed because its client left. When the time of a request
+// is over its client still waits for the answer.
+func isGone(r *http.Request, err error) bool {
+	return errors.Is(r.Context().Err(), context.Canceled) && errors.Is(err, context.Canceled)
+}
+
+// addWarnings adds Warning headers up to 4 KiB: clients refuse an answer whose headers are
+// too long, and a body may have a hundred thousand unknown fields (apiserver
+// pkg/endpoints/filters/warning.go).
 func addWarnings(w http.ResponseWriter, warnings []string) {
 	const oneBytes, allBytes = 1024, 4096
 	total := 0

@@ -6,13 +6,13 @@ import (
 	"testing"
 )
 
-func TestPathsAndMethodsMeanVerbs(t *testing.T) {
-	d := openDoor(t, nil)
+func TestPathsAndMethodsMapToVerbs(t *testing.T) {
+	d := openServer(t, nil)
 	d.create("a", "")
 	const (
 		deployments = "/apis/apps/v1/namespaces/default/deployments"
 		deployment  = `{"kind":"Deployment","apiVersion":"apps/v1","metadata":{"name":"d"},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`
-		notFound    = "404 404 page not found"
+		notFound    = "404 NotFound"
 		notAllowed  = "405 MethodNotAllowed"
 	)
 	for _, c := range []struct{ name, method, path, body, want string }{
@@ -90,7 +90,7 @@ func TestPathsAndMethodsMeanVerbs(t *testing.T) {
 }
 
 func TestDeprecatedWatchPathsWatch(t *testing.T) {
-	d := openDoor(t, nil)
+	d := openServer(t, nil)
 	d.create("a", "")
 	d.create("b", "")
 	for _, c := range []struct{ path, want string }{
@@ -108,8 +108,8 @@ func TestDeprecatedWatchPathsWatch(t *testing.T) {
 	}
 }
 
-func TestTheAuditIDIsTheClientsOrNew(t *testing.T) {
-	d := openDoor(t, nil)
+func TestAuditIDIsTheClientsOrNew(t *testing.T) {
+	d := openServer(t, nil)
 	long := strings.Repeat("x", 100)
 	if got := d.do("GET", "/version", "", "Audit-Id: mine").Header.Get("Audit-Id"); got != "mine" {
 		t.Errorf("Audit-Id %q", got)

@@ -30,7 +30,7 @@ const fabric8 = "Origin: https://127.0.0.1:-1\r\nUpgrade: websocket\r\nConnectio
 	"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\nAccept-Encoding: gzip\r\nUser-Agent: okhttp/3.12.0\r\n"
 
 // raw opens a connection of TLS and sends a request, with a line for the host.
-func (d *door) raw(request, headers string) (*tls.Conn, *bufio.Reader) {
+func (d *testServer) raw(request, headers string) (*tls.Conn, *bufio.Reader) {
 	d.t.Helper()
 	cfg := d.h1.Transport.(*http.Transport).TLSClientConfig.Clone()
 	host := strings.TrimPrefix(d.url, "https://")
@@ -96,8 +96,8 @@ func say(t testing.TB, conn net.Conn, first byte, payload string) {
 	}
 }
 
-func TestFabric8sHandshakeOpensAWatch(t *testing.T) {
-	d := openDoor(t, nil)
+func TestFabric8HandshakeOpensAWatch(t *testing.T) {
+	d := openServer(t, nil)
 	rv := rvOf(t, d.do("GET", configMaps, "").body)
 	conn, from := d.raw("GET "+configMaps+"?resourceVersion="+rv+"&watch=true HTTP/1.1", fabric8)
 	resp := answerOf(t, from)
@@ -136,14 +136,17 @@ func TestFabric8sHandshakeOpensAWatch(t *testing.T) {
 	}
 }
 
-func TestAnOfferedSubprotocolIsEchoedUnchanged(t *testing.T) {
-	d := openDoor(t, nil)
+func TestOfferedSubprotocolIsEchoedUnchanged(t *testing.T) {
+	d := openServer(t, nil)
 	for offered, want := range map[string]string{
 		"":                            "",
 		"v4.channel.k8s.io":           "v4.channel.k8s.io",
 		"Base64.Channel.K8s.io":       "Base64.Channel.K8s.io",
 		"one, two,three":              "one",
 		"base64url.bearer.aGVsbG8, v": "base64url.bearer.aGVsbG8",
+		// A token is not sent back.
+		"base64url.bearer.authorization.k8s.io.aGVsbG8, v": "v",
+		"base64url.bearer.authorization.k8s.io.aGVsbG8":    "",
 	} {
 		headers := fabric8
 		if offered != "" {
@@ -157,8 +160,8 @@ func TestAnOfferedSubprotocolIsEchoedUnchanged(t *testing.T) {
 	}
 }
 
-func TestHandshakesThatAreWrongAreRefused(t *testing.T) {
-	d := openDoor(t, nil)
+func TestInvalidHandshakesAreRefused(t *testing.T) {
+	d := openServer(t, nil)
 	host := strings.TrimPrefix(d.url, "https://")
 	without := func(name string) string {
 		var kept strings.Builder
@@ -222,7 +225,7 @@ func TestHandshakesThatAreWrongAreRefused(t *testing.T) {
 }
 
 // dial opens a watch by the client of another house.
-func (d *door) dial(query string, headers ...string) *websocket.Conn {
+func (d *testServer) dial(query string, headers ...string) *websocket.Conn {
 	d.t.Helper()
 	opts := &websocket.DialOptions{HTTPClient: d.h1, HTTPHeader: http.Header{}}
 	for _, h := range headers {
@@ -271,8 +274,8 @@ func heard(t testing.TB, conn *websocket.Conn, want ...string) {
 	}
 }
 
-func TestAWebSocketWatchEndsWithTheCodeOfItsReason(t *testing.T) {
-	d := openDoor(t, nil)
+func TestWebSocketWatchEndsWithTheCloseCodeOfItsReason(t *testing.T) {
+	d := openServer(t, nil)
 	old := rvOf(t, d.do("GET", configMaps, "").body)
 	d.create("a", "")
 	d.do("DELETE", configMaps+"/a", "")
@@ -301,8 +304,8 @@ func TestAWebSocketWatchEndsWithTheCodeOfItsReason(t *testing.T) {
 	heard(t, plain, "close 1001")
 }
 
-func TestAWebSocketWatchHasTheClientsShape(t *testing.T) {
-	d := openDoor(t, nil)
+func TestWebSocketWatchHasTheNegotiatedForm(t *testing.T) {
+	d := openServer(t, nil)
 	rv := rvOf(t, d.do("GET", configMaps, "").body)
 	conn := d.dial("&resourceVersion="+rv, acceptTable)
 	d.create("a", "")
@@ -323,11 +326,11 @@ func TestAWebSocketWatchHasTheClientsShape(t *testing.T) {
 	}
 }
 
-func TestAWebSocketWatchEndsWithItsClient(t *testing.T) {
+func TestWebSocketWatchEndsWhenItsClientLeaves(t *testing.T) {
 	for name, leave := range map[string]func(*tls.Conn) error{
-		"without a word":  (*tls.Conn).Close,
-		"without TLS's":   func(c *tls.Conn) error { return c.NetConn().Close() },
-		"with half a one": func(c *tls.Conn) error { return errors.Join(c.CloseWrite(), c.NetConn().(*net.TCPConn).CloseWrite()) },
+		"without a close frame":         (*tls.Conn).Close,
+		"without TLS's close_notify":    func(c *tls.Conn) error { return c.NetConn().Close() },
+		"with a half-closed connection": func(c *tls.Conn) error { return errors.Join(c.CloseWrite(), c.NetConn().(*net.TCPConn).CloseWrite()) },
 		"in a frame": func(c *tls.Conn) error {
 			_, err := c.Write([]byte{textFrame, 0xFE, 1})
 			return errors.Join(err, c.Close())
@@ -335,7 +338,7 @@ func TestAWebSocketWatchEndsWithItsClient(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScript(7)
-			d := openDoor(t, func(cfg *apiserver.Config) {
+			d := openServer(t, func(cfg *apiserver.Config) {
 				cfg.Reader = &reader{Reader: cfg.Reader, watch: func(context.Context, kube.ListOptions) (kube.Watch, error) { return s, nil }}
 			})
 			conn, from := d.raw("GET "+configMaps+"?watch=1&resourceVersion=7 HTTP/1.1", fabric8)
@@ -356,7 +359,7 @@ func TestAWebSocketWatchEndsWithItsClient(t *testing.T) {
 
 // A proxy forgets a connection on which nothing goes, a server a client that is
 // no more.
-func TestAnIdleWebSocketWatchIsPingedAndADeadOneEnds(t *testing.T) {
+func TestIdleWebSocketWatchIsPingedAndADeadOneEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScript(7)
 		c := wind(t, s)

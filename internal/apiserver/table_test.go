@@ -31,8 +31,8 @@ func columnNames(t metav1.Table) []string {
 	return names
 }
 
-func TestTablesShowRowsWithTheObjectThatIsWanted(t *testing.T) {
-	d := openDoor(t, nil)
+func TestTableRowsIncludeTheRequestedObject(t *testing.T) {
+	d := openServer(t, nil)
 	d.create("a", "")
 	d.create("b", "")
 	for _, c := range []struct {
@@ -79,8 +79,8 @@ func TestTablesShowRowsWithTheObjectThatIsWanted(t *testing.T) {
 	}
 }
 
-func TestAnEmptyTableHasColumnsAndAnEmptyListHasItems(t *testing.T) {
-	d := openDoor(t, nil)
+func TestEmptyTableHasColumnsAndEmptyListHasItems(t *testing.T) {
+	d := openServer(t, nil)
 	table := d.do("GET", configMaps, "", acceptTable).body
 	if got := tableOf(t, []byte(table)); len(got.ColumnDefinitions) != 3 || got.Rows == nil || len(got.Rows) != 0 {
 		t.Errorf("table %s", table)
@@ -93,7 +93,7 @@ func TestAnEmptyTableHasColumnsAndAnEmptyListHasItems(t *testing.T) {
 }
 
 func TestWatchedTablesHaveColumnsInTheFirstEventOnly(t *testing.T) {
-	d := openDoor(t, nil)
+	d := openServer(t, nil)
 	d.create("a", "")
 	d.create("b", "")
 	s := d.open(d.h2, configMaps+"?watch=1&allowWatchBookmarks=1", acceptTable)
@@ -129,8 +129,8 @@ func TestWatchedTablesHaveColumnsInTheFirstEventOnly(t *testing.T) {
 	}
 }
 
-func TestWatchedMetadataHasNothingElse(t *testing.T) {
-	d := openDoor(t, nil)
+func TestWatchOfMetadataSendsOnlyMetadata(t *testing.T) {
+	d := openServer(t, nil)
 	d.create("a", `"x":"1"`)
 	s := d.open(d.h2, configMaps+"?watch=1&allowWatchBookmarks=1", "Accept: application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1")
 	for _, want := range []string{"ADDED", "BOOKMARK"} {
@@ -144,7 +144,7 @@ func TestWatchedMetadataHasNothingElse(t *testing.T) {
 
 // A bookmark has no more than a resourceVersion, and other clients than kubectl
 // write what they like: no kind's row may depend on anything.
-func TestEveryKindHasARowForAnObjectOfNothing(t *testing.T) {
+func TestEveryKindHasARowForAnEmptyObject(t *testing.T) {
 	for _, r := range builtin.Catalog().Resources() {
 		for _, body := range []string{
 			`{"kind":"` + r.Kind + `","apiVersion":"` + r.APIVersion() + `","metadata":{"resourceVersion":"7"}}`,
@@ -158,6 +158,53 @@ func TestEveryKindHasARowForAnObjectOfNothing(t *testing.T) {
 			}
 			if cells := r.Row(o, time.Now()); len(cells) != len(r.Columns) {
 				t.Errorf("%s: %d cells for %d columns", r.GR(), len(cells), len(r.Columns))
+			}
+		}
+	}
+}
+
+// Which class is the default depends on the other classes: only a list says it, as
+// upstream (printers.go printStorageClassList).
+func TestTableOfStorageClassesMarksTheDefaultInListsOnly(t *testing.T) {
+	d := openServer(t, nil)
+	const path = "/apis/storage.k8s.io/v1/storageclasses"
+	for _, class := range []string{
+		`"metadata":{"name":"a","annotations":{"storageclass.kubernetes.io/is-default-class":"true"}}`,
+		`"metadata":{"name":"b"}`,
+	} {
+		if a := d.do("POST", path, `{"apiVersion":"storage.k8s.io/v1","kind":"StorageClass","provisioner":"example.org/p",`+class+`}`); a.StatusCode != http.StatusCreated {
+			t.Fatal(a.body)
+		}
+	}
+	for from, want := range map[string][]any{path: {"a (default)", "b"}, path + "/a": {"a"}} {
+		var got []any
+		for _, row := range tableOf(t, []byte(d.do("GET", from, "", acceptTable).body)).Rows {
+			got = append(got, row.Cells[0])
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: %s", from, diff)
+		}
+	}
+}
+
+func TestTableRowOfAnEndedPodSaysThatItIsCompleted(t *testing.T) {
+	d := openServer(t, nil)
+	const path = "/api/v1/namespaces/default/pods"
+	if a := d.do("POST", path, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":{"containers":[{"name":"c","image":"i"}]}}`); a.StatusCode != http.StatusCreated {
+		t.Fatal(a.body)
+	}
+	failed := []metav1.TableRowCondition{{Type: metav1.RowCompleted, Status: metav1.ConditionTrue, Reason: "Failed", Message: "The pod failed."}}
+	for _, c := range []struct {
+		phase string
+		want  []metav1.TableRowCondition
+	}{{"Running", nil}, {"Failed", failed}} {
+		if a := d.do("PATCH", path+"/a/status", `{"status":{"phase":"`+c.phase+`"}}`, "Content-Type: application/merge-patch+json"); a.StatusCode != http.StatusOK {
+			t.Fatal(a.body)
+		}
+		for _, from := range []string{path, path + "/a"} {
+			table := tableOf(t, []byte(d.do("GET", from, "", acceptTable).body))
+			if diff := cmp.Diff(c.want, table.Rows[0].Conditions); diff != "" {
+				t.Errorf("%s, %s: %s", from, c.phase, diff)
 			}
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httputil"
 	"strings"
 	"testing"
@@ -15,23 +16,31 @@ import (
 	"github.com/gapless-io/gapless/kube"
 )
 
-// TestGzipIsForStreamingLists: which watches are compressed is decided in
+// streamingList is what a client asks a watch for that is to begin with the list.
+const streamingList = "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+
+// TestOnlyStreamingListWatchesAreCompressed: upstream decides which watches are compressed in
 // k8s.io/apiserver 0.37.2, handlers/get.go isListWatchRequest and handlers/watch.go
-// BeginStream.
-func TestGzipIsForStreamingLists(t *testing.T) {
-	d := openDoor(t, nil)
+// BeginStream; here the client must have asked for a streaming list itself.
+func TestOnlyStreamingListWatchesAreCompressed(t *testing.T) {
+	d := openServer(t, nil)
 	d.create("a", "")
 	rv := rvOf(t, d.do("GET", configMaps, "").body)
 	for _, c := range []struct {
 		query, encoding string
 		want            bool
 	}{
-		{"&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", "gzip", true},
-		{"&allowWatchBookmarks=true", "gzip", true},                   // which becomes the same
-		{"&allowWatchBookmarks=true&resourceVersion=0", "gzip", true}, // the same
-		{"&allowWatchBookmarks=true", "deflate, gzip, br", true},      // of browsers and node
-		{"&allowWatchBookmarks=true", "identity", false},              // of Python
-		{"", "gzip", false}, // no bookmark: no streaming list
+		{streamingList, "gzip", true},
+		{streamingList + "&resourceVersion=0", "gzip", true},
+		{streamingList + "&resourceVersion=" + rv, "gzip", true},
+		{streamingList, "deflate, gzip, br", true}, // of browsers and node
+		{streamingList, "identity", false},         // of Python
+		{streamingList, "gzip;q=0", false},
+		{"&sendInitialEvents=true&resourceVersionMatch=NotOlderThan", "gzip", false}, // no bookmark marks the list's end
+		{"&sendInitialEvents=false&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", "gzip", false},
+		{"&allowWatchBookmarks=true", "gzip", false}, // begins with the state, unasked
+		{"&allowWatchBookmarks=true&resourceVersion=0", "gzip", false},
+		{"", "gzip", false},
 		{"&allowWatchBookmarks=true&resourceVersion=" + rv, "gzip", false}, // a plain watch
 		{"&resourceVersion=" + rv, "gzip", false},
 	} {
@@ -46,24 +55,24 @@ func TestGzipIsForStreamingLists(t *testing.T) {
 	}
 }
 
-func TestACompressedStreamingListIsReadAsItComes(t *testing.T) {
+func TestCompressedStreamingListCanBeReadWhileItArrives(t *testing.T) {
 	var s *script
-	d := openDoor(t, func(cfg *apiserver.Config) {
+	d := openServer(t, func(cfg *apiserver.Config) {
 		cfg.Reader = &reader{Reader: cfg.Reader, watch: func(context.Context, kube.ListOptions) (kube.Watch, error) { return s, nil }}
 	})
 	for _, client := range []*http.Client{d.h1, d.h2} {
 		s = newScript(0)
-		w := d.open(client, configMaps+"?watch=1&allowWatchBookmarks=true", "Accept-Encoding: gzip")
+		w := d.open(client, configMaps+"?watch=1"+streamingList, "Accept-Encoding: gzip")
 		if w.resp.Header.Get("Content-Encoding") != "gzip" {
 			t.Fatalf("%s: %v", w.resp.Proto, w.resp.Header)
 		}
 		s.events <- []kube.WatchEvent{added(t, "a", 5, 100<<10), added(t, "b", 3, 10)}
-		// The reader of members one after the other reads ahead: it gets all of what
-		// was flushed, and no byte that has not been.
+		// A reader gets all of what was flushed, and all of it is one member.
 		z, err := gzip.NewReader(bufio.NewReader(w.resp.Body))
 		if err != nil {
 			t.Fatal(err)
 		}
+		z.Multistream(false)
 		lines := &stream{t: t, lines: bufio.NewScanner(z)}
 		lines.lines.Buffer(nil, 1<<20)
 		want := []string{"ADDED a", "ADDED b"}
@@ -88,8 +97,8 @@ func TestACompressedStreamingListIsReadAsItComes(t *testing.T) {
 }
 
 // An HTTP/1.1 watch has its connection for itself, and says so.
-func TestAWatchOfHTTP11TakesItsConnectionAndOneOfHTTP10EndsIt(t *testing.T) {
-	d := openDoor(t, nil)
+func TestWatchIsChunkedOverHTTP11AndPlainOverHTTP10(t *testing.T) {
+	d := openServer(t, nil)
 	rv := rvOf(t, d.do("GET", configMaps, "").body)
 	d.create("a", "")
 	line := `{"type":"ADDED","object":` + strings.TrimSpace(d.do("GET", configMaps+"/a", "").body) + "}\n"
@@ -123,9 +132,9 @@ func TestAWatchOfHTTP11TakesItsConnectionAndOneOfHTTP10EndsIt(t *testing.T) {
 	}
 }
 
-func TestALargeObjectAndABatchComeWholeInChunks(t *testing.T) {
+func TestLargeObjectsAndBatchesAreCompleteInChunks(t *testing.T) {
 	s := newScript(7)
-	d := openDoor(t, func(cfg *apiserver.Config) {
+	d := openServer(t, func(cfg *apiserver.Config) {
 		cfg.Reader = &reader{Reader: cfg.Reader, watch: func(context.Context, kube.ListOptions) (kube.Watch, error) { return s, nil }}
 	})
 	_, from := d.raw("GET "+configMaps+"?watch=1&resourceVersion=7 HTTP/1.1", "")
@@ -144,4 +153,22 @@ func TestALargeObjectAndABatchComeWholeInChunks(t *testing.T) {
 	}
 	s.fails <- io.EOF // it is taken when all is written
 	lines.end()
+}
+
+// net/http answers 200 for a ServeHTTP that returns and has written nothing.
+func TestARequestCanceledBeforeItBeginsIsAborted(t *testing.T) {
+	d := openServer(t, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	rec := httptest.NewRecorder()
+	defer func() {
+		if cause := recover(); cause != http.ErrAbortHandler { //nolint:errorlint // net/http compares it so
+			t.Errorf("panic %v, want ErrAbortHandler", cause)
+		}
+		if rec.Body.Len() > 0 || len(rec.Header()) > 0 {
+			t.Errorf("answered %q with %v", rec.Body, rec.Header())
+		}
+	}()
+	d.api.ServeHTTP(rec, httptest.NewRequestWithContext(ctx, http.MethodGet, configMaps, http.NoBody))
+	t.Error("it was answered")
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/gapless-io/gapless/kube"
 )
 
-// Reader is what the door needs to read. Errors are those that kube.StatusOf knows.
+// Reader is the verbs that read. Errors are those that kube.StatusOf knows.
 type Reader interface {
-	// Get returns one object with the semantics of server.md 1.1; rv is the text of
+	// Get returns one object by the rules for the resourceVersion of a GET; rv is the text of
 	// the query's resourceVersion.
 	Get(ctx context.Context, t schema.Target, rv string) (*kube.Object, error)
 	// List plans and serves a LIST.
@@ -22,14 +22,12 @@ type Reader interface {
 	Watch(ctx context.Context, t schema.Target, o kube.ListOptions) (kube.Watch, error)
 }
 
-// Patch is a patch document and its type.
-type Patch = kube.Patch
-
-// Writer is what the door needs to write. Bodies are JSON.
+// Writer is the verbs that write. Bodies are JSON. Errors are those that kube.StatusOf
+// knows.
 type Writer interface {
 	Create(ctx context.Context, t schema.Target, body []byte, o metav1.CreateOptions) (kube.Written, error)
 	Update(ctx context.Context, t schema.Target, body []byte, o metav1.UpdateOptions) (kube.Written, error)
-	Patch(ctx context.Context, t schema.Target, p Patch, o metav1.PatchOptions) (kube.Written, error)
+	Patch(ctx context.Context, t schema.Target, p kube.Patch, o metav1.PatchOptions) (kube.Written, error)
 	Delete(ctx context.Context, t schema.Target, o metav1.DeleteOptions) (kube.Written, error)
 	// DeleteCollection deletes what o selects and returns what was deleted.
 	DeleteCollection(ctx context.Context, t schema.Target, d metav1.DeleteOptions, o kube.ListOptions) (*kube.List, error)

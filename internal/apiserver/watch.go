@@ -9,29 +9,49 @@ import (
 
 	"k8s.io/apimachinery/pkg/fields"
 
+	"github.com/gapless-io/gapless/internal/apiserver/feed"
+	"github.com/gapless-io/gapless/internal/apiserver/media"
+	"github.com/gapless-io/gapless/internal/apiserver/render"
+	"github.com/gapless-io/gapless/internal/apiserver/route"
 	"github.com/gapless-io/gapless/internal/apiserver/stream"
 	"github.com/gapless-io/gapless/kube"
 )
 
-// Why a watch ends, or wakes up, other than for events.
-var (
-	errTick     = errors.New("time for a bookmark or the end")
-	errDraining = errors.New("server is draining")
-	errLeft     = errors.New("client left")
-)
+// openWatch opens a watch within the limits of one client, and connects it with its
+// client. The caller runs the feed, and calls release when it has ended. The feed is nil
+// after an error, and when everything was answered.
+func (s *Server) openWatch(w http.ResponseWriter, r *http.Request, rt route.Route, user string) (f *feed.Feed, release func(), err error) {
+	release, err = s.load.Take(r.Context(), s.load.Watches, user)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if f == nil { // also after a panic
+			release()
+		}
+	}()
+	opened, err := s.load.Take(r.Context(), s.load.Opening, user)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer opened()
+	f, err = s.watch(w, r, rt)
+	return f, release, err
+}
 
-// watch opens a watch. What it returns is to be run; nil after an error, and when
-// everything was said.
-func (s *Server) watch(w http.ResponseWriter, r *http.Request, rt route) (*feed, error) {
-	into, err := negotiate(r, verbWatch)
+// watch reads the request for a watch, opens the watch, and connects a feed with the
+// client.
+func (s *Server) watch(w http.ResponseWriter, r *http.Request, rt route.Route) (*feed.Feed, error) {
+	into, err := render.Negotiate(r, &rt)
 	if err != nil {
 		return nil, err
 	}
-	p, err := newPainter(r, rt, into)
+	renderer, err := render.New(&rt, into)
 	if err != nil {
 		return nil, err
 	}
-	o, err := watchOptions(r, &rt)
+	renderer.Share(&s.events)
+	o, err := watchOptions(&rt)
 	if err != nil {
 		return nil, err
 	}
@@ -39,82 +59,51 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, rt route) (*feed,
 	if socket && !stream.SameOrigin(r) {
 		return nil, kube.Forbidden(rt.Resource.GR(), rt.Name, "a WebSocket cannot be opened from the origin "+r.Header.Get("Origin"))
 	}
-	if s.draining.Err() != nil {
+	if s.feeds.Draining().Err() != nil {
 		return nil, shuttingDown()
 	}
-	watching, opened, err := s.openWatch(r, rt, o)
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	stop := context.AfterFunc(s.feeds.Draining(), func() { cancel(feed.ErrDraining) }) //nolint:contextcheck // the server's end is not the request's
+	defer stop()
+	watching, err := s.cfg.Reader.Watch(ctx, rt.Target, o)
 	switch {
-	case err != nil && s.draining.Err() != nil:
+	case err != nil && s.feeds.Draining().Err() != nil:
 		return nil, shuttingDown()
 	case err != nil && !inStream(err):
 		return nil, err
 	}
-	f := &feed{
-		stream: watching, painter: p, bookmarks: o.Bookmarks, every: o.BookmarkEvery(bookmarkEvery), sent: o.RV,
-		metrics: s.metrics.watching(rt), failed: err, deadline: opened.Add(s.watchTimeout(o)),
-	}
-	f.zip = !socket && o.Bookmarks && f.initial() && acceptsGzip(r)
-	w.Header().Set("Content-Type", mediaJSON)
-	if f.zip { // apiserver handlers/get.go isListWatchRequest: streaming lists only
+	zip := !socket && asksForStreamingList(o) && media.AcceptsGzip(r)
+	f := feed.New(feed.Config{
+		Watch: watching, Renderer: renderer, Metrics: s.metrics.Watching(&rt), Bookmarks: o.Bookmarks, Gzip: zip,
+		Every: o.BookmarkEvery(feed.BookmarkEvery), Deadline: time.Now().Add(s.watchTimeout(o)), Known: o.RV, Failed: err,
+	})
+	w.Header().Set("Content-Type", media.JSON)
+	if zip {
 		w.Header().Set("Content-Encoding", "gzip")
 		w.Header().Add("Vary", "Accept-Encoding")
 	}
-	if err := s.attach(f, w, r, socket); err != nil {
-		f.close()
-		return nil, nil //nolint:nilerr // the client is gone, or the handshake was answered
+	if err := s.feeds.Connect(f, w, r); err != nil {
+		f.Close()
+		return nil, nil // the client is gone, or the handshake was answered
 	}
 	return f, nil
 }
 
-// openWatch opens the watch behind the door; it gives up when the client leaves
-// or the server drains.
-func (s *Server) openWatch(r *http.Request, rt route, o kube.ListOptions) (w kube.Watch, opened time.Time, err error) {
-	ctx, cancel := context.WithCancelCause(r.Context())
-	defer cancel(nil)
-	stop := context.AfterFunc(s.draining, func() { cancel(errDraining) }) //nolint:contextcheck // the server's end is not the request's
-	defer stop()
-	w, err = s.cfg.Reader.Watch(ctx, rt.Target, o)
-	return w, time.Now(), err
-}
-
-// attach connects a feed with its client: by its own connection, where that can be
-// had, so that the handler can return and nothing else is held.
-//
-//nolint:contextcheck // such a feed lives as long as the server, not its request
-func (s *Server) attach(f *feed, w http.ResponseWriter, r *http.Request, socket bool) (err error) {
-	f.detached = socket || stream.CanHijack(w, r)
-	life := s.draining
-	if !f.detached {
-		life = r.Context()
-	}
-	ctx, cancel := context.WithCancelCause(life)
-	f.ctx, f.cancel = ctx, cancel
-	left := func() { cancel(errLeft) }
-	s.open.begin() // before the connection is nobody's but ours
-	switch {
-	case socket:
-		f.sink, err = stream.Upgrade(w, r, left)
-	case f.detached:
-		f.sink, err = stream.Hijack(w, f.zip, left)
-	default:
-		if f.sink, err = stream.Respond(w, r, f.zip); err == nil {
-			f.undrain = context.AfterFunc(s.draining, func() { cancel(errDraining) })
-		}
-	}
-	if err != nil {
-		s.open.end()
-		return err
-	}
-	s.open.add(f)
-	return nil
+// asksForStreamingList reports whether a client asks for a streaming list: such clients can
+// read a compressed one while it arrives. Upstream compresses also the state that a
+// watch without a resourceVersion begins with (apiserver handlers/get.go
+// isListWatchRequest, after defaulting): old clients ask so.
+func asksForStreamingList(o kube.ListOptions) bool {
+	return o.Bookmarks && o.InitialEvents != nil && *o.InitialEvents
 }
 
 func shuttingDown() error { return kube.Unavailable("apiserver is shutting down", time.Second) }
 
 // watchOptions reads the query; a name in a deprecated /watch/ path becomes a
 // field selector.
-func watchOptions(r *http.Request, rt *route) (kube.ListOptions, error) {
-	o, err := kube.ParseListOptions(r.URL.Query(), true)
+func watchOptions(rt *route.Route) (kube.ListOptions, error) {
+	o, err := kube.ParseListOptions(rt.Query, true)
 	if err != nil {
 		return o, err
 	}
@@ -128,8 +117,8 @@ func watchOptions(r *http.Request, rt *route) (kube.ListOptions, error) {
 	return o, nil
 }
 
-// inStream says that an error belongs into the stream: clients expect a 200 and
-// an ERROR frame (server.md 1.3; kube-rs loops on an HTTP 410).
+// inStream reports whether an error is sent as a frame of the stream: clients expect 200 and
+// an ERROR frame (kube-rs loops on an HTTP 410).
 func inStream(err error) bool {
 	_, expired := errors.AsType[*kube.ExpiredError](err)
 	_, tooLarge := errors.AsType[*kube.TooLargeResourceVersionError](err)
@@ -142,5 +131,5 @@ func (s *Server) watchTimeout(o kube.ListOptions) time.Duration {
 		return time.Duration(*o.TimeoutSeconds) * time.Second
 	}
 	least := s.cfg.MinRequestTimeout
-	return least + rand.N(least) // so that clients do not come back all at once
+	return least + rand.N(least) // so that clients do not all reconnect at the same time
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/gapless-io/gapless/kube"
 )
 
-func TestAWatchBeginsBeforeItsFirstEvent(t *testing.T) {
-	d := openDoor(t, nil)
+func TestWatchAnswersBeforeItsFirstEvent(t *testing.T) {
+	d := openServer(t, nil)
 	rv := rvOf(t, d.do("GET", configMaps, "").body)
 	for _, client := range []*http.Client{d.h1, d.h2} {
 		s := d.open(client, configMaps+"?watch=1&resourceVersion="+rv) // returns when the headers are there
@@ -29,8 +29,8 @@ func TestAWatchBeginsBeforeItsFirstEvent(t *testing.T) {
 	}
 }
 
-func TestAWatchSeesWritesInOrderInTheFormOfTheProtocol(t *testing.T) {
-	d := openDoor(t, nil)
+func TestWatchSendsWritesInOrderAsProtocolFrames(t *testing.T) {
+	d := openServer(t, nil)
 	rv := rvOf(t, d.do("GET", configMaps, "").body)
 	streams := []*stream{
 		d.open(d.h1, configMaps+"?watch=1&resourceVersion="+rv),
@@ -59,8 +59,8 @@ func TestAWatchSeesWritesInOrderInTheFormOfTheProtocol(t *testing.T) {
 	}
 }
 
-func TestAWatchWithASelectorSeesTransitions(t *testing.T) {
-	d := openDoor(t, nil)
+func TestWatchWithASelectorSendsTransitions(t *testing.T) {
+	d := openServer(t, nil)
 	s := d.open(d.h2, configMaps+"?watch=1&labelSelector=x%3D1&resourceVersion="+rvOf(t, d.do("GET", configMaps, "").body))
 	n := d.open(d.h2, configMaps+"?watch=1&fieldSelector=metadata.name%3Db")
 	d.create("a", `"x":"1"`)
@@ -78,8 +78,8 @@ func TestAWatchWithASelectorSeesTransitions(t *testing.T) {
 	}
 }
 
-func TestAnExpiredWatchIsToldSoInsideA200(t *testing.T) {
-	d := openDoor(t, nil)
+func TestExpiredWatchGetsAnErrorFrameInA200(t *testing.T) {
+	d := openServer(t, nil)
 	old := rvOf(t, d.do("GET", configMaps, "").body)
 	d.create("a", "")
 	d.do("DELETE", configMaps+"/a", "")
@@ -112,9 +112,9 @@ func TestAnExpiredWatchIsToldSoInsideA200(t *testing.T) {
 	}
 }
 
-func TestErrorsBeforeAWatchBeginsAreAnswersOrFrames(t *testing.T) {
+func TestErrorsBeforeAWatchAreStatusesOrFrames(t *testing.T) {
 	var fails error
-	d := openDoor(t, func(cfg *apiserver.Config) {
+	d := openServer(t, func(cfg *apiserver.Config) {
 		cfg.Reader = &reader{Reader: cfg.Reader, watch: func(context.Context, kube.ListOptions) (kube.Watch, error) { return nil, fails }}
 	})
 	for _, c := range []struct {
@@ -140,8 +140,8 @@ func TestErrorsBeforeAWatchBeginsAreAnswersOrFrames(t *testing.T) {
 	}
 }
 
-func TestAWatchWithANegativeTimeoutEndsAtOnce(t *testing.T) {
-	d := openDoor(t, nil)
+func TestWatchWithANegativeTimeoutEndsImmediately(t *testing.T) {
+	d := openServer(t, nil)
 	d.create("a", "")
 	for _, client := range []*http.Client{d.h1, d.h2} {
 		if a := d.by(client, "GET", configMaps+"?watch=1&timeoutSeconds=-1", ""); a.StatusCode != http.StatusOK || a.body != "" {
@@ -150,8 +150,8 @@ func TestAWatchWithANegativeTimeoutEndsAtOnce(t *testing.T) {
 	}
 }
 
-func TestAWatchThatComesBackBehindOthersWritesGetsABookmark(t *testing.T) {
-	d := openDoor(t, nil)
+func TestResumedWatchBehindUnselectedWritesGetsABookmark(t *testing.T) {
+	d := openServer(t, nil)
 	d.create("a", "")
 	rv := rvOf(t, d.do("GET", configMaps, "").body)
 	if a := d.do("POST", "/api/v1/namespaces/default/secrets", `{"kind":"Secret","apiVersion":"v1","metadata":{"name":"s"}}`); a.StatusCode != http.StatusCreated {
@@ -178,7 +178,7 @@ func TestAWatchThatComesBackBehindOthersWritesGetsABookmark(t *testing.T) {
 }
 
 func TestDrainEndsEveryWatchWithABookmark(t *testing.T) {
-	d := openDoor(t, nil)
+	d := openServer(t, nil)
 	d.create("a", "")
 	rv := rvOf(t, d.do("GET", configMaps, "").body)
 	var asked, plain []*stream
@@ -217,9 +217,9 @@ func TestDrainEndsEveryWatchWithABookmark(t *testing.T) {
 	}
 }
 
-func TestADrainWhileAWatchIsBeingOpenedIs503(t *testing.T) {
+func TestDrainWhileAWatchOpensIs503(t *testing.T) {
 	begun := make(chan struct{})
-	d := openDoor(t, func(cfg *apiserver.Config) {
+	d := openServer(t, func(cfg *apiserver.Config) {
 		cfg.Reader = &reader{Reader: cfg.Reader, watch: func(ctx context.Context, _ kube.ListOptions) (kube.Watch, error) {
 			close(begun)
 			<-ctx.Done()
@@ -235,8 +235,8 @@ func TestADrainWhileAWatchIsBeingOpenedIs503(t *testing.T) {
 	}
 }
 
-func TestAReaderThatStopsHoldsUpNobodyAndMissesNothing(t *testing.T) {
-	d := openDoor(t, nil)
+func TestStalledReaderBlocksNobodyAndMissesNothing(t *testing.T) {
+	d := openServer(t, nil)
 	rv := rvOf(t, d.do("GET", configMaps, "").body)
 	const objects = 200
 	slow := []*stream{

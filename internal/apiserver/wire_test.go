@@ -22,10 +22,10 @@ const (
 	acceptJSON       = "Accept: application/json"
 )
 
-// TestClientsGetWhatTheyAskFor sends the GETs that were recorded from real
+// TestCommonClientRequestsAreServed sends the GETs that were recorded from real
 // clients; want is the kind that the answer must have.
-func TestClientsGetWhatTheyAskFor(t *testing.T) {
-	d := openDoor(t, nil)
+func TestCommonClientRequestsAreServed(t *testing.T) {
+	d := openServer(t, nil)
 	d.create("cm-1", "")
 	for _, c := range []struct {
 		name, path, accept, kind, media string
@@ -71,10 +71,10 @@ func TestClientsGetWhatTheyAskFor(t *testing.T) {
 	}
 }
 
-// TestWatchesOfClientsBegin sends the watches that were recorded from real
+// TestCommonClientWatchesAreServed sends the watches that were recorded from real
 // clients. N stands for the resourceVersion of the list.
-func TestWatchesOfClientsBegin(t *testing.T) {
-	d := openDoor(t, nil)
+func TestCommonClientWatchesAreServed(t *testing.T) {
+	d := openServer(t, nil)
 	d.create("cm-1", "")
 	rv := rvOf(t, d.do("GET", configMaps, "").body)
 	d.create("cm-2", "")
@@ -124,7 +124,7 @@ func TestWatchesOfClientsBegin(t *testing.T) {
 // TestKubectlCreatesWithProtobuf sends what `kubectl create configmap` of 1.32 and
 // newer sends: the protobuf envelope, with an answer in JSON accepted.
 func TestKubectlCreatesWithProtobuf(t *testing.T) {
-	d := openDoor(t, nil)
+	d := openServer(t, nil)
 	body := envelope(t, "v1", "ConfigMap", &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "x"}, Data: map[string]string{"a": "b"}})
 	a := d.do("POST", configMaps+"?fieldManager=kubectl-create&fieldValidation=Strict", body,
 		acceptProtobuf, "Content-Type: application/vnd.kubernetes.protobuf")

@@ -1,99 +1,134 @@
 package apiserver
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/gapless-io/gapless/internal/apiserver/body"
+	"github.com/gapless-io/gapless/internal/apiserver/render"
+	"github.com/gapless-io/gapless/internal/apiserver/review"
+	"github.com/gapless-io/gapless/internal/apiserver/route"
+	"github.com/gapless-io/gapless/internal/auth"
+	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/kube"
 )
 
-// fieldManager is who writes: what the query says, else the user agent up to its
-// slash (server.md 5).
-func fieldManager(r *http.Request) string {
-	if manager := r.URL.Query().Get("fieldManager"); manager != "" {
+// fieldManager returns who writes: what the query says, else the user agent up to its
+// slash.
+func fieldManager(r *http.Request, q url.Values) string {
+	if manager := q.Get("fieldManager"); manager != "" {
 		return manager
 	}
 	manager, _, _ := strings.Cut(r.UserAgent(), "/")
 	return manager
 }
 
-// write serves the verbs that change one object.
-func (s *Server) write(w http.ResponseWriter, r *http.Request, rt route) error {
-	into, err := negotiate(r, rt.verb)
+func (s *Server) create(w http.ResponseWriter, r *http.Request, rt route.Route) error {
+	renderer, into, err := answerForm(r, rt)
 	if err != nil {
 		return err
 	}
-	change := s.store // the body is the object
-	if rt.verb == verbPatch {
-		change = s.patch
-	}
-	if rt.verb == verbDelete {
-		change = s.delete
-	}
-	out, err := change(r, rt)
+	object, err := body.Object(r, rt.Target, s.load)
 	if err != nil {
 		return err
 	}
-	return s.writeWritten(w, into, out)
+	user, err := auth.Authenticate(r)
+	if err != nil {
+		return err
+	}
+	q := rt.Query
+	o := metav1.CreateOptions{DryRun: q["dryRun"], FieldManager: fieldManager(r, q), FieldValidation: q.Get("fieldValidation")}
+	var out kube.Written
+	if review.Answers(rt.Resource) {
+		out, err = review.Answer(review.Request{User: user, Target: rt.Target, Body: object, FieldValidation: o.FieldValidation})
+	} else {
+		rt.Caller = &schema.Caller{Name: user.Name, Groups: user.Groups}
+		out, err = s.cfg.Writer.Create(r.Context(), rt.Target, object, o)
+	}
+	if err != nil {
+		return err
+	}
+	return answerWrite(w, into, renderer, out)
 }
 
-// store creates or updates an object.
-func (s *Server) store(r *http.Request, rt route) (kube.Written, error) {
-	body, err := readObject(r, rt)
+func (s *Server) update(w http.ResponseWriter, r *http.Request, rt route.Route) error {
+	renderer, into, err := answerForm(r, rt)
 	if err != nil {
-		return kube.Written{}, err
+		return err
 	}
-	q := r.URL.Query()
-	o := metav1.CreateOptions{DryRun: q["dryRun"], FieldManager: fieldManager(r), FieldValidation: q.Get("fieldValidation")}
-	if rt.verb == verbCreate {
-		return s.cfg.Writer.Create(r.Context(), rt.Target, body, o)
+	object, err := body.Object(r, rt.Target, s.load)
+	if err != nil {
+		return err
 	}
-	return s.cfg.Writer.Update(r.Context(), rt.Target, body, metav1.UpdateOptions{
-		DryRun: o.DryRun, FieldManager: o.FieldManager, FieldValidation: o.FieldValidation,
-	})
+	q := rt.Query
+	o := metav1.UpdateOptions{DryRun: q["dryRun"], FieldManager: fieldManager(r, q), FieldValidation: q.Get("fieldValidation")}
+	out, err := s.cfg.Writer.Update(r.Context(), rt.Target, object, o)
+	if err != nil {
+		return err
+	}
+	return answerWrite(w, into, renderer, out)
 }
 
-func (s *Server) patch(r *http.Request, rt route) (kube.Written, error) {
-	p, err := readPatch(r, rt)
+func (s *Server) patch(w http.ResponseWriter, r *http.Request, rt route.Route) error {
+	renderer, into, err := answerForm(r, rt)
 	if err != nil {
-		return kube.Written{}, err
+		return err
 	}
-	q := r.URL.Query()
-	o := metav1.PatchOptions{DryRun: q["dryRun"], FieldManager: fieldManager(r), FieldValidation: q.Get("fieldValidation")}
+	p, err := body.Patch(r, rt.Target, s.load)
+	if err != nil {
+		return err
+	}
+	q := rt.Query
+	o := metav1.PatchOptions{DryRun: q["dryRun"], FieldManager: fieldManager(r, q), FieldValidation: q.Get("fieldValidation")}
 	if q.Has("force") {
 		force := kube.ParseBool(q, "force")
 		o.Force = &force
 	}
-	return s.cfg.Writer.Patch(r.Context(), rt.Target, p, o)
-}
-
-func (s *Server) delete(r *http.Request, rt route) (kube.Written, error) {
-	o, err := deleteOptions(r)
-	if err != nil {
-		return kube.Written{}, err
-	}
-	return s.cfg.Writer.Delete(r.Context(), rt.Target, o)
-}
-
-func (s *Server) deleteCollection(w http.ResponseWriter, r *http.Request, rt route) error {
-	into, err := negotiate(r, verbDeleteCollection)
+	out, err := s.cfg.Writer.Patch(r.Context(), rt.Target, p, o)
 	if err != nil {
 		return err
 	}
-	selected, err := kube.ParseListOptions(r.URL.Query(), false)
+	return answerWrite(w, into, renderer, out)
+}
+
+func (s *Server) delete(w http.ResponseWriter, r *http.Request, rt route.Route) error {
+	renderer, into, err := answerForm(r, rt)
+	if err != nil {
+		return err
+	}
+	o, err := body.DeleteOptions(r, rt.Query)
+	if err != nil {
+		return err
+	}
+	out, err := s.cfg.Writer.Delete(r.Context(), rt.Target, o)
+	if err != nil {
+		return err
+	}
+	return answerWrite(w, into, renderer, out)
+}
+
+func (s *Server) deleteCollection(w http.ResponseWriter, r *http.Request, rt route.Route) error {
+	into, err := render.Negotiate(r, &rt)
+	if err != nil {
+		return err
+	}
+	selected, err := kube.ParseListOptions(rt.Query, false)
 	if err != nil {
 		return err
 	}
 	if err := kube.CheckFields(selected.Fields, rt.Resource.Fields); err != nil {
 		return err
 	}
-	o, err := deleteOptions(r)
+	o, err := body.DeleteOptions(r, rt.Query)
 	if err != nil {
 		return err
 	}
-	p, err := newPainter(r, rt, into)
+	renderer, err := render.New(&rt, into)
 	if err != nil {
 		return err
 	}
@@ -101,5 +136,39 @@ func (s *Server) deleteCollection(w http.ResponseWriter, r *http.Request, rt rou
 	if err != nil {
 		return err
 	}
-	return s.writeList(r.Context(), w, into, p, deleted)
+	begun, err := s.lists.Write(w, into, renderer, deleted)
+	return s.cutOff(r.Context(), begun, err)
+}
+
+// answerForm returns what the answer to a request about one object is rendered by.
+// Errors: 400, 406.
+func answerForm(r *http.Request, rt route.Route) (*render.Renderer, render.Form, error) {
+	into, err := render.Negotiate(r, &rt)
+	if err != nil {
+		return nil, into, err
+	}
+	renderer, err := render.New(&rt, into)
+	return renderer, into, err
+}
+
+// answerWrite answers a write. A Status has one shape only (apiserver
+// handlers/response.go doTransformObject).
+func answerWrite(w http.ResponseWriter, into render.Form, renderer *render.Renderer, out kube.Written) error {
+	var answer []byte
+	var err error
+	if out.Object != nil {
+		answer, err = renderer.Object(out.Object)
+	} else {
+		answer, err = json.Marshal(out.Status)
+	}
+	if err != nil {
+		return kube.Internal(fmt.Errorf("encode the written object: %w", err))
+	}
+	addWarnings(w, out.Warnings)
+	code := http.StatusOK
+	if out.Created {
+		code = http.StatusCreated
+	}
+	render.Write(w, into, code, answer)
+	return nil
 }

@@ -31,8 +31,8 @@ func unzipped(t testing.TB, a answer) string {
 }
 
 // A list that is put together from blocks that earlier lists had is the list.
-func TestACompressedListIsTheListWhateverWasWrittenBetween(t *testing.T) {
-	d := openDoor(t, nil)
+func TestCompressedListIsCurrentAfterWrites(t *testing.T) {
+	d := openServer(t, nil)
 	const seed = 7
 	r := rand.New(rand.NewPCG(seed, 1))
 	payload := func() string { return strings.Repeat(fmt.Sprintf("%x", r.Uint64()), 1+r.IntN(200)) }
@@ -69,8 +69,8 @@ func TestACompressedListIsTheListWhateverWasWrittenBetween(t *testing.T) {
 	}
 }
 
-func TestCompressedListsAtOnce(t *testing.T) {
-	d := openDoor(t, nil)
+func TestConcurrentCompressedListsAreCorrect(t *testing.T) {
+	d := openServer(t, nil)
 	for i := range 150 {
 		body := fmt.Sprintf(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"cm-%d"},"data":{"a":"%s"}}`, i, strings.Repeat("x", 2000))
 		if a := d.do("POST", configMaps, body); a.StatusCode != http.StatusCreated {

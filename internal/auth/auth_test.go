@@ -14,7 +14,7 @@ import (
 	"github.com/gapless-io/gapless/kube"
 )
 
-func TestOnlyAVerifiedCertificateSaysWhoIsCalling(t *testing.T) {
+func TestOnlyAVerifiedCertificateIdentifiesTheCaller(t *testing.T) {
 	chain := func(name string, groups ...string) *tls.ConnectionState {
 		return &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{{Subject: pkix.Name{CommonName: name, Organization: groups}}}}}
 	}
@@ -54,7 +54,7 @@ func TestOnlyAVerifiedCertificateSaysWhoIsCalling(t *testing.T) {
 	}
 }
 
-func TestOnlyMastersMay(t *testing.T) {
+func TestOnlySystemMastersMayDoMoreThanReviewTheirAccess(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
 	for _, c := range []struct {
 		groups []string
@@ -63,6 +63,12 @@ func TestOnlyMastersMay(t *testing.T) {
 	}{
 		{[]string{"x", auth.Masters}, auth.Attributes{Verb: "delete", Resource: pods}, ""},
 		{[]string{auth.Masters}, auth.Attributes{Verb: "get", Path: "/metrics"}, ""},
+		{nil, auth.Attributes{Verb: "create", Resource: schema.GroupResource{Group: "authorization.k8s.io", Resource: "selfsubjectaccessreviews"}}, ""},
+		{
+			nil,
+			auth.Attributes{Verb: "create", Resource: schema.GroupResource{Group: "authorization.k8s.io", Resource: "subjectaccessreviews"}},
+			`subjectaccessreviews.authorization.k8s.io is forbidden: User "bob" cannot create resource "subjectaccessreviews" in API group "authorization.k8s.io" at the cluster scope`,
+		},
 		{[]string{"system:master"}, auth.Attributes{Verb: "get", Path: "/metrics"}, `forbidden: User "bob" cannot get path "/metrics"`},
 		{nil, auth.Attributes{Verb: "list", Resource: pods}, `pods is forbidden: User "bob" cannot list resource "pods" in API group "" at the cluster scope`},
 		{nil, auth.Attributes{Verb: "get", Resource: pods, Namespace: "n", Name: "p"}, `pods "p" is forbidden: User "bob" cannot get resource "pods" in API group "" in the namespace "n"`},

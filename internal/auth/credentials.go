@@ -1,17 +1,22 @@
 package auth
 
 import (
+	"cmp"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/gapless-io/gapless/internal/durable"
 )
 
 // Credentials are the certificates of one data directory.
@@ -22,24 +27,30 @@ type Credentials struct {
 	admin   pair
 }
 
-// Open reads the credentials below dir, in dir/pki, or makes them. hosts are the
-// names and addresses that clients will use besides localhost and the loopback
-// addresses. A leaf certificate that is about to expire, or is not good for
-// hosts, is made anew; the CA never is, so kubeconfigs stay good. A file that
-// cannot be read is an error that says what to do, never overwritten.
-func Open(dir string, hosts ...string) (*Credentials, error) {
+// Options configure credentials. The zero value is the default.
+type Options struct {
+	// Hosts are the names and addresses that clients will use besides localhost and
+	// the loopback addresses.
+	Hosts []string
+	// ClientKey is the algorithm of the administrator's key. "" keeps an existing key, and
+	// is ECDSA for a new one.
+	ClientKey KeyAlgorithm
+}
+
+// Open reads the credentials in dir/pki, or creates them. It renews a leaf certificate
+// that expires soon, does not cover the hosts, or has a key of another algorithm than
+// configured. It never renews the CA, so that kubeconfigs stay valid. For a file that it
+// cannot read it returns an error that says what to do, and does not overwrite the file.
+func Open(dir string, o Options) (*Credentials, error) {
 	c := &Credentials{dir: dir}
-	if err := os.MkdirAll(c.pki(), 0o700); err != nil {
+	if err := durable.MkdirAll(c.pki()); err != nil {
 		return nil, fmt.Errorf("make the directory of the certificates: %w", err)
 	}
-	all := append([]string{"localhost", "127.0.0.1", "::1"}, hosts...)
+	all := append([]string{"localhost", "127.0.0.1", "::1"}, o.Hosts...)
 	slices.Sort(all)
 	all = slices.Compact(all)
 	now := time.Now()
-	if err := c.load("ca", &c.ca); err != nil {
-		return nil, err
-	}
-	if err := c.checkCA(now); err != nil {
+	if err := c.read(now); err != nil {
 		return nil, err
 	}
 	if c.ca.cert == nil {
@@ -50,17 +61,38 @@ func Open(dir string, hosts ...string) (*Credentials, error) {
 	if err := c.leaf("serving", &c.serving, all, func() (pair, error) { return newServing(&c.ca, all, now) }); err != nil {
 		return nil, err
 	}
-	if err := c.leaf("admin", &c.admin, nil, func() (pair, error) { return newAdmin(&c.ca, now) }); err != nil {
+	algorithm := cmp.Or(o.ClientKey, c.admin.algorithm(), ECDSA)
+	if o.ClientKey != "" && c.admin.algorithm() != o.ClientKey {
+		c.admin = pair{} // copies of its certificate stay valid
+	}
+	if err := c.leaf("admin", &c.admin, nil, func() (pair, error) { return newAdmin(algorithm, &c.ca, now) }); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-// checkCA refuses a CA that could not do its work. A missing one is refused too
-// when there are certificates of it: making another would lock out whoever has a
-// kubeconfig.
+// Check returns the error that Open would return for the files below dir. It writes
+// nothing.
+func Check(dir string) error {
+	c := &Credentials{dir: dir}
+	return c.read(time.Now())
+}
+
+// read loads the existing pairs; the others stay empty.
+func (c *Credentials) read(now time.Time) error {
+	if err := c.load("ca", &c.ca); err != nil {
+		return err
+	}
+	if err := c.checkCA(now); err != nil {
+		return err
+	}
+	return errors.Join(c.load("serving", &c.serving), c.load("admin", &c.admin))
+}
+
+// checkCA refuses an unusable CA. It also refuses a missing one when certificates of it
+// exist: with another CA, existing kubeconfigs would not work any more.
 func (c *Credentials) checkCA(now time.Time) error {
-	const remedy = "put the right file back, or remove %s to have all certificates made anew (clients then need the new kubeconfig)"
+	const remedy = "put the right file back, or remove %s to recreate all certificates (clients then need the new kubeconfig)"
 	file := filepath.Join(c.pki(), "ca.crt")
 	switch ca := c.ca.cert; {
 	case ca == nil:
@@ -71,6 +103,8 @@ func (c *Credentials) checkCA(now time.Time) error {
 		}
 	case !ca.IsCA || !ca.BasicConstraintsValid:
 		return fmt.Errorf("the certificate in %s is not a CA's: "+remedy, file, c.pki())
+	case ca.CheckSignatureFrom(ca) != nil: // otherwise only clients notice the damage, and refuse the server
+		return fmt.Errorf("the certificate in %s is damaged, or not signed by itself: "+remedy, file, c.pki())
 	case now.After(ca.NotAfter):
 		return fmt.Errorf("the CA's certificate in %s expired on %s: "+remedy, file, ca.NotAfter.Format(time.DateOnly), c.pki())
 	case now.Before(ca.NotBefore):
@@ -81,11 +115,8 @@ func (c *Credentials) checkCA(now time.Time) error {
 
 func (c *Credentials) pki() string { return filepath.Join(c.dir, "pki") }
 
-// leaf loads a certificate and makes it if it is missing or not usable.
+// leaf makes a certificate if it is missing or not usable.
 func (c *Credentials) leaf(name string, into *pair, hosts []string, issue func() (pair, error)) error {
-	if err := c.load(name, into); err != nil {
-		return err
-	}
 	if into.cert != nil && into.usable(&c.ca, hosts, time.Now()) {
 		return nil
 	}
@@ -100,17 +131,17 @@ func (c *Credentials) load(name string, into *pair) error {
 	if errors.Is(certErr, fs.ErrNotExist) && errors.Is(keyErr, fs.ErrNotExist) {
 		return nil
 	}
-	// create writes the key first: a key without a certificate is a creation that
-	// was cut off, and nobody has seen the certificate.
+	// create writes the key first: a key without a certificate is an interrupted creation,
+	// whose certificate was never used.
 	if errors.Is(certErr, fs.ErrNotExist) && keyErr == nil {
 		return nil
 	}
 	if err := errors.Join(certErr, keyErr); err != nil {
-		return fmt.Errorf("read the %s certificate: %w; put the file back, or remove %s to have all certificates made anew (clients then need the new kubeconfig)", name, err, c.pki())
+		return fmt.Errorf("read the %s certificate: %w; put the file back, or remove %s to recreate all certificates (clients then need the new kubeconfig)", name, err, c.pki())
 	}
 	p, err := parsePair(certPEM, keyPEM)
 	if err != nil {
-		return fmt.Errorf("%s and %s do not hold a certificate and its key: %w; put the files back, or remove %s to have all certificates made anew (clients then need the new kubeconfig)", certFile, keyFile, err, c.pki())
+		return fmt.Errorf("%s and %s do not hold a certificate and its key: %w; put the files back, or remove %s to recreate all certificates (clients then need the new kubeconfig)", certFile, keyFile, err, c.pki())
 	}
 	*into = p
 	return nil
@@ -121,8 +152,8 @@ func (c *Credentials) create(name string, into *pair, issue func() (pair, error)
 	if err != nil {
 		return fmt.Errorf("make the %s certificate: %w", name, err)
 	}
-	// Until all is written there is no certificate: a key of one and a certificate
-	// of another would stop the next start.
+	// The certificate is removed until all is written: a key and a certificate that do not
+	// match would stop the next start.
 	if err := os.Remove(filepath.Join(c.pki(), name+".crt")); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("replace the %s certificate: %w", name, err)
 	}
@@ -130,7 +161,7 @@ func (c *Credentials) create(name string, into *pair, issue func() (pair, error)
 		suffix string
 		body   []byte
 	}{{".key", p.keyPEM}, {".crt", p.certPEM}} {
-		if err := writeFile(filepath.Join(c.pki(), name+f.suffix), f.body); err != nil {
+		if err := durable.WriteFile(filepath.Join(c.pki(), name+f.suffix), f.body); err != nil {
 			return fmt.Errorf("keep the %s certificate: %w", name, err)
 		}
 	}
@@ -138,27 +169,8 @@ func (c *Credentials) create(name string, into *pair, issue func() (pair, error)
 	return nil
 }
 
-// writeFile replaces a file at once, readable by its owner only.
-func writeFile(path string, body []byte) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // 0600
-	if err != nil {
-		return err
-	}
-	_, err = tmp.Write(body)
-	if err == nil {
-		err = tmp.Sync()
-	}
-	if err = errors.Join(err, tmp.Close()); err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(tmp.Name()))
-	}
-	return nil
-}
-
 // ServerTLS returns the TLS configuration of the server: HTTP/2 and HTTP/1.1, TLS
-// 1.2 or newer, client certificates verified against our CA when they are sent.
+// 1.2 or newer, client certificates verified against the CA when they are sent.
 func (c *Credentials) ServerTLS() *tls.Config {
 	roots := x509.NewCertPool()
 	roots.AddCert(c.ca.cert)
@@ -182,15 +194,7 @@ func (c *Credentials) Admin() (cert, key []byte) {
 // WriteKubeconfig writes dir/kubeconfig for a server at url, with the
 // administrator's certificate inside, and returns its absolute path.
 func (c *Credentials) WriteKubeconfig(url string) (string, error) {
-	named := func(key string, value map[string]any) []map[string]any {
-		return []map[string]any{{"name": "gapless", key: value}}
-	}
-	body, err := yaml.Marshal(map[string]any{
-		"apiVersion": "v1", "kind": "Config", "current-context": "gapless",
-		"clusters": named("cluster", map[string]any{"server": url, "certificate-authority-data": c.ca.certPEM}),
-		"users":    named("user", map[string]any{"client-certificate-data": c.admin.certPEM, "client-key-data": c.admin.keyPEM}),
-		"contexts": named("context", map[string]any{"cluster": "gapless", "user": "gapless", "namespace": "default"}),
-	})
+	body, err := c.encodeKubeconfig(url)
 	if err != nil {
 		return "", fmt.Errorf("encode kubeconfig: %w", err)
 	}
@@ -198,8 +202,43 @@ func (c *Credentials) WriteKubeconfig(url string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("find the data directory: %w", err)
 	}
-	if err := writeFile(path, body); err != nil {
+	if err := durable.WriteFile(path, body); err != nil {
 		return "", fmt.Errorf("write kubeconfig: %w", err)
 	}
 	return path, nil
+}
+
+// encodeKubeconfig writes the context gapless for the server and, if localhost is the same
+// server, gapless-localhost: clients that can only compare names reject the certificate of
+// an address (rustls before 0.21, in kube-rs 0.78).
+func (c *Credentials) encodeKubeconfig(server string) ([]byte, error) {
+	type named struct {
+		Name    string         `json:"name"`
+		Cluster map[string]any `json:"cluster,omitempty"`
+		Context map[string]any `json:"context,omitempty"`
+		User    map[string]any `json:"user,omitempty"`
+	}
+	var clusters, contexts []named
+	add := func(name, address string) {
+		clusters = append(clusters, named{Name: name, Cluster: map[string]any{"server": address, "certificate-authority-data": c.ca.certPEM}})
+		contexts = append(contexts, named{Name: name, Context: map[string]any{"cluster": name, "user": "gapless", "namespace": "default"}})
+	}
+	add("gapless", server)
+	if byName := localhostURL(server); byName != "" {
+		add("gapless-localhost", byName)
+	}
+	return yaml.Marshal(map[string]any{
+		"apiVersion": "v1", "kind": "Config", "current-context": "gapless", "clusters": clusters, "contexts": contexts,
+		"users": []named{{Name: "gapless", User: map[string]any{"client-certificate-data": c.admin.certPEM, "client-key-data": c.admin.keyPEM}}},
+	})
+}
+
+// localhostURL is the URL with the host localhost, if that is the same address; else "".
+func localhostURL(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || u.Hostname() != "127.0.0.1" && u.Hostname() != "::1" {
+		return ""
+	}
+	u.Host = net.JoinHostPort("localhost", u.Port())
+	return u.String()
 }

@@ -28,7 +28,7 @@ import (
 
 func open(t testing.TB, dir string, hosts ...string) *auth.Credentials {
 	t.Helper()
-	c, err := auth.Open(dir, hosts...)
+	c, err := auth.Open(dir, auth.Options{Hosts: hosts})
 	if err != nil {
 		t.Fatalf("open: %v", err)
 	}
@@ -66,7 +66,7 @@ func certificate(t testing.TB, text string) *x509.Certificate {
 	return cert
 }
 
-func TestAFirstStartMakesEverythingForItsOwnerOnly(t *testing.T) {
+func TestFirstStartCreatesFilesForTheirOwnerOnly(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "new")
 	c := open(t, dir, "gapless.example", "10.0.0.7")
 	kubeconfig, err := c.WriteKubeconfig("https://127.0.0.1:6443")
@@ -117,7 +117,7 @@ func TestAFirstStartMakesEverythingForItsOwnerOnly(t *testing.T) {
 	}
 }
 
-func TestARestartKeepsEveryCertificate(t *testing.T) {
+func TestRestartKeepsEveryCertificate(t *testing.T) {
 	dir := t.TempDir()
 	first := open(t, dir, "a.example")
 	before := files(t, dir)
@@ -125,7 +125,7 @@ func TestARestartKeepsEveryCertificate(t *testing.T) {
 	after := files(t, dir)
 	for name, body := range before {
 		if after[name] != body {
-			t.Errorf("%s was made anew", name)
+			t.Errorf("%s was created again", name)
 		}
 	}
 	if !bytes.Equal(first.CA(), again.CA()) {
@@ -133,7 +133,7 @@ func TestARestartKeepsEveryCertificate(t *testing.T) {
 	}
 }
 
-func TestANewHostRenewsTheServingCertificateOnly(t *testing.T) {
+func TestNewHostRenewsOnlyTheServingCertificate(t *testing.T) {
 	dir := t.TempDir()
 	open(t, dir)
 	before := files(t, dir)
@@ -149,7 +149,7 @@ func TestANewHostRenewsTheServingCertificateOnly(t *testing.T) {
 	}
 }
 
-func TestCertificatesThatAreAboutToExpireAreRenewedByTheSameCA(t *testing.T) {
+func TestExpiringCertificatesAreRenewedByTheSameCA(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		open(t, dir)
@@ -176,17 +176,17 @@ func TestCertificatesThatAreAboutToExpireAreRenewedByTheSameCA(t *testing.T) {
 			}
 		}
 		if after["ca.crt"] != before["ca.crt"] || after["ca.key"] != before["ca.key"] {
-			t.Error("the CA was made anew")
+			t.Error("the CA was created again")
 		}
 	})
 }
 
-func TestACAThatCannotDoItsWorkIsRefused(t *testing.T) {
+func TestUnusableCAIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		open(t, dir)
 		<-time.After(21 * 365 * 24 * time.Hour)
-		if _, err := auth.Open(dir); err == nil || !strings.Contains(err.Error(), "expired on 2019-12-27: put the right file back, or remove ") {
+		if _, err := auth.Open(dir, auth.Options{}); err == nil || !strings.Contains(err.Error(), "expired on 2019-12-27: put the right file back, or remove ") {
 			t.Errorf("expired: %v", err)
 		}
 	})
@@ -194,7 +194,7 @@ func TestACAThatCannotDoItsWorkIsRefused(t *testing.T) {
 	other := t.TempDir()
 	open(t, other)
 	synctest.Test(t, func(t *testing.T) {
-		if _, err := auth.Open(other); err == nil || !strings.Contains(err.Error(), "set the clock, or ") {
+		if _, err := auth.Open(other, auth.Options{}); err == nil || !strings.Contains(err.Error(), "set the clock, or ") {
 			t.Errorf("not yet valid: %v", err)
 		}
 	})
@@ -203,7 +203,7 @@ func TestACAThatCannotDoItsWorkIsRefused(t *testing.T) {
 	for _, suffix := range []string{".crt", ".key"} {
 		replace(t, leaf, "ca"+suffix, files(t, leaf)["admin"+suffix])
 	}
-	if _, err := auth.Open(leaf); err == nil || !strings.Contains(err.Error(), "is not a CA's") {
+	if _, err := auth.Open(leaf, auth.Options{}); err == nil || !strings.Contains(err.Error(), "is not a CA's") {
 		t.Errorf("a leaf: %v", err)
 	}
 }
@@ -222,6 +222,12 @@ func TestBrokenFilesAreRefusedAndNotOverwritten(t *testing.T) {
 		want  []string
 	}{
 		{"garbage", func(t *testing.T, dir string) { replace(t, dir, "ca.crt", "garbage") }, []string{"ca.crt", "ca.key", "put the files back, or remove "}},
+		{"a certificate of the CA with one damaged byte", func(t *testing.T, dir string) {
+			block, _ := pem.Decode([]byte(files(t, dir)["ca.crt"]))
+			at := bytes.Index(block.Bytes, []byte("gapless-ca"))
+			block.Bytes[at]++
+			replace(t, dir, "ca.crt", string(pem.EncodeToMemory(block)))
+		}, []string{"ca.crt is damaged, or not signed by itself: ", "or remove "}},
 		{"an empty key", func(t *testing.T, dir string) { replace(t, dir, "serving.key", "") }, []string{"serving.key", "put the files back, or remove "}},
 		{"another key", func(t *testing.T, dir string) { replace(t, dir, "admin.key", files(t, dir)["serving.key"]) }, []string{"admin.crt", "private key does not match public key"}},
 		{"no key", func(t *testing.T, dir string) { remove(t, dir, "ca.key") }, []string{"read the ca certificate: ", "ca.key", "put the file back, or remove "}},
@@ -242,7 +248,7 @@ func TestBrokenFilesAreRefusedAndNotOverwritten(t *testing.T) {
 			if c.name != "a directory" {
 				before = files(t, dir)
 			}
-			_, err := auth.Open(dir)
+			_, err := auth.Open(dir, auth.Options{})
 			if err == nil {
 				t.Fatal("no error")
 			}
@@ -269,7 +275,7 @@ func remove(t testing.TB, dir, name string) {
 
 // create writes the key, then the certificate, and takes a former certificate
 // away first: wherever it is cut off, the next start repairs it.
-func TestACreationThatWasCutOffIsDoneAgain(t *testing.T) {
+func TestInterruptedCreationIsRepeated(t *testing.T) {
 	for _, cut := range [][]string{{"serving.crt"}, {"admin.crt"}, {"serving.crt", "serving.key", "admin.crt", "admin.key", "ca.crt"}, {"admin.crt", "admin.key"}} {
 		dir := t.TempDir()
 		open(t, dir)
@@ -283,12 +289,12 @@ func TestACreationThatWasCutOffIsDoneAgain(t *testing.T) {
 	}
 }
 
-func TestADirectoryThatCannotBeWrittenIsAnError(t *testing.T) {
+func TestUnwritableDirectoryIsAnError(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := auth.Open(file); err == nil || !strings.Contains(err.Error(), "make the directory of the certificates: ") {
+	if _, err := auth.Open(file, auth.Options{}); err == nil || !strings.Contains(err.Error(), "make the directory of the certificates: ") {
 		t.Errorf("%v", err)
 	}
 }
@@ -330,7 +336,7 @@ func shake(t testing.TB, c *auth.Credentials) {
 	}
 }
 
-func TestTLSTakesOurCertificatesOnly(t *testing.T) {
+func TestTLSAcceptsOnlyCertificatesOfItsCA(t *testing.T) {
 	c, other := open(t, t.TempDir()), open(t, t.TempDir())
 	shake(t, c)
 	roots := x509.NewCertPool()

@@ -2,8 +2,6 @@ package auth
 
 import (
 	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
@@ -37,9 +35,10 @@ func (p pair) tls() tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{p.cert.Raw}, PrivateKey: p.key, Leaf: p.cert}
 }
 
-// newPair signs template with the issuer, or with itself when issuer is nil.
-func newPair(template *x509.Certificate, issuer *pair) (pair, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+// newPair signs template, which gets a new key, with the issuer, or with itself when
+// issuer is nil.
+func newPair(a KeyAlgorithm, template *x509.Certificate, issuer *pair) (pair, error) {
+	key, err := newKey(a)
 	if err != nil {
 		return pair{}, fmt.Errorf("generate key: %w", err)
 	}
@@ -48,7 +47,7 @@ func newPair(template *x509.Certificate, issuer *pair) (pair, error) {
 		return pair{}, fmt.Errorf("generate serial number: %w", err)
 	}
 	template.SerialNumber = serial
-	parent, signer := template, crypto.Signer(key)
+	parent, signer := template, key
 	if issuer != nil {
 		parent, signer = issuer.cert, issuer.key
 	}
@@ -60,15 +59,13 @@ func newPair(template *x509.Certificate, issuer *pair) (pair, error) {
 	if err != nil {
 		return pair{}, fmt.Errorf("read the new certificate: %w", err)
 	}
-	// SEC 1: Java's fabric8 reads no EC key in PKCS #8.
-	keyDER, err := x509.MarshalECPrivateKey(key)
+	keyPEM, err := encodeKey(key)
 	if err != nil {
 		return pair{}, fmt.Errorf("encode key: %w", err)
 	}
 	return pair{
-		cert: cert, key: key,
+		cert: cert, key: key, keyPEM: keyPEM,
 		certPEM: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
-		keyPEM:  pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER}),
 	}, nil
 }
 
@@ -86,7 +83,7 @@ func parsePair(certPEM, keyPEM []byte) (pair, error) {
 }
 
 func newCA(now time.Time) (pair, error) {
-	return newPair(&x509.Certificate{
+	return newPair(ECDSA, &x509.Certificate{
 		Subject:               pkix.Name{CommonName: "gapless-ca"},
 		NotBefore:             now.Add(-clockSkew),
 		NotAfter:              now.Add(caLifetime),
@@ -105,11 +102,11 @@ func newServing(ca *pair, hosts []string, now time.Time) (pair, error) {
 			template.DNSNames = append(template.DNSNames, host)
 		}
 	}
-	return newPair(template, ca)
+	return newPair(ECDSA, template, ca)
 }
 
-func newAdmin(ca *pair, now time.Time) (pair, error) {
-	return newPair(leaf(pkix.Name{CommonName: "gapless-admin", Organization: []string{Masters}}, x509.ExtKeyUsageClientAuth, now), ca)
+func newAdmin(a KeyAlgorithm, ca *pair, now time.Time) (pair, error) {
+	return newPair(a, leaf(pkix.Name{CommonName: "gapless-admin", Organization: []string{Masters}}, x509.ExtKeyUsageClientAuth, now), ca)
 }
 
 func leaf(subject pkix.Name, usage x509.ExtKeyUsage, now time.Time) *x509.Certificate {
@@ -122,7 +119,7 @@ func leaf(subject pkix.Name, usage x509.ExtKeyUsage, now time.Time) *x509.Certif
 	}
 }
 
-// usable says whether a leaf is signed by the CA, lasts long enough, and is good
+// usable reports whether a leaf is signed by the CA, lasts long enough, and is good
 // for all the hosts.
 func (p pair) usable(ca *pair, hosts []string, now time.Time) bool {
 	if p.cert.CheckSignatureFrom(ca.cert) != nil || now.Add(renewBefore).After(p.cert.NotAfter) || now.Before(p.cert.NotBefore) {

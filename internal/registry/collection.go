@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 
+	"github.com/gapless-io/gapless/internal/registry/lifecycle"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -18,14 +19,14 @@ import (
 const deleters = 16
 
 // DeleteCollection deletes what o selects, in the state that it asks for, and
-// returns what was deleted (or marked). Objects that have gone meanwhile, also
-// those that were replaced by others of the same name, are left out. Errors:
+// returns what was deleted (or marked). It leaves out objects that were deleted
+// meanwhile, even if others of the same name exist now. Errors:
 // those of List and Delete; what was deleted before stays deleted.
 func (r *Registry) DeleteCollection(ctx context.Context, t schema.Target, d metav1.DeleteOptions, o kube.ListOptions) (*kube.List, error) {
 	if err := invalidOptions("DeleteOptions", metavalidation.ValidateDeleteOptions(&d)); err != nil {
 		return nil, err
 	}
-	w, err := r.newSubject(t, d.DryRun)
+	w, err := r.newWrite(t, d.DryRun)
 	if err != nil {
 		return nil, err
 	}
@@ -33,15 +34,21 @@ func (r *Registry) DeleteCollection(ctx context.Context, t schema.Target, d meta
 	if err != nil {
 		return nil, err
 	}
-	items := slices.Collect(list.Items)
+	var items []*kube.Object
+	for o, err := range list.Items {
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, o)
+	}
 	deleted, err := r.deleteEach(ctx, w, items, func(*kube.Object) metav1.DeleteOptions { return d })
 	if err != nil {
 		return nil, err
 	}
 	deleted = slices.DeleteFunc(deleted, func(out outcome) bool { return out.object == nil })
-	list.Items = func(yield func(*kube.Object) bool) {
+	list.Items = func(yield func(*kube.Object, error) bool) {
 		for _, out := range deleted {
-			if !yield(out.object.WithAPIVersion(t.Resource.APIVersion())) {
+			if !yield(t.Resource.Show(out.object), nil) {
 				return
 			}
 		}
@@ -50,18 +57,18 @@ func (r *Registry) DeleteCollection(ctx context.Context, t schema.Target, d meta
 }
 
 // deleteEach deletes objects of one kind, several at a time, and returns what
-// became of each: an empty outcome where it was gone already.
-func (r *Registry) deleteEach(ctx context.Context, w subject, items []*kube.Object, options func(*kube.Object) metav1.DeleteOptions) ([]outcome, error) {
+// became of each: an empty outcome for one that was gone already.
+func (r *Registry) deleteEach(ctx context.Context, w write, items []*kube.Object, options func(*kube.Object) metav1.DeleteOptions) ([]outcome, error) {
 	outcomes := make([]outcome, len(items))
 	errs := make([]error, len(items))
-	turns := make(chan int)
+	next := make(chan int)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var wg sync.WaitGroup
-	// They are deleteEach's, and end when turns is closed.
+	// They are deleteEach's, and end when next is closed.
 	for range min(deleters, len(items)) {
 		wg.Go(func() {
-			for i := range turns {
+			for i := range next {
 				if outcomes[i], errs[i] = r.deleteItem(ctx, w, items[i], options(items[i])); errs[i] != nil {
 					cancel()
 				}
@@ -72,9 +79,9 @@ func (r *Registry) deleteEach(ctx context.Context, w subject, items []*kube.Obje
 		if ctx.Err() != nil {
 			break
 		}
-		turns <- i
+		next <- i
 	}
-	close(turns)
+	close(next)
 	wg.Wait()
 	// The first error is the cause; those after it are of the cancellation.
 	for _, err := range errs {
@@ -85,10 +92,10 @@ func (r *Registry) deleteEach(ctx context.Context, w subject, items []*kube.Obje
 	return outcomes, context.Cause(ctx)
 }
 
-// deleteItem deletes the very object that was listed.
-func (r *Registry) deleteItem(ctx context.Context, w subject, item *kube.Object, o metav1.DeleteOptions) (outcome, error) {
+// deleteItem deletes the object that was listed, not a later one of the same name.
+func (r *Registry) deleteItem(ctx context.Context, w write, item *kube.Object, o metav1.DeleteOptions) (outcome, error) {
 	w.target.Namespace, w.target.Name = item.Key().Namespace, item.Key().Name
-	if err := protected(w.target); err != nil {
+	if err := lifecycle.CheckDelete(w.target); err != nil {
 		return outcome{}, err
 	}
 	own := o.Preconditions == nil

@@ -8,20 +8,28 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/uuid"
 
+	"github.com/gapless-io/gapless/internal/registry/caches"
+	"github.com/gapless-io/gapless/internal/registry/names"
+	"github.com/gapless-io/gapless/internal/registry/stored"
+	"github.com/gapless-io/gapless/internal/registry/strategy"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/kube"
 )
 
-// Create makes a new object of a JSON body. It answers after the object is
-// durable and visible. Errors: 400, 403 in a terminating namespace, 404 without
-// the namespace, 409, 413, 422 (server.md 5).
+// Create makes a new object from a JSON body, or does a POST to a subresource, which is
+// answered by a Status. It returns when the object is durable and visible. Errors: 400, 403 in a terminating namespace, 404 without
+// the namespace, 409, 413, 422.
 func (r *Registry) Create(ctx context.Context, t schema.Target, body []byte, o metav1.CreateOptions) (kube.Written, error) {
 	if err := invalidOptions("CreateOptions", metavalidation.ValidateCreateOptions(&o)); err != nil {
 		return kube.Written{}, err
 	}
-	w, err := r.newSubject(t, o.DryRun)
+	if t.Subresource != "" || t.Resource.Through != nil {
+		return r.createSubresource(ctx, t, body, o)
+	}
+	w, err := r.newWrite(t, o.DryRun)
 	if err != nil {
 		return kube.Written{}, err
 	}
@@ -29,37 +37,51 @@ func (r *Registry) Create(ctx context.Context, t schema.Target, body []byte, o m
 	if err != nil {
 		return kube.Written{}, err
 	}
+	warnings = append(warnings, strategy.Warnings(t.Resource, u, nil)...)
 	object, err := r.create(ctx, w, u)
 	if err != nil {
 		return kube.Written{}, err
 	}
-	return kube.Written{Object: object.WithAPIVersion(t.Resource.APIVersion()), Created: true, Warnings: warnings}, nil
+	return kube.Written{Object: t.Resource.Show(object), Created: true, Warnings: warnings}, nil
+}
+
+// Check returns what Create would refuse in a body of a new object with a name, whatever is
+// stored: unknown fields too (fieldValidation=Strict), but not a missing namespace or an
+// object that exists. It works for a resource that is not served yet. Errors: 400, 413, 422.
+func (r *Registry) Check(t schema.Target, body []byte) error {
+	u, _, err := t.Resource.Type.Decode(body, schema.FieldsStrict)
+	if err != nil {
+		return err
+	}
+	if err := matchNamespace(t, u); err != nil {
+		return err
+	}
+	return r.prepareCreate(t.Resource, u)
 }
 
 // nameAttempts is how often a name is generated before giving up (apiserver
 // registry.maxNameGenerationCreateAttempts).
 const nameAttempts = 8
 
-// create stores u, which it takes over, as a new object.
-func (r *Registry) create(ctx context.Context, w subject, u *unstructured.Unstructured) (*kube.Object, error) {
-	release, err := r.orderDefinitions(ctx, w.target.Resource)
+// create stores u as a new object. It may change u.
+func (r *Registry) create(ctx context.Context, w write, u *unstructured.Unstructured) (*kube.Object, error) {
+	unlock, err := r.definitions.Lock(ctx, w.target.Resource)
 	if err != nil {
 		return nil, err
 	}
-	defer release()
+	defer unlock()
 	if err := matchNamespace(w.target, u); err != nil {
 		return nil, err
 	}
-	if rv, err := kube.ParseResourceVersion(u.GetResourceVersion()); err != nil || rv != 0 {
-		return nil, kube.BadRequest("resourceVersion should not be set on objects to be created")
+	if w.target.Resource.NameByUID && u.GetName() == "" && u.GetGenerateName() == "" {
+		u.SetName(string(uuid.NewUUID()))
 	}
-	wipe(metadata(u))
 	generated := u.GetName() == "" && u.GetGenerateName() != ""
 	for attempt := 1; ; attempt++ {
 		fresh := u
 		if generated {
-			fresh = u.DeepCopy()
-			fresh.SetName(generateName(u.GetGenerateName()))
+			fresh = u.DeepCopy() // defaults write the name and uid into a job
+			fresh.SetName(names.Generate(u.GetGenerateName()))
 		}
 		object, err := r.createNamed(ctx, w, fresh)
 		if !generated || !isAlreadyExists(err) {
@@ -72,16 +94,26 @@ func (r *Registry) create(ctx context.Context, w subject, u *unstructured.Unstru
 }
 
 // createNamed stores a new object that has its name.
-func (r *Registry) createNamed(ctx context.Context, w subject, u *unstructured.Unstructured) (*kube.Object, error) {
+func (r *Registry) createNamed(ctx context.Context, w write, u *unstructured.Unstructured) (*kube.Object, error) {
 	resource := w.target.Resource
 	w.target.Name = u.GetName()
-	leave := r.creations.enter()
-	defer leave()
-	if err := r.admit(ctx, w.target); err != nil {
+	end, err := r.admission.Begin(ctx, w.target)
+	if err != nil {
 		return nil, err
 	}
-	if err := r.complete(resource, u); err != nil {
+	defer end()
+	if resource.Signed != nil {
+		resource.Signed(u, w.target.Caller)
+	}
+	given, err := kube.ParseResourceVersion(u.GetResourceVersion())
+	hasVersion := err == nil && given != 0
+	if err := r.prepareCreate(resource, u); err != nil {
 		return nil, err
+	}
+	// Upstream checks the version where it writes to etcd: not in a dry run, and not one
+	// that is no number. It answers 500, which clients retry.
+	if hasVersion && !w.dryRun {
+		return nil, kube.BadRequest("resourceVersion should not be set on objects to be created")
 	}
 	value, err := encodeStored(resource, u)
 	if err != nil {
@@ -89,61 +121,51 @@ func (r *Registry) createNamed(ctx context.Context, w subject, u *unstructured.U
 	}
 	key := keyOf(w.target)
 	if w.dryRun {
-		existing, err := r.find(ctx, w.kind, key)
+		existing, err := w.cached.Find(ctx, key)
 		switch {
 		case err != nil:
 			return nil, err
 		case existing != nil:
 			return nil, alreadyExists(resource, existing)
 		}
-		return w.kind.unstored(key, value)
+		return unstored(w.cached, key, value)
 	}
-	done, err := r.store.Commit(ctx, store.Txn{Key: w.kind.key(key), Value: value})
-	leave()
+	done, err := r.store.Commit(ctx, store.Txn{Key: w.cached.Key(key), Value: value})
+	end()
 	if conflict, is := errors.AsType[*store.ConflictError](err); is {
-		return nil, r.existing(w, conflict)
+		return nil, existing(w, conflict)
 	}
 	if err != nil {
-		return nil, storeError(err)
+		return nil, stored.Failure(err)
 	}
-	if err := r.published(ctx, kube.ResourceVersion(done.Revision)); err != nil {
+	if err := r.caches.WaitPublished(ctx, kube.ResourceVersion(done.Revision)); err != nil {
 		return nil, err
 	}
-	return w.kind.written(key, value, done.Revision)
+	return written(w.cached, key, value, done.Revision)
 }
 
-// complete fills in a new object and checks it: what upstream's BeforeCreate and
+// prepareCreate completes and validates a new object: what upstream's BeforeCreate and
 // strategies do.
-func (r *Registry) complete(resource *schema.Resource, u *unstructured.Unstructured) error {
-	born(resource, metadata(u))
-	dropStatus := resource.HasStatus && !resource.StatusOnCreate
-	if dropStatus && !resource.Custom {
-		// The defaults of a built-in kind are what its strategy begins a status with.
-		delete(u.Object, "status")
+func (r *Registry) prepareCreate(resource *schema.Resource, u *unstructured.Unstructured) error {
+	if err := strategy.Create(resource, u); err != nil {
+		return err
 	}
-	resource.Type.Default(u)
-	if dropStatus && resource.Custom {
-		delete(u.Object, "status")
-	}
-	if isDefinition(resource) {
-		holdDefinition(u)
-	}
-	errs := append(checkMetadata(resource, u), resource.Type.Validate(u, nil)...)
-	if isDefinition(resource) {
-		errs = append(errs, r.checkDefinition(u)...)
+	errs := append(checkMetadata(resource, u, nil), resource.Type.Validate(u, nil)...)
+	if resource.IsDefinition() {
+		errs = append(errs, r.definitions.Check(u)...)
 	}
 	if err := invalid(resource, u.GetName(), errs); err != nil {
 		return err
 	}
-	if isDefinition(resource) {
-		return r.establish(u)
+	if resource.IsDefinition() {
+		return r.definitions.Establish(u)
 	}
 	return nil
 }
 
 // unstored returns what a dry run would have created: it has no resourceVersion.
-func (k *kind) unstored(key kube.Key, value []byte) (*kube.Object, error) {
-	o, err := kube.ParseObject(bytes.Clone(value), *k.fields.Load())
+func unstored(cached *caches.Resource, key kube.Key, value []byte) (*kube.Object, error) {
+	o, err := kube.ParseObject(bytes.Clone(value), cached.Fields())
 	if err != nil {
 		return nil, kube.Internal(err)
 	}
@@ -153,19 +175,19 @@ func (k *kind) unstored(key kube.Key, value []byte) (*kube.Object, error) {
 	return o, nil
 }
 
-// existing is the error of a creation that met an object.
-func (r *Registry) existing(w subject, c *store.ConflictError) error {
+// existing is the error of a creation when an object is there.
+func existing(w write, c *store.ConflictError) error {
 	if c.Current == nil {
 		return kube.AlreadyExists(w.target.Resource.GR(), w.target.Name)
 	}
-	o, err := w.kind.object(c.Key, c.Current.Value, c.Current.ModRevision)
+	o, err := w.cached.Object(c.Key, c.Current.Value, c.Current.ModRevision)
 	if err != nil {
 		return kube.Internal(err)
 	}
 	return alreadyExists(w.target.Resource, o)
 }
 
-// alreadyExists is 409 AlreadyExists; it says when the object is on its way out.
+// alreadyExists is 409 AlreadyExists; it says when the object is being deleted.
 func alreadyExists(resource *schema.Resource, existing *kube.Object) error {
 	e := kube.AlreadyExists(resource.GR(), existing.Key().Name)
 	if existing.Deleting() {

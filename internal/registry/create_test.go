@@ -1,18 +1,21 @@
 package registry_test
 
 import (
+	"context"
 	"encoding/json"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/kube"
 )
 
-func TestCreateFillsInWhatTheServerOwnsAndWipesWhatTheClientSays(t *testing.T) {
+func TestCreateSetsServerFieldsAndIgnoresTheClients(t *testing.T) {
 	s := serve(t)
 	s.create(s.at(crds), definition(""))
 	o := s.create(s.at(foos, "default"), `{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"a","uid":"mine",
@@ -34,7 +37,7 @@ func TestCreateFillsInWhatTheServerOwnsAndWipesWhatTheClientSays(t *testing.T) {
 	}
 }
 
-func TestCreateOfBuiltinKindsBeginsWithTheKindsOwnStatus(t *testing.T) {
+func TestCreateOfABuiltInKindSetsItsInitialStatus(t *testing.T) {
 	s := serve(t)
 	pod := s.create(s.at("pods", "default"), `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"p"},
 "spec":{"containers":[{"name":"c","image":"i"}]},"status":{"phase":"Running"}}`)
@@ -62,6 +65,8 @@ func TestCreateRefusals(t *testing.T) {
 		{"exists in a dry run", foos, "default", foo("there", `{}`), metav1.CreateOptions{DryRun: []string{"All"}}, `409 AlreadyExists foos.t.example.com "there" already exists`},
 		{"is being deleted", foos, "default", foo("going", `{}`), metav1.CreateOptions{}, `409 AlreadyExists object is being deleted: foos.t.example.com "going" already exists`},
 		{"resourceVersion", foos, "default", `{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"a","resourceVersion":"5"}}`, metav1.CreateOptions{}, `400 BadRequest resourceVersion should not be set on objects to be created`},
+		{"resourceVersion of an invalid object", foos, "default", `{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"a","resourceVersion":"5"},"spec":{"a":1}}`, metav1.CreateOptions{}, `422 Invalid Foo.t.example.com "a" is invalid: spec.a: Invalid value: "integer": spec.a in body must be of type string: "integer"`},
+		{"resourceVersion of an object that exists, in a dry run", foos, "default", `{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"there","resourceVersion":"5"}}`, metav1.CreateOptions{DryRun: []string{"All"}}, `409 AlreadyExists foos.t.example.com "there" already exists`},
 		{"no name", foos, "default", `{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{}}`, metav1.CreateOptions{}, `422 Invalid Foo.t.example.com "" is invalid: metadata.name: Required value: name or generateName is required`},
 		{"no metadata", foos, "default", `{"apiVersion":"t.example.com/v1","kind":"Foo"}`, metav1.CreateOptions{}, `422 Invalid Foo.t.example.com "" is invalid: metadata.name: Required value: name or generateName is required`},
 		{"another namespace", foos, "default", `{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"a","namespace":"other"}}`, metav1.CreateOptions{}, `400 BadRequest the namespace of the provided object does not match the namespace sent on the request`},
@@ -91,7 +96,7 @@ func TestCreateRefusals(t *testing.T) {
 	}
 }
 
-func TestCreateWarnsOfUnknownFields(t *testing.T) {
+func TestCreateWarnsAboutUnknownFields(t *testing.T) {
 	s := serve(t)
 	out, err := s.Create(t.Context(), s.at("configmaps", "default"),
 		[]byte(`{"metadata":{"name":"a"},"zz":1}`), metav1.CreateOptions{})
@@ -120,7 +125,15 @@ func TestGenerateNameAddsFiveLettersToABaseOf58(t *testing.T) {
 	}
 }
 
-func TestGenerateNameGivesNamespacesTheirLabel(t *testing.T) {
+func TestLimitRangeWithoutANameGetsOne(t *testing.T) {
+	s := serve(t)
+	o := s.create(s.at("limitranges", "default"), `{"spec":{"limits":[{"type":"Container","max":{"cpu":"1"}}]}}`)
+	if o.Key().Name == "" {
+		t.Error("got no name, want a random one")
+	}
+}
+
+func TestNamespaceWithAGeneratedNameGetsItsNameLabel(t *testing.T) {
 	s := serve(t)
 	o := s.create(s.at("namespaces"), `{"metadata":{"generateName":"team-"}}`)
 	if o.Labels()["kubernetes.io/metadata.name"] != o.Key().Name {
@@ -128,7 +141,7 @@ func TestGenerateNameGivesNamespacesTheirLabel(t *testing.T) {
 	}
 }
 
-func TestDryRunAnswersAndStoresNothing(t *testing.T) {
+func TestDryRunStoresNothing(t *testing.T) {
 	s := serve(t)
 	at := s.at("configmaps", "default", "a")
 	out, err := s.Create(t.Context(), s.at("configmaps", "default"), []byte(configMap("a")), metav1.CreateOptions{DryRun: []string{"All"}})
@@ -137,6 +150,11 @@ func TestDryRunAnswersAndStoresNothing(t *testing.T) {
 	}
 	if _, err := s.Get(t.Context(), at, ""); kube.StatusOf(err).Code != 404 {
 		t.Fatalf("a dry run has created: %v", err)
+	}
+	versioned := `{"metadata":{"name":"a","resourceVersion":"5"}}`
+	out, err = s.Create(t.Context(), s.at("configmaps", "default"), []byte(versioned), metav1.CreateOptions{DryRun: []string{"All"}})
+	if err != nil || out.Object.ResourceVersion() != 0 {
+		t.Fatalf("dry creation with a resourceVersion: %+v, %v", out, err)
 	}
 	was := s.create(s.at("configmaps", "default"), configMap("a"))
 	dry, err := s.Update(t.Context(), at, []byte(`{"metadata":{"name":"a"},"data":{"a":"2"}}`), metav1.UpdateOptions{DryRun: []string{"All"}})
@@ -149,5 +167,44 @@ func TestDryRunAnswersAndStoresNothing(t *testing.T) {
 	}
 	if is := s.get(at); is != was {
 		t.Errorf("dry runs changed %s to %s", was.JSON(), is.JSON())
+	}
+}
+
+// taken lets another client create the first object of a prefix just before, under the
+// same name.
+type taken struct {
+	store.Store
+	prefix string
+	once   sync.Once
+}
+
+func (k *taken) Commit(ctx context.Context, t store.Txn) (store.Committed, error) {
+	var err error
+	if strings.HasPrefix(t.Key, k.prefix) {
+		k.once.Do(func() { _, err = k.Store.Commit(ctx, t) })
+	}
+	if err != nil {
+		return store.Committed{}, err
+	}
+	return k.Store.Commit(ctx, t)
+}
+
+func TestAJobWhoseGeneratedNameWasTakenSelectsByItsOwnNameAndUID(t *testing.T) {
+	log := openLog(t)
+	s, _ := serveOn(t, log, func(below store.Store) store.Store { return &taken{Store: below, prefix: "jobs.batch/"} })
+	job := s.create(s.at("batch/v1/jobs", "default"), `{"metadata":{"generateName":"once-"},"spec":{"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"a","image":"a"}]}}}}`)
+	var got struct {
+		Spec struct {
+			Selector metav1.LabelSelector
+			Template struct{ Metadata metav1.ObjectMeta }
+		}
+	}
+	if err := json.Unmarshal(job.JSON(), &got); err != nil {
+		t.Fatal(err)
+	}
+	const uid, name = "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name"
+	labels := got.Spec.Template.Metadata.Labels
+	if got.Spec.Selector.MatchLabels[uid] != string(job.UID()) || labels[uid] != string(job.UID()) || labels[name] != job.Key().Name {
+		t.Errorf("%s with uid %s selects %v and labels its pods %v", job.Key(), job.UID(), got.Spec.Selector, labels)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/gapless-io/gapless/kube"
 )
 
-func TestDefinedResourceIsServedWhenTheDefinitionIsAnswered(t *testing.T) {
+func TestCustomResourceIsServedOnceItsDefinitionIsCreated(t *testing.T) {
 	s := serve(t)
 	d := s.create(s.at(crds), definition(""))
 	s.create(s.at(foos, "default"), foo("a", `{}`))
@@ -23,7 +23,7 @@ func TestDefinedResourceIsServedWhenTheDefinitionIsAnswered(t *testing.T) {
 	}
 }
 
-func TestChangeOfADefinitionDisturbsNoWatch(t *testing.T) {
+func TestDefinitionUpdateKeepsWatchesOpen(t *testing.T) {
 	s := serve(t)
 	was := s.create(s.at(crds), definition(""))
 	first := s.create(s.at(foos, "default"), foo("a", `{"a":"x"}`))
@@ -42,7 +42,7 @@ func TestChangeOfADefinitionDisturbsNoWatch(t *testing.T) {
 	if diff := cmp.Diff([]string{"default/a"}, names(s.list(s.at(foos), byField))); diff != "" {
 		t.Error(diff)
 	}
-	// A watch from before it goes on, also by the new field.
+	// An older watch continues, and also selects by the new field.
 	old := s.watch(s.at(foos), func(o *kube.ListOptions) {
 		byField(o)
 		o.ResourceVersion = was.ResourceVersion().String()
@@ -75,7 +75,7 @@ func TestVersionsOfAResourceShowTheSameObjects(t *testing.T) {
 			t.Errorf("object %s", e.Object.JSON())
 		}
 	}
-	for o := range s.list(s.at(v2), nil).Items {
+	for _, o := range items(s.list(s.at(v2), nil)) {
 		if o.APIVersion() != "t.example.com/v2" {
 			t.Errorf("listed %s", o.JSON())
 		}
@@ -94,14 +94,17 @@ func TestWatchOfAVersionThatIsNoLongerServedEnds(t *testing.T) {
 	}
 }
 
-func TestDeletedDefinitionTakesItsObjectsWithIt(t *testing.T) {
+func TestDeletingADefinitionDeletesItsObjects(t *testing.T) {
 	s := serve(t)
-	s.create(s.at(crds), definition(""))
+	if made := s.create(s.at(crds), definition("")); field(t, made, "metadata", "finalizers") != nil {
+		t.Errorf("a new definition has finalizers: %s", made.JSON())
+	}
 	at := s.at(foos, "default")
 	s.create(at, foo("a", `{}`))
 	s.create(at, fooAt("held", `,"finalizers":["x.io/f"]`, ``))
 	w, all := s.watch(at, nil), s.watch(s.at(crds), nil)
-	if out := s.delete(s.at(crds, "", "foos.t.example.com")); out.Object == nil || !out.Object.Deleting() {
+	out := s.delete(s.at(crds, "", "foos.t.example.com"))
+	if out.Object == nil || !out.Object.Deleting() || !strings.Contains(string(out.Object.JSON()), `"type":"Terminating"`) {
 		t.Fatalf("the answer is %+v", out)
 	}
 	_, err := s.Create(t.Context(), at, []byte(foo("late", `{}`)), metav1.CreateOptions{})
@@ -142,7 +145,7 @@ func TestDeletedDefinitionTakesItsObjectsWithIt(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-func TestDefinitionCannotHideABuiltinResource(t *testing.T) {
+func TestDefinitionCannotReplaceABuiltInResource(t *testing.T) {
 	s := serve(t)
 	was, _ := s.live.Load().Lookup(schema.GroupVersionResource{Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"})
 	d := strings.NewReplacer("foos.t.example.com", "ingresses.networking.k8s.io", "t.example.com", "networking.k8s.io", `"foos"`, `"ingresses"`, `"Foo"`, `"Ingress"`).
@@ -156,7 +159,7 @@ func TestDefinitionCannotHideABuiltinResource(t *testing.T) {
 	}
 }
 
-func TestDefinitionsAreInForceAfterARestart(t *testing.T) {
+func TestDefinitionsAreServedAfterARestart(t *testing.T) {
 	log := openLog(t)
 	s, stop := serveOn(t, log, nil)
 	s.create(s.at(crds), definition(""))
@@ -170,7 +173,7 @@ func TestDefinitionsAreInForceAfterARestart(t *testing.T) {
 	}
 }
 
-func TestStatusOfADefinitionCannotBeBroken(t *testing.T) {
+func TestBadStatusOfADefinitionDoesNotStopItsResource(t *testing.T) {
 	s := serve(t)
 	s.create(s.at(crds), definition(""))
 	at := s.at(crds, "", "foos.t.example.com", "status")
@@ -179,4 +182,46 @@ func TestStatusOfADefinitionCannotBeBroken(t *testing.T) {
 	if err := s.Ready(); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestRecreatedDefinitionHasItsOwnHistory deletes a definition and creates it again
+// with another scope. No earlier object may be visible, also after a restart.
+func TestRecreatedDefinitionHasItsOwnHistory(t *testing.T) {
+	log := openLog(t)
+	s, stop := serveOn(t, log, nil)
+	s.create(s.at(crds), definition(""))
+	before := s.create(s.at(foos, "default"), foo("a", `{"a":"1"}`)).ResourceVersion()
+	all := s.watch(s.at(crds), nil)
+	s.delete(s.at(crds, "", "foos.t.example.com"))
+	all.until(kube.Deleted, "foos.t.example.com")
+	again := s.create(s.at(crds), strings.Replace(definition(""), "Namespaced", "Cluster", 1)).ResourceVersion()
+	s.create(s.at(foos), foo("b", `{"a":"1"}`))
+	check := func(s *server) {
+		t.Helper()
+		for name, rv := range map[string]kube.ResourceVersion{"in the former life": before, "just before this one": again - 1} {
+			o := options(func(o *kube.ListOptions) { o.ResourceVersion, o.RV = rv.String(), rv })
+			_, err := s.Watch(t.Context(), s.at(foos), o)
+			if e, is := errors.AsType[*kube.ExpiredError](err); !is || e.Oldest != again || e.Reason != kube.ReasonDefinition {
+				t.Errorf("a watch from %s: %v", name, err)
+			}
+			o.Match = kube.MatchExact
+			_, err = s.List(t.Context(), s.at(foos), o)
+			if _, is := errors.AsType[*kube.ExpiredError](err); !is {
+				t.Errorf("an exact list %s: %v", name, err)
+			}
+		}
+		w, err := s.Watch(t.Context(), s.at(foos), options(func(o *kube.ListOptions) { o.ResourceVersion, o.RV = again.String(), again }))
+		if err != nil {
+			t.Fatalf("a watch from the beginning of this life: %v", err)
+		}
+		defer w.Close()
+		events, err := w.Next(t.Context())
+		if err != nil || len(events) != 1 || events[0].Object.Key().String() != "b" {
+			t.Errorf("this life began with %v, %v", events, err)
+		}
+	}
+	check(s)
+	stop()
+	restarted, _ := serveOn(t, log, nil)
+	check(restarted)
 }

@@ -32,7 +32,7 @@ func TestDeleteWithoutFinalizersAnswersWithAStatus(t *testing.T) {
 	}
 }
 
-func TestDeleteOfAHeldObjectMarksItOnce(t *testing.T) {
+func TestDeleteOfAnObjectWithFinalizersMarksItOnce(t *testing.T) {
 	s := serve(t)
 	s.create(s.at(crds), definition(""))
 	at := s.at(foos, "default", "a")
@@ -79,7 +79,7 @@ func TestDeleteRefusals(t *testing.T) {
 	}
 }
 
-func TestPropagationPoliciesDoNotHoldAnObjectThatNobodyWouldCollect(t *testing.T) {
+func TestPropagationPoliciesDoNotBlockDeletionWithoutAGarbageCollector(t *testing.T) {
 	s := serve(t)
 	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan, metav1.DeletePropagationBackground} {
 		s.create(s.at("configmaps", "default"), `{"metadata":{"name":"a","finalizers":["orphan"]}}`)
@@ -92,7 +92,7 @@ func TestPropagationPoliciesDoNotHoldAnObjectThatNobodyWouldCollect(t *testing.T
 
 const podOnNode = `{"metadata":{"name":"p"},"spec":{"nodeName":"n","terminationGracePeriodSeconds":20,"containers":[{"name":"c","image":"i"}]}}`
 
-func TestDeleteGivesAPodOnANodeItsGrace(t *testing.T) {
+func TestDeleteOfAScheduledPodSetsItsGracePeriod(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t)
 		at := s.at("pods", "default", "p")
@@ -125,7 +125,7 @@ func TestDeleteGivesAPodOnANodeItsGrace(t *testing.T) {
 	})
 }
 
-func TestDeleteCollectionDeletesWhatIsSelected(t *testing.T) {
+func TestDeleteCollectionDeletesSelectedObjects(t *testing.T) {
 	s := serve(t)
 	for i := range 40 {
 		s.create(s.at("configmaps", "default"), fmt.Sprintf(`{"metadata":{"name":"c%02d","labels":{"odd":"%d"}}}`, i, i%2))

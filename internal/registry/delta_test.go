@@ -34,7 +34,7 @@ func (w *watcher) initial() (lines []string, end kube.WatchEvent) {
 	}
 }
 
-func TestDeltaComesInThePlaceOfTheState(t *testing.T) {
+func TestDeltaReplacesTheInitialState(t *testing.T) {
 	s := serve(t)
 	cms := s.at("configmaps", "default")
 	for _, name := range []string{"hot", "gone", "same"} {
@@ -61,14 +61,14 @@ func TestDeltaComesInThePlaceOfTheState(t *testing.T) {
 	if diff := cmp.Diff([]string{"DELETED default/new"}, w.take(1)); diff != "" {
 		t.Errorf("what follows (-want +got):\n%s", diff)
 	}
-	// Whoever knows all of it already is told so.
+	// A client that is up to date gets an empty delta.
 	lines, end = s.deltaSince(s.at("secrets"), last).initial()
 	if len(lines) != 0 || end.Since != last || end.ResourceVersion != last+1 {
 		t.Errorf("nothing has changed: %v, %+v", lines, end)
 	}
 }
 
-func TestDeltaBehindTheFloorIsTheWholeState(t *testing.T) {
+func TestWatchBehindTheFloorGetsTheWholeStateInsteadOfADelta(t *testing.T) {
 	s := serve(t)
 	cms := s.at("configmaps", "default")
 	known := s.create(cms, configMap("a")).ResourceVersion()
@@ -88,7 +88,7 @@ func TestDeltaBehindTheFloorIsTheWholeState(t *testing.T) {
 	}
 }
 
-func TestLargeDeltaComesInParts(t *testing.T) {
+func TestLargeDeltaIsSplitIntoBatches(t *testing.T) {
 	s := serve(t)
 	cms := s.at("configmaps", "default")
 	known := s.list(cms, nil).ResourceVersion
@@ -112,7 +112,7 @@ func TestLargeDeltaComesInParts(t *testing.T) {
 	}
 }
 
-func TestDeltaIsShownInTheVersionThatIsWatched(t *testing.T) {
+func TestDeltaIsInTheWatchedVersion(t *testing.T) {
 	s := serve(t)
 	s.create(s.at(crds), strings.Replace(definition(""), `"versions":[`, `"versions":[{"name":"v2","served":true,"storage":false,"schema":{"openAPIV3Schema":{"type":"object"}}},`, 1))
 	v1, v2 := s.at(foos, "default"), s.at("t.example.com/v2/foos", "default")

@@ -11,7 +11,7 @@ import (
 )
 
 // FuzzBodies sends anything as the body of every verb that takes one: the answer
-// is a 4xx or a success, and the registry goes on.
+// is a 4xx or a success, and the registry still works.
 func FuzzBodies(f *testing.F) {
 	for _, body := range []string{
 		configMap("a"), foo("a", `{"n":1e3}`), foo("a", `null`), foo("a", `[]`), definition(""), podOnNode,

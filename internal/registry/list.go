@@ -4,21 +4,60 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/fields"
 
+	"github.com/gapless-io/gapless/internal/registry/caches"
+	"github.com/gapless-io/gapless/internal/registry/stored"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/watchcache"
 	"github.com/gapless-io/gapless/kube"
 )
 
-// List serves a LIST by kube.PlanList (server.md 1.2 and 2). Its items hold no
-// lock and no history. Errors: those of PlanList, 400 for a field that cannot be
-// selected by and for a bad shard selector, *kube.ExpiredError, *kube.TooLargeResourceVersionError after 3 s.
+// listed is a resource at one resourceVersion, in memory or in the store.
+type listed interface {
+	RV() kube.ResourceVersion
+	// Scan yields the selected objects with a key >= start; an error is the last.
+	Scan(ctx context.Context, start string, sel watchcache.Selection) iter.Seq2[*kube.Object, error]
+	// Count and Follows are about all objects with a key >= start.
+	Count(ctx context.Context, start, namespace string) (int64, error)
+	Follows(ctx context.Context, start, namespace string) (bool, error)
+}
+
+var (
+	_ listed = inMemory{}
+	_ listed = (*stored.Past)(nil)
+)
+
+// inMemory is a snapshot as a list reads it: nothing can fail.
+type inMemory struct{ *watchcache.Snapshot }
+
+func (m inMemory) Scan(_ context.Context, start string, sel watchcache.Selection) iter.Seq2[*kube.Object, error] {
+	return func(yield func(*kube.Object, error) bool) {
+		for o := range m.Snapshot.Scan(start, sel) {
+			if !yield(o, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (m inMemory) Count(_ context.Context, start, namespace string) (int64, error) {
+	return int64(m.Snapshot.Count(start, namespace)), nil
+}
+
+func (m inMemory) Follows(_ context.Context, start, namespace string) (bool, error) {
+	return m.Snapshot.Count(start, namespace) > 0, nil
+}
+
+// List serves a LIST by kube.PlanList. Its items hold no
+// lock and no history: what memory does not have is read from the store while they are
+// ranged over, and fails when it was compacted meanwhile or ctx has ended. Errors: those of
+// PlanList, 400 for a field that cannot be selected by and for a bad shard selector,
+// *kube.ExpiredError, *kube.TooLargeResourceVersionError after 3 s.
 func (r *Registry) List(ctx context.Context, t schema.Target, o kube.ListOptions) (*kube.List, error) {
-	k, err := r.kind(t)
+	cached, err := r.caches.Of(t)
 	if err != nil {
 		return nil, err
 	}
@@ -33,65 +72,177 @@ func (r *Registry) List(ctx context.Context, t schema.Target, o kube.ListOptions
 	if sel.Shard, err = shardOf(o); err != nil {
 		return nil, err
 	}
-	s, err := r.stateFor(ctx, k, plan)
+	state, err := stateFor(ctx, cached, plan)
 	if err != nil {
 		return nil, err
 	}
-	if k.gone.Load() != 0 {
+	if cached.Ended() {
 		return nil, kube.NotFound(t.Resource.GR(), t.Name)
 	}
-	apiVersion := t.Resource.APIVersion()
-	prefix := listPrefix(t)
-	all := s.Scan(prefix+plan.Start, sel)
-	list := &kube.List{ResourceVersion: s.RV(), Items: versioned(all, apiVersion)}
+	list := &kube.List{ResourceVersion: state.RV()}
 	if sel.Shard != nil {
 		list.Shard = sel.Shard.String()
 	}
-	if plan.Limit == 0 {
-		return list, nil
-	}
-	items := cut(all, plan.Limit)
-	list.Items = versioned(slices.Values(items), apiVersion)
-	if int64(len(items)) < plan.Limit {
-		return list, nil
-	}
-	last := items[len(items)-1].Key().String()
-	if following(s, t, sel, last) {
-		list.Continue = kube.EncodeContinue(int64(s.RV()), strings.TrimPrefix(last, prefix)+"\x00")
-		if o.Labels.Empty() && o.Fields.Empty() && sel.Shard == nil {
-			remaining := int64(s.Count(last+"\x00", sel.Namespace))
-			list.Remaining = &remaining
+	whole := o.Labels.Empty() && o.Fields.Empty() && sel.Shard == nil
+	start := listPrefix(t) + plan.Start
+	items := state.Scan(ctx, start, sel)
+	if plan.Limit > 0 {
+		p, err := firstOf(items, plan.Limit)
+		if err != nil {
+			return nil, continued(err, plan)
 		}
-		k.cache.Keep(s)
+		if items = p.items(items); p.count == plan.Limit {
+			if err := setContinue(ctx, list, limited{target: t, cached: cached, state: state, sel: sel, start: start, page: p, whole: whole}); err != nil {
+				return nil, continued(err, plan)
+			}
+		}
 	}
+	list.Items = shownAs(items, t.Resource)
 	return list, nil
 }
 
 // stateFor returns the state that a plan asks for.
-func (r *Registry) stateFor(ctx context.Context, k *kind, plan kube.ListPlan) (*watchcache.Snapshot, error) {
+func stateFor(ctx context.Context, cached *caches.Resource, plan kube.ListPlan) (listed, error) {
+	var s *watchcache.Snapshot
+	var err error
 	switch plan.Mode {
 	case kube.ListMostRecent, kube.ListContinueLatest:
-		return r.fresh(ctx, k)
+		s, err = cached.Fresh(ctx)
 	case kube.ListAny:
-		return k.cache.Snapshot(), nil
+		s = cached.Cache.Snapshot()
 	case kube.ListNotOlderThan:
-		return k.cache.WaitFresh(ctx, plan.RV)
-	case kube.ListExact:
-		return k.cache.At(ctx, plan.RV)
-	case kube.ListContinue:
-		s, err := k.cache.At(ctx, plan.RV)
-		if e, is := errors.AsType[*kube.ExpiredError](err); is {
-			again := *e
-			again.Kind = kube.ExpiredContinue
-			again.Continue = kube.EncodeContinue(-1, plan.Start)
-			return nil, &again
+		s, err = cached.Cache.WaitFresh(ctx, plan.RV)
+	case kube.ListExact, kube.ListContinue:
+		if s, err = cached.Cache.At(ctx, plan.RV); errors.Is(err, watchcache.ErrBehind) {
+			return cached.Past(plan.RV, cached.Cache.Snapshot(), plan.Limit), nil
 		}
-		return s, err
+	default:
+		return nil, kube.BadRequest("unknown way to list: %d", plan.Mode)
 	}
-	return nil, kube.BadRequest("unknown way to list: %d", plan.Mode)
+	if err != nil {
+		return nil, continued(err, plan)
+	}
+	return inMemory{s}, nil
 }
 
-// selection says what of a resource a request wants. A field selector that only
+// continued gives the error of an expired continue token another token, which continues
+// the list in the most recent state.
+func continued(err error, plan kube.ListPlan) error {
+	e, is := errors.AsType[*kube.ExpiredError](err)
+	if !is || plan.Mode != kube.ListContinue {
+		return err
+	}
+	again := *e
+	again.Kind = kube.ExpiredContinue
+	again.Continue = kube.EncodeContinue(-1, plan.Start)
+	return &again
+}
+
+// heldBytes is how many bytes of a page are held until its end is known. The items of a
+// larger page are read again when they are ranged over.
+const heldBytes = 1 << 20
+
+// page is the beginning of a list.
+type page struct {
+	held  []*kube.Object // nil when it is larger than heldBytes
+	count int64
+	last  string // the key of its last object
+}
+
+// firstOf reads the first objects, at most limit.
+func firstOf(all iter.Seq2[*kube.Object, error], limit int64) (page, error) {
+	p, bytes := page{held: []*kube.Object{}}, 0
+	for o, err := range all {
+		if err != nil {
+			return page{}, err
+		}
+		if bytes += len(o.JSON()); bytes > heldBytes {
+			p.held = nil
+		}
+		if p.held != nil {
+			p.held = append(p.held, o)
+		}
+		if p.count++; p.count == limit {
+			p.last = o.Key().String()
+			break
+		}
+	}
+	return p, nil
+}
+
+// items yields the objects of the page, which are the first ones of all.
+func (p page) items(all iter.Seq2[*kube.Object, error]) iter.Seq2[*kube.Object, error] {
+	return func(yield func(*kube.Object, error) bool) {
+		for _, o := range p.held {
+			if !yield(o, nil) {
+				return
+			}
+		}
+		if p.held != nil || p.count == 0 {
+			return
+		}
+		left := p.count
+		for o, err := range all {
+			if left--; !yield(o, err) || err != nil || left == 0 {
+				return
+			}
+		}
+	}
+}
+
+// limited is a list that ends with a full page.
+type limited struct {
+	target schema.Target
+	cached *caches.Resource
+	state  listed
+	sel    watchcache.Selection
+	start  string // the first key of the page
+	whole  bool   // nothing but the namespace selects
+	page   page
+}
+
+// setContinue sets the continue token of a list, if objects of the collection come after
+// its last one. As upstream it does not check whether any of them is selected (apiserver
+// cacher.go GetList), which could take the whole collection: the next page may be
+// empty. It sets how many remain only if all of them are selected.
+func setContinue(ctx context.Context, list *kube.List, c limited) error {
+	namespace := ""
+	if c.target.Resource.Namespaced {
+		namespace = c.target.Namespace
+	}
+	if c.sel.Name != "" && (namespace != "" || !c.target.Resource.Namespaced) {
+		return nil // one object, by its name
+	}
+	after := c.page.last + "\x00"
+	if !c.whole {
+		follows, err := c.state.Follows(ctx, after, namespace)
+		if err != nil || !follows {
+			return err
+		}
+	} else {
+		here := stored.Place{RV: c.state.RV(), Start: c.start, Namespace: namespace}
+		remaining, known := c.cached.Counts.Get(here)
+		if remaining -= c.page.count; !known {
+			var err error
+			if remaining, err = c.state.Count(ctx, after, namespace); err != nil {
+				return err
+			}
+		}
+		if remaining == 0 {
+			return nil
+		}
+		here.Start = after
+		c.cached.Counts.Put(here, remaining)
+		list.Remaining = &remaining
+	}
+	if s, is := c.state.(inMemory); is {
+		c.cached.Cache.Keep(s.Snapshot)
+	}
+	list.Continue = kube.EncodeContinue(int64(c.state.RV()), strings.TrimPrefix(c.page.last, listPrefix(c.target))+"\x00")
+	return nil
+}
+
+// selection returns what a request selects of a resource. A field selector that only
 // names one object becomes a lookup.
 func selection(t schema.Target, o kube.ListOptions) watchcache.Selection {
 	sel := watchcache.Selection{Labels: o.Labels, Fields: o.Fields, Name: t.Name}
@@ -100,6 +251,9 @@ func selection(t schema.Target, o kube.ListOptions) watchcache.Selection {
 	}
 	if o.Fields == nil {
 		return sel
+	}
+	if t.Resource.Conversion != nil {
+		sel.Fields = storedFields(t.Resource, o.Fields)
 	}
 	if name, exact := o.Fields.RequiresExactMatch("metadata.name"); exact && sel.Name == "" {
 		sel.Name = name
@@ -113,7 +267,16 @@ func selection(t schema.Target, o kube.ListOptions) watchcache.Selection {
 	return sel
 }
 
-// listPrefix is what a list's continue tokens leave out of the keys.
+// storedFields returns a field selector with the labels of the stored fields.
+func storedFields(resource *schema.Resource, s fields.Selector) fields.Selector {
+	stored, err := s.Transform(func(label, value string) (string, string, error) { return resource.StoredField(label), value, nil })
+	if err != nil {
+		return s // the function above returns no error
+	}
+	return stored
+}
+
+// listPrefix is the beginning of the keys that a list's continue tokens leave out.
 func listPrefix(t schema.Target) string {
 	if t.Resource.Namespaced && t.Namespace != "" {
 		return t.Namespace + "/"
@@ -121,41 +284,15 @@ func listPrefix(t schema.Target) string {
 	return ""
 }
 
-// cut takes the first objects, at most limit.
-func cut(all iter.Seq[*kube.Object], limit int64) []*kube.Object {
-	var items []*kube.Object
-	for o := range all {
-		if items = append(items, o); int64(len(items)) == limit {
-			break
-		}
-	}
-	return items
-}
-
-// following says that a full page is to be continued: objects of the collection
-// come after its last one. As upstream it does not look whether any of them is
-// selected (apiserver cacher.go GetList), which could take the whole collection:
-// the next page may be empty.
-func following(s *watchcache.Snapshot, t schema.Target, sel watchcache.Selection, last string) bool {
-	var collection watchcache.Selection
-	if t.Resource.Namespaced {
-		collection.Namespace = t.Namespace
-	}
-	if sel.Name != "" && (collection.Namespace != "" || !t.Resource.Namespaced) {
-		return false // one object, by its name
-	}
-	for range s.Scan(last+"\x00", collection) {
-		return true
-	}
-	return false
-}
-
-// versioned shows the objects in another served version; those that are stored in
-// it pass as they are.
-func versioned(all iter.Seq[*kube.Object], apiVersion string) iter.Seq[*kube.Object] {
-	return func(yield func(*kube.Object) bool) {
-		for o := range all {
-			if !yield(o.WithAPIVersion(apiVersion)) {
+// shownAs yields the objects in a served version; those that are stored in it are
+// unchanged.
+func shownAs(all iter.Seq2[*kube.Object, error], resource *schema.Resource) iter.Seq2[*kube.Object, error] {
+	return func(yield func(*kube.Object, error) bool) {
+		for o, err := range all {
+			if err == nil {
+				o = resource.Show(o)
+			}
+			if !yield(o, err) {
 				return
 			}
 		}

@@ -84,7 +84,7 @@ func TestListByResourceVersion(t *testing.T) {
 		} {
 			list := s.list(cms, func(o *kube.ListOptions) { o.ResourceVersion, o.Match, o.Limit = c.rv, c.match, c.limit })
 			got := []string{}
-			for o := range list.Items {
+			for _, o := range items(list) {
 				got = append(got, o.Key().Name)
 			}
 			if diff := cmp.Diff(c.want, got); diff != "" || list.ResourceVersion != c.at || (list.Continue != "") != c.continues {
@@ -105,7 +105,7 @@ func TestListByResourceVersion(t *testing.T) {
 	})
 }
 
-func TestListIsInTheOrderOfKeyBytes(t *testing.T) {
+func TestListIsOrderedByKeyBytes(t *testing.T) {
 	s := serve(t)
 	for _, ns := range []string{"a", "a-b", "ab"} {
 		s.create(s.at("namespaces"), `{"metadata":{"name":"`+ns+`"}}`)
@@ -164,7 +164,7 @@ func TestListSelectors(t *testing.T) {
 
 // As upstream (apiserver storage/testing RunTestList, "more pages possible"): a
 // full page does not look for the next object that is selected.
-func TestAFullPageWithASelectorContinuesWhenObjectsFollow(t *testing.T) {
+func TestFullPageWithASelectorHasAContinueTokenWhenObjectsFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t)
 		cms := s.at("configmaps", "default")
@@ -210,7 +210,7 @@ func TestAFullPageWithASelectorContinuesWhenObjectsFollow(t *testing.T) {
 	})
 }
 
-func TestPagesUnderWritesAreOneSnapshot(t *testing.T) {
+func TestPagesOfOneListAreOneSnapshotUnderWrites(t *testing.T) {
 	s := serve(t)
 	cms := s.at("configmaps", "default")
 	want := []string{}
@@ -233,7 +233,7 @@ func TestPagesUnderWritesAreOneSnapshot(t *testing.T) {
 		if page.ResourceVersion != at {
 			t.Errorf("a page is at %d, the first was at %d", page.ResourceVersion, at)
 		}
-		for o := range page.Items {
+		for _, o := range items(page) {
 			if field(t, o, "data", "changed") != nil {
 				t.Errorf("%s is from after the snapshot", o.Key())
 			}
@@ -248,7 +248,7 @@ func TestPagesUnderWritesAreOneSnapshot(t *testing.T) {
 	}
 }
 
-func TestExpiredContinueOffersATokenThatGoesOn(t *testing.T) {
+func TestExpiredContinueTokenComesWithAFreshToken(t *testing.T) {
 	s := serve(t)
 	cms := s.at("configmaps", "default")
 	for i := range 6 {

@@ -35,7 +35,12 @@ type server struct {
 // openLog returns a log in memory that runs until the test ends.
 func openLog(tb testing.TB) *revlog.Log {
 	tb.Helper()
-	log, err := revlog.Open(tb.Context(), revlog.Options{Memory: true})
+	return openLogWith(tb, revlog.Options{Memory: true})
+}
+
+func openLogWith(tb testing.TB, o revlog.Options) *revlog.Log {
+	tb.Helper()
+	log, err := revlog.Open(tb.Context(), o)
 	if err != nil {
 		tb.Fatalf("open the log: %v", err)
 	}
@@ -136,11 +141,15 @@ func (s *server) update(t schema.Target, body string) *kube.Object {
 
 func (s *server) merge(t schema.Target, patch string) *kube.Object {
 	s.t.Helper()
-	out, err := s.Patch(s.t.Context(), t, kube.Patch{Type: types.MergePatchType, Body: []byte(patch)}, metav1.PatchOptions{})
+	out, err := s.Patch(s.t.Context(), t, mergePatch(patch), metav1.PatchOptions{})
 	if err != nil {
 		s.t.Fatalf("patch %s: %v", patch, err)
 	}
 	return out.Object
+}
+
+func mergePatch(body string) kube.Patch {
+	return kube.Patch{Type: types.MergePatchType, Body: []byte(body)}
 }
 
 func (s *server) delete(t schema.Target) kube.Written {
@@ -189,10 +198,22 @@ func (s *server) list(t schema.Target, set func(o *kube.ListOptions)) *kube.List
 // names are the keys of a list, in its order.
 func names(list *kube.List) []string {
 	keys := []string{}
-	for o := range list.Items {
+	for _, o := range items(list) {
 		keys = append(keys, o.Key().String())
 	}
 	return keys
+}
+
+// items are the objects of a list that must be whole.
+func items(list *kube.List) []*kube.Object {
+	var objects []*kube.Object
+	for o, err := range list.Items {
+		if err != nil {
+			panic(err)
+		}
+		objects = append(objects, o)
+	}
+	return objects
 }
 
 func (s *server) watch(t schema.Target, set func(o *kube.ListOptions)) *watcher {
@@ -244,7 +265,7 @@ func (w *watcher) take(n int) []string {
 	return lines
 }
 
-// status is what a client is told of err.
+// status is the Status of err as text.
 func status(err error) string {
 	s := kube.StatusOf(err)
 	return fmt.Sprintf("%d %s %s", s.Code, s.Reason, s.Message)
@@ -289,7 +310,7 @@ const (
 	foos = "t.example.com/v1/foos"
 )
 
-// expired says whether err is a 410, and which.
+// expired reports whether err is a 410, and which.
 func expired(err error) *kube.ExpiredError {
 	e, _ := errors.AsType[*kube.ExpiredError](err)
 	return e

@@ -1,46 +1,38 @@
 package registry
 
 import (
-	"bytes"
-	"crypto/rand"
 	"fmt"
 	"maps"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	kjson "sigs.k8s.io/json"
 
+	"github.com/gapless-io/gapless/internal/registry/metadata"
 	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/schema/jsontree"
 	"github.com/gapless-io/gapless/kube"
 )
 
 // treeOf decodes an object.
 func treeOf(o *kube.Object) (*unstructured.Unstructured, error) {
-	var tree map[string]any
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(o.JSON(), &tree); err != nil {
+	tree, err := jsontree.Decode(o.JSON())
+	if err != nil {
 		return nil, kube.Internal(fmt.Errorf("decode the stored object: %w", err))
 	}
 	return &unstructured.Unstructured{Object: tree}, nil
 }
 
-// metadata returns the object's metadata, and makes it when it is missing.
-func metadata(u *unstructured.Unstructured) map[string]any {
-	meta, is := u.Object["metadata"].(map[string]any)
-	if !is {
-		meta = map[string]any{}
-		u.Object["metadata"] = meta
+// keyOf is the key of a target's object.
+func keyOf(t schema.Target) kube.Key {
+	if !t.Resource.Namespaced {
+		return kube.Key{Name: t.Name}
 	}
-	return meta
+	return kube.Key{Namespace: t.Namespace, Name: t.Name}
 }
-
-// now is the time as metadata has it.
-func now() metav1.Time { return metav1.NewTime(time.Now().UTC().Truncate(time.Second)) }
 
 // matchNamespace fills in the namespace of the request, or refuses another one
 // (apiserver rest.EnsureObjectNamespaceMatchesRequestNamespace).
@@ -54,7 +46,7 @@ func matchNamespace(t schema.Target, u *unstructured.Unstructured) error {
 		if expected != "" {
 			return kube.BadRequest("the namespace of the provided object does not match the namespace sent on the request")
 		}
-		delete(metadata(u), "namespace")
+		u.SetNamespace("")
 	}
 	return nil
 }
@@ -68,138 +60,84 @@ func matchName(t schema.Target, u *unstructured.Unstructured) error {
 	if u.GetName() != t.Name {
 		return kube.BadRequest("the name of the object (%s) does not match the name on the URL (%s)", u.GetName(), t.Name)
 	}
+	return nil
+}
+
+// matchPath is matchName with the namespace. A patch checks the namespace by
+// matchNamespace, which has another text.
+func matchPath(t schema.Target, u *unstructured.Unstructured) error {
+	if err := matchName(t, u); err != nil {
+		return err
+	}
 	if ns := u.GetNamespace(); t.Namespace != "" && ns != "" && ns != t.Namespace {
 		return kube.BadRequest("the namespace of the object (%s) does not match the namespace on the request (%s)", ns, t.Namespace)
 	}
 	return nil
 }
 
-// wipe removes what only the server sets (apiserver
-// rest.WipeObjectMetaSystemFields), and managedFields: this server does not track
-// who owns which field.
-func wipe(meta map[string]any) {
-	for _, name := range []string{
-		"uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink",
-		"generation", "managedFields", "resourceVersion",
-	} {
-		delete(meta, name)
-	}
-}
-
-// born sets what an object gets at its creation.
-func born(r *schema.Resource, meta map[string]any) {
-	meta["uid"] = string(uuid.NewUUID())
-	meta["creationTimestamp"] = now().Format(time.RFC3339)
-	if hasGeneration(r) {
-		meta["generation"] = int64(1)
-	}
-}
-
-// hasGeneration says whether objects of a kind count the changes of what is asked
-// for: custom resources, and built-in kinds with a spec.
-func hasGeneration(r *schema.Resource) bool {
-	if r.Custom || r.GoType == nil {
-		return true
-	}
-	_, has := r.GoType.FieldByName("Spec")
-	return has
-}
-
-// keep carries over from the old metadata what an update cannot change.
-func keep(meta, old map[string]any) {
-	for _, name := range []string{"creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"} {
-		if value, has := old[name]; has {
-			meta[name] = value
-		} else {
-			delete(meta, name)
-		}
-	}
-	if uid, _ := meta["uid"].(string); uid == "" {
-		meta["uid"] = old["uid"]
-	}
-	delete(meta, "selfLink")
-	delete(meta, "managedFields")
-}
-
-// advance adds one to the generation when an update changed anything but metadata
-// and, with a status subresource, the status.
-func advance(r *schema.Resource, u, old *unstructured.Unstructured) error {
-	if !hasGeneration(r) {
-		return nil
-	}
-	is, err := desired(r, u.Object)
-	if err != nil {
-		return err
-	}
-	was, err := desired(r, old.Object)
-	if err != nil {
-		return err
-	}
-	if !bytes.Equal(is, was) {
-		metadata(u)["generation"] = old.GetGeneration() + 1
-	}
-	return nil
-}
-
-// desired encodes the part of an object that its generation counts.
-func desired(r *schema.Resource, tree map[string]any) ([]byte, error) {
-	part := maps.Clone(tree)
-	for _, name := range []string{"apiVersion", "kind", "metadata"} {
-		delete(part, name)
-	}
-	if r.HasStatus {
-		delete(part, "status")
-	}
-	return encode(part)
-}
-
-// encode is kube.Canonical for trees that came from outside.
-func encode(tree map[string]any) ([]byte, error) {
+// encodeStored encodes an object in the version in which it is stored.
+func encodeStored(r *schema.Resource, u *unstructured.Unstructured) ([]byte, error) {
+	tree := maps.Clone(r.Store(u.Object))
+	tree["apiVersion"] = r.Home().APIVersionOf(r.Home().StorageVersion)
+	tree["kind"] = r.Kind
 	value, err := kube.Canonical(tree)
 	if err != nil {
-		return nil, kube.BadRequest("%v", err)
+		return nil, kube.BadRequest("%v", err) // the body of the request cannot be encoded
 	}
 	return value, nil
 }
 
-// encodeStored encodes an object in the version in which it is stored.
-func encodeStored(r *schema.Resource, u *unstructured.Unstructured) ([]byte, error) {
-	tree := maps.Clone(u.Object)
-	tree["apiVersion"] = schema.GroupVersionKind{Group: r.Group, Version: r.StorageVersion}.GroupVersion().String()
-	tree["kind"] = r.Kind
-	return encode(tree)
-}
-
-// checkMetadata applies the rules of all kinds, and the kind's own rule for names.
-func checkMetadata(r *schema.Resource, u *unstructured.Unstructured) field.ErrorList {
+// checkMetadata applies the rules of all kinds, and the kind's own rule for names; old is
+// nil for a creation.
+func checkMetadata(r *schema.Resource, u, old *unstructured.Unstructured) field.ErrorList {
 	rule := func(name string, prefix bool) []string {
 		errs := content.IsPathSegmentName(name)
 		if prefix {
 			errs = content.IsPathSegmentPrefix(name)
-			name = unfinished(name)
+			name = maskTrailingDash(name)
 		}
 		if len(errs) > 0 || r.ValidName == nil {
 			return errs
 		}
 		return r.ValidName(name)
 	}
-	return apivalidation.ValidateObjectMetaAccessor(u, r.Namespaced, rule, field.NewPath("metadata"))
+	if metadata.Valid(metadataOf(u), r.Namespaced) && len(rule(u.GetName(), false)) == 0 {
+		if old == nil || metadata.Valid(metadataOf(old), r.Namespaced) && metadata.ValidUpdate(metadataOf(u), metadataOf(old)) {
+			return nil
+		}
+	}
+	path := field.NewPath("metadata")
+	errs := apivalidation.ValidateObjectMetaAccessor(u, r.Namespaced, rule, path)
+	if old != nil {
+		errs = append(errs, apivalidation.ValidateObjectMetaAccessorUpdate(u, old, path)...)
+	}
+	return errs
 }
 
-// unfinished makes a generateName checkable by the rule for names: the dash at its
-// end will not be the end (apimachinery validation maskTrailingDash).
-func unfinished(base string) string {
+func metadataOf(u *unstructured.Unstructured) map[string]any {
+	m, _ := u.Object["metadata"].(map[string]any)
+	return m
+}
+
+// maskTrailingDash makes a generateName fit the rule for names, which do not end with a
+// dash (apimachinery validation maskTrailingDash).
+func maskTrailingDash(base string) string {
 	if len(base) > 1 && strings.HasSuffix(base, "-") {
 		return base[:len(base)-2] + "a"
 	}
 	return base
 }
 
-// distinct drops errors that are there twice: a type checks its names too.
+// distinct removes duplicate errors: a type checks its names too. It compares only the
+// first thousand, which is more than the answer shows (kube.Invalid).
 func distinct(errs field.ErrorList) field.ErrorList {
+	const compared = 1000
 	seen := map[string]bool{}
 	kept := errs[:0]
-	for _, err := range errs {
+	for i, err := range errs {
+		if i == compared {
+			return append(kept, errs[i:]...)
+		}
 		if text := err.Error(); !seen[text] {
 			seen[text] = true
 			kept = append(kept, err)
@@ -208,7 +146,7 @@ func distinct(errs field.ErrorList) field.ErrorList {
 	return kept
 }
 
-// invalid is 422 for what is wrong with an object; nil for nothing.
+// invalid is 422 for the errors of an object; nil without errors.
 func invalid(r *schema.Resource, name string, errs field.ErrorList) error {
 	if len(errs) == 0 {
 		return nil
@@ -230,31 +168,4 @@ func validation(option string) schema.FieldValidation {
 		return schema.FieldsWarn
 	}
 	return schema.FieldValidation(option)
-}
-
-// How names are generated: apiserver pkg/storage/names, apimachinery util/rand.
-const (
-	generatedBase   = 58
-	generatedSuffix = 5
-	nameLetters     = "bcdfghjklmnpqrstvwxz2456789"
-)
-
-// generateName makes a name of a base and five letters.
-func generateName(base string) string {
-	if len(base) > generatedBase {
-		base = base[:generatedBase]
-	}
-	suffix := make([]byte, 0, generatedSuffix)
-	// The largest multiple of the number of letters that a byte can be below.
-	const fair = 256 / len(nameLetters) * len(nameLetters)
-	var random [16]byte
-	for len(suffix) < generatedSuffix {
-		_, _ = rand.Read(random[:]) // never fails (crypto/rand)
-		for _, b := range random {
-			if int(b) < fair && len(suffix) < generatedSuffix {
-				suffix = append(suffix, nameLetters[int(b)%len(nameLetters)])
-			}
-		}
-	}
-	return base + string(suffix)
 }

@@ -21,21 +21,21 @@ func (w *watcher) until(what kube.EventType, key string) kube.WatchEvent {
 	}
 }
 
-func TestFirstNamespacesAreThereWhenReady(t *testing.T) {
+func TestInitialNamespacesExistWhenReady(t *testing.T) {
 	s := serve(t)
-	if diff := cmp.Diff([]string{"default", "kube-public", "kube-system"}, names(s.list(s.at("namespaces"), nil))); diff != "" {
+	if diff := cmp.Diff([]string{"default", "kube-node-lease", "kube-public", "kube-system"}, names(s.list(s.at("namespaces"), nil))); diff != "" {
 		t.Error(diff)
 	}
 }
 
-func TestNamespaceIsEmptiedBeforeItGoes(t *testing.T) {
+func TestNamespaceIsRemovedAfterItsContent(t *testing.T) {
 	s := serve(t)
 	s.create(s.at("namespaces"), `{"metadata":{"name":"n"}}`)
 	s.create(s.at(crds), definition(""))
 	for i := range 50 {
 		s.create(s.at("configmaps", "n"), configMap(fmt.Sprintf("c%d", i)))
 	}
-	s.create(s.at("pods", "n"), podOnNode) // its node does not exist: nobody would end it
+	s.create(s.at("pods", "n"), podOnNode) // its node does not exist: no kubelet would end it
 	s.create(s.at(foos, "n"), fooAt("held", `,"finalizers":["x.io/f"]`, ``))
 	s.create(s.at("configmaps", "default"), configMap("other"))
 
@@ -72,7 +72,7 @@ func TestNamespaceIsEmptiedBeforeItGoes(t *testing.T) {
 	}
 }
 
-func TestNamespaceWithItsOwnFinalizerIsEmptiedAndWaits(t *testing.T) {
+func TestNamespaceWithAFinalizerIsEmptiedAndStays(t *testing.T) {
 	s := serve(t)
 	s.create(s.at("namespaces"), `{"metadata":{"name":"n","finalizers":["x.io/f"]}}`)
 	s.create(s.at("configmaps", "n"), configMap("a"))
@@ -84,7 +84,7 @@ func TestNamespaceWithItsOwnFinalizerIsEmptiedAndWaits(t *testing.T) {
 	w.until(kube.Deleted, "n")
 }
 
-func TestNothingIsCreatedInANamespaceAfterItWasFoundEmpty(t *testing.T) {
+func TestNoCreationSucceedsAfterNamespaceDeletionFoundItEmpty(t *testing.T) {
 	s := serve(t)
 	for round := range 20 {
 		ns := fmt.Sprintf("n%d", round)
@@ -114,7 +114,7 @@ func TestNothingIsCreatedInANamespaceAfterItWasFoundEmpty(t *testing.T) {
 	}
 }
 
-func TestDeletionGoesOnAfterARestart(t *testing.T) {
+func TestNamespaceDeletionContinuesAfterARestart(t *testing.T) {
 	log := openLog(t)
 	s, stop := serveOn(t, log, nil)
 	s.create(s.at("namespaces"), `{"metadata":{"name":"n"}}`)

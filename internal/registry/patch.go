@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gapless-io/gapless/internal/registry/patch"
@@ -17,8 +18,8 @@ import (
 
 // Patch changes an object, its status or its scale by a JSON patch, a merge patch
 // or (built-in kinds) a strategic merge patch. A resourceVersion in the patch is a
-// condition; without one the patch is applied to whatever is there. Errors: 400,
-// 404, 409, 413, 415 for other types of patches, 422 (server.md 5).
+// condition; without one the patch is applied to the current object. Errors: 400,
+// 404, 409, 413, 415 for other types of patches, 422.
 func (r *Registry) Patch(ctx context.Context, t schema.Target, p kube.Patch, o metav1.PatchOptions) (kube.Written, error) {
 	if !slices.Contains(t.Resource.PatchTypes, string(p.Type)) {
 		return kube.Written{}, kube.UnsupportedMediaType(t.Resource.PatchTypes)
@@ -26,11 +27,14 @@ func (r *Registry) Patch(ctx context.Context, t schema.Target, p kube.Patch, o m
 	if err := invalidOptions("PatchOptions", metavalidation.ValidatePatchOptions(&o, p.Type)); err != nil {
 		return kube.Written{}, err
 	}
-	w, err := r.newSubject(t, o.DryRun)
+	w, err := r.newWrite(t, o.DryRun)
 	if err != nil {
 		return kube.Written{}, err
 	}
-	change := &patching{resource: t.Resource, patch: p, validation: validation(o.FieldValidation)}
+	if t.Subresource == "scale" && p.Type == types.StrategicMergePatchType {
+		p.Type = types.MergePatchType // a Scale has no lists, so that they are the same
+	}
+	change := &patching{resource: t.Resource, patch: patch.New(p), validation: validation(o.FieldValidation)}
 	if t.Subresource == "scale" {
 		return r.patchScale(ctx, w, change)
 	}
@@ -42,27 +46,27 @@ func (r *Registry) Patch(ctx context.Context, t schema.Target, p kube.Patch, o m
 		if current == nil {
 			return nil, kube.NotFound(t.Resource.GR(), t.Name)
 		}
-		u, warned, err := change.apply(current.WithAPIVersion(t.Resource.APIVersion()))
+		u, warned, err := change.apply(t.Resource.Show(current))
 		if err != nil {
 			return nil, err
 		}
 		warnings = warned
 		return u, matchName(t, u)
 	})
-	out.Warnings = warnings
+	out.Warnings = append(warnings, out.Warnings...)
 	return out, err
 }
 
-// patching is one patch on its way to an object.
+// patching is one call of Patch.
 type patching struct {
 	resource   *schema.Resource
-	patch      kube.Patch
+	patch      *patch.Patch
 	validation schema.FieldValidation
 }
 
 // apply returns the patched object, and warnings about it.
 func (p *patching) apply(current *kube.Object) (*unstructured.Unstructured, []string, error) {
-	patched, problems, err := patch.Apply(current.JSON(), p.patch, p.resource.Type.StrategicMerge)
+	patched, problems, err := p.patch.Apply(current.JSON(), p.resource.Type.StrategicMerge)
 	if err != nil {
 		return nil, nil, err
 	}

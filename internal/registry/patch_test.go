@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -81,7 +82,7 @@ func TestPatchRefusals(t *testing.T) {
 	}
 }
 
-func TestPatchesOfManyWritersAreAllApplied(t *testing.T) {
+func TestConcurrentPatchesAreAllApplied(t *testing.T) {
 	s := serve(t)
 	s.create(s.at("configmaps", "default"), configMap("a"))
 	at := s.at("configmaps", "default", "a")
@@ -98,5 +99,44 @@ func TestPatchesOfManyWritersAreAllApplied(t *testing.T) {
 	data, _ := field(t, s.get(at), "data").(map[string]any)
 	if len(data) != writers*each+1 {
 		t.Errorf("%d keys, want %d", len(data), writers*each+1)
+	}
+}
+
+// TestSlowPatchSucceedsAmongFastWriters patches an object with 10 000 items while
+// others write it without a pause. If it were lost more than five times it would get
+// 409.
+func TestSlowPatchSucceedsAmongFastWriters(t *testing.T) {
+	s := serve(t)
+	s.create(s.at(crds), strings.Replace(definition(""), `"a":{`, `"l":{"type":"array","items":{"type":"integer"}},"a":{`, 1))
+	at := s.at(foos, "default", "a")
+	s.create(s.at(foos, "default"), foo("a", `{"a":"0","l":[]}`))
+	var wg sync.WaitGroup
+	var over atomic.Bool
+	wrote := make(chan struct{}, 1)
+	for w := range 4 {
+		wg.Go(func() {
+			for i := 0; !over.Load(); i++ {
+				body := fmt.Sprintf(`{"spec":{"a":"%d-%d"}}`, w, i)
+				if _, err := s.Patch(t.Context(), at, kube.Patch{Type: types.MergePatchType, Body: []byte(body)}, metav1.PatchOptions{}); err != nil {
+					t.Errorf("patch: %v", err)
+				}
+				select {
+				case wrote <- struct{}{}:
+				default:
+				}
+			}
+		})
+	}
+	for i := range 3 {
+		<-wrote
+		steps := `[{"op":"replace","path":"/spec/l","value":[]}` + strings.Repeat(`,{"op":"add","path":"/spec/l/0","value":1}`, 9_999) + `]`
+		if _, err := s.Patch(t.Context(), at, kube.Patch{Type: types.JSONPatchType, Body: []byte(steps)}, metav1.PatchOptions{}); err != nil {
+			t.Errorf("the slow patch %d: %v", i, err)
+		}
+	}
+	over.Store(true)
+	wg.Wait()
+	if l, _ := field(t, s.get(at), "spec", "l").([]any); len(l) != 9_999 {
+		t.Errorf("%d items, want 9999", len(l))
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/gapless-io/gapless/kube"
 )
 
-func TestWritersReadWhatTheyWroteAndWatchersSeeAllOfItInOrder(t *testing.T) {
+func TestWritersReadTheirWritesAndWatchersSeeAllInOrder(t *testing.T) {
 	s := serve(t)
 	const writers, steps = 6, 60
 	start := s.list(s.at("configmaps"), nil).ResourceVersion
@@ -53,7 +53,7 @@ func TestWritersReadWhatTheyWroteAndWatchersSeeAllOfItInOrder(t *testing.T) {
 	}
 	list := s.list(s.at("configmaps"), nil)
 	got := 0
-	for o := range list.Items {
+	for _, o := range items(list) {
 		got++
 		seen := mirror[o.Key().String()]
 		if seen == nil {
@@ -101,7 +101,7 @@ func writer(s *server, n, steps int) (writes int) {
 	return writes
 }
 
-// failing is a store whose commits fail as they are told to.
+// failing is a store whose commits fail with err.
 type failing struct {
 	store.Store
 	mu  sync.Mutex
@@ -124,7 +124,7 @@ func (f *failing) Commit(ctx context.Context, t store.Txn) (store.Committed, err
 	return f.Store.Commit(ctx, t)
 }
 
-func TestFailingDiskTurnsWritesIntoErrorsAndReadsGoOn(t *testing.T) {
+func TestWritesFailAndReadsContinueOnAFailingDisk(t *testing.T) {
 	disk := &failing{}
 	s, _ := serveOn(t, openLog(t), func(below store.Store) store.Store { disk.Store = below; return disk })
 	was := s.create(s.at("configmaps", "default"), configMap("a"))
@@ -134,8 +134,8 @@ func TestFailingDiskTurnsWritesIntoErrorsAndReadsGoOn(t *testing.T) {
 		err  error
 		want string
 	}{
-		{&store.NoSpaceError{Cause: full}, "500 InternalError Internal error occurred: no space left for history: no space left on device"},
-		{&store.PoisonedError{Cause: full}, "500 InternalError Internal error occurred: store accepts no writes since its disk failed: no space left on device; restart after mending it"},
+		{&store.UnavailableError{Cause: full}, "503 ServiceUnavailable no write is accepted for now: no space left on device"},
+		{&store.PoisonedError{Cause: full}, "500 InternalError Internal error occurred: the disk may have lost data, so no write is accepted until a restart: no space left on device"},
 		{&store.TooLargeError{What: "value", Bytes: 9 << 20, Limit: 8 << 20}, "413 RequestEntityTooLarge Request entity too large: limit is 8388608"},
 		{store.ErrClosed, "503 ServiceUnavailable the server is shutting down: its store is closed"},
 	} {
@@ -158,7 +158,7 @@ func TestFailingDiskTurnsWritesIntoErrorsAndReadsGoOn(t *testing.T) {
 	s.create(s.at("configmaps", "default"), configMap("b"))
 }
 
-func TestConditionalUpdateOfAWrittenKeyIsAConflictAndAnUnconditionalOneIsRepeated(t *testing.T) {
+func TestConditionalUpdateConflictsAndUnconditionalUpdateRetries(t *testing.T) {
 	meddler := &meddling{}
 	s, _ := serveOn(t, openLog(t), func(below store.Store) store.Store { meddler.Store = below; return meddler })
 	was := s.create(s.at("configmaps", "default"), configMap("a"))
@@ -207,7 +207,7 @@ func (m *meddling) Commit(ctx context.Context, t store.Txn) (store.Committed, er
 	return m.Store.Commit(ctx, t)
 }
 
-func TestCorruptValueStopsTheRegistryAndIsNeverSkipped(t *testing.T) {
+func TestCorruptValueStopsTheRegistry(t *testing.T) {
 	log := openLog(t)
 	s := &server{t: t, log: log, live: schema.NewLive(builtin.Catalog())}
 	s.Registry = registry.New(registry.Config{Store: log, Live: s.live})

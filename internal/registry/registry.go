@@ -2,15 +2,20 @@
 // read and watch an object. It is the only translator between stored bytes and
 // objects.
 //
-// It has six nouns. A [Registry] is the verbs over one store. A kind is one
-// resource with its cache. The publisher is the one goroutine that turns the
-// store's feed into cache entries, and then moves the clock. A write is one
-// decision on the current state of a key, made again when the state has moved. A
-// watch is the state followed by a cursor. The emptier deletes what is in a
-// terminating namespace, or of a terminating definition.
+// It has three nouns. A [Registry] is the verbs over one store. A write is one call of
+// a verb that changes an object: it decides on the current state of a key, and decides
+// again when the state has changed meanwhile. A watch is the state followed by a cursor.
+// What readers see is in package caches; what namespaces and definitions demand of
+// their content is in package lifecycle.
 //
 // A write answers only after the publisher has made it visible to every reader,
-// so that whoever was answered reads what it wrote.
+// so that a client reads what it wrote. It takes the same steps for every verb:
+//
+//	decode     the body becomes a tree: Create, Update, patching.apply
+//	admit      lifecycle.Admission.Begin for creations
+//	complete   strategy.Create or strategy.Update
+//	validate   prepareCreate or prepareUpdate
+//	commit     createNamed or commit
 package registry
 
 import (
@@ -22,13 +27,17 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gapless-io/gapless/internal/registry/caches"
+	"github.com/gapless-io/gapless/internal/registry/keylock"
+	"github.com/gapless-io/gapless/internal/registry/lifecycle"
+	"github.com/gapless-io/gapless/internal/registry/stored"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/watchcache"
 	"github.com/gapless-io/gapless/kube"
 )
 
-// Config says what a Registry is made of. Store and Live are required.
+// Config configures a Registry. Store and Live are required.
 type Config struct {
 	Store store.Store
 	// Live holds the built-in resources at first. The registry adds those of the
@@ -36,7 +45,7 @@ type Config struct {
 	Live   *schema.Live
 	Logger *slog.Logger
 	// CacheEntries and CacheBytes bound the log that each resource has in memory;
-	// 0 is watchcache's default. Readers go to the store for what is older.
+	// 0 is watchcache's default. Older entries are read from the store.
 	CacheEntries int
 	CacheBytes   int64
 	// StrictFutureWatch ends a watch after a resourceVersion of the future with
@@ -51,21 +60,18 @@ type Registry struct {
 	store  store.Store
 	live   *schema.Live
 	logger *slog.Logger
-	window watchcache.Config // the bounds for new caches
-	strict bool              // Config.StrictFutureWatch
+	strict bool // Config.StrictFutureWatch
 
-	clock   *watchcache.Clock
-	kinds   atomic.Pointer[map[string]*kind] // by resource name; replaced, never changed
-	life    atomic.Pointer[life]
+	caches      *caches.Set
+	admission   *lifecycle.Admission
+	definitions *lifecycle.Definitions
+	controller  *lifecycle.Controller
+	conflicts   keylock.Locks // of writes that were slower than another one
+
 	started atomic.Bool
+	decided chan struct{} // closed when Run serves, or has ended before it could
 
-	creations   gate
-	definitions chan struct{} // holds one token: whoever sent it writes a definition
-	emptying    emptying
-
-	settled chan struct{} // closed when it is known whether Run came so far as to serve
-
-	// mu guards problem and settled's closing.
+	// mu guards problem, and closing decided.
 	mu      sync.Mutex
 	problem error // why the registry is not ready; nil when it is
 }
@@ -78,18 +84,21 @@ var errStarted = errors.New("the registry was run before")
 
 // New returns a registry; it starts no goroutine and reads nothing.
 func New(cfg Config) *Registry {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	set := caches.NewSet(caches.Config{
+		Store: cfg.Store, Live: cfg.Live, Logger: cfg.Logger,
+		Window: watchcache.Config{MaxEntries: cfg.CacheEntries, MaxBytes: cfg.CacheBytes},
+	})
 	r := &Registry{
-		store: cfg.Store, live: cfg.Live, logger: cfg.Logger,
-		window:      watchcache.Config{MaxEntries: cfg.CacheEntries, MaxBytes: cfg.CacheBytes},
-		strict:      cfg.StrictFutureWatch,
-		definitions: make(chan struct{}, 1),
-		emptying:    emptying{wake: make(chan struct{}, 1)},
-		settled:     make(chan struct{}),
-		problem:     errLoading,
+		store: cfg.Store, live: cfg.Live, logger: cfg.Logger, strict: cfg.StrictFutureWatch,
+		caches: set, admission: lifecycle.NewAdmission(set), definitions: lifecycle.NewDefinitions(cfg.Live),
+		decided: make(chan struct{}), problem: errLoading,
 	}
-	if r.logger == nil {
-		r.logger = slog.New(slog.DiscardHandler)
-	}
+	r.controller = lifecycle.NewController(lifecycle.Config{
+		Caches: set, Live: cfg.Live, Admission: r.admission, Verbs: lifecycleVerbs{r}, Logger: cfg.Logger,
+	})
 	return r
 }
 
@@ -114,24 +123,29 @@ func (r *Registry) Run(ctx context.Context) error {
 }
 
 func (r *Registry) run(ctx context.Context, end context.CancelCauseFunc) error {
-	r.life.Store(lifeOf(ctx))
 	began := time.Now()
-	p, err := r.load(ctx)
+	publisher, err := r.caches.Load(ctx)
 	if err != nil {
 		return fmt.Errorf("load the store: %w", err)
 	}
-	defer func() { _ = p.feed.Close() }() // it holds no more than its position
+	defer func() { _ = publisher.Close() }() // it holds no more than its position
 	var wg sync.WaitGroup
 	// Both goroutines are Run's, and end with ctx. The first one that fails ends it.
-	wg.Go(func() { end(p.run(ctx)) })
-	if err := r.makeNamespaces(ctx); err != nil {
-		end(fmt.Errorf("make the first namespaces: %w", err))
+	wg.Go(func() {
+		err := publisher.Run(ctx, r.controller.Notify)
+		if ctx.Err() == nil {
+			r.report(err) // before the others have ended
+		}
+		end(err)
+	})
+	if err := r.controller.CreateNamespaces(ctx); err != nil {
+		end(fmt.Errorf("create the first namespaces: %w", err))
 	} else {
 		r.report(nil)
 		r.logger.LogAttrs(ctx, slog.LevelInfo, "registry is ready",
-			slog.Int("resources", len(*r.kinds.Load())), slog.Int64("rv", int64(r.clock.Published())),
+			slog.Int("resources", len(r.Stats())), slog.Int64("rv", int64(r.caches.Published())),
 			slog.Int64("took_ms", time.Since(began).Milliseconds()))
-		wg.Go(func() { r.empty(ctx) })
+		wg.Go(func() { r.controller.Run(ctx) })
 	}
 	wg.Wait()
 	return context.Cause(ctx)
@@ -143,9 +157,9 @@ func (r *Registry) report(problem error) {
 	defer r.mu.Unlock()
 	r.problem = problem
 	select {
-	case <-r.settled:
+	case <-r.decided:
 	default:
-		close(r.settled)
+		close(r.decided)
 	}
 }
 
@@ -160,81 +174,39 @@ func (r *Registry) Ready() error {
 // why. It returns ctx's cause when ctx ends first.
 func (r *Registry) WaitReady(ctx context.Context) error {
 	select {
-	case <-r.settled:
+	case <-r.decided:
 		return r.Ready()
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
-// Compact forgets history and returns up to where. It first waits until
-// everything that may be forgotten was published. Errors are those of
-// kube.StatusOf: 400 for a compaction that says nothing, 504 for the future.
+// Compact removes history and returns up to which resourceVersion. It first waits until
+// everything that may be removed was published. Errors are those of
+// kube.StatusOf: 400 for an empty compaction, 504 for a revision of the future.
 func (r *Registry) Compact(ctx context.Context, c store.Compaction) (kube.ResourceVersion, error) {
-	if _, err := r.loaded(); err != nil {
+	if _, err := r.caches.All(); err != nil {
 		return 0, err
 	}
 	progress, err := r.store.Progress(ctx)
 	if err != nil {
-		return 0, storeError(err)
+		return 0, stored.Failure(err)
 	}
 	if c.UpTo > progress {
-		return 0, storeError(&store.FutureRevisionError{Requested: c.UpTo, Current: progress})
+		return 0, stored.Failure(&store.FutureRevisionError{Requested: c.UpTo, Current: progress})
 	}
-	if err := r.published(ctx, kube.ResourceVersion(progress)); err != nil {
+	if err := r.caches.WaitPublished(ctx, kube.ResourceVersion(progress)); err != nil {
 		return 0, err
 	}
-	// What comes later may be old enough and not published yet: the feed needs it.
-	c.NotAfter = progress
 	upTo, err := r.store.Compact(ctx, c)
 	if err != nil {
-		return 0, storeError(err)
+		return 0, stored.Failure(err)
 	}
-	for _, k := range *r.kinds.Load() {
-		k.cache.Forget(kube.ResourceVersion(upTo))
-	}
-	r.logger.LogAttrs(ctx, slog.LevelInfo, "history was forgotten", slog.Int64("rv", upTo))
+	r.caches.Forget(upTo) // the publisher does it as well, but later
+	r.logger.LogAttrs(ctx, slog.LevelInfo, "history was compacted", slog.Int64("rv", upTo))
 	return kube.ResourceVersion(upTo), nil
 }
 
 // Stats returns what each resource's cache holds, by "configmaps" or
 // "deployments.apps"; nil until the store was loaded.
-func (r *Registry) Stats() map[string]watchcache.Stats {
-	kinds := r.kinds.Load()
-	if kinds == nil {
-		return nil
-	}
-	stats := make(map[string]watchcache.Stats, len(*kinds))
-	for name, k := range *kinds {
-		stats[name] = k.cache.Stats()
-	}
-	return stats
-}
-
-// life is how long Run lasts, for those who wait for what it does.
-type life struct {
-	// after calls f when Run ends, unless stop is called before.
-	after func(f func()) (stop func() bool)
-	over  func() error // nil while Run runs, then why it does not
-}
-
-func lifeOf(ctx context.Context) *life {
-	return &life{
-		after: func(f func()) func() bool { return context.AfterFunc(ctx, f) },
-		over:  func() error { return context.Cause(ctx) },
-	}
-}
-
-// published waits until everything up to rv is visible to every reader. When Run
-// ends first the write that the caller waits for is stored all the same.
-func (r *Registry) published(ctx context.Context, rv kube.ResourceVersion) error {
-	if rv <= r.clock.Published() {
-		return nil
-	}
-	l := r.life.Load()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	stop := l.after(func() { cancel(fmt.Errorf("wait for revision %d to become visible: %w", rv, l.over())) })
-	defer stop()
-	return r.clock.WaitPublished(ctx, rv)
-}
+func (r *Registry) Stats() map[string]watchcache.Stats { return r.caches.Stats() }

@@ -4,32 +4,25 @@ import (
 	"context"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/gapless-io/gapless/internal/registry/patch"
 	"github.com/gapless-io/gapless/internal/registry/scale"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/kube"
 )
 
 // updateScale sets the replicas from a body that is a Scale.
-func (r *Registry) updateScale(ctx context.Context, w subject, body []byte, v schema.FieldValidation) (kube.Written, error) {
+func (r *Registry) updateScale(ctx context.Context, w write, body []byte, v schema.FieldValidation) (kube.Written, error) {
 	return r.setScale(ctx, w, func(*kube.Object) (*scale.Scale, []string, error) { return scale.Decode(body, v) })
 }
 
-// patchScale sets the replicas by a patch of the Scale. It has no lists, so that a
-// strategic merge patch of it is a merge patch.
-func (r *Registry) patchScale(ctx context.Context, w subject, change *patching) (kube.Written, error) {
+// patchScale sets the replicas by a patch of the Scale.
+func (r *Registry) patchScale(ctx context.Context, w write, change *patching) (kube.Written, error) {
 	return r.setScale(ctx, w, func(current *kube.Object) (*scale.Scale, []string, error) {
 		shown, err := scale.Of(w.target, current)
 		if err != nil {
 			return nil, nil, err
 		}
-		p := change.patch
-		if p.Type == types.StrategicMergePatchType {
-			p.Type = types.MergePatchType
-		}
-		patched, _, err := patch.Apply(shown.JSON(), p, nil)
+		patched, _, err := change.patch.Apply(shown.JSON(), nil)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -38,7 +31,7 @@ func (r *Registry) patchScale(ctx context.Context, w subject, change *patching) 
 }
 
 // setScale changes the replicas of an object to what wanted says.
-func (r *Registry) setScale(ctx context.Context, w subject, wanted func(*kube.Object) (*scale.Scale, []string, error)) (kube.Written, error) {
+func (r *Registry) setScale(ctx context.Context, w write, wanted func(*kube.Object) (*scale.Scale, []string, error)) (kube.Written, error) {
 	t := w.target
 	if t.Resource.Scale == nil {
 		return kube.Written{}, kube.NotFound(t.Resource.GR(), t.Name)

@@ -23,5 +23,9 @@ func shardOf(o kube.ListOptions) (*kube.Shard, error) {
 	if err != nil {
 		return nil, kube.BadRequest("invalid shard selector: %v", err)
 	}
-	return kube.NewShard(sel)
+	var ranges []kube.ShardRange
+	for _, r := range sel.Requirements() {
+		ranges = append(ranges, kube.ShardRange{Field: r.Key, Start: r.Start, End: r.End})
+	}
+	return kube.NewShard(ranges...)
 }

@@ -57,7 +57,7 @@ func owned(t *testing.T, selector string, all []*kube.Object) []string {
 	return keys
 }
 
-func TestShardsOfAListAreUpstreamsAndTogetherAreAll(t *testing.T) {
+func TestShardsMatchUpstreamAndCoverTheList(t *testing.T) {
 	s := serve(t)
 	for _, namespace := range []string{"default", "kube-system", "kube-public"} {
 		for i := range 30 {
@@ -66,7 +66,7 @@ func TestShardsOfAListAreUpstreamsAndTogetherAreAll(t *testing.T) {
 	}
 	cms := s.at("configmaps")
 	whole := s.list(cms, nil)
-	all := slices.Collect(whole.Items)
+	all := items(whole)
 	for _, split := range [][]string{
 		{ranges(byUID, lowest, half), ranges(byUID, half, highest)},
 		{ranges(byUID, lowest, quarter, half, highest), ranges(byUID, quarter, half)},
@@ -108,7 +108,7 @@ func TestShardsOfAListAreUpstreamsAndTogetherAreAll(t *testing.T) {
 	}
 }
 
-func TestWatchOfAShardSeesOnlyItsObjects(t *testing.T) {
+func TestWatchOfAShardGetsOnlyItsObjects(t *testing.T) {
 	s := serve(t)
 	cms := s.at("configmaps", "default")
 	mine, other := s.create(cms, configMap("mine")), s.create(cms, configMap("other"))
@@ -146,7 +146,7 @@ func TestWatchOfAShardSeesOnlyItsObjects(t *testing.T) {
 	}
 }
 
-func TestDeleteCollectionOfAShardLeavesTheOthers(t *testing.T) {
+func TestDeleteCollectionOfAShardKeepsOtherShards(t *testing.T) {
 	s := serve(t)
 	cms := s.at("configmaps", "default")
 	var all []*kube.Object

@@ -5,14 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
-	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/gapless-io/gapless/internal/registry/strategy"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -21,18 +21,18 @@ import (
 // OptimisticLockErrorMsg).
 const modified = "the object has been modified; please apply your changes to the latest version and try again"
 
-// errMissing says within an update that there is no object.
+// errMissing ends an update that finds no object, so that the object is created.
 var errMissing = errors.New("there is no such object")
 
 // Update replaces an object, its status or its scale by a JSON body. An update
 // that changes nothing writes nothing. The update that removes the last finalizer
 // of an object under deletion removes the object, and answers with it as it was
-// under its old resourceVersion. Errors: 400, 404, 409, 413, 422 (server.md 5).
+// under its old resourceVersion. Errors: 400, 404, 409, 413, 422.
 func (r *Registry) Update(ctx context.Context, t schema.Target, body []byte, o metav1.UpdateOptions) (kube.Written, error) {
 	if err := invalidOptions("UpdateOptions", metavalidation.ValidateUpdateOptions(&o)); err != nil {
 		return kube.Written{}, err
 	}
-	w, err := r.newSubject(t, o.DryRun)
+	w, err := r.newWrite(t, o.DryRun)
 	if err != nil {
 		return kube.Written{}, err
 	}
@@ -46,7 +46,7 @@ func (r *Registry) Update(ctx context.Context, t schema.Target, body []byte, o m
 	if err != nil {
 		return kube.Written{}, err
 	}
-	if err := matchName(t, u); err != nil {
+	if err := matchPath(t, u); err != nil {
 		return kube.Written{}, err
 	}
 	mayCreate := t.Resource.CreateOnUpdate && t.Subresource == ""
@@ -62,7 +62,7 @@ func (r *Registry) Update(ctx context.Context, t schema.Target, body []byte, o m
 	for {
 		out, err := r.update(ctx, w, revise)
 		if !errors.Is(err, errMissing) {
-			out.Warnings = warnings
+			out.Warnings = append(warnings, out.Warnings...)
 			return out, err
 		}
 		fresh := u.DeepCopy()
@@ -70,30 +70,33 @@ func (r *Registry) Update(ctx context.Context, t schema.Target, body []byte, o m
 		object, err := r.create(ctx, w, fresh)
 		switch {
 		case err == nil:
-			return kube.Written{Object: object.WithAPIVersion(t.Resource.APIVersion()), Created: true, Warnings: warnings}, nil
+			return kube.Written{Object: t.Resource.Show(object), Created: true, Warnings: warnings}, nil
 		case !isAlreadyExists(err):
 			return kube.Written{}, err
 		}
-		// Somebody else has created it meanwhile: it is an update.
+		// Another client has created it meanwhile: it is an update.
 	}
 }
 
-// served says with 404 that a resource does not have the target's subresource.
+// served returns 404 when a resource does not have the target's subresource.
 func served(t schema.Target) error {
 	if t.Subresource == "" || t.Subresource == "status" && t.Resource.HasStatus {
+		return nil
+	}
+	if sub := t.Resource.Subresource(t.Subresource); sub != nil && slices.Contains(sub.Verbs, "update") {
 		return nil
 	}
 	return kube.NotFound(t.Resource.GR(), t.Name)
 }
 
 // matchUID refuses an update that was made for another object of the same name.
-func matchUID(w subject, u *unstructured.Unstructured, current *kube.Object) error {
+func matchUID(w write, u *unstructured.Unstructured, current *kube.Object) error {
 	wanted := u.GetUID()
 	if wanted == "" || current != nil && current.UID() == wanted {
 		return nil
 	}
 	if current == nil && !w.target.Resource.CreateOnUpdate {
-		return nil // 404 says it better
+		return nil // the update is 404
 	}
 	found := ""
 	if current != nil {
@@ -101,19 +104,19 @@ func matchUID(w subject, u *unstructured.Unstructured, current *kube.Object) err
 	}
 	return kube.Conflict(w.target.Resource.GR(), w.target.Name, fmt.Sprintf(
 		"StorageError: invalid object, Code: 4, Key: /%s, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: %s, UID in object meta: %s",
-		w.kind.key(keyOf(w.target)), wanted, found))
+		w.cached.Key(keyOf(w.target)), wanted, found))
 }
 
-// revise makes what the caller wants of what is there, nil if there is nothing.
+// revise returns the new form of the current object, which is nil if there is none.
 type revise func(current *kube.Object) (*unstructured.Unstructured, error)
 
-// update changes an object as often as it takes to find it unchanged meanwhile.
-func (r *Registry) update(ctx context.Context, w subject, wanted revise) (kube.Written, error) {
-	release, err := r.orderDefinitions(ctx, w.target.Resource)
+// update changes an object by wanted, which it calls again after a conflict.
+func (r *Registry) update(ctx context.Context, w write, wanted revise) (kube.Written, error) {
+	unlock, err := r.definitions.Lock(ctx, w.target.Resource)
 	if err != nil {
 		return kube.Written{}, err
 	}
-	defer release()
+	defer unlock()
 	out, err := r.mutate(ctx, w, func(current *kube.Object) (decision, error) {
 		u, err := wanted(current)
 		if err != nil {
@@ -122,83 +125,46 @@ func (r *Registry) update(ctx context.Context, w subject, wanted revise) (kube.W
 		if current == nil {
 			return decision{}, kube.NotFound(w.target.Resource.GR(), w.target.Name)
 		}
-		return r.settle(w, u, current)
+		return r.prepareUpdate(w, u, current)
 	})
 	if err != nil {
 		return kube.Written{}, err
 	}
-	return kube.Written{Object: out.object.WithAPIVersion(w.target.Resource.APIVersion())}, nil
+	return kube.Written{Object: w.target.Resource.Show(out.object), Warnings: out.warnings}, nil
 }
 
-// settle completes and checks the new form of an object, and decides what to
+// prepareUpdate completes and validates the new form of an object, and decides what to
 // write: what upstream's Store.Update, BeforeUpdate and strategies do.
-func (r *Registry) settle(w subject, u *unstructured.Unstructured, current *kube.Object) (decision, error) {
+func (r *Registry) prepareUpdate(w write, u *unstructured.Unstructured, current *kube.Object) (decision, error) {
 	resource := w.target.Resource
 	if err := matchVersion(w.target, u, current); err != nil {
 		return decision{}, err
 	}
-	old, err := treeOf(current.WithAPIVersion(resource.APIVersion()))
+	old, err := treeOf(resource.Show(current))
 	if err != nil {
 		return decision{}, err
 	}
 	if err := matchNamespace(w.target, u); err != nil {
 		return decision{}, err
 	}
-	merge(w.target, u, old)
-	if isDefinition(resource) && !current.Deleting() {
-		holdDefinition(u)
-	}
-	if err := advance(resource, u, old); err != nil {
+	if err := strategy.Update(w.target, u, old); err != nil {
 		return decision{}, err
 	}
-	if err := r.checkUpdate(resource, u, old); err != nil {
+	if err := r.checkUpdate(w.target, u, old); err != nil {
 		return decision{}, err
 	}
 	value, err := encodeStored(resource, u)
 	if err != nil {
 		return decision{}, err
 	}
+	decided := decision{warnings: strategy.Warnings(resource, u, old)}
 	switch {
-	case current.Deleting() && finished(resource, u):
-		return decision{remove: true, after: value}, nil
-	case bytes.Equal(value, current.Value()):
-		return decision{}, nil
+	case current.Deleting() && strategy.Finished(resource, u):
+		decided.remove, decided.after = true, value
+	case !bytes.Equal(value, current.Value()):
+		decided.value = value
 	}
-	return decision{value: value}, nil
-}
-
-// merge gives u what an update through the target cannot change, and defaults.
-func merge(t schema.Target, u, old *unstructured.Unstructured) {
-	resource := t.Resource
-	if t.Subresource == "status" {
-		status, has := u.Object["status"]
-		u.Object = old.DeepCopy().Object
-		if delete(u.Object, "status"); has {
-			u.Object["status"] = status
-		}
-	}
-	keep(metadata(u), metadata(old))
-	if isNamespace(resource) {
-		keepPart(u, old, "spec") // its finalizers
-	}
-	if resource.Custom {
-		resource.Type.Default(u)
-	}
-	if resource.HasStatus && t.Subresource == "" {
-		keepPart(u, old, "status")
-	}
-	if !resource.Custom {
-		resource.Type.Default(u)
-	}
-	u.SetResourceVersion(old.GetResourceVersion())
-}
-
-// keepPart sets a part of an object to what it was.
-func keepPart(u, old *unstructured.Unstructured, part string) {
-	delete(u.Object, part)
-	if was, has := old.Object[part]; has {
-		u.Object[part] = runtime.DeepCopyJSONValue(was)
-	}
+	return decided, nil
 }
 
 // matchVersion applies optimistic concurrency: the body's resourceVersion is the
@@ -211,7 +177,7 @@ func matchVersion(t schema.Target, u *unstructured.Unstructured, current *kube.O
 	gr := t.Resource.GR()
 	switch {
 	case rv == 0 && !t.Resource.UnconditionalUpdate:
-		// The kind is the plural: so it is upstream.
+		// The kind is the plural, as upstream.
 		return kube.Invalid(schema.GroupVersionKind{Group: gr.Group, Kind: gr.Resource}.GroupKind(), t.Name, field.ErrorList{
 			field.Invalid(field.NewPath("metadata", "resourceVersion"), uint64(0), "must be specified for an update"),
 		})
@@ -222,22 +188,20 @@ func matchVersion(t schema.Target, u *unstructured.Unstructured, current *kube.O
 }
 
 // checkUpdate validates u as the successor of old, and completes a definition.
-func (r *Registry) checkUpdate(resource *schema.Resource, u, old *unstructured.Unstructured) error {
-	errs := checkMetadata(resource, u)
-	errs = append(errs, apivalidation.ValidateObjectMetaAccessorUpdate(u, old, field.NewPath("metadata"))...)
-	errs = append(errs, resource.Type.Validate(u, old)...)
+func (r *Registry) checkUpdate(t schema.Target, u, old *unstructured.Unstructured) error {
+	resource, check := t.Resource, t.Resource.Type.Validate
+	if sub := resource.Subresource(t.Subresource); sub != nil {
+		check = sub.Check
+	}
+	errs := checkMetadata(resource, u, old)
+	if check != nil {
+		errs = append(errs, check(u, old)...)
+	}
 	if err := invalid(resource, u.GetName(), errs); err != nil {
 		return err
 	}
-	if isDefinition(resource) {
-		return r.establish(u)
+	if resource.IsDefinition() {
+		return r.definitions.Establish(u)
 	}
 	return nil
-}
-
-// finished says that nothing holds an object under deletion any more.
-func finished(resource *schema.Resource, u *unstructured.Unstructured) bool {
-	grace := u.GetDeletionGracePeriodSeconds()
-	return len(u.GetFinalizers()) == 0 && (grace == nil || *grace == 0) &&
-		(!isNamespace(resource) || len(namespaceFinalizers(u)) == 0)
 }

@@ -50,7 +50,7 @@ func TestUpdateRefusals(t *testing.T) {
 	}
 }
 
-func TestUpdateWithoutAChangeWritesNothing(t *testing.T) {
+func TestUpdateWithoutChangesWritesNothing(t *testing.T) {
 	s := serve(t)
 	s.create(s.at(crds), definition(""))
 	for _, c := range []struct {
@@ -83,20 +83,48 @@ func TestUpdateWithoutAChangeWritesNothing(t *testing.T) {
 	}
 }
 
-func TestUpdateKeepsWhatTheServerOwns(t *testing.T) {
+func TestUpdateKeepsServerSetFields(t *testing.T) {
 	s := serve(t)
 	s.create(s.at(crds), definition(""))
 	was := s.create(s.at(foos, "default"), foo("a", `{"a":"1"}`))
 	is := s.update(s.at(foos, "default", "a"), fooAt("a", rvOf(was)+
-		`,"creationTimestamp":"2001-01-01T00:00:00Z","generation":50,"deletionTimestamp":"2001-01-01T00:00:00Z","deletionGracePeriodSeconds":3,"managedFields":[{"manager":"x"}],"labels":{"l":"1"}`,
+		`,"creationTimestamp":"2001-01-01T00:00:00Z","generation":50,"selfLink":"/x","managedFields":[{"manager":"x"}],"labels":{"l":"1"}`,
 		`,"spec":{"a":"1"},"status":{"n":9}`))
 	if is.UID() != was.UID() || !is.Created().Equal(was.Created()) || is.Generation() != 1 || is.Deleting() ||
 		field(t, is, "metadata", "managedFields") != nil || field(t, is, "status") != nil || is.Labels()["l"] != "1" {
 		t.Errorf("update made %s", is.JSON())
 	}
+	// A deletion cannot begin with an update, and its grace period not change.
+	for member, value := range map[string]string{"deletionTimestamp": `"2001-01-01T00:00:00Z"`, "deletionGracePeriodSeconds": "3"} {
+		_, err := s.Patch(t.Context(), s.at(foos, "default", "a"), mergePatch(`{"metadata":{"`+member+`":`+value+`}}`), metav1.PatchOptions{})
+		if got := kube.StatusOf(err); got.Code != 422 || !strings.Contains(got.Message, "metadata."+member+": Invalid value") {
+			t.Errorf("%s: %v", member, err)
+		}
+	}
 }
 
-func TestGenerationCountsChangesOfWhatIsAskedFor(t *testing.T) {
+func TestNewFinalizerWithoutADomainGetsAWarning(t *testing.T) {
+	s := serve(t)
+	s.create(s.at(crds), definition(""))
+	made, err := s.Create(t.Context(), s.at(foos, "default"), []byte(fooAt("a", `,"finalizers":["x.io/f","x.io"]`, ``)), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed, err := s.Patch(t.Context(), s.at(foos, "default", "a"), mergePatch(`{"metadata":{"finalizers":["x.io","plain","orphan"]},"zz":1}`), metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const why = "to avoid accidental conflicts with other finalizer writers"
+	if diff := cmp.Diff([]string{`metadata.finalizers: "x.io": prefer a domain-qualified finalizer name including a path (/) ` + why}, made.Warnings); diff != "" {
+		t.Errorf("creation: %s", diff)
+	}
+	want := []string{`unknown field "zz"`, `metadata.finalizers: "plain": prefer a domain-qualified finalizer name ` + why}
+	if diff := cmp.Diff(want, changed.Warnings); diff != "" {
+		t.Errorf("patch: %s", diff)
+	}
+}
+
+func TestGenerationCountsChangesOfTheDesiredState(t *testing.T) {
 	s := serve(t)
 	s.create(s.at(crds), definition(""))
 	s.create(s.at(foos, "default"), foo("a", `{"a":"1"}`))
@@ -122,7 +150,7 @@ func TestGenerationCountsChangesOfWhatIsAskedFor(t *testing.T) {
 	}
 }
 
-func TestUpdateOfAMissingObjectCreatesWhereTheKindAllowsIt(t *testing.T) {
+func TestUpdateOfAMissingObjectCreatesItIfTheKindAllows(t *testing.T) {
 	s := serve(t)
 	lease := s.at("coordination.k8s.io/v1/leases", "default", "l")
 	out, err := s.Update(t.Context(), lease, []byte(`{"metadata":{"name":"l","resourceVersion":"5"},"spec":{}}`), metav1.UpdateOptions{})
@@ -136,7 +164,7 @@ func TestUpdateOfAMissingObjectCreatesWhereTheKindAllowsIt(t *testing.T) {
 	}
 }
 
-func TestUpdateWithoutResourceVersionIsLastWriteWinsForBuiltins(t *testing.T) {
+func TestUpdateWithoutResourceVersionOverwritesBuiltInKinds(t *testing.T) {
 	s := serve(t)
 	s.create(s.at("configmaps", "default"), configMap("a"))
 	at := s.at("configmaps", "default", "a")
@@ -147,7 +175,7 @@ func TestUpdateWithoutResourceVersionIsLastWriteWinsForBuiltins(t *testing.T) {
 	}
 }
 
-func TestRemovalOfTheLastFinalizerRemovesTheObject(t *testing.T) {
+func TestUpdateThatRemovesTheLastFinalizerRemovesTheObject(t *testing.T) {
 	s := serve(t)
 	s.create(s.at(crds), definition(""))
 	at := s.at(foos, "default", "a")
@@ -204,5 +232,16 @@ func TestScaleShowsAndSetsReplicas(t *testing.T) {
 	s.create(s.at(foos, "default"), foo("a", `{"n":3}`))
 	if n := field(t, s.merge(s.at(foos, "default", "a", "scale"), `{"spec":{"replicas":7}}`), "spec", "replicas"); n != float64(7) {
 		t.Errorf("a custom resource was scaled to %v", n)
+	}
+}
+
+func TestStatusUpdateThatRemovesTheLastFinalizerRemovesTheObject(t *testing.T) {
+	s := serve(t)
+	s.create(s.at("nodes"), `{"metadata":{"name":"n","finalizers":["x.io/f"]}}`)
+	at := s.at("nodes", "", "n")
+	s.delete(at)
+	s.merge(s.at("nodes", "", "n", "status"), `{"metadata":{"finalizers":null}}`)
+	if _, err := s.Get(t.Context(), at, ""); kube.StatusOf(err).Code != 404 {
+		t.Errorf("it is still there: %v", err)
 	}
 }

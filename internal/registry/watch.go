@@ -4,19 +4,20 @@ import (
 	"context"
 	"errors"
 
+	"github.com/gapless-io/gapless/internal/registry/caches"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/watchcache"
 	"github.com/gapless-io/gapless/kube"
 )
 
-// What one call of Next returns of the initial state at most; the byte limit may
-// be passed by a single object that is larger.
+// How much of the initial state one call of Next returns at most. A single object may be
+// larger than the byte limit.
 const (
 	maxBatchEvents = 256
 	maxBatchBytes  = 1 << 20
 )
 
-// Watch opens a WATCH by kube.PlanWatch (server.md 1.3). With initial events the
+// Watch opens a WATCH by kube.PlanWatch. With initial events the
 // last of them is InitialEventsEnd, whether or not the client asked for the
 // bookmark; when that has Since, they are a delta (docs/extensions.md). When the
 // resource's definition is deleted, or the version that is watched is no longer
@@ -25,7 +26,7 @@ const (
 // and for a bad shard selector, *kube.ExpiredError,
 // *kube.TooLargeResourceVersionError after 3 s.
 func (r *Registry) Watch(ctx context.Context, t schema.Target, o kube.ListOptions) (kube.Watch, error) {
-	k, err := r.kind(t)
+	cached, err := r.caches.Of(t)
 	if err != nil {
 		return nil, err
 	}
@@ -37,17 +38,15 @@ func (r *Registry) Watch(ctx context.Context, t schema.Target, o kube.ListOption
 		return nil, err
 	}
 	w := &watch{
-		kind: k, apiVersion: t.Resource.APIVersion(), sel: selection(t, o),
+		cached: cached, resource: t.Resource, sel: selection(t, o),
 	}
-	w.sel.APIVersion = w.apiVersion
+	if t.Resource.Conversion != nil || t.Resource.Version != t.Resource.StorageVersion {
+		w.sel.Form = &watchcache.Form{APIVersion: t.Resource.APIVersion(), Convert: t.Resource.Show}
+	}
 	if w.sel.Shard, err = shardOf(o); err != nil {
 		return nil, err
 	}
-	after, err := r.begin(ctx, w, plan)
-	if err != nil {
-		return nil, err
-	}
-	if w.cursor, err = k.cache.CursorAfter(ctx, after, w.sel); err != nil {
+	if err := r.open(ctx, w, plan); err != nil {
 		return nil, err
 	}
 	if version := t.Resource.GVR(); t.Resource.Custom {
@@ -59,20 +58,40 @@ func (r *Registry) Watch(ctx context.Context, t schema.Target, o kube.ListOption
 	return w, nil
 }
 
+// openAttempts bounds how often a watch that names no resourceVersion begins again
+// because the history after its beginning was compacted meanwhile.
+const openAttempts = 3
+
+// open gives the watch its initial state and its cursor.
+func (r *Registry) open(ctx context.Context, w *watch, plan kube.WatchPlan) error {
+	for attempt := 1; ; attempt++ {
+		after, err := r.begin(ctx, w, plan)
+		if err != nil {
+			return err
+		}
+		w.cursor, err = w.cached.Cache.CursorAfter(ctx, after, w.sel)
+		_, expired := errors.AsType[*kube.ExpiredError](err)
+		if !expired || plan.Start == kube.WatchAfter || attempt == openAttempts {
+			return err
+		}
+		w.initial, w.delta, w.since = nil, nil, 0
+	}
+}
+
 // begin gives the watch its initial state, if it has one, and returns the
 // resourceVersion that its changes come after.
 func (r *Registry) begin(ctx context.Context, w *watch, plan kube.WatchPlan) (after kube.ResourceVersion, err error) {
-	cache := w.kind.cache
+	cache := w.cached.Cache
 	switch plan.Start {
 	case kube.WatchInitialConsistent:
-		w.initial, err = r.fresh(ctx, w.kind)
+		w.initial, err = w.cached.Fresh(ctx)
 	case kube.WatchInitialAny:
 		w.initial = cache.Snapshot()
 	case kube.WatchInitialNotOlderThan:
 		w.initial, err = cache.WaitFresh(ctx, plan.RV)
 	case kube.WatchFromNow:
 		var now *watchcache.Snapshot
-		if now, err = r.fresh(ctx, w.kind); err == nil {
+		if now, err = w.cached.Fresh(ctx); err == nil {
 			return now.RV(), nil
 		}
 	case kube.WatchFromCache:
@@ -88,7 +107,7 @@ func (r *Registry) begin(ctx context.Context, w *watch, plan kube.WatchPlan) (af
 	case w.initial == nil:
 		return plan.RV, nil
 	case plan.Delta:
-		err = w.shrink(ctx, plan.RV)
+		err = w.useDelta(ctx, plan.RV)
 	}
 	return w.initial.RV(), err
 }
@@ -96,14 +115,14 @@ func (r *Registry) begin(ctx context.Context, w *watch, plan kube.WatchPlan) (af
 // watch is a state followed by a cursor after it. It is used by one goroutine at
 // a time, except Close.
 type watch struct {
-	kind       *kind
-	apiVersion string
-	sel        watchcache.Selection
+	cached   *caches.Resource
+	resource *schema.Resource // in the version that is watched
+	sel      watchcache.Selection
 
 	initial *watchcache.Snapshot // nil when all of it was returned
 	from    string               // the first key of initial that was not returned
-	since   kube.ResourceVersion // not 0: delta, what changed after it, comes instead of initial
-	delta   []kube.WatchEvent    // what was not returned of it
+	since   kube.ResourceVersion // not 0: delta, the changes after it, replaces initial
+	delta   []kube.WatchEvent    // the part that was not returned yet
 	batch   []kube.WatchEvent
 	cursor  *watchcache.Cursor
 }
@@ -136,7 +155,7 @@ func (w *watch) state() []kube.WatchEvent {
 			w.from = o.Key().String()
 			return w.batch
 		}
-		o = o.WithAPIVersion(w.apiVersion)
+		o = w.resource.Show(o)
 		bytes += len(o.JSON())
 		w.batch = append(w.batch, kube.WatchEvent{Type: kube.Added, ResourceVersion: o.ResourceVersion(), Object: o})
 	}
@@ -145,10 +164,10 @@ func (w *watch) state() []kube.WatchEvent {
 	return w.batch
 }
 
-// shrink puts what changed after rv in the place of the initial state, where
-// history goes back so far and this is not more work than the state is.
-func (w *watch) shrink(ctx context.Context, rv kube.ResourceVersion) error {
-	delta, err := w.kind.cache.Since(ctx, rv, w.initial, w.sel)
+// useDelta replaces the initial state by what changed after rv, if history goes back to
+// rv and the delta is not larger than the state.
+func (w *watch) useDelta(ctx context.Context, rv kube.ResourceVersion) error {
+	delta, err := w.cached.Cache.Since(ctx, rv, w.initial, w.sel)
 	if _, expired := errors.AsType[*kube.ExpiredError](err); expired || errors.Is(err, watchcache.ErrDeltaTooLarge) {
 		return nil
 	}
@@ -161,7 +180,7 @@ func (w *watch) changes() []kube.WatchEvent {
 	n, bytes := 0, 0
 	for n < len(w.delta) && n < maxBatchEvents && bytes < maxBatchBytes {
 		e := &w.delta[n]
-		e.Object = e.Object.WithAPIVersion(w.apiVersion)
+		e.Object = w.resource.Show(e.Object)
 		bytes += len(e.Object.JSON())
 		n++
 	}

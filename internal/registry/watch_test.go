@@ -82,7 +82,7 @@ func TestWatchPositionIsZeroUntilTheStateWasSent(t *testing.T) {
 	}
 }
 
-func TestWatchShowsSelectorTransitions(t *testing.T) {
+func TestObjectsThatEnterOrLeaveTheSelectorAreAddedOrDeleted(t *testing.T) {
 	s := serve(t)
 	cms, at := s.at("configmaps", "default"), s.at("configmaps", "default", "f")
 	x1, err := labels.Parse("x=1")
@@ -108,7 +108,7 @@ func TestWatchShowsSelectorTransitions(t *testing.T) {
 	}
 }
 
-func TestWatchBehindTheFloorIsExpiredAndAQuietResourceNeverIs(t *testing.T) {
+func TestOnlyAWatchBehindItsResourcesFloorExpires(t *testing.T) {
 	s := serve(t)
 	secret := s.create(s.at("secrets", "default"), `{"metadata":{"name":"s"}}`).ResourceVersion()
 	s.create(s.at("configmaps", "default"), configMap("a"))
@@ -139,7 +139,7 @@ func TestWatchBehindTheFloorIsExpiredAndAQuietResourceNeverIs(t *testing.T) {
 	}
 }
 
-func TestWatchGoesOnFromTheStoreWhereMemoryEnds(t *testing.T) {
+func TestWatchReadsFromTheStoreWhatMemoryDoesNotHold(t *testing.T) {
 	s := serve(t)
 	cms := s.at("configmaps", "default")
 	before := s.create(cms, configMap("a")).ResourceVersion()
@@ -179,8 +179,8 @@ func TestWatchFromTheFuture(t *testing.T) {
 	})
 }
 
-// TestStrictWatchFromTheFutureEndsAfterTheWait is what --strict-future-watch does.
-func TestStrictWatchFromTheFutureEndsAfterTheWait(t *testing.T) {
+// TestStrictWatchFromTheFutureFailsAfterTheWait is what --strict-future-watch does.
+func TestStrictWatchFromTheFutureFailsAfterTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := openLog(t)
 		s, _ := serveWith(t, log, registry.Config{Store: log, StrictFutureWatch: true})

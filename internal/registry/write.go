@@ -4,79 +4,113 @@ import (
 	"context"
 	"errors"
 
+	"github.com/gapless-io/gapless/internal/registry/caches"
+	"github.com/gapless-io/gapless/internal/registry/stored"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/watchcache"
 	"github.com/gapless-io/gapless/kube"
 )
 
-// subject is what a write is about.
-type subject struct {
+// write is one call of a verb that changes an object.
+type write struct {
 	target schema.Target
-	kind   *kind
+	cached *caches.Resource // what the target is stored in
 	dryRun bool
 }
 
-// newSubject finds the kind of a target.
-func (r *Registry) newSubject(t schema.Target, dryRun []string) (subject, error) {
-	k, err := r.kind(t)
+// newWrite finds what a target is stored in. Errors: those of caches.Set.Of.
+func (r *Registry) newWrite(t schema.Target, dryRun []string) (write, error) {
+	cached, err := r.caches.Of(t)
 	if err != nil {
-		return subject{}, err
+		return write{}, err
 	}
-	return subject{target: t, kind: k, dryRun: len(dryRun) > 0}, nil
+	return write{target: t, cached: cached, dryRun: len(dryRun) > 0}, nil
 }
 
 // decision is what a write does to the object that it found.
 type decision struct {
 	value  []byte // the new stored form; nil when nothing is written
-	remove bool   // the object goes away
-	// after is what the caller is shown when the object goes away; nil: what was found.
+	remove bool   // the object is removed
+	// after is the form that the answer shows when the object is removed; nil: the object
+	// that was found.
 	after []byte
+	// warnings go into the answer of a write that is accepted.
+	warnings []string
 }
 
 // outcome is what a write has done.
 type outcome struct {
-	object  *kube.Object // as it is now; the last of it when it was removed
+	object  *kube.Object // the new state; the last state when it was removed
 	removed bool
+	// warnings are the decision's.
+	warnings []string
 }
 
 // decide looks at the current object, nil if there is none, and says what to do.
 // It is called again when the object turns out to be another one by now.
 type decide func(current *kube.Object) (decision, error)
 
+// maxConflicts is how often a write that holds the lock of its key may conflict before
+// it is 409: apiserver handlers/patch.go MaxRetryWhenPatchConflicts. It can only conflict
+// with writes that were under way when it took the lock.
+const maxConflicts = 5
+
 // mutate changes one object. It begins with what the cache has, which may be
 // behind: an error of decide counts only if the most recent state gives it too.
-func (r *Registry) mutate(ctx context.Context, w subject, d decide) (outcome, error) {
+// After a conflict it takes the lock of the key, and while there is a queue for that lock
+// every write joins it: each is then done once, in the order of arrival, and a slow one
+// is not repeated in vain.
+func (r *Registry) mutate(ctx context.Context, w write, d decide) (outcome, error) {
 	key := keyOf(w.target)
-	state, latest := w.kind.cache.Snapshot(), false
-	for {
+	storeKey := w.cached.Key(key)
+	unlock, err := r.conflicts.Join(ctx, storeKey)
+	if err != nil {
+		return outcome{}, err
+	}
+	defer func() {
+		if unlock != nil {
+			unlock()
+		}
+	}()
+	state, latest := w.cached.Cache.Snapshot(), false
+	for conflicts := 0; ; {
 		current, _ := state.Get(key)
 		decided, err := d(current)
 		if err != nil {
 			if latest {
 				return outcome{}, err
 			}
-			if state, latest = r.newer(ctx, w.kind, current, key); !latest {
+			if state, latest = newer(ctx, w.cached, current, key); !latest {
 				return outcome{}, err
 			}
 			continue
 		}
-		done, err := r.apply(ctx, w, current, decided)
+		done, err := r.commit(ctx, w, current, decided)
 		conflict, is := errors.AsType[*store.ConflictError](err)
 		if !is {
+			done.warnings = decided.warnings
 			return done, err
 		}
-		if state, err = r.afterConflict(ctx, w.kind, conflict); err != nil {
+		if conflicts++; conflicts > maxConflicts {
+			return outcome{}, kube.Conflict(w.target.Resource.GR(), w.target.Name, modified)
+		}
+		if unlock == nil {
+			if unlock, err = r.conflicts.Lock(ctx, storeKey); err != nil {
+				return outcome{}, err
+			}
+		}
+		if state, err = r.afterConflict(ctx, w.cached, conflict); err != nil {
 			return outcome{}, err
 		}
 		latest = true
 	}
 }
 
-// newer returns the most recent state if another object is there than the one
-// that was looked at, and whether it is. When the state cannot be had it is not.
-func (r *Registry) newer(ctx context.Context, k *kind, seen *kube.Object, key kube.Key) (s *watchcache.Snapshot, is bool) {
-	s, err := r.fresh(ctx, k)
+// newer returns the most recent state, and whether it holds another object than seen
+// for a key. When the state cannot be had it does not.
+func newer(ctx context.Context, cached *caches.Resource, seen *kube.Object, key kube.Key) (s *watchcache.Snapshot, is bool) {
+	s, err := cached.Fresh(ctx)
 	if err != nil {
 		return nil, false
 	}
@@ -84,68 +118,61 @@ func (r *Registry) newer(ctx context.Context, k *kind, seen *kube.Object, key ku
 	return s, o != seen
 }
 
-// afterConflict returns a state that has what the write met.
-func (r *Registry) afterConflict(ctx context.Context, k *kind, c *store.ConflictError) (*watchcache.Snapshot, error) {
+// afterConflict returns a state that has what the write conflicted with.
+func (r *Registry) afterConflict(ctx context.Context, cached *caches.Resource, c *store.ConflictError) (*watchcache.Snapshot, error) {
 	if c.Current != nil {
-		if err := r.published(ctx, kube.ResourceVersion(c.Current.ModRevision)); err != nil {
+		if err := r.caches.WaitPublished(ctx, kube.ResourceVersion(c.Current.ModRevision)); err != nil {
 			return nil, err
 		}
 	}
-	return r.fresh(ctx, k)
+	return cached.Fresh(ctx)
 }
 
-// apply does what was decided; *store.ConflictError when the object has changed.
-func (r *Registry) apply(ctx context.Context, w subject, current *kube.Object, d decision) (outcome, error) {
+// commit does what was decided on the current object, and waits until every reader can
+// see it. Errors: *store.ConflictError when the object has changed meanwhile; others are
+// for the client.
+func (r *Registry) commit(ctx context.Context, w write, current *kube.Object, d decision) (outcome, error) {
 	if !d.remove && d.value == nil {
 		return outcome{object: current}, nil
 	}
 	found := int64(current.ResourceVersion())
-	key := w.kind.key(current.Key())
-	if d.remove {
-		last := current
-		if d.after != nil {
-			var err error
-			if last, err = w.kind.object(key, d.after, found); err != nil {
-				return outcome{}, kube.Internal(err)
-			}
+	txn := store.Txn{Key: w.cached.Key(current.Key()), Value: d.value, Delete: d.remove, ExpectedModRevision: found}
+	last := current
+	if d.remove && d.after != nil {
+		var err error
+		if last, err = w.cached.Object(txn.Key, d.after, found); err != nil {
+			return outcome{}, kube.Internal(err)
 		}
-		if !w.dryRun {
-			if _, err := r.commit(ctx, store.Txn{Key: key, Delete: true, ExpectedModRevision: found}); err != nil {
-				return outcome{}, err
-			}
-		}
-		return outcome{object: last, removed: true}, nil
 	}
 	if w.dryRun {
-		o, err := w.kind.object(key, d.value, found)
+		if d.remove {
+			return outcome{object: last, removed: true}, nil
+		}
+		o, err := w.cached.Object(txn.Key, d.value, found)
 		return outcome{object: o}, err
 	}
-	revision, err := r.commit(ctx, store.Txn{Key: key, Value: d.value, ExpectedModRevision: found})
+	done, err := r.store.Commit(ctx, txn)
 	if err != nil {
+		return outcome{}, stored.Failure(err)
+	}
+	if err := r.caches.WaitPublished(ctx, kube.ResourceVersion(done.Revision)); err != nil {
 		return outcome{}, err
 	}
-	o, err := w.kind.written(current.Key(), d.value, revision)
+	if d.remove {
+		return outcome{object: last, removed: true}, nil
+	}
+	o, err := written(w.cached, current.Key(), d.value, done.Revision)
 	return outcome{object: o}, err
 }
 
 // written returns the object of a write: the cache's, unless that is newer already.
-func (k *kind) written(key kube.Key, value []byte, revision int64) (*kube.Object, error) {
-	if o, found := k.cache.Snapshot().Get(key); found && int64(o.ResourceVersion()) == revision {
+func written(cached *caches.Resource, key kube.Key, value []byte, revision int64) (*kube.Object, error) {
+	if o, found := cached.Cache.Snapshot().Get(key); found && int64(o.ResourceVersion()) == revision {
 		return o, nil
 	}
-	o, err := k.object(k.key(key), value, revision)
+	o, err := cached.Object(cached.Key(key), value, revision)
 	if err != nil {
 		return nil, kube.Internal(err)
 	}
 	return o, nil
-}
-
-// commit writes and waits until every reader can see it. A failed condition is
-// *store.ConflictError; other errors are the client's.
-func (r *Registry) commit(ctx context.Context, t store.Txn) (int64, error) {
-	done, err := r.store.Commit(ctx, t)
-	if err != nil {
-		return 0, storeError(err)
-	}
-	return done.Revision, r.published(ctx, kube.ResourceVersion(done.Revision))
 }

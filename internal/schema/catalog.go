@@ -33,8 +33,8 @@ type GroupVersion struct {
 	Resources []*Resource
 }
 
-// NewCatalog returns a catalog of these resources. When two are the same version
-// of the same resource, the later one counts.
+// NewCatalog returns a catalog of these resources. Of two with the same version of the same
+// resource, the later one wins.
 func NewCatalog(resources ...*Resource) *Catalog {
 	byGVR := make(map[GroupVersionResource]*Resource, len(resources))
 	for _, r := range resources {
@@ -101,12 +101,17 @@ func (c *Catalog) Storage(gr GroupResource) (*Resource, bool) {
 	return r, ok
 }
 
+// BuiltIn reports whether a resource is built in: a definition of it has no effect.
+func (c *Catalog) BuiltIn(gr GroupResource) bool {
+	return slices.ContainsFunc(c.list, func(r *Resource) bool { return !r.Custom && r.GR() == gr })
+}
+
 // Resources returns every served version of every resource, in the order of
 // discovery.
 func (c *Catalog) Resources() []*Resource { return c.list }
 
 // Stored returns the storage version of every resource, in the order of
-// discovery: one for each thing that has a cache and a place in the store.
+// discovery: one for each resource that has a cache and keys in the store.
 func (c *Catalog) Stored() []*Resource {
 	stored := make([]*Resource, 0, len(c.storage))
 	for _, r := range c.storage {
@@ -119,8 +124,8 @@ func (c *Catalog) Stored() []*Resource {
 // Groups returns the served groups and versions in the order of discovery.
 func (c *Catalog) Groups() []Group { return c.groups }
 
-// With returns a catalog that also has these resources. All former versions of
-// the same resources are gone, so that it serves for an update too.
+// With returns a catalog that also has these resources. It replaces all former versions of
+// the same resources.
 func (c *Catalog) With(resources ...*Resource) *Catalog {
 	replaced := make(map[GroupResource]bool, len(resources))
 	for _, r := range resources {

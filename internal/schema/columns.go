@@ -9,7 +9,7 @@ import (
 	"github.com/gapless-io/gapless/kube"
 )
 
-// DefaultColumns are the columns of a kind that has none of its own: name and
+// DefaultColumns are the columns of a kind without columns of its own: name and
 // age. ageType is "date" for custom resources and "string" for built-in kinds,
 // as kube-apiserver has them.
 func DefaultColumns(ageType string) []metav1.TableColumnDefinition {
@@ -19,7 +19,7 @@ func DefaultColumns(ageType string) []metav1.TableColumnDefinition {
 	}
 }
 
-// NameColumn is the column that every table begins with.
+// NameColumn is the first column of every table.
 func NameColumn() metav1.TableColumnDefinition {
 	return metav1.TableColumnDefinition{
 		Name: "Name", Type: "string", Format: "name",

@@ -8,16 +8,52 @@ import (
 )
 
 // SubdomainName is the name rule of most kinds: a DNS-1123 subdomain.
-func SubdomainName(name string) []string { return validation.IsDNS1123Subdomain(name) }
+func SubdomainName(name string) []string {
+	if IsSubdomain(name) {
+		return nil
+	}
+	return validation.IsDNS1123Subdomain(name)
+}
 
-// LabelName is the name rule of namespaces: a DNS-1123 label.
+// LabelName is the name rule of namespaces and services: a DNS-1123 label.
 func LabelName(name string) []string { return validation.IsDNS1123Label(name) }
 
-// ServiceName is the name rule of services: a DNS-1035 label, which does not
-// begin with a digit.
-func ServiceName(name string) []string { return validation.IsDNS1035Label(name) }
+// IsSubdomain reports whether s is a DNS-1123 subdomain: labels with dots between them. It
+// says the same as validation.IsDNS1123Subdomain, without a regular expression.
+func IsSubdomain(s string) bool {
+	if len(s) > validation.DNS1123SubdomainMaxLength {
+		return false
+	}
+	begin := 0
+	for i := range len(s) {
+		if s[i] == '.' {
+			if !isLowerName(s[begin:i]) {
+				return false
+			}
+			begin = i + 1
+		}
+	}
+	return isLowerName(s[begin:])
+}
 
-// SegmentName is the name rule of roles and bindings: whatever fits into one
+// IsLabel reports whether s is a DNS-1123 label, as validation.IsDNS1123Label does.
+func IsLabel(s string) bool { return len(s) <= validation.DNS1123LabelMaxLength && isLowerName(s) }
+
+// isLowerName reports whether s consists of lower case letters, digits, and dashes that are
+// neither at its beginning nor at its end.
+func isLowerName(s string) bool {
+	if s == "" || s[0] == '-' || s[len(s)-1] == '-' {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; c != '-' && (c < 'a' || c > 'z') && (c < '0' || c > '9') {
+			return false
+		}
+	}
+	return true
+}
+
+// SegmentName is the name rule of roles, bindings and disruption budgets: any valid
 // segment of a path.
 func SegmentName(name string) []string {
 	var errs []string
@@ -32,8 +68,8 @@ func SegmentName(name string) []string {
 	return errs
 }
 
-// ControllerName is the name rule of the kinds whose pods take over the name in
-// a label (cron jobs): a subdomain of at most longest characters.
+// ControllerName is the name rule of kinds whose name becomes a label of their pods
+// (cron jobs): a subdomain of at most longest characters.
 func ControllerName(longest int) func(name string) []string {
 	return func(name string) []string {
 		errs := SubdomainName(name)

@@ -1,11 +1,13 @@
 package schema
 
 import (
+	"iter"
 	"reflect"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gapless-io/gapless/kube"
@@ -39,9 +41,14 @@ type Resource struct {
 	// main endpoint ignores changes of status and /status changes nothing else.
 	HasStatus bool
 	Scale     *ScalePaths
+	// Subresources are those besides status and scale.
+	Subresources []Subresource
 	// StorageVersion is the version in which objects are stored; another served
-	// version differs in apiVersion only (conversion strategy None).
+	// version differs in apiVersion only (conversion strategy None), unless it has a
+	// Conversion. It is "" for a resource that stores nothing, such as a review.
 	StorageVersion string
+	// Conversion is set for a view of another resource's objects.
+	Conversion *Conversion
 	// Unserved is set for a storage version that is not served: only
 	// Catalog.Storage finds it.
 	Unserved bool
@@ -58,11 +65,31 @@ type Resource struct {
 	// StatusOnCreate keeps the status of a created object's body, although there
 	// is a status subresource (nodes).
 	StatusOnCreate bool
+	// KeptParts are the members that an update of the object itself leaves as they
+	// are ("spec"); with HasStatus so is the status.
+	KeptParts []string
+	// StatusKeeps are the members of metadata that a write of the status does not
+	// change. For custom resources that is all of metadata, for the others all that is
+	// not named here can be changed.
+	StatusKeeps []string
+	// Generation says what metadata.generation counts.
+	Generation Generation
+	// Complete fills in, after the defaults, what depends on the stored object, which is nil
+	// for a creation; it is nil for kinds that have nothing of the kind. Its error says
+	// what is wrong in the body.
+	Complete func(u, old map[string]any) error
+	// Signed writes the caller into a new object, for kinds that record it; nil for others.
+	Signed func(u *unstructured.Unstructured, by *Caller)
+	// Through makes creating an object a POST to a subresource of another resource's
+	// object of the same name; nothing is stored by itself.
+	Through *Through
 	// GracefulSeconds is the default deletion grace period when the object does not
 	// say (pods: spec.terminationGracePeriodSeconds); 0: deleted at once.
 	GracefulSeconds int64
-	// ValidName returns what is wrong with the name of an object of this kind, nil
-	// if nothing; Type.Validate applies it to every creation.
+	// NameByUID gives an object that is created without a name a random UID for one.
+	NameByUID bool
+	// ValidName returns the problems of a name of an object of this kind, nil for a valid
+	// one; Type.Validate applies it to every creation.
 	ValidName func(name string) []string
 	// PatchTypes are the accepted content types of PATCH, in the order of the 415 text.
 	PatchTypes []string
@@ -79,6 +106,17 @@ type Resource struct {
 	Type Type
 	// Row computes the cells of one object in the order of Columns; now is for ages.
 	Row func(o *kube.Object, now time.Time) []any
+	// ListRow returns the Row of the items of a list, for a kind whose rows depend on the
+	// other rows. It ranges over items before the rows are computed; nil: it is Row.
+	ListRow func(items iter.Seq2[*kube.Object, error]) func(o *kube.Object, now time.Time) []any
+	// RowConditions returns what a row says besides its cells; nil: nothing.
+	RowConditions func(o *kube.Object) []metav1.TableRowCondition
+}
+
+// Through is a subresource of a resource.
+type Through struct {
+	Resource    *Resource
+	Subresource string
 }
 
 // ScalePaths are the JSON paths of a scale subresource, without the leading dot.
@@ -94,10 +132,12 @@ type ScalePaths struct {
 type Type interface {
 	// Decode reads a JSON body into a tree: it checks kind, apiVersion and types, drops
 	// unknown fields, and returns the warnings of fieldValidation=Warn.
-	// With FieldsStrict it refuses unknown and duplicate fields (400).
+	// With FieldsStrict it refuses unknown and duplicate fields (400). It refuses
+	// what CheckSize does.
 	Decode(body []byte, v FieldValidation) (*unstructured.Unstructured, []string, error)
-	// Default fills in defaults, in place.
-	Default(u *unstructured.Unstructured)
+	// Default fills in defaults, in place. It refuses with 413, and changes nothing,
+	// when they would make more of the object than it may be.
+	Default(u *unstructured.Unstructured) error
 	// Validate checks a whole object; old is nil for a creation. metadata is
 	// checked by the caller, except for the rules of the kind's own name.
 	Validate(u, old *unstructured.Unstructured) field.ErrorList
@@ -120,11 +160,16 @@ func (r *Resource) GVK() GroupVersionKind {
 }
 
 // GR returns group and plural: "configmaps" or "deployments.apps" as a string.
-// It is the store's name of the resource, and what its revisions are kept by.
+// The store's keys begin with that of Home.
 func (r *Resource) GR() GroupResource { return GroupResource{Group: r.Group, Resource: r.Plural} }
 
 // APIVersion returns "v1" or "group/version".
 func (r *Resource) APIVersion() string { return r.GVK().GroupVersion().String() }
+
+// APIVersionOf returns "v1" or "group/version" for another version of the resource.
+func (r *Resource) APIVersionOf(version string) string {
+	return schema.GroupVersion{Group: r.Group, Version: version}.String()
+}
 
 // NamespaceScoped returns Namespaced; a method for interfaces.
 func (r *Resource) NamespaceScoped() bool { return r.Namespaced }

@@ -1,10 +1,11 @@
-// Package schema knows the resource types that the server serves.
+// Package schema has the resource types that the server serves.
 //
-// It has three nouns. A [Resource] is one served version of one resource type:
+// It has five nouns. A [Resource] is one served version of one resource type:
 // its names, scope, verbs, how a body of it is decoded, defaulted, pruned and
-// validated, and how it is shown. A [Catalog] is an immutable set of them, the
-// built-in kinds and the custom ones. [Live] holds the current catalog for
-// everyone, and is swapped when a CustomResourceDefinition changes.
+// validated, and how it is shown. A [Subresource] is a part of an object with a
+// path of its own. A [Conversion] makes a resource a view of another one. A [Catalog] is
+// an immutable set of resources, built-in and custom. [Live] holds the current catalog,
+// which the registry replaces when a CustomResourceDefinition changes.
 package schema
 
 import (
@@ -18,7 +19,15 @@ type Target struct {
 	Resource    *Resource
 	Namespace   string // "" for cluster-scoped resources, and for all namespaces
 	Name        string // "" for a collection
-	Subresource string // "", "status" or "scale"
+	Subresource string // "", "status", "scale", or one of Resource.Subresources
+	// Caller is the user who creates an object; nil for other verbs.
+	Caller *Caller
+}
+
+// Caller is the user of a request.
+type Caller struct {
+	Name   string
+	Groups []string
 }
 
 // GroupVersionResource is apimachinery's.
@@ -30,8 +39,8 @@ type GroupVersionKind = schema.GroupVersionKind
 // GroupResource is apimachinery's.
 type GroupResource = schema.GroupResource
 
-// Live is the catalog that is in force now. Readers load it once per request;
-// only the registry stores.
+// Live is the current catalog. Readers load it once per request; only the registry
+// stores.
 type Live struct {
 	current atomic.Pointer[Catalog]
 }
@@ -43,8 +52,8 @@ func NewLive(c *Catalog) *Live {
 	return l
 }
 
-// Load returns the catalog in force; it is immutable.
+// Load returns the current catalog; it is immutable.
 func (l *Live) Load() *Catalog { return l.current.Load() }
 
-// Store puts a new catalog in force.
+// Store replaces the current catalog.
 func (l *Live) Store(c *Catalog) { l.current.Store(c) }

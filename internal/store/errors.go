@@ -9,21 +9,25 @@ import (
 // ErrClosed is returned by every method after the store was closed.
 var ErrClosed = errors.New("store is closed")
 
-// ErrInvalid is wrapped by the errors of a request that no store can answer: a
-// key without a resource, a negative revision, a Compaction that says nothing.
+// ErrInvalid is wrapped by the errors of an invalid request: a key without a
+// resource, a negative revision, a Compaction without a limit.
 var ErrInvalid = errors.New("invalid request to the store")
 
-// CompactedError says that a read or a feed needs something that compaction
-// removed. The rule is per resource: Floor is the highest revision at which
-// something that was removed from the resource had been superseded (a value) or
-// had happened (a deletion); a request at N is refused only if N < Floor. So a
-// resource without writes never expires.
+// ErrOutcomeUnknown is wrapped by the error of a write that failed halfway and
+// could not be undone: it is not visible, but a later start may find it. Later writes
+// may succeed.
+var ErrOutcomeUnknown = errors.New("it is unknown whether the write will be there after a restart")
+
+// CompactedError says that a read or a feed needs a version that compaction
+// removed. The rule is per resource: Floor is the highest revision that superseded a
+// removed value, or at which a removed deletion happened; a request at N is refused
+// only if N < Floor. So a resource without writes never expires.
 type CompactedError struct {
 	Resource  string    // "" when the range spans all resources
-	Requested int64     // the revision asked for
-	Floor     int64     // the oldest revision that can still be asked for
+	Requested int64     // the requested revision
+	Floor     int64     // the oldest revision that can still be read
 	FloorTime time.Time // when the change at Floor was committed; zero if unknown
-	Reason    string    // what removed it: "age", "bytes", "requested"; "" if unknown
+	Reason    string    // the reason of the removal: "age", "bytes", "requested", "repair"; "" if unknown
 	RemovedAt time.Time // when it was removed; zero if unknown
 }
 
@@ -31,7 +35,7 @@ func (e *CompactedError) Error() string {
 	return fmt.Sprintf("revision %d of %q is compacted, the oldest kept is %d", e.Requested, e.Resource, e.Floor)
 }
 
-// FutureRevisionError says that a revision was asked for that is not there yet.
+// FutureRevisionError says that the requested revision does not exist yet.
 type FutureRevisionError struct {
 	Requested int64
 	Current   int64
@@ -56,29 +60,32 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("key %q: expected mod revision %d, found %d", e.Key, e.Expected, e.Current.ModRevision)
 }
 
-// PoisonedError says that an earlier write or sync failed, so that the state of
-// the disk is unknown and no write is accepted until the process restarts.
+// PoisonedError says that the disk may have lost written data: a sync failed. No
+// write is accepted until the process restarts and reads the disk again.
 type PoisonedError struct {
 	Cause error
 }
 
 func (e *PoisonedError) Error() string {
-	return fmt.Sprintf("store accepts no writes since its disk failed: %v; restart after mending it", e.Cause)
+	return fmt.Sprintf("the disk may have lost data, so no write is accepted until a restart: %v", e.Cause)
 }
 
 // Unwrap returns the failure of the disk.
 func (e *PoisonedError) Unwrap() error { return e.Cause }
 
-// NoSpaceError says that the write was refused for lack of disk space before
-// anything was written. Later writes may succeed.
-type NoSpaceError struct {
+// UnavailableError says that a write was refused for a temporary cause, like no
+// disk space or no file handles. It had no effect. The store retries by itself, so
+// that later writes succeed once the cause is gone.
+type UnavailableError struct {
 	Cause error
 }
 
-func (e *NoSpaceError) Error() string { return fmt.Sprintf("no space left for history: %v", e.Cause) }
+func (e *UnavailableError) Error() string {
+	return fmt.Sprintf("no write is accepted for now: %v", e.Cause)
+}
 
-// Unwrap returns what the file system said.
-func (e *NoSpaceError) Unwrap() error { return e.Cause }
+// Unwrap returns the error of the file system.
+func (e *UnavailableError) Unwrap() error { return e.Cause }
 
 // TooLargeError says that a key or value is over the store's limit.
 type TooLargeError struct {
@@ -91,11 +98,10 @@ func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("%s of %d bytes is over the limit of %d", e.What, e.Bytes, e.Limit)
 }
 
-// CorruptError says that a data directory is not what it should be, and what to
-// do about it.
+// CorruptError says that a data directory is damaged, and how to repair it.
 type CorruptError struct {
 	Path   string
-	Offset int64 // byte offset in Path where it was noticed; -1 if it concerns the whole file
+	Offset int64 // byte offset of the damage in Path; -1 if it concerns the whole file
 	Found  string
 	Advice string
 }
@@ -110,7 +116,7 @@ func (e *CorruptError) Error() string {
 // LockedError says that another process uses the data directory.
 type LockedError struct {
 	Path   string
-	Holder string // what the holder wrote of itself: pid and start time
+	Holder string // the holder's note: pid and start time
 }
 
 func (e *LockedError) Error() string {

@@ -1,9 +1,9 @@
-// Package store is the contract of everything that keeps revisioned bytes.
+// Package store is the contract of a store of revisioned bytes.
 //
 // It has four nouns. A [Record] is one version of one key. A [Txn] is one
-// conditional write, which becomes exactly one new revision. A [Page] is what a
-// range read answers, at the latest or at an older revision. A [Feed] is the
-// ordered, gap-free stream of what was written after a revision.
+// conditional write, which becomes exactly one new revision. A [Page] is the
+// answer to a range read, at the latest or at an older revision. A [Feed] is the
+// ordered, gap-free stream of the writes after a revision.
 //
 // Revisions are int64, strictly increasing, one per committed write. Keys are
 // "<resource>/<rest>": everything before the first slash is the resource, the
@@ -26,19 +26,21 @@ type Store interface {
 
 	// Commit applies one conditional write and returns after it is durable. A
 	// failed condition is *ConflictError, which carries the current record.
-	// After *PoisonedError (the disk failed) every later Commit fails the same
-	// way while reads go on. *NoSpaceError and *TooLargeError refuse the write
-	// and leave the store usable. When ctx ends while the write is under way its outcome is
-	// unknown to the caller, but it is either wholly there or not at all.
+	// After *PoisonedError (the disk may have lost data) every later Commit
+	// fails the same way while reads continue. *UnavailableError and *TooLargeError
+	// refuse the write and leave the store usable. When ctx ends while the write
+	// is in progress, and after ErrOutcomeUnknown, its outcome is unknown to the
+	// caller, but it takes effect completely or not at all.
 	Commit(ctx context.Context, t Txn) (Committed, error)
 
 	// Changes opens a feed of every change with a revision > f.After. It fails
-	// with *CompactedError when something in its range that was removed is
-	// needed, and with *FutureRevisionError never: a feed from the future waits.
+	// with *CompactedError when a removed version in its range is needed, and never
+	// with *FutureRevisionError: a feed from a future revision waits.
 	Changes(ctx context.Context, f From) (Feed, error)
 
-	// Compact forgets history and returns the revision up to which it did.
-	// The latest version of every live key stays readable.
+	// Compact removes history and returns the revision up to which it is
+	// removed now. It stops before changes that a feed with From.Hold has not delivered
+	// yet. The latest version of every live key stays readable.
 	Compact(ctx context.Context, c Compaction) (int64, error)
 
 	// Progress returns a revision that every write acknowledged before the call
@@ -52,11 +54,23 @@ type Query struct {
 	End   string // first key after the range; "" means only the key Start
 	// AtRevision is the revision to read at; 0 means the latest durable one.
 	AtRevision int64
-	Limit      int // most records to return; 0 means all
+	// Limit is how many records are returned at most; 0 means all. A page with a
+	// limit also ends where its values become large, but never before the first
+	// record: Page.More reports whether there is more.
+	Limit int
+	// Count asks for Page.Remaining, which can cost a walk over the whole range.
+	Count bool
+	// Want selects the records whose value is read; the others have a nil
+	// Value. nil means all.
+	Want func(key string, modRevision int64) bool
+	// Buffer, if not nil, is memory for the values: they are valid only until it is
+	// given to another Read. The store may use it or not.
+	Buffer *Buffer
 }
 
 // Record is one version of one key. Value is owned by the store and must not be
-// modified; it stays valid for as long as the caller holds it.
+// modified; it stays valid for as long as the caller holds it (but see Query.Buffer
+// and From.Buffer).
 type Record struct {
 	Key            string
 	Value          []byte
@@ -70,8 +84,8 @@ type Page struct {
 	Records  []Record
 	Revision int64 // the revision at which the whole page was read
 	More     bool  // Limit cut the range: more keys follow the last record
-	// Remaining is the number of keys in the range after the last record; 0
-	// when More is false.
+	// Remaining is, with Query.Count, the number of keys in the range after the
+	// last record; 0 when More is false.
 	Remaining int64
 }
 
@@ -86,7 +100,7 @@ type Txn struct {
 	ExpectedModRevision int64
 }
 
-// Committed says at which revision a Txn was applied.
+// Committed is the revision at which a Txn was applied.
 type Committed struct {
 	Revision int64
 }
@@ -96,31 +110,62 @@ type From struct {
 	// Prefix selects keys; "" is everything, otherwise it must contain the
 	// slash that ends the resource ("configmaps/" or "configmaps/default/").
 	Prefix string
-	After  int64 // the first change delivered has a revision > After
+	// Key, if not "", selects the changes of one key; Prefix is "" then.
+	Key string
+	// Match, if not nil, selects keys among those.
+	Match func(key string) bool
+	After int64 // the first change delivered has a revision > After
 	// UpTo, if not 0, ends the feed with io.EOF once every change <= UpTo was
-	// delivered. Otherwise Next waits for new changes.
+	// delivered. Otherwise Next waits for new changes. Changes with UpTo = After says
+	// whether the changes after it can still be read, and opens nothing.
 	UpTo int64
+	// Limit and MaxBytes, if not 0, are how many changes a batch has at most, and how
+	// many bytes their records have together, except a single larger one: a reader that
+	// wants no more does not pay for reading them. The store has limits of its own.
+	Limit    int
+	MaxBytes int
+	// Known, if not nil, says that the reader has a change already, and how many bytes of
+	// MaxBytes it takes: it is delivered with its key and revision only. It is asked about
+	// changes in order, also about some that follow in a later batch.
+	Known func(key string, revision int64) (bytes int, known bool)
+	// Want says which values of a change are read: its own, and that of the version
+	// before; the others are nil. It is given each change that is not known, without
+	// values, in order. nil wants all.
+	Want func(c Change) (value, previous bool)
+	// Buffer, if not nil, is memory for the values: they are valid only until the next
+	// Next. The store may use it or not.
+	Buffer *Buffer
+	// Hold protects changes that the feed has not delivered yet from compaction, until
+	// Close. It is for a reader inside the process that cannot start again; if it
+	// stops reading, it stops compaction.
+	Hold bool
 }
 
 // Change is one committed write: a put, or the deletion of a key.
 type Change struct {
 	Revision int64
 	Key      string
-	Value    []byte // nil for a deletion
+	Value    []byte // nil for a deletion, and if From.Want does not want it
 	Deleted  bool
 	Time     time.Time // when it was committed
 	// Previous is the version this write replaced, nil for a creation. It is
-	// always there otherwise: where it was removed the feed fails instead.
+	// always set otherwise, maybe without its value (From.Want): if it was removed the
+	// feed fails instead.
 	Previous *Record
 }
 
-// Batch is what one call of Next delivers. Changes is ordered by revision and
+// Batch is the result of one call of Next. Changes is ordered by revision and
 // never splits a revision. Through says that every change of the feed with a
 // revision <= Through has now been delivered, so that a feed of a quiet prefix
 // makes progress too; it is at or above the last change's revision.
+//
+// Compacted is set for a feed with Hold: the revision up to which history is
+// compacted by now, at or below Through. A reader with a history of its own compacts
+// it too.
 type Batch struct {
-	Changes []Change
-	Through int64
+	Changes   []Change
+	Through   int64
+	Compacted int64
 }
 
 // Feed is a cursor over the changes. It is used by one goroutine at a time.
@@ -128,21 +173,18 @@ type Feed interface {
 	// Next blocks until there is a change, or (for a feed with UpTo) the end is
 	// reached. It returns *CompactedError when the feed fell behind the
 	// compaction mark of its range; it never skips a change. A live feed may
-	// also return an empty batch whose Through has moved.
+	// also return an empty batch whose Through, or with Hold Compacted, has moved.
 	Next(ctx context.Context) (Batch, error)
 	// Close releases the feed. It is safe to call more than once.
 	Close() error
 }
 
-// Compaction says what to forget: one of UpTo and OlderThan is set. UpTo behind an
+// Compaction says which history to remove: one of UpTo and OlderThan is set. UpTo behind an
 // earlier compaction is not an error and does nothing; UpTo ahead of the latest
 // revision is *FutureRevisionError.
 type Compaction struct {
-	UpTo      int64         // forget what was superseded or deleted at or below this revision
+	UpTo      int64         // compact what was superseded or deleted at or below this revision
 	OlderThan time.Duration // the same, by the age of the superseding write; 0 < OlderThan
-	// NotAfter bounds what OlderThan forgets, for a caller who still has to read
-	// what comes after that revision; 0 is no bound.
-	NotAfter int64
 }
 
 // ResourceOf returns the part of key before the first slash.

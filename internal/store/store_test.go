@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestResourceIsWhatComesBeforeTheSlash(t *testing.T) {
+func TestResourceOfReturnsTheTextBeforeTheSlash(t *testing.T) {
 	for key, want := range map[string]string{"pods/a/b": "pods", "apps/x": "apps", "pods": "pods", "": "", "/x": ""} {
 		if got := store.ResourceOf(key); got != want {
 			t.Errorf("the resource of %q is %q, want %q", key, got, want)

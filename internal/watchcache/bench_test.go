@@ -110,6 +110,7 @@ func BenchmarkScan(b *testing.B) {
 		{"namespace", watchcache.Selection{Namespace: "ns3"}, 1000},
 		{"labels", appIs("db"), 1000},
 		{"name", watchcache.Selection{Namespace: "ns3", Name: "object-00003"}, 1},
+		{"name in all namespaces", watchcache.Selection{Name: "object-00003"}, 1},
 	} {
 		b.Run(test.name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -13,10 +13,10 @@ import (
 	"github.com/gapless-io/gapless/kube"
 )
 
-// Config says what a Cache is made of. Only Clock is required.
+// Config has the settings of a Cache. Only Clock is required.
 type Config struct {
 	Clock *Clock
-	// History answers for what memory no longer holds. Without it everything
+	// History reads entries that are no longer in memory. Without it everything
 	// behind the window is expired.
 	History History
 	// MaxEntries and MaxBytes bound the log in memory; 0 is 4096 and 16 MiB. The
@@ -47,8 +47,8 @@ type Cache struct {
 
 	state   atomic.Pointer[state]
 	waiting *index
-	batches sync.Pool // of cursors: *[]kube.WatchEvent with room for a whole batch
-	exact   exactSnapshots
+	batches sync.Pool      // of cursors: *[]kube.WatchEvent with room for a whole batch
+	exact   exactSnapshots // its lock is never taken while mu is held
 	cursors atomic.Int64
 	behind  atomic.Int64 // reads that went to History
 
@@ -87,9 +87,9 @@ func New(cfg Config) *Cache {
 	return c
 }
 
-// Load sets the state at rv; what happened up to rv is History's from then on. It
-// is called before anything is appended, and again when the same objects are to be
-// seen with other selectable fields: then cursors go on where they were. The
+// Load sets the state at rv; changes up to rv are read from History from then on. It
+// is called before the first Append, and again when the selectable fields of the
+// objects change: then cursors continue at their positions. The
 // objects may come in any order; key order is fastest.
 func (c *Cache) Load(objects []*kube.Object, rv kube.ResourceVersion) {
 	loaded := treeOf(objects)
@@ -108,7 +108,8 @@ func treeOf(objects []*kube.Object) *tree {
 	return t
 }
 
-// Append makes the entries the newest state, at once, and then wakes those who want them.
+// Append makes the entries the newest state, at once, and then wakes the cursors that
+// they match.
 // They must be in order and newer than all before: anything else would be a gap
 // or a repetition for some reader, and panics. The cache owns them from now on
 // and sets their Previous. The caller publishes their revision on the Clock only
@@ -117,9 +118,16 @@ func (c *Cache) Append(entries ...*Entry) {
 	if len(entries) == 0 {
 		return
 	}
+	was, is := c.append(entries)
+	if is.log.gone != was.log.gone {
+		c.exact.compact(is.log.gone)
+	}
+}
+
+func (c *Cache) append(entries []*Entry) (was, is *state) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	was := c.state.Load()
+	was = c.state.Load()
 	next := state{log: was.log, last: was.last, ended: was.ended}
 	for _, e := range entries {
 		if e.RV <= next.last {
@@ -134,6 +142,7 @@ func (c *Cache) Append(entries ...*Entry) {
 	checkState(&next)
 	c.state.Store(&next)
 	c.waiting.notify()
+	return was, &next
 }
 
 // applyLocked makes the tree what it is after e. What the cache holds becomes
@@ -147,24 +156,23 @@ func (c *Cache) applyLocked(e *Entry) {
 		previous, _ = c.tree.Set(key, e.Object)
 	}
 	checkEntry(e, previous)
-	e.Previous = previous
+	e.Previous, e.Replaces = previous, previous != nil
 }
 
-// Forget drops what memory holds of the log up to upTo, because it was removed
+// Forget drops the entries up to upTo from memory, because they were removed
 // from history too. A reader that needs a change from there must ask History,
-// which tells it that it is expired; a reader that needs none does not notice.
+// which returns ExpiredError; other readers are not affected.
 func (c *Cache) Forget(upTo kube.ResourceVersion) {
 	c.mu.Lock()
 	was := c.state.Load()
-	c.state.Store(&state{tree: was.tree, last: was.last, log: was.log.forget(upTo), ended: was.ended})
+	c.state.Store(&state{tree: was.tree, last: was.last, log: was.log.compact(upTo), ended: was.ended})
 	c.mu.Unlock()
-	c.exact.forget(upTo)
+	c.exact.compact(upTo)
 }
 
 // End says that the resource has ended at rv, at or after its last entry: cursors
-// return io.EOF when they have considered everything up to there, and nothing that
-// is published later is the cache's any more. It is called before anything later
-// is published.
+// return io.EOF when they have considered everything up to there, and the cache
+// ignores later revisions. It is called before any later revision is published.
 func (c *Cache) End(rv kube.ResourceVersion) {
 	c.mu.Lock()
 	was := c.state.Load()
@@ -175,7 +183,7 @@ func (c *Cache) End(rv kube.ResourceVersion) {
 	c.waiting.wakeAll()
 }
 
-// Interrupt makes every cursor that waits ask again whether its stream has ended
+// Interrupt makes every waiting cursor check again whether its stream has ended
 // (Cursor.Until).
 func (c *Cache) Interrupt() { c.waiting.wakeAll() }
 
@@ -216,19 +224,20 @@ func (c *Cache) WaitFresh(ctx context.Context, rv kube.ResourceVersion) (*Snapsh
 	return s, nil
 }
 
-// Stats is what a cache holds.
+// Stats has the figures of a cache.
 type Stats struct {
 	Objects      int                  // live objects
 	RV           kube.ResourceVersion // of the newest state
 	Entries      int                  // log entries in memory
 	Bytes        int64                // of the objects that they hold
 	Gone         kube.ResourceVersion // the last change that memory does not hold
+	Kept         int                  // exact snapshots that are kept for lists in progress
 	Cursors      int                  // open cursors
 	HistoryReads int64                // reads that memory could not answer, ever
 	Woken        int64                // times that a waiting cursor was woken, ever
 }
 
-// Stats returns what the cache holds now.
+// Stats returns the current figures.
 func (c *Cache) Stats() Stats {
 	st, rv := c.view()
 	return Stats{
@@ -237,6 +246,7 @@ func (c *Cache) Stats() Stats {
 		Entries:      st.log.count,
 		Bytes:        st.log.bytes,
 		Gone:         st.log.gone,
+		Kept:         c.exact.count(),
 		Cursors:      int(c.cursors.Load()),
 		HistoryReads: c.behind.Load(),
 		Woken:        c.waiting.ever.Load(),

@@ -11,8 +11,8 @@ import (
 
 // Clock is the store's published revision, shared by all caches of one store: the
 // highest revision of which every change, of every resource, was appended to its
-// cache. It is what lets a resource without writes move on. It is safe for
-// concurrent use.
+// cache. It also advances resources without writes. It is safe for concurrent
+// use.
 type Clock struct {
 	published atomic.Uint64
 
@@ -26,21 +26,21 @@ type clockWaiter struct {
 	reached chan struct{} // closed by Publish
 }
 
-// NewClock returns a clock that stands at rv.
+// NewClock returns a clock at rv.
 func NewClock(rv kube.ResourceVersion) *Clock {
 	c := &Clock{}
 	c.published.Store(uint64(rv))
 	return c
 }
 
-// Published returns the published revision. Whoever reads it before a cache's
+// Published returns the published revision. A caller that reads it before a cache's
 // state knows that the state holds every change up to it.
 func (c *Clock) Published() kube.ResourceVersion {
 	return kube.ResourceVersion(c.published.Load())
 }
 
 // Publish moves the clock to rv, after everything up to rv was appended, and wakes
-// those who wait for it. It never moves back: a smaller rv does nothing.
+// the calls that wait for it. It never moves back: a smaller rv does nothing.
 func (c *Clock) Publish(rv kube.ResourceVersion) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -48,5 +48,5 @@ func TestWaitPublishedReturnsTheCauseOfTheContext(t *testing.T) {
 	if err := clock.WaitPublished(ctx, 2); !errors.Is(err, why) {
 		t.Errorf("WaitPublished with a cancelled context: %v, want its cause", err)
 	}
-	clock.Publish(2) // nobody is left to be woken
+	clock.Publish(2) // no waiter is left
 }

@@ -3,26 +3,18 @@ package watchcache
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"sync/atomic"
 
 	"github.com/gapless-io/gapless/kube"
 )
 
-// What one call of Next returns at most. The byte limit may be passed by a single
-// event that is larger.
+// Bounds of the result of one call of Next, and of what is read from History for it. A
+// single larger event may exceed the byte limit. What does not fit into a batch is read
+// again: a slow reader keeps nothing but its position.
 const (
 	maxBatchEvents = 256
 	maxBatchBytes  = 1 << 20
-)
-
-// How many entries a cursor asks History for at once. It begins small, doubles
-// while they fit into a batch, and halves when they do not: what does not fit is
-// read again, so that a slow reader keeps nothing but its position.
-const (
-	minHistoryEntries = 8
-	maxHistoryEntries = maxBatchEvents
 )
 
 // idleBatchEvents is how much room a cursor keeps at most while it waits.
@@ -45,7 +37,6 @@ type Cursor struct {
 	batch      []kube.WatchEvent
 	roomy      *[]kube.WatchEvent // the memory of batch, when it is the cache's
 	batchBytes int
-	perRead    int   // entries to ask History for
 	failed     error // what ended the cursor
 	closed     atomic.Bool
 }
@@ -53,33 +44,31 @@ type Cursor struct {
 var _ kube.Watch = (*Cursor)(nil)
 
 // CursorAfter returns a cursor over the changes of the selection after rv, to be
-// closed by the caller. A future rv is allowed: then nothing comes until the
-// resource has moved beyond it. When memory does not go back to rv, History is
-// asked at once, so that *kube.ExpiredError comes from here. Errors: this, ctx's
-// cause, and what History returns.
+// closed by the caller. A future rv is allowed: then there are no events until the
+// resource has passed it. It asks History whether the changes after rv can still be
+// read, even if memory has them, so that an expired rv fails here. Errors:
+// *kube.ExpiredError, ctx's cause, and errors of History.
 func (c *Cache) CursorAfter(ctx context.Context, rv kube.ResourceVersion, sel Selection) (*Cursor, error) {
-	if gone := c.state.Load().log.gone; rv < gone {
-		c.behind.Add(1)
-		if _, _, err := c.history.Entries(ctx, rv, gone, 1); err != nil {
-			return nil, err
-		}
+	if err := c.history.Check(ctx, rv, kube.ExpiredWatch); err != nil {
+		return nil, err
 	}
 	c.cursors.Add(1)
-	k := &Cursor{cache: c, sel: sel, start: rv, pos: rv, perRead: 4 * minHistoryEntries}
+	k := &Cursor{cache: c, sel: sel, start: rv, pos: rv}
 	k.wait = waiter{place: placeOf(&k.sel), sel: &k.sel, woken: make(chan struct{}, 1)}
 	return k, nil
 }
 
-// Until makes Next return io.EOF, after all events that there are, once ended says
-// so. It is asked whenever there is nothing more to read, and again after
-// Cache.Interrupt. It is called before the first Next.
+// Until makes Next return io.EOF, after all available events, once ended returns
+// true. Next calls ended whenever there is nothing left to read, and again after
+// Cache.Interrupt. Until must be called before the first Next.
 func (k *Cursor) Until(ended func() bool) { k.until = ended }
 
 // Next blocks until there are events and returns them in order, at most 256 or
-// 1 MiB of objects. The slice belongs to the caller until the next call, what the
-// events point to is shared. Errors: *kube.ExpiredError after everything before
-// was returned, what History returns, ErrClosed, io.EOF after Cache.End or Until:
-// after these there is nothing more. ctx's cause: then the cursor can be used on.
+// 1 MiB of objects. The slice belongs to the caller until the next call, the
+// objects of the events are shared. Errors: *kube.ExpiredError after all earlier
+// events were returned, errors of History, ErrClosed, io.EOF after Cache.End or Until:
+// after these there are no more events. After ctx's cause the cursor can still be
+// used.
 func (k *Cursor) Next(ctx context.Context) ([]kube.WatchEvent, error) {
 	k.reset()
 	for {
@@ -159,28 +148,15 @@ func (k *Cursor) readMemory(st *state, rv kube.ResourceVersion) {
 
 // readHistory considers the next entries up to upTo from History.
 func (k *Cursor) readHistory(ctx context.Context, upTo kube.ResourceVersion) error {
-	k.cache.behind.Add(1)
-	before := k.pos
-	entries, through, err := k.cache.history.Entries(ctx, k.pos, upTo, k.perRead)
-	through = min(through, upTo)
+	entries, through, err := k.cache.read(ctx, Range{After: k.pos, UpTo: upTo, Selection: &k.sel})
 	for _, e := range entries {
-		if e.RV > through {
-			break
-		}
-		if e.RV <= k.pos {
-			return k.fail(fmt.Errorf("history after %d is out of order: entry %d after %d", before, e.RV, k.pos))
-		}
 		if !k.consider(e) {
-			k.perRead = max(k.perRead/2, minHistoryEntries)
 			return nil // an error will come again when this was read
 		}
 	}
-	k.perRead = min(k.perRead*2, maxHistoryEntries)
 	k.advance(through)
 	var expired *kube.ExpiredError
 	switch {
-	case err == nil && k.pos == before:
-		return k.fail(fmt.Errorf("history between %d and %d makes no progress", before, upTo))
 	case err == nil:
 		return nil
 	case len(k.batch) > 0:
@@ -191,7 +167,7 @@ func (k *Cursor) readHistory(ctx context.Context, upTo kube.ResourceVersion) err
 	return k.fail(err)
 }
 
-// consider puts e into the batch if it concerns the selection. It returns false,
+// consider puts e into the batch if the selection matches it. It returns false,
 // and leaves the position before e, when the batch has no room for it.
 func (k *Cursor) consider(e *Entry) bool {
 	t := k.sel.transition(e)
@@ -202,12 +178,12 @@ func (k *Cursor) consider(e *Entry) bool {
 	if len(k.batch) == maxBatchEvents {
 		return false
 	}
-	event := e.event(t, k.sel.APIVersion)
+	event := e.event(t, k.sel.Form)
 	size := len(event.Object.JSON())
 	if len(k.batch) > 0 && k.batchBytes+size > maxBatchBytes {
 		return false
 	}
-	checkEvent(event, k.pos)
+	checkEvent(event, e, k.sel.Form, k.pos)
 	if len(k.batch) == cap(k.batch) && len(k.batch) >= idleBatchEvents {
 		k.grow()
 	}
@@ -231,10 +207,10 @@ func (k *Cursor) fail(err error) error {
 }
 
 // Position returns the resourceVersion up to which everything was considered and
-// returned: a bookmark with it is true, and a watcher that resumes from it misses
-// nothing. It never decreases. It looks ahead in memory over what is not the
-// selection's, to the first entry that is; it does not read History, so a cursor
-// that is behind the window stays where it is until Next.
+// returned: a bookmark with it is correct, and a watcher that resumes from it misses
+// nothing. It never decreases. It advances in memory over entries outside of the
+// selection, up to the first one inside; it does not read History, so a cursor
+// behind the window does not advance until Next.
 func (k *Cursor) Position() kube.ResourceVersion {
 	st, rv := k.cache.view()
 	if k.pos < st.log.gone {
@@ -252,7 +228,7 @@ func (k *Cursor) Position() kube.ResourceVersion {
 	return k.pos
 }
 
-// Close releases the cursor. It does not end a Next under way: cancel its
+// Close releases the cursor. It does not end a Next in progress: cancel its
 // context. It is safe to call more than once and from any goroutine.
 func (k *Cursor) Close() {
 	if !k.closed.Swap(true) {

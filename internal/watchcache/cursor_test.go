@@ -41,9 +41,6 @@ func TestCursorShowsSelectorTransitions(t *testing.T) {
 			if got := e.Object.ResourceVersion(); got != e.ResourceVersion {
 				t.Errorf("%s %d carries an object at %d", e.Type, e.ResourceVersion, got)
 			}
-			if (e.Previous == nil) != (e.Type == kube.Added) {
-				t.Errorf("%s %d: Previous is %v", e.Type, e.ResourceVersion, e.Previous)
-			}
 		}
 	})
 }
@@ -109,7 +106,7 @@ func TestAppendWakesEveryWaitingCursor(t *testing.T) {
 	})
 }
 
-func TestOneCursorThatLeavesDoesNotTakeTheWakeUpWithIt(t *testing.T) {
+func TestCanceledCursorDoesNotConsumeTheWakeUpOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for range 50 {
 			f := newFixture(t, watchcache.Config{})
@@ -184,7 +181,7 @@ func TestBatchesAreBoundedByEventsAndBytes(t *testing.T) {
 	}
 }
 
-func TestCursorFromTheFutureWaitsAndShowsOnlyWhatIsLater(t *testing.T) {
+func TestCursorFromAFutureVersionReturnsOnlyLaterEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, watchcache.Config{})
 		cursor := f.cursor(150, watchcache.Selection{})
@@ -238,7 +235,7 @@ func TestCursorBehindHistoryIsExpiredFromTheStart(t *testing.T) {
 	}
 }
 
-// scriptedHistory returns its answers one after the other, the last one for ever.
+// scriptedHistory returns its answers one after the other, the last one repeatedly.
 type scriptedHistory struct{ answers []answer }
 
 type answer struct {
@@ -247,7 +244,7 @@ type answer struct {
 	err     error
 }
 
-func (h *scriptedHistory) Entries(context.Context, kube.ResourceVersion, kube.ResourceVersion, int) ([]*watchcache.Entry, kube.ResourceVersion, error) {
+func (h *scriptedHistory) Entries(context.Context, watchcache.Range) ([]*watchcache.Entry, kube.ResourceVersion, error) {
 	a := h.answers[0]
 	if len(h.answers) > 1 {
 		h.answers = h.answers[1:]
@@ -255,29 +252,28 @@ func (h *scriptedHistory) Entries(context.Context, kube.ResourceVersion, kube.Re
 	return a.entries, a.through, a.err
 }
 
-func (h *scriptedHistory) ObjectsAt(context.Context, kube.ResourceVersion) ([]*kube.Object, error) {
-	return nil, h.answers[0].err
+func (h *scriptedHistory) Check(context.Context, kube.ResourceVersion, kube.ExpiredKind) error {
+	return nil
 }
 
-func TestErrorsOfHistoryComeAfterWhatWasBefore(t *testing.T) {
+func TestErrorsOfHistoryFollowTheEntriesBefore(t *testing.T) {
 	entry := func(rv kube.ResourceVersion) *watchcache.Entry {
 		return watchcache.NewEntry(rv, thing{name: "x"}.at(t, rv), nil)
 	}
 	gone := &kube.ExpiredError{Requested: 62, Oldest: 70, Kind: kube.ExpiredWatch}
 	broken := errors.New("the disk is on fire")
-	open := answer{through: 60}
 	for _, test := range []struct {
 		name    string
 		answers []answer
 		want    []string
 		err     string
 	}{
-		{"expired in the middle", []answer{open, {entries: []*watchcache.Entry{entry(61)}, through: 62, err: gone}, {err: gone}}, []string{"ADDED 61 x"}, gone.Error()},
-		{"expired at once", []answer{open, {err: gone}}, nil, gone.Error()},
-		{"a broken disk", []answer{open, {entries: []*watchcache.Entry{entry(61)}, through: 61}, {err: broken}}, []string{"ADDED 61 x"}, broken.Error()},
-		{"no progress", []answer{open, {through: 50}}, nil, "history between 50 and 100 makes no progress"},
-		{"out of order", []answer{open, {entries: []*watchcache.Entry{entry(62), entry(61)}, through: 70}}, nil, "history after 50 is out of order: entry 61 after 62"},
-		{"an entry above what it promises", []answer{open, {entries: []*watchcache.Entry{entry(61), entry(64)}, through: 62}, {err: gone}}, []string{"ADDED 61 x"}, gone.Error()},
+		{"expired in the middle", []answer{{entries: []*watchcache.Entry{entry(61)}, through: 62, err: gone}, {err: gone}}, []string{"ADDED 61 x"}, gone.Error()},
+		{"expired at once", []answer{{err: gone}}, nil, gone.Error()},
+		{"a broken disk", []answer{{entries: []*watchcache.Entry{entry(61)}, through: 61}, {err: broken}}, []string{"ADDED 61 x"}, broken.Error()},
+		{"no progress", []answer{{through: 50}}, nil, "history between 50 and 100 makes no progress"},
+		{"out of order", []answer{{entries: []*watchcache.Entry{entry(62), entry(61)}, through: 70}}, nil, "history after 50 is out of order: entry 61 after 62"},
+		{"an entry above what it promises", []answer{{entries: []*watchcache.Entry{entry(61), entry(64)}, through: 62}, {err: gone}}, []string{"ADDED 61 x"}, gone.Error()},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -302,9 +298,30 @@ func TestErrorsOfHistoryComeAfterWhatWasBefore(t *testing.T) {
 	}
 }
 
+// An update without the object before could hide that an object left the selection.
+func TestSelectorsDoNotGoWithoutThePreviousObject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		update := watchcache.NewEntry(61, thing{name: "x", app: "db"}.at(t, 61), nil)
+		update.Replaces = true
+		answers := []answer{{entries: []*watchcache.Entry{update}, through: 100}}
+		f := newFixture(t, watchcache.Config{History: &scriptedHistory{answers: answers}})
+		const want = "history after 50: entry 61 has no previous object"
+		if _, err := f.cursor(50, appIs("web")).Next(t.Context()); err == nil || err.Error() != want {
+			t.Errorf("Next gives %v, want %q", err, want)
+		}
+		if _, err := f.cache.Since(t.Context(), 50, f.cache.Snapshot(), appIs("web")); err == nil || err.Error() != want {
+			t.Errorf("Since gives %v, want %q", err, want)
+		}
+		events := next(t, f.cursor(50, watchcache.Selection{Name: "x"}))
+		if diff := cmp.Diff([]string{"MODIFIED 61 x"}, brief(events)); diff != "" {
+			t.Errorf("a selection by key (-want +got):\n%s", diff)
+		}
+	})
+}
+
 func TestEmptyAnswersOfHistoryAreProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, watchcache.Config{History: &scriptedHistory{answers: []answer{{through: 60}, {through: 70}, {through: 99}, {through: 1000}}}})
+		f := newFixture(t, watchcache.Config{History: &scriptedHistory{answers: []answer{{through: 70}, {through: 99}, {through: 1000}}}})
 		cursor := f.cursor(50, watchcache.Selection{})
 		f.put(101, thing{name: "x"})
 		if diff := cmp.Diff([]string{"ADDED 101 x"}, brief(next(t, cursor))); diff != "" {
@@ -334,7 +351,7 @@ func TestIdleWatchSurvivesCompactionOfAQuietResource(t *testing.T) {
 	})
 }
 
-func TestPositionMovesOverWhatIsNotTheWatchers(t *testing.T) {
+func TestPositionPassesEntriesThatDoNotMatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, watchcache.Config{})
 		cursor := f.cursor(100, appIs("mine"))

@@ -23,21 +23,24 @@ const (
 	maxDeltaBytes = 64 << 20
 )
 
-// ErrDeltaTooLarge is returned by Since when reading what changed would cost more
-// than the state does.
+// ErrDeltaTooLarge is returned by Since when reading the changes would cost more
+// than reading the state.
 var ErrDeltaTooLarge = errors.New("too much has changed for a delta")
 
-// Since returns what a watcher that knows the selection as it was at rv must be
-// told to know it as it is in s: one event for each key of which the selection
-// sees another state, in the order of their resourceVersions. Added and Modified
+// Since returns the events that turn the selection's state at rv into its state in s:
+// one event for each key whose state differs in the selection, in the order of their
+// resourceVersions. Added and Modified
 // have the object of s; Deleted has the last content, as a watcher that had
-// followed would have seen it, and stands also before the Added of an object that
-// took the place (another uid). Previous is not set. It blocks while History
+// followed would have seen it, and also precedes the Added of a new object with
+// the same name (another uid). It blocks while History
 // reads. Errors: ErrDeltaTooLarge, *kube.ExpiredError when history does not go back
-// to rv, ctx's cause, and what History returns.
+// to rv, ctx's cause, and errors of History.
 func (c *Cache) Since(ctx context.Context, rv kube.ResourceVersion, s *Snapshot, sel Selection) ([]kube.WatchEvent, error) {
+	if err := c.history.Check(ctx, rv, kube.ExpiredWatch); err != nil {
+		return nil, err
+	}
 	d := &delta{sel: sel, to: s, keys: map[string]*changed{}, entries: max(maxDeltaEntries, deltaEntriesPerObject*s.Len())}
-	pos, perRead := rv, 4*minHistoryEntries
+	pos := rv
 	for pos < s.rv {
 		st := c.state.Load()
 		if pos >= st.log.gone {
@@ -51,28 +54,16 @@ func (c *Cache) Since(ctx context.Context, rv kube.ResourceVersion, s *Snapshot,
 			}
 			break
 		}
-		c.behind.Add(1)
-		upTo := min(st.log.gone, s.rv)
-		entries, through, err := c.history.Entries(ctx, pos, upTo, perRead)
+		entries, through, err := c.read(ctx, Range{After: pos, UpTo: min(st.log.gone, s.rv), Selection: &sel})
 		if err != nil {
 			return nil, err
 		}
-		if through <= pos {
-			return nil, fmt.Errorf("history between %d and %d makes no progress", pos, upTo)
-		}
-		bytes := int64(0)
 		for _, e := range entries {
-			bytes += e.size()
 			if err := d.consider(e); err != nil {
 				return nil, err
 			}
 		}
-		pos = min(through, upTo)
-		if bytes <= maxBatchBytes {
-			perRead = min(2*perRead, maxHistoryEntries)
-		} else {
-			perRead = max(perRead/2, minHistoryEntries)
-		}
+		pos = through
 	}
 	return d.events()
 }
@@ -109,12 +100,12 @@ func (d *delta) consider(e *Entry) error {
 	if k == nil {
 		k = &changed{was: t != kube.Added}
 		if k.was {
-			k.uid = e.Previous.UID()
+			k.uid = e.before().UID()
 		}
 		d.keys[key] = k
 	}
 	k.is = t != kube.Deleted
-	if k.was && t == kube.Deleted && e.Previous.UID() == k.uid {
+	if k.was && t == kube.Deleted && e.before().UID() == k.uid {
 		if k.left == nil {
 			d.bytes += e.size()
 		}
@@ -142,16 +133,9 @@ func (d *delta) events() ([]kube.WatchEvent, error) {
 			events = append(events, kube.WatchEvent{Type: t, ResourceVersion: o.ResourceVersion(), Object: o})
 		}
 		if k.was && t != kube.Modified {
-			events = append(events, k.left.end())
+			events = append(events, k.left.event(kube.Deleted, nil))
 		}
 	}
 	slices.SortFunc(events, func(a, b kube.WatchEvent) int { return cmp.Compare(a.ResourceVersion, b.ResourceVersion) })
 	return events, nil
-}
-
-// end is the entry as the end of an object for who saw it.
-func (e *Entry) end() kube.WatchEvent {
-	event := e.event(kube.Deleted, "")
-	event.Previous = nil
-	return event
 }

@@ -111,22 +111,65 @@ func TestAtIsExact(t *testing.T) {
 	}
 }
 
-func TestAtBehindTheWindowAsksHistoryOnce(t *testing.T) {
+func TestAtServesTheWindowAndHistoryOlderStates(t *testing.T) {
 	o := &oracle{objects: map[string]*kube.Object{}}
-	f := newFixture(t, watchcache.Config{History: &oracleHistory{oracle: o}})
-	o.changes = []change{{rv: 50, object: thing{name: "old"}.at(t, 50)}}
-	for range 3 {
-		s, err := f.cache.At(t.Context(), 60)
-		if err != nil || s.RV() != 60 || s.Len() != 1 {
-			t.Fatalf("At(60): %v, %v", s, err)
+	f := newFixture(t, watchcache.Config{History: &oracleHistory{oracle: o}, MaxEntries: 4})
+	for rv := kube.ResourceVersion(101); rv <= 150; rv++ {
+		f.put(rv, thing{name: "a"})
+	}
+	gone := f.cache.Stats().Gone
+	if s, err := f.cache.At(t.Context(), gone); err != nil || s.RV() != gone {
+		t.Errorf("At(%d), where the window begins: %v, %v", gone, s, err)
+	}
+	if s, err := f.cache.At(t.Context(), gone-1); !errors.Is(err, watchcache.ErrBehind) {
+		t.Errorf("At(%d), behind the window: %v, %v", gone-1, s, err)
+	}
+	o.floor.Store(149)
+	var expired *kube.ExpiredError
+	for rv := kube.ResourceVersion(100); rv < 149; rv++ {
+		if _, err := f.cache.At(t.Context(), rv); !errors.As(err, &expired) || expired.Kind != kube.ExpiredList || expired.Requested != rv {
+			t.Errorf("At(%d) below the floor: %v", rv, err)
+		}
+		if _, err := f.cache.CursorAfter(t.Context(), rv, watchcache.Selection{}); !errors.As(err, &expired) || expired.Kind != kube.ExpiredWatch {
+			t.Errorf("CursorAfter(%d) below the floor: %v", rv, err)
+		}
+		if _, err := f.cache.Since(t.Context(), rv, f.cache.Snapshot(), watchcache.Selection{}); !errors.As(err, &expired) {
+			t.Errorf("Since(%d) below the floor: %v", rv, err)
 		}
 	}
-	if got := f.cache.Stats().HistoryReads; got != 1 {
-		t.Errorf("history was read %d times, want 1", got)
+	if _, err := f.cache.At(t.Context(), 149); err != nil {
+		t.Errorf("At the floor: %v", err)
 	}
 }
 
-func TestKeptSnapshotOutlivesTheWindow(t *testing.T) {
+func TestExactSnapshotIsSharedUntilItExpires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := threeStates(t, watchcache.Config{})
+		used := func() *watchcache.Snapshot {
+			s, err := f.cache.At(t.Context(), 102)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		first := used()
+		for range 5 {
+			<-time.After(7 * time.Second)
+			if used() != first {
+				t.Error("a snapshot that is in use was made again")
+			}
+		}
+		if kept := f.cache.Stats().Kept; kept != 1 {
+			t.Errorf("%d snapshots are kept, want 1", kept)
+		}
+		<-time.After(20 * time.Second)
+		if kept := f.cache.Stats().Kept; kept != 0 {
+			t.Errorf("%d unused snapshots are kept", kept)
+		}
+	})
+}
+
+func TestNoSnapshotIsKeptBehindTheWindow(t *testing.T) {
 	f := threeStates(t, watchcache.Config{MaxEntries: 1})
 	page := f.cache.Snapshot()
 	f.cache.Keep(page)
@@ -136,33 +179,22 @@ func TestKeptSnapshotOutlivesTheWindow(t *testing.T) {
 	if gone := f.cache.Stats().Gone; gone <= page.RV() {
 		t.Fatalf("the window still reaches back to %d", gone)
 	}
-	s, err := f.cache.At(t.Context(), page.RV())
-	if err != nil {
-		t.Fatalf("At(%d): %v", page.RV(), err)
+	if kept := f.cache.Stats().Kept; kept != 0 {
+		t.Errorf("%d snapshots are kept", kept)
 	}
-	if diff := cmp.Diff(state(page), state(s)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	f.cache.Forget(page.RV() + 1)
-	var expired *kube.ExpiredError
-	if _, err := f.cache.At(t.Context(), page.RV()); !errors.As(err, &expired) || expired.Kind != kube.ExpiredList {
-		t.Errorf("At(%d) after it was forgotten: %v, want an ExpiredError of a list", page.RV(), err)
+	f.cache.Keep(page) // its reader was slower than the window
+	if kept := f.cache.Stats().Kept; kept != 0 {
+		t.Errorf("%d snapshots are kept", kept)
 	}
 }
 
-func TestKeptSnapshotsAreFew(t *testing.T) {
-	f := threeStates(t, watchcache.Config{MaxEntries: 1})
+func TestNumberOfKeptSnapshotsIsBounded(t *testing.T) {
+	f := newFixture(t, watchcache.Config{})
 	for rv := range kube.ResourceVersion(50) {
 		f.put(200+rv, thing{name: "c"})
 		f.cache.Keep(f.cache.Snapshot())
 	}
-	kept := 0
-	for rv := range kube.ResourceVersion(49) {
-		if _, err := f.cache.At(t.Context(), 200+rv); err == nil {
-			kept++
-		}
-	}
-	if kept < 3 || kept > 5 {
-		t.Errorf("%d old snapshots can be had, want about 4", kept)
+	if kept := f.cache.Stats().Kept; kept != 4 {
+		t.Errorf("%d snapshots are kept, want 4", kept)
 	}
 }

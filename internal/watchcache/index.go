@@ -10,24 +10,24 @@ import (
 	"github.com/gapless-io/gapless/kube"
 )
 
-// index is where cursors wait that have read everything, each at the place by
-// which the changes that may concern it are found: an object's name, a field or a
-// label that it requires, a namespace. So a change costs those who want it, and
-// nobody else; and who is woken late knows that it missed nothing before.
+// index holds the cursors that have read everything and wait. Each waits at one
+// place, the most selective requirement of its selection: an object's name, a value
+// of a field or a label, a namespace. So a change costs only the cursors that it may
+// match, and a cursor that is woken late knows that it missed no entry before.
 //
-// The appender only starts a goroutine that looks at what was appended, if none is
-// doing so: an append costs the same for one cursor and for ten thousand, and what
-// is appended meanwhile is looked at together.
+// An append only starts a goroutine that looks up the new entries, if none is running:
+// it costs the same for one cursor and for ten thousand, and entries that are
+// appended meanwhile are looked up together.
 type index struct {
 	cache   *Cache
 	pending atomic.Int64  // appends that look has not seen
-	epoch   atomic.Uint64 // counts what everybody must look at
+	epoch   atomic.Uint64 // counts events that every waiter must check
 	ever    atomic.Int64  // wakings
 
 	// mu guards what follows.
 	mu      sync.Mutex
-	through kube.ResourceVersion // entries up to here were looked at
-	seen    uint64               // the epoch that was looked at
+	through kube.ResourceVersion // entries up to here were looked up
+	seen    uint64               // the epoch at the last look
 	places  map[place]*bucket
 	count   int             // waiters
 	kinds   [placeKinds]int // waiters by the kind of their place
@@ -43,7 +43,7 @@ type place struct {
 
 type placeKind int
 
-// The kinds of places, the most telling first.
+// The kinds of places, the most selective first.
 const (
 	byKey       placeKind = iota // value: Key.String()
 	byName                       // value: the name, in any namespace
@@ -61,9 +61,9 @@ type bucket struct{ waiters []*waiter }
 type waiter struct {
 	place place
 	sel   *Selection
-	woken chan struct{}        // capacity 1; one token for each time that it was taken out
+	woken chan struct{}        // capacity 1; one token for each removal by look
 	pos   kube.ResourceVersion // the cursor has considered everything up to here
-	hit   kube.ResourceVersion // the first entry after pos that concerns it, 0 if unknown
+	hit   kube.ResourceVersion // the first entry after pos that matches, 0 if unknown
 	in    *bucket              // nil when it does not wait
 	at    int                  // its place in the bucket
 }
@@ -72,7 +72,7 @@ func newIndex(c *Cache) *index {
 	return &index{cache: c, places: map[place]*bucket{}, fields: map[string]int{}}
 }
 
-// placeOf returns the most telling place of a selection.
+// placeOf returns the most selective place of a selection.
 func placeOf(s *Selection) place {
 	switch {
 	case s.Name != "" && s.Namespace != "":
@@ -129,9 +129,9 @@ func (x *index) enter(w *waiter, epoch uint64) bool {
 	return true
 }
 
-// leave takes out a waiter that does not want to wait any longer. It returns false
-// when it was taken out already: then a token comes. Otherwise nothing up to the
-// returned resourceVersion concerned it.
+// leave removes a waiter whose context has ended. It returns false if look has
+// removed it already: then a token comes. Otherwise no entry up to the returned
+// resourceVersion matched it.
 func (x *index) leave(w *waiter) (through kube.ResourceVersion, waited bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -167,24 +167,24 @@ func (x *index) takeLocked(w *waiter) {
 // notify is called after entries were appended.
 func (x *index) notify() {
 	if x.pending.Add(1) == 1 {
-		go x.dispatch() // ends when everything appended was looked at; it never blocks for long
+		go x.dispatch() // ends when all appended entries were looked up; it never blocks for long
 	}
 }
 
-// wakeAll is called after something happened that everybody must look at.
+// wakeAll is called after an event that every waiter must check.
 func (x *index) wakeAll() {
 	x.epoch.Add(1)
 	x.notify()
 }
 
-// dispatch looks at what was appended until there is nothing more.
+// dispatch looks up appended entries until there are no more.
 func (x *index) dispatch() {
 	for {
 		seen := x.pending.Load()
 		woken := x.look()
 		x.ever.Add(int64(len(woken)))
 		for _, w := range woken {
-			w.woken <- struct{}{} // has room: it was taken out once
+			w.woken <- struct{}{} // has room: it was removed once
 		}
 		if x.pending.CompareAndSwap(seen, 0) {
 			return
@@ -192,8 +192,8 @@ func (x *index) dispatch() {
 	}
 }
 
-// look takes out those whom something new concerns. The slice is used until the
-// next call.
+// look removes and returns the waiters that a new entry matches. The next call
+// reuses the slice.
 func (x *index) look() []*waiter {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -215,7 +215,7 @@ func (x *index) look() []*waiter {
 	return x.woken
 }
 
-// findLocked takes out those whom e concerns.
+// findLocked removes the waiters that e matches.
 func (x *index) findLocked(e *Entry) {
 	x.wakeLocked(x.places[place{kind: anywhere}], e)
 	key := e.Object.Key()
@@ -246,12 +246,12 @@ func (x *index) findLocked(e *Entry) {
 	}
 }
 
-// wakeLocked takes out those of a bucket whom e concerns; nil concerns everybody.
+// wakeLocked removes the waiters of a bucket that e matches; nil matches all.
 func (x *index) wakeLocked(b *bucket, e *Entry) {
 	if b == nil {
 		return
 	}
-	for _, w := range slices.Backward(b.waiters) { // taking one out moves the last into its place
+	for _, w := range slices.Backward(b.waiters) { // removing one moves the last into its place
 		if e != nil {
 			if e.RV <= w.pos || w.sel.transition(e) == 0 {
 				continue

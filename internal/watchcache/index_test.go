@@ -48,7 +48,7 @@ func selecting(t *testing.T, namespace, name, label, field string) watchcache.Se
 	return sel
 }
 
-func TestAChangeWakesOnlyThoseWhomItConcerns(t *testing.T) {
+func TestChangeWakesOnlyMatchingCursors(t *testing.T) {
 	for name, c := range map[string]struct {
 		sel  func(t *testing.T, i int) watchcache.Selection
 		puts []thing
@@ -127,7 +127,7 @@ func TestAChangeWakesOnlyThoseWhomItConcerns(t *testing.T) {
 	}
 }
 
-func TestACursorThatWasNotWokenKnowsThatItMissedNothing(t *testing.T) {
+func TestPositionOfAWaitingCursorPassesEntriesThatDoNotMatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// The window is far smaller than what happens: only the index can know.
 		f := newFixture(t, watchcache.Config{MaxEntries: 16})
@@ -157,7 +157,7 @@ func TestACursorThatWasNotWokenKnowsThatItMissedNothing(t *testing.T) {
 	})
 }
 
-func TestACursorEndsWithItsResourceAfterWhatThereWas(t *testing.T) {
+func TestCursorEndsAfterTheLastEntryOfItsResource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, watchcache.Config{})
 		seen, ended := f.follow(t.Context(), watchcache.Selection{})
@@ -185,7 +185,7 @@ func TestACursorEndsWithItsResourceAfterWhatThereWas(t *testing.T) {
 	})
 }
 
-func TestAnInterruptedCursorAsksWhetherItHasEnded(t *testing.T) {
+func TestInterruptMakesCursorsCheckForTheirEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, watchcache.Config{})
 		cursor, over := f.cursor(100, watchcache.Selection{}), false

@@ -13,7 +13,7 @@ func checkEntry(*Entry, *kube.Object) {}
 
 func checkWindow(window, kube.ResourceVersion) {}
 
-func checkEvent(kube.WatchEvent, kube.ResourceVersion) {}
+func checkEvent(kube.WatchEvent, *Entry, *Form, kube.ResourceVersion) {}
 
 func checkPosition(positions) {}
 

@@ -10,12 +10,12 @@ import (
 	"github.com/gapless-io/gapless/kube"
 )
 
-// The invariants of DESIGN.md, checked where they could break. Each panics.
+// The invariants of ARCHITECTURE.md, checked where they could break. Each panics.
 
 // positions are what checkPosition looks at.
 type positions struct{ start, before, now, state kube.ResourceVersion }
 
-// replayEvery is how often the whole window is taken back and done again.
+// replayEvery is how often the whole window is undone and replayed.
 const replayEvery = 16
 
 func assert(holds bool, format string, args ...any) {
@@ -98,13 +98,17 @@ func checkWindow(w window, pos kube.ResourceVersion) {
 
 // checkEvent: a stream never repeats or goes back (2); a deletion carries the
 // last content and the rv of the write (6).
-func checkEvent(e kube.WatchEvent, pos kube.ResourceVersion) {
+func checkEvent(e kube.WatchEvent, by *Entry, form *Form, pos kube.ResourceVersion) {
 	assert(e.ResourceVersion > pos, "2: event %d at position %d", e.ResourceVersion, pos)
 	assert(e.Object.ResourceVersion() == e.ResourceVersion, "6: event %d shows an object at %d",
 		e.ResourceVersion, e.Object.ResourceVersion())
-	assert((e.Previous == nil) == (e.Type == kube.Added), "6: %s event %d and what was seen before", e.Type, e.ResourceVersion)
+	assert(e.Type == kube.Added || by.Replaces, "6: %s event %d of what was not there before", e.Type, e.ResourceVersion)
 	if e.Type == kube.Deleted {
-		assert(bytes.Equal(e.Object.Value(), e.Previous.Value()), "6: DELETED %d does not carry the last content", e.ResourceVersion)
+		last := by.before()
+		if form != nil && form.Convert != nil {
+			last = form.Convert(last)
+		}
+		assert(bytes.Equal(e.Object.Value(), last.Value()), "6: DELETED %d does not carry the last content", e.ResourceVersion)
 	}
 }
 
@@ -114,9 +118,9 @@ func checkPosition(p positions) {
 	assert(p.now <= max(p.state, p.start), "5: position %d is ahead of the state at %d", p.now, p.state)
 }
 
-// checkSkipped: what a waiter was not woken for does not concern it (3).
+// checkSkipped: entries that did not wake a waiter do not match it (3).
 func checkSkipped(log window, w *waiter, through kube.ResourceVersion) {
 	for e := range log.after(max(w.pos, log.gone)) {
-		assert(e.RV > through || w.sel.transition(e) == 0, "3: entry %d was not shown to who waited at %d", e.RV, w.pos)
+		assert(e.RV > through || w.sel.transition(e) == 0, "3: entry %d did not wake the cursor that waited at %d", e.RV, w.pos)
 	}
 }

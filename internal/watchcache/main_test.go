@@ -110,7 +110,7 @@ func (f *fixture) cursor(rv kube.ResourceVersion, sel watchcache.Selection) *wat
 	return cursor
 }
 
-// next returns what there is, or nothing when Next would block. It needs a
+// next returns the available events, or nothing when Next would block. It needs a
 // synctest bubble, in which the second passes at once.
 func next(tb testing.TB, cursor *watchcache.Cursor) []kube.WatchEvent {
 	tb.Helper()

@@ -99,28 +99,21 @@ func expect(c change, sel watchcache.Selection) (line string, concerned bool) {
 	is := c.object != nil && sel.Matches(c.object)
 	switch {
 	case is && was:
-		return describe(kube.Modified, c.rv, c.object, c.previous), true
+		return describe(kube.Modified, c.rv, c.object), true
 	case is:
-		return describe(kube.Added, c.rv, c.object, nil), true
+		return describe(kube.Added, c.rv, c.object), true
 	case was:
-		return describe(kube.Deleted, c.rv, c.previous.WithResourceVersion(c.rv), c.previous), true
+		return describe(kube.Deleted, c.rv, c.previous.WithResourceVersion(c.rv)), true
 	}
 	return "", false
 }
 
 // describe has everything of an event in it.
-func describe(t kube.EventType, rv kube.ResourceVersion, object, previous *kube.Object) string {
-	before := "-"
-	if previous != nil {
-		before = string(previous.JSON())
-	}
-	return fmt.Sprintf("%s %d %s before %s", t, rv, object.JSON(), before)
+func describe(t kube.EventType, rv kube.ResourceVersion, object *kube.Object) string {
+	return fmt.Sprintf("%s %d %s", t, rv, object.JSON())
 }
 
-func described(tb testing.TB, e kube.WatchEvent) string {
-	tb.Helper()
-	return describe(e.Type, e.ResourceVersion, e.Object, e.Previous)
-}
+func described(e kube.WatchEvent) string { return describe(e.Type, e.ResourceVersion, e.Object) }
 
 func randomSelection(r *rand.Rand) watchcache.Selection {
 	var sel watchcache.Selection
@@ -139,14 +132,18 @@ func randomSelection(r *rand.Rand) watchcache.Selection {
 	return sel
 }
 
-// oracleHistory answers from the oracle's list. Without rand it returns as much as
-// it may, with it often less.
+// oracleHistory answers from the oracle's list. Without rand it returns all that is
+// selected and no previous objects that are not required. With it it returns often
+// fewer entries and sometimes more of them and of previous objects than it must, and it
+// returns an entry again that it returned before.
 type oracleHistory struct {
 	oracle *oracle
 	rand   *rand.Rand
+	made   map[kube.ResourceVersion]*watchcache.Entry
 }
 
-func (h *oracleHistory) Entries(ctx context.Context, after, upTo kube.ResourceVersion, limit int) ([]*watchcache.Entry, kube.ResourceVersion, error) {
+func (h *oracleHistory) Entries(ctx context.Context, q watchcache.Range) ([]*watchcache.Entry, kube.ResourceVersion, error) {
+	after, upTo, limit := q.After, q.UpTo, q.MaxEntries
 	if ctx.Err() != nil {
 		return nil, after, context.Cause(ctx)
 	}
@@ -160,26 +157,55 @@ func (h *oracleHistory) Entries(ctx context.Context, after, upTo kube.ResourceVe
 		}
 	}
 	var entries []*watchcache.Entry
+	size := 0
 	for _, c := range h.oracle.changes[h.oracle.after(after):] {
 		if c.rv > upTo {
 			break
 		}
-		if len(entries) == limit {
-			return entries, entries[limit-1].RV, nil
+		if !h.selected(c, q.Selection) {
+			continue
 		}
-		entries = append(entries, c.entry())
+		e := h.entry(c, q.Selection)
+		size += len(e.Object.JSON())
+		if n := len(entries); n > 0 && (n == limit || size > q.MaxBytes) {
+			return entries, entries[n-1].RV, nil
+		}
+		entries = append(entries, e)
 	}
 	return entries, upTo, nil
 }
 
-func (h *oracleHistory) ObjectsAt(_ context.Context, rv kube.ResourceVersion) ([]*kube.Object, error) {
+// selected says whether c is returned: it may be left out if its key is not selected.
+func (h *oracleHistory) selected(c change, sel *watchcache.Selection) bool {
+	o := c.object
+	if o == nil {
+		o = c.previous
+	}
+	return watchcache.Selection{Namespace: sel.Namespace, Name: sel.Name}.Matches(o) || h.rand != nil && h.rand.IntN(2) == 0
+}
+
+// entry returns c, perhaps without its previous object where that is not required.
+func (h *oracleHistory) entry(c change, sel *watchcache.Selection) *watchcache.Entry {
+	required := sel.LooksInside()
+	if e := h.made[c.rv]; e != nil && (e.Previous != nil || !e.Replaces || !required) && h.rand.IntN(2) == 0 {
+		return e
+	}
+	e := c.entry()
+	if !e.Deleted && !required && (h.rand == nil || h.rand.IntN(2) == 0) {
+		e.Previous = nil
+	}
+	if h.rand != nil {
+		if h.made == nil {
+			h.made = map[kube.ResourceVersion]*watchcache.Entry{}
+		}
+		h.made[c.rv] = e
+	}
+	return e
+}
+
+func (h *oracleHistory) Check(_ context.Context, rv kube.ResourceVersion, kind kube.ExpiredKind) error {
 	if h.oracle.expired(rv) {
-		return nil, &kube.ExpiredError{Requested: rv, Oldest: kube.ResourceVersion(h.oracle.floor.Load()), Kind: kube.ExpiredList}
+		return &kube.ExpiredError{Requested: rv, Oldest: kube.ResourceVersion(h.oracle.floor.Load()), Kind: kind}
 	}
-	state := h.oracle.stateAt(rv)
-	var objects []*kube.Object
-	for _, key := range slices.Sorted(mapKeys(state)) {
-		objects = append(objects, state[key])
-	}
-	return objects, nil
+	return nil
 }

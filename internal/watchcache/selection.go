@@ -7,30 +7,38 @@ import (
 	"github.com/gapless-io/gapless/kube"
 )
 
-// Selection says which objects of a resource a reader wants. The zero value is
+// Selection selects objects of a resource. The zero value is
 // all of them; an empty or nil member selects everything.
 type Selection struct {
 	Namespace string
 	Name      string
 	Labels    labels.Selector
 	Fields    fields.Selector
-	Shard     *kube.Shard // last to be asked: it hashes
-	// APIVersion is the version in which a cursor shows the objects, "" for the one in
-	// which they are stored. It selects nothing.
-	APIVersion string
+	Shard     *kube.Shard // checked last: it hashes
+	// Form is the form of the objects that a cursor returns; nil is the stored form.
+	// It does not select.
+	Form *Form
 }
 
-// Everything says that the selection excludes nothing.
+// Form is a version in which objects are returned.
+type Form struct {
+	APIVersion string // identifies the form
+	// Convert makes it of a stored object; it must not fail, and not block.
+	Convert func(o *kube.Object) *kube.Object
+}
+
+// Everything reports whether the selection includes all objects.
 func (s Selection) Everything() bool {
-	return s.Namespace == "" && s.Name == "" && !s.selects()
+	return s.Namespace == "" && s.Name == "" && !s.LooksInside()
 }
 
-// selects says that a selector must look into the object.
-func (s Selection) selects() bool {
+// LooksInside reports whether a selector must look into an object, so that an object can
+// enter and leave the selection by a change. Otherwise its key decides.
+func (s Selection) LooksInside() bool {
 	return (s.Labels != nil && !s.Labels.Empty()) || (s.Fields != nil && !s.Fields.Empty()) || s.Shard != nil
 }
 
-// Matches says whether the selection has o in it.
+// Matches reports whether the selection includes o.
 func (s Selection) Matches(o *kube.Object) bool {
 	key := o.Key()
 	switch {
@@ -48,11 +56,15 @@ func (s Selection) Matches(o *kube.Object) bool {
 	return true
 }
 
-// transition says as what a watcher of the selection sees e: Added, Modified or
-// Deleted, or 0 when it does not concern it (server.md 3.2).
+// transition returns the type of e for a watcher of the selection: Added, Modified or
+// Deleted, or 0 if the selection does not match it. e has its previous object if the
+// selection looks inside (see Cache.read).
 func (s Selection) transition(e *Entry) kube.EventType {
-	was := e.Previous != nil && s.Matches(e.Previous)
-	is := !e.Deleted && s.Matches(e.Object)
+	matches := s.Matches(e.Object)
+	is, was := matches && !e.Deleted, matches && e.Replaces
+	if e.Previous != nil && !e.Deleted && s.LooksInside() {
+		was = s.Matches(e.Previous)
+	}
 	switch {
 	case is && was:
 		return kube.Modified

@@ -13,7 +13,7 @@ import (
 type tree = btree.Map[string, *kube.Object]
 
 // treeDegree is the B-tree's degree: nodes of up to 31 objects, as upstream's
-// (cacher's snapshots use 16; server.md 4). A change copies one node per level.
+// (cacher's snapshots use 16). A change copies one node per level.
 const treeDegree = 16
 
 // Snapshot is the state of a resource at one resourceVersion. It never changes,
@@ -34,22 +34,29 @@ func (s *Snapshot) Get(key kube.Key) (object *kube.Object, found bool) {
 	return s.tree.Get(key.String())
 }
 
+// Lookup is Get by Key.String().
+func (s *Snapshot) Lookup(key string) (object *kube.Object, found bool) { return s.tree.Get(key) }
+
 // Scan yields the selected objects in the order of Key.String(), beginning with
-// the first key >= start ("" is the first of all). It visits no more of the tree
-// than the selection's namespace, or one key when it names one.
+// the first key >= start ("" is the first of all). It visits no more of the tree than
+// the selection's namespace, and of a selection by name one key, or two per namespace.
 func (s *Snapshot) Scan(start string, sel Selection) iter.Seq[*kube.Object] {
 	return func(yield func(*kube.Object) bool) {
-		if key, one := s.single(sel); one {
+		if key, one := s.Single(sel); one {
 			if o, found := s.tree.Get(key); found && key >= start && sel.Matches(o) {
 				yield(o)
 			}
+			return
+		}
+		if sel.Name != "" {
+			s.named(start, sel)(yield)
 			return
 		}
 		prefix := ""
 		if sel.Namespace != "" {
 			prefix = sel.Namespace + "/"
 		}
-		check := sel.Name != "" || sel.selects()
+		check := sel.LooksInside()
 		s.tree.Ascend(max(start, prefix), func(key string, o *kube.Object) bool {
 			if !strings.HasPrefix(key, prefix) {
 				return false
@@ -59,6 +66,33 @@ func (s *Snapshot) Scan(start string, sel Selection) iter.Seq[*kube.Object] {
 	}
 }
 
+// named yields the objects of one name in all namespaces that the selection matches.
+func (s *Snapshot) named(start string, sel Selection) iter.Seq[*kube.Object] {
+	return func(yield func(*kube.Object) bool) {
+		for at := start; ; {
+			first := ""
+			s.tree.Ascend(at, func(key string, _ *kube.Object) bool {
+				first = key
+				return false
+			})
+			namespace, _, _ := strings.Cut(first, "/")
+			if first == "" {
+				return
+			}
+			key := kube.Key{Namespace: namespace, Name: sel.Name}.String()
+			if key >= first {
+				if o, found := s.tree.Get(key); found && sel.Matches(o) && !yield(o) {
+					return
+				}
+			}
+			at = afterNamespace(namespace)
+		}
+	}
+}
+
+// afterNamespace returns the least key that follows all keys of a namespace.
+func afterNamespace(namespace string) string { return namespace + string(rune('/'+1)) }
+
 // Count returns how many objects have a key >= start, in one namespace or ("") in
 // all. It looks at few of them: the tree knows how many it has.
 func (s *Snapshot) Count(start, namespace string) int {
@@ -66,8 +100,7 @@ func (s *Snapshot) Count(start, namespace string) int {
 		return s.tree.Len() - s.rank(start)
 	}
 	prefix := namespace + "/"
-	end := namespace + string(rune('/'+1)) // the first key that is not the namespace's
-	return s.rank(end) - s.rank(max(start, prefix))
+	return s.rank(afterNamespace(namespace)) - s.rank(max(start, prefix))
 }
 
 // rank returns how many keys are less than key.
@@ -84,8 +117,9 @@ func (s *Snapshot) rank(key string) int {
 	return low
 }
 
-// single says that the selection can have only one object in it, and its key.
-func (s *Snapshot) single(sel Selection) (key string, one bool) {
+// Single says that the selection can have only one object in it, and its
+// Key.String(). Whether the resource has namespaces is seen by its objects.
+func (s *Snapshot) Single(sel Selection) (key string, one bool) {
 	if sel.Name == "" {
 		return "", false
 	}

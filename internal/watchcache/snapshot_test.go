@@ -34,6 +34,11 @@ func TestScanYieldsTheSelectionInByteOrderOfKeys(t *testing.T) {
 		{"one object", "", watchcache.Selection{Namespace: "a", Name: "y"}, []string{"a/y"}},
 		{"one object behind the start", "a/z", watchcache.Selection{Namespace: "a", Name: "y"}, nil},
 		{"a name in all namespaces", "", watchcache.Selection{Name: "x"}, []string{"a-b/x", "a/x", "b/x"}},
+		{"a name in all namespaces from a start", "a/y", watchcache.Selection{Name: "x"}, []string{"b/x"}},
+		{"a name in all namespaces from itself", "a/x", watchcache.Selection{Name: "x"}, []string{"a/x", "b/x"}},
+		{"a name in one of the namespaces", "", watchcache.Selection{Name: "y"}, []string{"a/y"}},
+		{"a name in all namespaces, and a field", "", watchcache.Selection{Name: "x", Fields: byNode("n1")}, []string{"a/x", "b/x"}},
+		{"a name in no namespace", "", watchcache.Selection{Name: "w"}, nil},
 		{"labels", "", appIs("web"), []string{"a-b/x", "a/x"}},
 		{"fields", "", watchcache.Selection{Fields: byNode("n1")}, []string{"a/x", "b/x"}},
 		{"metadata.name as a field", "", watchcache.Selection{Fields: fields.OneTermEqualSelector("metadata.name", "y")}, []string{"a/y"}},
@@ -110,7 +115,7 @@ func TestSnapshotOfAnIdleResourceMovesWithTheClock(t *testing.T) {
 	}
 }
 
-func TestSnapshotCarriesEntriesThatAreNotPublishedYet(t *testing.T) {
+func TestSnapshotIncludesUnpublishedEntries(t *testing.T) {
 	f := newFixture(t, watchcache.Config{})
 	f.cache.Append(watchcache.NewEntry(101, thing{name: "a"}.at(t, 101), nil))
 	if s := f.cache.Snapshot(); s.RV() != 101 || s.Len() != 1 {

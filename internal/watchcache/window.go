@@ -9,12 +9,12 @@ import (
 )
 
 // window is the part of a resource's log that is in memory: all entries above
-// gone, in chunks. It is a value; append, trim and forget return a new one and
+// gone, in chunks. It is a value; append, trim and compact return a new one and
 // leave the old one as it was, so that readers need no lock.
 type window struct {
 	// gone is the last change that memory does not hold. A reader that has
 	// considered everything up to it finds all the rest here, however long ago it
-	// was: idle is not old (DESIGN.md invariant 8).
+	// was: an idle resource does not expire (ARCHITECTURE.md invariant 8).
 	gone  kube.ResourceVersion
 	full  []chunk // oldest first; never changed in place
 	last  chunk   // grows in place, behind what older windows see of it
@@ -23,7 +23,7 @@ type window struct {
 }
 
 // chunk is a run of entries. Whole chunks are dropped when the window is too
-// large, so that its memory is given back.
+// large, so that its memory is released.
 type chunk struct {
 	entries []*Entry
 	bytes   int64
@@ -87,8 +87,8 @@ func (w window) without(c chunk) window {
 	return w
 }
 
-// forget drops every entry with RV <= upTo.
-func (w window) forget(upTo kube.ResourceVersion) window {
+// compact drops every entry with RV <= upTo.
+func (w window) compact(upTo kube.ResourceVersion) window {
 	kept := window{gone: w.gone}
 	for e := range w.after(w.gone) {
 		if e.RV <= upTo {

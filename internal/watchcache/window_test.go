@@ -14,7 +14,7 @@ func TestWindowKeepsItsBounds(t *testing.T) {
 		size       int
 		appended   int   // entries
 		min, max   int   // entries kept
-		maxInBytes int64 // 0: not looked at
+		maxInBytes int64 // 0: not checked
 	}{
 		{"default entries", watchcache.Config{}, 1, 5000, 4096 - 256, 4096, 16 << 20},
 		{"few entries", watchcache.Config{MaxEntries: 32}, 1, 500, 30, 32, 0},

@@ -1,8 +1,8 @@
 // Package scan walks over JSON text and checks it as strictly as encoding/json does,
 // without allocating and without decoding anything.
 //
-// It has one noun. A place is an index into the text, where a value, or a part of one,
-// begins; each function returns the place behind what it found.
+// It has three nouns. A [Scanner] walks over a text, value by value. A [Token] is a value
+// that it found. A [Kind] is what that is.
 package scan
 
 import (

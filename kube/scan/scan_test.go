@@ -39,7 +39,7 @@ func TestStringsEndAtTheirQuote(t *testing.T) {
 	}
 }
 
-func TestNumbersEndBehindTheirLastDigit(t *testing.T) {
+func TestNumbersEndAfterTheirLastDigit(t *testing.T) {
 	for _, test := range []struct {
 		text    string
 		end     int

@@ -1,6 +1,11 @@
 package cases
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+
+	"github.com/gapless-io/gapless/bench/internal/load"
+)
 
 // All returns the cases in the order in which they are run, which is that of the
 // table; neighbours share servers where they can.
@@ -8,12 +13,17 @@ func All() []Case {
 	var all []Case
 	all = append(all, starting(), memory())
 	all = append(all, creating()...)
+	all = append(all, patching()...)
 	all = append(all, listing()...)
-	all = append(all, resuming())
+	all = append(all, resume())
+	all = append(all, longListing()...) // the last with these servers: it adds objects
+	all = append(all, resumingFar()...)
 	all = append(all, watching()...)
+	all = append(all, rendering()...)
 	all = append(all, selecting()...)
+	all = append(all, passing()...)
 	all = append(all, idling()...)
-	return append(all, storming())
+	return append(all, concurrentLists())
 }
 
 func starting() Case {
@@ -30,20 +40,51 @@ func memory() Case {
 	}
 }
 
+// createCost is what a create of 1 KB may cost the server's CPU whatever it costs
+// upstream, in microseconds.
+const createCost = 130
+
 func creating() []Case {
+	allocs := Metric{Name: "allocs"}
 	var all []Case
 	for _, c := range []struct {
 		clients int
 		rate    float64
 	}{{1, 2}, {16, 8}, {256, 10}} {
-		cost := Goal{}
-		if c.clients == 16 {
-			cost = Ratio(1. / 10)
+		cost := []Metric{{Name: "cpu", Unit: "us"}}
+		if c.clients == 16 { // two goals, and so two rows
+			cost = []Metric{{Name: "cpu", Unit: "us", Goal: Ratio(1. / 10)}, {Name: "cpu", Unit: "us", Goal: AtMost(createCost)}}
 		}
 		all = append(all, Case{
 			Name: fmt.Sprintf("create-%d", c.clients), Title: fmt.Sprintf("create, %s", clients(c.clients)), Stage: Definition,
-			Run: runCreate(c.clients), Metrics: []Metric{
-				{Name: "rate", Unit: "/s", Goal: Times(c.rate)}, {Name: "cpu", Unit: "us", Goal: cost}, {Name: "p99", Unit: "ms"},
+			Run:     runCreate(load.Structured, c.clients),
+			Metrics: slices.Concat([]Metric{{Name: "rate", Unit: "/s", Goal: Times(c.rate)}}, cost, []Metric{{Name: "p99", Unit: "ms"}, allocs}),
+		})
+	}
+	for _, kind := range []struct {
+		name, title string
+		content     load.Content
+	}{{"create-configmap-16", "create of a ConfigMap", load.ConfigMap}, {"create-pod-16", "create of a Pod", load.Pod}} {
+		all = append(all, Case{
+			Name: kind.name, Title: kind.title + ", " + clients(16), Stage: Definition, Ours: true,
+			Run: runCreate(kind.content, 16), Metrics: []Metric{
+				{Name: "cpu", Unit: "us", Goal: AtMost(createCost)}, {Name: "rate", Unit: "/s"}, {Name: "p99", Unit: "ms"}, allocs,
+			},
+		})
+	}
+	return all
+}
+
+func patching() []Case {
+	var all []Case
+	for _, c := range []struct {
+		clients int
+		cpu     float64
+	}{{1, 1. / 4}, {64, 1. / 10}} {
+		all = append(all, Case{
+			Name: fmt.Sprintf("patch-hot-%d", c.clients), Title: "merge patch of one object, " + clients(c.clients), Stage: Definition,
+			Run: runPatch(c.clients), Metrics: []Metric{
+				{Name: "rate", Unit: "/s"}, {Name: "cpu", Unit: "us", Goal: Ratio(c.cpu)}, {Name: "p99", Unit: "ms"}, {Name: "refused", Goal: AtMost(0)},
 			},
 		})
 	}
@@ -83,29 +124,64 @@ func listing() []Case {
 	return all
 }
 
-func resuming() Case {
+func resume() Case {
 	return Case{
 		Name: "resume", Title: "1 000 resumes from recent resourceVersions, 500 events each", Stage: Objects, Run: runResume,
 		Metrics: []Metric{{Name: "cpu", Unit: "us/event", Goal: Ratio(1. / 15)}, {Name: "rate", Unit: "events/s"}, {Name: "p99", Unit: "ms"}},
 	}
 }
 
-func watching() []Case {
-	flood := func(name, title string, w crowd, rate, cpu, p99 Goal) Case {
-		return Case{
-			Name: name, Title: title, Stage: Definition, Run: runFlood(w), Metrics: []Metric{
-				{Name: "rate", Unit: "events/s", Goal: rate},
-				{Name: "cpu", Unit: "us/event", Goal: cpu},
-				{Name: "p99", Unit: "ms", Goal: p99},
-				{Name: "writes", Unit: "/s"},
-				{Name: "cut"},
-			},
-		}
+func resumingFar() []Case {
+	var all []Case
+	for _, updates := range []int{1000, 10_000, 100_000} {
+		all = append(all, Case{
+			Name: fmt.Sprintf("resume-far-%d", updates), Title: fmt.Sprintf("8 resumes at once, %d updates back", updates), Stage: Definition, Ours: true,
+			Run:     runResumeFar(updates),
+			Metrics: []Metric{{Name: "cpu", Unit: "us/event", Goal: AtMost(10)}, {Name: "rate", Unit: "events/s"}, {Name: "p99", Unit: "ms"}},
+		})
 	}
+	return all
+}
+
+// floodGoals are what a flood promises.
+type floodGoals struct{ rate, cpu, p99 Goal }
+
+// flood is a case of watchers while writers write flat out.
+func flood(name, title string, w crowd, goals floodGoals) Case {
+	return Case{
+		Name: name, Title: title, Stage: Definition, Run: runFlood(w), Metrics: []Metric{
+			{Name: "rate", Unit: "events/s", Goal: goals.rate},
+			{Name: "cpu", Unit: "us/event", Goal: goals.cpu},
+			{Name: "p99", Unit: "ms", Goal: goals.p99},
+			{Name: "writes", Unit: "/s"},
+			{Name: "cut"},
+		},
+	}
+}
+
+// rendering is what a form of answers costs: an event is rendered once for all watchers
+// that ask for the same form.
+func rendering() []Case {
+	var all []Case
+	for _, c := range []struct {
+		name, title string
+		form        form
+		cpu         float64
+	}{
+		{"watch-json", "whole objects", whole, 0.4},
+		{"watch-table", "tables", tables, 0.4},
+		{"watch-metadata", "metadata only", metadata, 0.4},
+	} {
+		all = append(all, flood(c.name, "500 watchers of "+c.title+", flat out, HTTP/1.1", crowd{form: c.form}, floodGoals{cpu: Ratio(c.cpu)}))
+	}
+	return all
+}
+
+func watching() []Case {
 	return []Case{
-		flood("watch-h1", "1 000 watchers, flat out, HTTP/1.1", crowd{}, Times(2.5), Ratio(0.4), Ratio(0.5)),
-		flood("watch-h2", "1 000 watchers, flat out, HTTP/2, 10 connections", crowd{multiplexed: true}, Times(3), Ratio(0.35), Ratio(0.3)),
-		flood("watch-5000", "5 000 watchers, flat out, HTTP/1.1", crowd{large: true}, Times(2), Ratio(0.55), Ratio(0.5)),
+		flood("watch-h1", "1 000 watchers, flat out, HTTP/1.1", crowd{}, floodGoals{Times(2.5), Ratio(0.4), Ratio(0.5)}),
+		flood("watch-h2", "1 000 watchers, flat out, HTTP/2, 10 connections", crowd{multiplexed: true}, floodGoals{Times(3), Ratio(0.35), Ratio(0.3)}),
+		flood("watch-5000", "5 000 watchers, flat out, HTTP/1.1", crowd{large: true}, floodGoals{Times(2), Ratio(0.55), Ratio(0.5)}),
 		{
 			Name: "watch-one", Title: "100 watchers on one HTTP/2 connection, flat out", Stage: Definition, Run: runFlood(crowd{single: true}),
 			Metrics: []Metric{
@@ -149,9 +225,9 @@ func idling() []Case {
 	}
 }
 
-func storming() Case {
+func concurrentLists() Case {
 	return Case{
-		Name: "storm", Title: "200 clients list 10 000 at once", Stage: Objects, Fresh: true, Once: true, Run: runStorm,
+		Name: "concurrent-lists", Title: "200 clients list 10 000 at once", Stage: Objects, Fresh: true, Once: true, Run: runConcurrentLists,
 		Metrics: []Metric{
 			{Name: "time", Unit: "s", Goal: Ratio(1. / 20)}, {Name: "peak", Unit: "MB", Goal: Ratio(1. / 40)}, {Name: "cut", Goal: AtMost(0)},
 		},

@@ -53,7 +53,7 @@ func (b *Bench) Run(ctx context.Context) (*Report, error) {
 	return report, errors.Join(errs...)
 }
 
-// play runs one case on the servers in turn.
+// play runs one case on each server.
 func (b *Bench) play(ctx context.Context, c Case, report *Report) error {
 	if c.Stage == Nothing || c.Fresh || c.Stage != b.stage {
 		if err := b.clear(); err != nil {
@@ -67,6 +67,9 @@ func (b *Bench) play(ctx context.Context, c Case, report *Report) error {
 	row := report.row(c)
 	for nth := range repeats {
 		for i := range b.Programs {
+			if c.Ours && b.Programs[i].Name != peer.Gapless {
+				continue
+			}
 			if c.Fresh {
 				if err := b.clear(); err != nil {
 					return err
@@ -80,7 +83,7 @@ func (b *Bench) play(ctx context.Context, c Case, report *Report) error {
 			began := time.Now()
 			sample, err := c.Run(ctx, r)
 			if err != nil {
-				// What the server is like now nobody knows: the next case gets another.
+				// The state of this server is unknown: the next case gets a new one.
 				return errors.Join(fmt.Errorf("on %s: %w", r.Program.Name, err), b.clear())
 			}
 			row.add(r.Program.Name, sample)
@@ -116,7 +119,7 @@ func (b *Bench) prepare(ctx context.Context, stage Stage, i int) (*Run, error) {
 	switch stage {
 	case Nothing, Definition:
 	case Objects:
-		err = fill(ctx, r.Target, b.Scale.Objects)
+		err = r.fill(ctx, b.Scale.Objects)
 	case Shards:
 		r.Shards, err = shards(ctx, r.Server, b.Scale.Crowd)
 	}

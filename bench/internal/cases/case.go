@@ -1,5 +1,5 @@
-// Package cases holds what is measured, plays it against both servers in turn, and
-// prints how they compare.
+// Package cases defines the measurements, runs them against both servers one after the
+// other, and prints a comparison.
 //
 // It has five nouns. A [Case] is one piece of work and its [Metric]s, some of which
 // have a goal. A [Sample] is what one run of a case measured on one server. A
@@ -27,30 +27,34 @@ import (
 type Scale struct {
 	Repeats  int           // of a case, on each server
 	Objects  int           // in the collections that are listed
-	For      time.Duration // how long lists, creates and floods go on
+	For      time.Duration // how long lists, creates and floods last
 	Quiet    time.Duration // how long memory must not move to be settled
+	Long     int           // objects of a long list: 20 000
+	Longer   int           // and of a longer one: 150 000
 	Watchers int           // 1 000
+	Forms    int           // 500, that all ask for one form of objects
 	Crowd    int           // 5 000
 	PerConn  int           // watches on one HTTP/2 connection
 	Paced    int           // updates at 5 per second
 	Resumes  int           // resumes, and updates that they read
-	Storm    int           // clients that list at once
+	Listers  int           // clients that list at once
+	Hot      int           // most clients that write one object
 }
 
 // Full is the scale of the published table, Short that of CI: it shows that
 // everything works, not how fast.
 func Full() Scale {
 	return Scale{
-		Repeats: 3, Objects: 10_000, For: 3 * time.Second, Quiet: 2 * time.Second, Watchers: 1000, Crowd: 5000,
-		PerConn: 100, Paced: 50, Resumes: 1000, Storm: 200,
+		Repeats: 3, Objects: 10_000, For: 3 * time.Second, Quiet: 2 * time.Second, Long: 20_000, Longer: 150_000, Watchers: 1000, Forms: 500, Crowd: 5000,
+		PerConn: 100, Paced: 50, Resumes: 1000, Listers: 200, Hot: 64,
 	}
 }
 
 // Short is the scale of CI.
 func Short() Scale {
 	return Scale{
-		Repeats: 1, Objects: 300, For: 200 * time.Millisecond, Quiet: 200 * time.Millisecond, Watchers: 40, Crowd: 100,
-		PerConn: 20, Paced: 3, Resumes: 50, Storm: 8,
+		Repeats: 1, Objects: 300, For: 200 * time.Millisecond, Quiet: 200 * time.Millisecond, Long: 400, Longer: 900, Watchers: 40, Forms: 20, Crowd: 100,
+		PerConn: 20, Paced: 3, Resumes: 50, Listers: 8, Hot: 8,
 	}
 }
 
@@ -85,6 +89,7 @@ type Case struct {
 	Stage   Stage
 	Fresh   bool // each run has a server of its own
 	Once    bool // too long to repeat
+	Ours    bool // only gapless can do it, or can within minutes
 	Metrics []Metric
 	Run     func(ctx context.Context, r *Run) (Sample, error)
 }
@@ -98,6 +103,7 @@ type Run struct {
 	Case    string
 	Shards  []*load.Writer // the writers of the stage of that name
 
+	filled   int    // objects that fill made
 	dir      string // for further servers
 	profiles string // directory of profiles; empty takes none
 }
@@ -142,8 +148,8 @@ func ownCPU() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// profile takes a CPU profile of the server, if it offers one, of as long as the
-// work goes on as a rule.
+// profile takes a CPU profile of the server, if it offers one, for about as long as the
+// work takes.
 func (r *Run) profile(ctx context.Context) func() error {
 	if r.profiles == "" || r.Profiles == "" {
 		return func() error { return nil }
@@ -231,11 +237,13 @@ func served(ctx context.Context, conn wire.Conn) error {
 	}
 }
 
-// fill creates n objects from 16 clients.
-func fill(ctx context.Context, t wire.Target, n int) error {
-	all := make([]*load.Writer, n)
+// fill creates objects from 16 clients until there are n.
+func (r *Run) fill(ctx context.Context, n int) error {
+	all := make([]*load.Writer, max(n-r.filled, 0))
 	for i := range all {
-		all[i] = &load.Writer{Key: i % 100_000, Object: load.Object{Namespace: "default", Name: fmt.Sprintf("filled-%06d", i)}}
+		key := r.filled + i
+		all[i] = &load.Writer{Key: key % 100_000, Object: load.Object{Namespace: "default", Name: fmt.Sprintf("filled-%06d", key)}}
 	}
-	return load.Make(ctx, t, 16, all)
+	r.filled += len(all)
+	return load.Make(ctx, r.Target, 16, all)
 }

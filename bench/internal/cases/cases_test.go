@@ -85,7 +85,7 @@ func TestFaultsOfGaplessFailTheCase(t *testing.T) {
 	}
 }
 
-func TestEveryCaseHasANameOfItsOwnAndAGoal(t *testing.T) {
+func TestEveryCaseHasAUniqueNameAndAGoal(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range All() {
 		goals := 0

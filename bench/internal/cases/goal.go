@@ -47,7 +47,7 @@ func (g Goal) String() string {
 	return "?"
 }
 
-// met says whether it is; upstream is not a number if it was not measured.
+// met reports whether it is; upstream is not a number if it was not measured.
 func (g Goal) met(upstream, gapless float64) string {
 	if g.kind == none {
 		return ""

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,7 +46,7 @@ func runMemory(ctx context.Context, r *Run) (Sample, error) {
 		if err := define(ctx, r.Target); err != nil {
 			return err
 		}
-		if err := fill(ctx, r.Target, r.Scale.Objects); err != nil {
+		if err := r.fill(ctx, r.Scale.Objects); err != nil {
 			return err
 		}
 		filled, err := r.Settled(ctx, r.Scale.Quiet)
@@ -55,39 +56,90 @@ func runMemory(ctx context.Context, r *Run) (Sample, error) {
 	return s, errors.Join(err, r.remove())
 }
 
-// runCreate measures creates by a number of clients, each of which waits for its
-// answers.
-func runCreate(n int) func(context.Context, *Run) (Sample, error) {
+// runCreate measures creates of one content by a number of clients.
+func runCreate(content load.Content, n int) func(context.Context, *Run) (Sample, error) {
 	return func(ctx context.Context, r *Run) (Sample, error) {
-		conns, hangUp, err := load.Connect(ctx, r.Target, n)
-		if err != nil {
-			return Sample{}, err
-		}
-		defer hangUp()
-		latency := make([]load.Histogram, n)
-		create := func(prefix string, worker, i int) error {
-			w := load.Writer{Key: worker, Conn: conns[worker], Latency: &latency[worker]}
-			w.Object = load.Object{Namespace: "default", Name: fmt.Sprintf("%s-%s-%03d-%06d", prefix, r.unique(), worker, i)}
+		return r.write(ctx, n, func(prefix string, w *load.Writer, i int) error {
+			w.Object = load.Object{Namespace: "default", Name: fmt.Sprintf("%s-%s-%03d-%06d", prefix, r.unique(), w.Key, i), Content: content}
 			return w.Create()
+		})
+	}
+}
+
+// runPatch measures patches of one object by a number of clients.
+func runPatch(n int) func(context.Context, *Run) (Sample, error) {
+	return func(ctx context.Context, r *Run) (Sample, error) {
+		n := min(n, r.Scale.Hot)
+		hot := load.Object{Namespace: "default", Name: "hot-" + r.unique()}
+		made := false // by the first write: the warm-up begins with one client
+		return r.write(ctx, n, func(_ string, w *load.Writer, _ int) error {
+			w.Object = hot
+			if made {
+				return w.Patch()
+			}
+			made = true
+			return w.Create()
+		})
+	}
+}
+
+// write measures writes of a number of clients, each of which has a connection of its
+// own and waits for its answers. op is called first for the first client alone, then
+// for some writes to warm up, and then for those that count. What a busy reference server
+// refuses is counted and not an error: its writers of one object retry against each other,
+// and some of them until the request's time is over (504).
+func (r *Run) write(ctx context.Context, n int, op func(prefix string, w *load.Writer, i int) error) (Sample, error) {
+	conns, hangUp, err := load.Connect(ctx, r.Target, n)
+	if err != nil {
+		return Sample{}, err
+	}
+	defer hangUp()
+	writers := make([]load.Writer, n)
+	for key := range writers {
+		writers[key] = load.Writer{Key: key, Conn: conns[key]}
+	}
+	if err := op("first", &writers[0], 0); err != nil {
+		return Sample{}, err
+	}
+	var refused atomic.Int64
+	try := func(prefix string, worker, i int) error {
+		err := op(prefix, &writers[worker], i)
+		if status, ok := errors.AsType[*wire.StatusError](err); ok && status.Status >= http.StatusInternalServerError && r.Name == peer.Upstream {
+			refused.Add(1)
+			return nil
 		}
-		if err := load.InParallel(ctx, n, 4*n, func(_ context.Context, worker, i int) error { return create("warm", worker, i) }); err != nil {
-			return Sample{}, err
-		}
-		latency = make([]load.Histogram, n)
-		var ops int64
-		u, err := r.measure(ctx, func() (err error) {
-			ops, err = during(ctx, r.Scale.For, n, func(worker, i int) error { return create("made", worker, i) })
+		return err
+	}
+	err = load.InParallel(ctx, n, 4*n, func(_ context.Context, worker, i int) error { return try("warm", worker, i) })
+	if err != nil {
+		return Sample{}, err
+	}
+	for key := range writers {
+		writers[key].Latency = &load.Histogram{}
+	}
+	refused.Store(0)
+	var ops int64
+	var u used
+	allocs, err := r.Allocs(ctx, func() (err error) {
+		u, err = r.measure(ctx, func() (err error) {
+			ops, err = during(ctx, r.Scale.For, n, func(worker, i int) error { return try("made", worker, i) })
 			return err
 		})
-		s := Sample{Values: map[string]float64{"rate": float64(ops) / u.wall.Seconds()}}
-		u.into(s, float64(ops))
-		all := &load.Histogram{}
-		for i := range latency {
-			all.Merge(&latency[i])
-		}
-		s.Values["p50"], s.Values["p99"] = milliseconds(all.Quantile(0.5)), milliseconds(all.Quantile(0.99))
-		return s, err
+		return err
+	})
+	if err != nil {
+		return Sample{}, err
 	}
+	ops = max(ops-refused.Load(), 1)
+	s := Sample{Values: map[string]float64{"rate": float64(ops) / u.wall.Seconds(), "refused": float64(refused.Load())}}
+	u.into(s, float64(ops))
+	s.Values["allocs"] = float64(allocs) / float64(ops)
+	all := &load.Histogram{}
+	for key := range writers {
+		all.Merge(writers[key].Latency)
+	}
+	s.Values["p50"], s.Values["p99"] = milliseconds(all.Quantile(0.5)), milliseconds(all.Quantile(0.99))
+	return s, nil
 }
 
 // during calls fn from n goroutines for a time, at least once from each, and
@@ -155,8 +207,8 @@ var errShort = errors.New("the list is not whole")
 // what was written.
 const cacheLag = 10 * time.Second
 
-// whole lists until all objects are there, and checks what it gets.
-func whole(ctx context.Context, reader *load.Reader, objects int) error {
+// complete lists until all objects are there, and checks what it gets.
+func complete(ctx context.Context, reader *load.Reader, objects int) error {
 	for end := time.Now().Add(cacheLag); ; {
 		items, err := reader.Verify()
 		switch {
@@ -175,52 +227,54 @@ func whole(ctx context.Context, reader *load.Reader, objects int) error {
 // runList measures one way of listing. One list before the measurement is parsed
 // and checked; those in it must have as many bytes.
 func runList(how reading) func(context.Context, *Run) (Sample, error) {
-	return func(ctx context.Context, r *Run) (Sample, error) {
-		readers, hangUp, err := how.readers(ctx, r.Target)
-		if err != nil {
-			return Sample{}, err
-		}
-		defer hangUp()
-		if err := whole(ctx, readers[0], r.Scale.Objects); err != nil {
-			return Sample{}, err
-		}
-		size, err := readers[0].Read()
-		if err != nil {
-			return Sample{}, err
-		}
-		var ops int64
-		latency := make([]load.Histogram, how.clients)
-		u, err := r.measure(ctx, func() (err error) {
-			ops, err = during(ctx, r.Scale.For, how.clients, func(worker, _ int) error {
-				began := time.Now()
-				n, err := readers[worker].Read()
-				latency[worker].Add(time.Since(began))
-				if err == nil && n < size-size/100 { // continue tokens and gzip differ a little
-					err = fmt.Errorf("%w: %d bytes instead of %d", errShort, n, size)
-				}
-				return err
-			})
-			return err
-		})
-		s := Sample{Values: map[string]float64{}}
-		u.into(s, float64(ops)*1000) // milliseconds
-		s.Values["size"] = float64(size) / megabyte
-		all := &load.Histogram{}
-		for i := range latency {
-			all.Merge(&latency[i])
-		}
-		s.Values["p50"] = milliseconds(all.Quantile(0.5))
-		return s, err
-	}
+	return func(ctx context.Context, r *Run) (Sample, error) { return r.list(ctx, how) }
 }
 
-// memoryReserve is what a storm must leave of the machine's memory: below that
+func (r *Run) list(ctx context.Context, how reading) (Sample, error) {
+	readers, hangUp, err := how.readers(ctx, r.Target)
+	if err != nil {
+		return Sample{}, err
+	}
+	defer hangUp()
+	if err := complete(ctx, readers[0], r.filled); err != nil {
+		return Sample{}, err
+	}
+	size, err := readers[0].Read()
+	if err != nil {
+		return Sample{}, err
+	}
+	var ops int64
+	latency := make([]load.Histogram, how.clients)
+	u, err := r.measure(ctx, func() (err error) {
+		ops, err = during(ctx, r.Scale.For, how.clients, func(worker, _ int) error {
+			began := time.Now()
+			n, err := readers[worker].Read()
+			latency[worker].Add(time.Since(began))
+			if err == nil && n < size-size/100 { // continue tokens and gzip differ a little
+				err = fmt.Errorf("%w: %d bytes instead of %d", errShort, n, size)
+			}
+			return err
+		})
+		return err
+	})
+	s := Sample{Values: map[string]float64{}}
+	u.into(s, float64(ops)*1000) // milliseconds
+	s.Values["size"] = float64(size) / megabyte
+	all := &load.Histogram{}
+	for i := range latency {
+		all.Merge(&latency[i])
+	}
+	s.Values["p50"] = milliseconds(all.Quantile(0.5))
+	return s, err
+}
+
+// memoryReserve is what concurrent lists must leave of the machine's memory: below that
 // the server is killed, and its figures are those until then.
 const memoryReserve = 1500 << 20
 
-// runStorm lets many clients list the same collection at once.
-func runStorm(ctx context.Context, r *Run) (Sample, error) {
-	readers, hangUp, err := reading{clients: r.Scale.Storm}.readers(ctx, r.Target)
+// runConcurrentLists lets many clients list the same collection at once.
+func runConcurrentLists(ctx context.Context, r *Run) (Sample, error) {
+	readers, hangUp, err := reading{clients: r.Scale.Listers}.readers(ctx, r.Target)
 	if err != nil {
 		return Sample{}, err
 	}

@@ -19,8 +19,24 @@ const drainWithin = 2 * time.Minute
 // floodWriters is the number of clients that write flat out.
 const floodWriters = 8
 
+// form is a form of objects that a watch can ask for.
+type form struct {
+	accept string // media type; empty is JSON
+	kind   string // what the objects of its events are
+}
+
+// The forms that are measured.
+//
+//nolint:gochecknoglobals // constants, which cannot be structs
+var (
+	whole    = form{kind: load.Kind}
+	tables   = form{"application/json;as=Table;g=meta.k8s.io;v=v1", "Table"}
+	metadata = form{"application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1", "PartialObjectMetadata"}
+)
+
 // crowd is a kind of crowd: over HTTP/1.1 unless it says otherwise.
 type crowd struct {
+	form        form // Scale.Forms watchers that all ask for it
 	large       bool // Scale.Crowd instead of Scale.Watchers
 	multiplexed bool // over HTTP/2, Scale.PerConn on each connection
 	single      bool // over one HTTP/2 connection, as many as go there
@@ -28,6 +44,8 @@ type crowd struct {
 
 func (c crowd) watchers(s Scale) int {
 	switch {
+	case c.form != form{}:
+		return s.Forms
 	case c.single:
 		return s.PerConn
 	case c.large:
@@ -48,7 +66,8 @@ func (c crowd) connections(s Scale) int {
 func (c crowd) open(ctx context.Context, r *Run, writers load.Writers) (*load.Crowd, error) {
 	watches := make([]load.Watch, c.watchers(r.Scale))
 	for i := range watches {
-		watches[i] = load.Watch{Path: load.Namespaced("default"), Follower: load.NewFollower(0, len(writers), 1)}
+		watches[i] = load.Watch{Path: load.Namespaced("default"), Accept: c.form.accept, Follower: load.NewFollower(0, len(writers), 1)}
+		watches[i].Follower.Kind = c.form.kind
 	}
 	return load.Open(ctx, r.Target, c.connections(r.Scale), writers.Newest(), watches)
 }
@@ -72,7 +91,7 @@ func runPaced(ctx context.Context, r *Run) (Sample, error) {
 // every event.
 func (r *Run) deliver(ctx context.Context, kind crowd, n int, write func(load.Writers) error) (Sample, error) {
 	s := Sample{Values: map[string]float64{}}
-	writers, err := load.NewWriters(ctx, r.Target, n, "default", r.unique())
+	writers, err := load.NewWriters(ctx, r.Target, n, load.Object{Namespace: "default", Name: r.unique(), Annotated: kind.form != form{}})
 	if err != nil {
 		return s, err
 	}
@@ -111,11 +130,28 @@ const resumers = 8
 // runResume measures watches that begin with history: one from each of the recent
 // resourceVersions up to the newest, over one connection.
 func runResume(ctx context.Context, r *Run) (Sample, error) {
-	s := Sample{Values: map[string]float64{}}
-	versions, err := r.history(ctx)
+	versions, err := r.history(ctx, r.Scale.Resumes)
 	if err != nil {
-		return s, err
+		return Sample{}, err
 	}
+	return r.resume(ctx, versions, len(versions)-1)
+}
+
+// runResumeFar measures watches that begin with history that lies a number of updates
+// back (at full scale).
+func runResumeFar(updates int) func(context.Context, *Run) (Sample, error) {
+	return func(ctx context.Context, r *Run) (Sample, error) {
+		versions, err := r.history(ctx, updates*r.Scale.Resumes/Full().Resumes)
+		if err != nil {
+			return Sample{}, err
+		}
+		return r.resume(ctx, versions, min(resumers, len(versions)-1))
+	}
+}
+
+// resume watches from each of the first n versions up to the last one.
+func (r *Run) resume(ctx context.Context, versions []uint64, n int) (Sample, error) {
+	s := Sample{Values: map[string]float64{}}
 	conn, err := r.Target.Dial(ctx, wire.HTTP2)
 	if err != nil {
 		return s, err
@@ -127,7 +163,7 @@ func runResume(ctx context.Context, r *Run) (Sample, error) {
 	var verdict load.Verdict
 	last := versions[len(versions)-1]
 	u, err := r.measure(ctx, func() error {
-		return load.InParallel(ctx, resumers, len(versions)-1, func(_ context.Context, worker, i int) error {
+		return load.InParallel(ctx, resumers, n, func(_ context.Context, worker, i int) error {
 			f := load.NewFollower(0, floodWriters, -1)
 			f.From(versions[i])
 			f.Until = last
@@ -160,14 +196,14 @@ func runResume(ctx context.Context, r *Run) (Sample, error) {
 	return s, r.judge(&s, verdict, 0)
 }
 
-// history makes Scale.Resumes updates and returns their resourceVersions, ascending.
-func (r *Run) history(ctx context.Context) ([]uint64, error) {
-	writers, err := load.NewWriters(ctx, r.Target, floodWriters, "default", r.unique())
+// history makes n updates and returns their resourceVersions, ascending.
+func (r *Run) history(ctx context.Context, n int) ([]uint64, error) {
+	writers, err := load.NewWriters(ctx, r.Target, floodWriters, load.Object{Namespace: "default", Name: r.unique()})
 	if err != nil {
 		return nil, err
 	}
 	defer writers.Close()
-	versions := make([]uint64, r.Scale.Resumes)
+	versions := make([]uint64, n)
 	err = load.InParallel(ctx, len(writers), len(versions), func(_ context.Context, worker, i int) error {
 		err := writers[worker].Update()
 		if err != nil {
@@ -194,9 +230,10 @@ func selection(by string, i int) string {
 // selectWriters is the number of clients that write to the shards.
 const selectWriters = 4
 
-// rewrite changes the objects of the shards in turn and returns how often.
+// rewrite changes the objects of the shards one after another and returns the number of
+// writes.
 func (r *Run) rewrite(ctx context.Context, d time.Duration) (int64, error) {
-	whole := len(r.Shards) / selectWriters * selectWriters // so that nobody else has a writer's objects
+	whole := len(r.Shards) / selectWriters * selectWriters // so that no two writers share objects
 	return during(ctx, d, selectWriters, func(worker, i int) error { return r.Shards[(worker+i*selectWriters)%whole].Update() })
 }
 
@@ -261,7 +298,7 @@ func runSelect(by string) func(context.Context, *Run) (Sample, error) {
 func runIdle(kind crowd) func(context.Context, *Run) (Sample, error) {
 	return func(ctx context.Context, r *Run) (Sample, error) {
 		s := Sample{Values: map[string]float64{}}
-		writers, err := load.NewWriters(ctx, r.Target, 1, "default", r.unique())
+		writers, err := load.NewWriters(ctx, r.Target, 1, load.Object{Namespace: "default", Name: r.unique()})
 		if err != nil {
 			return s, err
 		}

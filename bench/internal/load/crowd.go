@@ -18,6 +18,7 @@ import (
 // Watch is what one follower of a crowd asks for.
 type Watch struct {
 	Path     string // collection, with its query except for the watch's own parameters
+	Accept   string // media type of the answer; empty is application/json
 	Follower *Follower
 }
 
@@ -39,7 +40,7 @@ type Crowd struct {
 	fails []error
 }
 
-// line is one shared connection, which is dialed anew when it has broken.
+// line is one shared connection, which is dialed again after it broke.
 type line struct {
 	mu   sync.Mutex
 	conn wire.Conn
@@ -132,8 +133,8 @@ func expired(err error) bool {
 	return errors.Is(err, errExpired) || errors.As(err, &refused) && refused.Status == http.StatusGone
 }
 
-// renew lets a watch that has expired go on from now: what it did not see is
-// counted as missing when the next event comes.
+// renew restarts an expired watch from now: the events in between are counted as missing
+// when the next event arrives.
 func (c *Crowd) renew(ctx context.Context, i int) error {
 	conn, err := c.target.Dial(ctx, wire.HTTP1)
 	if err != nil {
@@ -154,7 +155,7 @@ func (c *Crowd) once(ctx context.Context, i int, w *Watch, opened func()) error 
 	if strings.Contains(w.Path, "?") {
 		sep = "&"
 	}
-	r := wire.Request{Path: w.Path + sep + "watch=1&timeoutSeconds=3600&resourceVersion=" + strconv.FormatUint(w.Follower.version, 10), Opened: opened}
+	r := wire.Request{Accept: w.Accept, Path: w.Path + sep + "watch=1&timeoutSeconds=3600&resourceVersion=" + strconv.FormatUint(w.Follower.version, 10), Opened: opened}
 	if len(c.loops) > 0 {
 		done := make(chan error, 1)
 		if err := c.loops[i%len(c.loops)].Start(ctx, r, w.Follower, func(err error) { done <- err }); err != nil {

@@ -21,6 +21,9 @@ type Follower struct {
 	// Until ends the watch: the resourceVersion after which there is no more. 0 is
 	// never.
 	Until uint64
+	// Kind is what the objects of events must be; it is looked for in the first event.
+	// Empty is any.
+	Kind string
 	// Initial ends the watch at the bookmark that ends the initial events.
 	Initial bool
 
@@ -42,7 +45,7 @@ type Verdict struct {
 	Missing    int64 // writes that were skipped
 	Repeated   int64 // writes that came again
 	Disordered int64 // resourceVersions that did not rise
-	Foreign    int64 // events that nobody asked for
+	Foreign    int64 // events of objects that were not selected
 	Expired    int64 // watches refused with 410
 	Cut        int64 // watches that the server ended
 }
@@ -168,7 +171,9 @@ func (f *Follower) frame(frame []byte, now int64) error {
 		}
 		return nil
 	}
-	f.events.Add(1)
+	if f.events.Add(1) == 1 && f.Kind != "" && !bytes.Contains(frame, []byte(`"kind":"`+f.Kind+`"`)) {
+		return fmt.Errorf("not an event of a %s: %.500q", f.Kind, frame)
+	}
 	if err := f.event(frame, now); err != nil {
 		return err
 	}

@@ -1,8 +1,9 @@
-// Package load makes the load of the benchmarks, and checks what comes back: every
-// stream is looked through for gaps, repetitions and disorder while it is counted.
+// Package load generates the load of the benchmarks and checks the answers: it counts the
+// events of every stream and looks for gaps, repetitions and disorder.
 //
-// It has six nouns. A [Stamp] is written into every object: who wrote it, which of
-// his writes it is, and when he began to send it. A [Follower] reads the frames of
+// It has seven nouns. An [Object] is what is written, of one of four kinds of content. A
+// [Stamp] is written into every object: its writer, the number of
+// the write, and the time when it was sent. A [Follower] reads the frames of
 // one watch and judges them. A [Crowd] is a set of followers and their connections.
 // A [Writer] changes one object over and over. A [Reader] lists. A [Histogram]
 // counts latencies.
@@ -11,35 +12,12 @@ package load
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"math/rand/v2"
 	"net/url"
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"time"
 )
-
-// The custom resource that is measured.
-const (
-	Group    = "bench.gapless.io"
-	Plural   = "benches"
-	Kind     = "Bench"
-	Base     = "/apis/" + Group + "/v1/"
-	Everyone = Base + Plural // the collection over all namespaces
-)
-
-// Definition is its CustomResourceDefinition.
-const Definition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
-"metadata":{"name":"` + Plural + `.` + Group + `"},
-"spec":{"group":"` + Group + `","scope":"Namespaced",
-"names":{"plural":"` + Plural + `","singular":"bench","kind":"` + Kind + `","listKind":"` + Kind + `List"},
-"versions":[{"name":"v1","served":true,"storage":true,"selectableFields":[{"jsonPath":".spec.shard"}],
-"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{
-"payload":{"type":"string"},"shard":{"type":"string"},"stamp":{"type":"string"}}}}}}}]}}`
-
-// Namespaced is the collection of one namespace.
-func Namespaced(namespace string) string { return Base + "namespaces/" + namespace + "/" + Plural }
 
 // Query adds parameters to a path.
 func Query(path string, pairs ...string) string {
@@ -88,10 +66,11 @@ const (
 	stampName  = `"stamp":"`
 )
 
-func (s Stamp) append(b []byte) []byte {
-	b = digits(b, int64(s.Key), 5)
+// String renders it.
+func (s Stamp) String() string {
+	b := digits(make([]byte, 0, stampBytes), int64(s.Key), 5)
 	b = digits(append(b, '-'), s.Seq, 10)
-	return digits(append(b, '-'), s.Sent, 19)
+	return string(digits(append(b, '-'), s.Sent, 19))
 }
 
 func digits(b []byte, v int64, width int) []byte {
@@ -122,24 +101,6 @@ func number(b []byte) (int64, bool) {
 		v = v*10 + int64(c-'0')
 	}
 	return v, len(b) > 0
-}
-
-// Object is what is written.
-type Object struct {
-	Namespace, Name string
-	Shard           string // of the label and of the selectable field; may be empty
-	Version         string // resourceVersion; empty for a create
-}
-
-// append renders the object with a payload of 1 KiB and the stamp of now.
-func (o Object) append(b []byte, s Stamp) []byte {
-	b = fmt.Appendf(b, `{"apiVersion":%q,"kind":%q,"metadata":{"name":%q,"namespace":%q`, Group+"/v1", Kind, o.Name, o.Namespace)
-	if o.Version != "" {
-		b = fmt.Appendf(b, `,"resourceVersion":%q`, o.Version)
-	}
-	b = fmt.Appendf(b, `,"labels":{"app":"bench","shard":"%[1]s"}},"spec":{"payload":"%[2]s","shard":"%[1]s",%[3]s`, o.Shard, payload(s.Key, s.Seq), stampName)
-	s.Sent = time.Now().UnixNano()
-	return append(s.append(b), `"}}`...)
 }
 
 // Version reads the first resourceVersion in the JSON of an object or a list.

@@ -25,7 +25,7 @@ func event(version, key int, seq int64) string {
 
 const mark = `{"type":"BOOKMARK","object":{"kind":"Bench","metadata":{"resourceVersion":"%d","annotations":{"k8s.io/initial-events-end":"true"}}}}` + "\n"
 
-func TestAFollowerNoticesWhatIsWrong(t *testing.T) {
+func TestFollowerReportsMissingRepeatedAndDisorderedEvents(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		frames []string
@@ -63,7 +63,7 @@ func TestAFollowerNoticesWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestAFollowerEndsWhereItShould(t *testing.T) {
+func TestFollowerEndsAtItsVersionBookmarkOrError(t *testing.T) {
 	until := NewFollower(0, 1, 1)
 	until.Until = 12
 	initial := NewFollower(0, 1, -1)
@@ -88,6 +88,11 @@ func TestAFollowerEndsWhereItShould(t *testing.T) {
 			}
 		})
 	}
+	table := NewFollower(0, 1, 1)
+	table.Kind = "Table"
+	if _, err := table.Write([]byte(event(11, 0, 1))); err == nil {
+		t.Error("an event of another kind than was asked for is taken")
+	}
 	for _, bad := range []string{`{"type":"ERROR","object":{"code":500}}`, `{"type":"ADDED","object":{"metadata":{"resourceVersion":"1"}}}`, "hello"} {
 		if _, err := NewFollower(0, 1, 1).Write([]byte(bad + "\n")); err == nil {
 			t.Errorf("%s is taken", bad)
@@ -95,10 +100,10 @@ func TestAFollowerEndsWhereItShould(t *testing.T) {
 	}
 }
 
-func TestStampsAreOfOneLength(t *testing.T) {
+func TestStampsHaveTheSameLength(t *testing.T) {
 	for _, s := range []Stamp{{0, 0, 0}, {99_999, 9_999_999_999, 1_790_000_000_000_000_000}, {7, 42, 5}} {
-		text := s.append(nil)
-		if got, ok := parseStamp(text); len(text) != stampBytes || !ok || got != s {
+		text := s.String()
+		if got, ok := parseStamp([]byte(text)); len(text) != stampBytes || !ok || got != s {
 			t.Errorf("%+v: %q, %+v, %t", s, text, got, ok)
 		}
 	}
@@ -109,7 +114,7 @@ func TestStampsAreOfOneLength(t *testing.T) {
 	}
 }
 
-func TestQuantilesAreRightToSixPercent(t *testing.T) {
+func TestQuantilesAreAccurateToSixPercent(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, scale := range []time.Duration{50 * time.Microsecond, time.Millisecond, 3 * time.Second} {
 		h := &Histogram{}
@@ -162,7 +167,7 @@ func page(token string, items ...string) string {
 	return fmt.Sprintf(`{"kind":"BenchList","items":[%s],"metadata":{"continue":%q,"resourceVersion":"9"}`, strings.Join(items, ","), token)
 }
 
-func TestAReaderFollowsPagesAndChecksThem(t *testing.T) {
+func TestReaderFollowsPagesAndChecksThem(t *testing.T) {
 	three := []string{page("first", item("a", 1), item("b", 2)), page("second", item("c", 3)), page("", item("d", 4))}
 	for _, tc := range []struct {
 		name   string

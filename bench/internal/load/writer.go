@@ -37,19 +37,32 @@ func (r *refilled) Write(p []byte) (int, error) {
 // Create makes the object and notes its resourceVersion.
 func (w *Writer) Create() error {
 	w.Object.Version = ""
-	return w.send(http.MethodPost, Namespaced(w.Object.Namespace))
+	return w.send(http.MethodPost, w.Object.collection())
 }
 
 // Update changes the object.
 func (w *Writer) Update() error {
-	return w.send(http.MethodPut, Namespaced(w.Object.Namespace)+"/"+w.Object.Name)
+	return w.send(http.MethodPut, w.Object.collection()+"/"+w.Object.Name)
+}
+
+// Patch changes the object with a merge patch of its content, whatever its
+// resourceVersion is.
+func (w *Writer) Patch() error {
+	w.body = appendPatch(w.body[:0], Stamp{Key: w.Key, Seq: w.Seq})
+	return w.do(wire.Request{Method: http.MethodPatch, Path: w.Object.collection() + "/" + w.Object.Name, Type: "application/merge-patch+json"})
 }
 
 func (w *Writer) send(method, path string) error {
-	began := time.Now()
 	w.body = w.Object.append(w.body[:0], Stamp{Key: w.Key, Seq: w.Seq})
+	return w.do(wire.Request{Method: method, Path: path})
+}
+
+// do sends the body and notes the resourceVersion of the answer.
+func (w *Writer) do(r wire.Request) error {
+	began, method, path := time.Now(), r.Method, r.Path
+	r.Body = w.body
 	w.answer = w.answer[:0]
-	if _, err := w.Conn.Do(wire.Request{Method: method, Path: path, Body: w.body}, &w.answer); err != nil {
+	if _, err := w.Conn.Do(r, &w.answer); err != nil {
 		return fmt.Errorf("%s %s: %w", method, path, err)
 	}
 	if w.Latency != nil {
@@ -65,9 +78,9 @@ func (w *Writer) send(method, path string) error {
 // Writers is a set of writers with the keys 0, 1, 2, …
 type Writers []*Writer
 
-// NewWriters creates n objects with names that begin with prefix in a namespace,
-// and a writer for each. Close it.
-func NewWriters(ctx context.Context, t wire.Target, n int, namespace, prefix string) (Writers, error) {
+// NewWriters creates n objects like the first, whose names begin with its name, and a
+// writer for each. Close it.
+func NewWriters(ctx context.Context, t wire.Target, n int, like Object) (Writers, error) {
 	all := make(Writers, 0, n)
 	for key := range n {
 		conn, err := t.Dial(ctx, wire.HTTP1)
@@ -75,7 +88,8 @@ func NewWriters(ctx context.Context, t wire.Target, n int, namespace, prefix str
 			all.Close()
 			return nil, err
 		}
-		w := &Writer{Object: Object{Namespace: namespace, Name: fmt.Sprintf("%s-%05d", prefix, key), Shard: strconv.Itoa(key)}, Key: key, Conn: conn, Latency: &Histogram{}}
+		w := &Writer{Object: like, Key: key, Conn: conn, Latency: &Histogram{}}
+		w.Object.Name, w.Object.Shard = fmt.Sprintf("%s-%05d", like.Name, key), strconv.Itoa(key)
 		all = append(all, w)
 		if err := w.Create(); err != nil {
 			all.Close()
@@ -85,7 +99,7 @@ func NewWriters(ctx context.Context, t wire.Target, n int, namespace, prefix str
 	return all, nil
 }
 
-// Newest returns the highest resourceVersion that a writer was told.
+// Newest returns the highest resourceVersion that a writer received.
 func (all Writers) Newest() string {
 	versions := make([]uint64, 0, len(all))
 	for _, w := range all {

@@ -36,6 +36,10 @@ type Program struct {
 	Path string
 	// Debug asks gapless for its listener of profiles.
 	Debug bool
+	// NoSync lets upstream's etcd acknowledge writes before they are on disk: only to
+	// see that a case works. etcd gives up a write after 7 s, which a disk that others
+	// use as well can exceed.
+	NoSync bool
 }
 
 // Build builds the program of that name from the checkout at root into dir.
@@ -47,6 +51,7 @@ func Build(ctx context.Context, name, root, dir string) (Program, error) {
 	p := Program{Name: name, Path: filepath.Join(dir, name)}
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", p.Path, pkg)
 	cmd.Dir = module
+	cmd.Env = append(os.Environ(), "GOWORK=auto") // the module's own, even if the caller's is off
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return p, fmt.Errorf("build %s: %w\n%s", name, err, out)
 	}
@@ -98,8 +103,11 @@ func (s *Server) start(ctx context.Context, dir string) error {
 		return fmt.Errorf("remove the ready file: %w", err)
 	}
 	args := []string{"--data-dir", dir}
+	if s.NoSync {
+		args = append(args, "--no-sync")
+	}
 	if s.Name == Gapless {
-		args = []string{"serve", "--data-dir", dir, "--listen", "127.0.0.1:0", "--ready-file", ready, "--log-level", "warn"}
+		args = []string{"serve", "--data-dir", dir, "--listen", "127.0.0.1:0", "--ready-file", ready, "--log-level", "warn", "--bootstrap", "none"}
 		if s.Debug {
 			args = append(args, "--debug-listen", "127.0.0.1:0")
 		}
@@ -107,7 +115,7 @@ func (s *Server) start(ctx context.Context, dir string) error {
 	// Not to end with ctx: the process is asked to end, by Stop.
 	s.cmd = exec.CommandContext(context.WithoutCancel(ctx), s.Path, args...)
 	s.cmd.Stderr = s.log
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM} // if nobody is left to Stop it
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM} // if this process dies without Stop
 	var err error
 	if s.stdin, err = s.cmd.StdinPipe(); err != nil { // the reference server ends with its input
 		return fmt.Errorf("make its input: %w", err)
@@ -264,7 +272,7 @@ const stopWithin = 30 * time.Second
 // Stop ends the server by SIGTERM and waits for it. A server that does not end is
 // killed, which is an error.
 func (s *Server) Stop() error {
-	defer func() { _ = s.log.Close() }() // what is lost of it nobody misses
+	defer func() { _ = s.log.Close() }() // a lost part of the log does no harm
 	if s.cmd == nil {
 		return nil
 	}

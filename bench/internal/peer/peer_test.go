@@ -32,7 +32,7 @@ func TestMemoryIsReadInBytes(t *testing.T) {
 	}
 }
 
-func TestAProgramThatEndsIsNoServer(t *testing.T) {
+func TestProgramThatExitsIsAnError(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "program")
 	if err := os.WriteFile(program, []byte("#!/bin/sh\necho broken >&2\nexit 3\n"), 0o700); err != nil { //nolint:gosec // it is to be run

@@ -67,13 +67,12 @@ func (s *Server) ResetPeak() error {
 	return nil
 }
 
-// settleStep is how often memory is looked at while it settles.
+// settleStep is the interval between reads of memory while it settles.
 const settleStep = 100 * time.Millisecond
 
-// Settled waits until the resident memory has moved by less than a hundredth, or
-// 256 KiB, for the time quiet, and returns it, in bytes. After eight times that it
-// is taken as it is. The garbage collector is not forced: what a user sees is
-// measured.
+// Settled waits until the resident memory has changed by less than 1 %, or 256 KiB, for
+// the duration quiet, at most eight times that, and returns it in bytes. It does not
+// force a garbage collection: it measures what a user sees.
 func (s *Server) Settled(ctx context.Context, quiet time.Duration) (int64, error) {
 	end := time.Now().Add(8 * quiet)
 	since, base := time.Now(), int64(0)

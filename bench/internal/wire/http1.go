@@ -12,7 +12,7 @@ import (
 	"strconv"
 )
 
-// sequential is a connection that speaks HTTP/1.1.
+// sequential is an HTTP/1.1 connection.
 type sequential struct {
 	conn *tls.Conn
 	in   *bufio.Reader
@@ -26,7 +26,7 @@ const readBytes = 16 << 10
 
 func newSequential(conn *tls.Conn, t Target) *sequential {
 	c := &sequential{conn: conn, in: bufio.NewReaderSize(conn, readBytes)}
-	c.tail = fmt.Appendf(nil, " HTTP/1.1\r\nHost: %s\r\nAccept: application/json\r\n", t.Address)
+	c.tail = fmt.Appendf(nil, " HTTP/1.1\r\nHost: %s\r\n", t.Address)
 	if t.Token != "" {
 		c.tail = fmt.Appendf(c.tail, "Authorization: Bearer %s\r\n", t.Token)
 	}
@@ -83,6 +83,7 @@ func (c *sequential) send(r Request) error {
 		method = http.MethodGet
 	}
 	c.out = append(append(append(append(c.out[:0], method...), ' '), r.Path...), c.tail...)
+	c.out = append(append(append(c.out, "Accept: "...), r.accept()...), "\r\n"...)
 	if r.Gzip {
 		c.out = append(c.out, "Accept-Encoding: gzip\r\n"...)
 	}

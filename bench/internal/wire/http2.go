@@ -25,7 +25,7 @@ const (
 	connReturn   = 16 << 20
 )
 
-// multiplexed is a connection that speaks HTTP/2. One goroutine reads it and hands
+// multiplexed is an HTTP/2 connection. One goroutine reads it and hands
 // the bodies on.
 type multiplexed struct {
 	conn   *tls.Conn
@@ -136,7 +136,7 @@ func (c *multiplexed) start(s *stream, r Request) error {
 		{Name: ":scheme", Value: "https"},
 		{Name: ":authority", Value: c.target.Address},
 		{Name: ":path", Value: r.Path},
-		{Name: "accept", Value: "application/json"},
+		{Name: "accept", Value: r.accept()},
 	}
 	if c.target.Token != "" {
 		fields = append(fields, hpack.HeaderField{Name: "authorization", Value: "Bearer " + c.target.Token})
@@ -177,7 +177,7 @@ func (c *multiplexed) read() {
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
-	_ = c.conn.NetConn().Close() // whoever waits learns why from err
+	_ = c.conn.NetConn().Close() // waiting requests return err
 	c.mu.Lock()
 	c.ended = err
 	left := c.streams

@@ -173,7 +173,7 @@ func (l *Loop) run() {
 		_ = p.fd.Close() // it is given up
 		p.end(net.ErrClosed)
 	}
-	_ = syscall.Close(l.poll) // nobody has it any more
+	_ = syscall.Close(l.poll) // nothing uses it any more
 }
 
 func (l *Loop) drop(p *polled) {
@@ -330,7 +330,7 @@ func dialSocket(address string) (*socket, error) {
 // ready says that something has arrived.
 func (s *socket) ready() { s.drained = false }
 
-// pollable makes reads return at once.
+// pollable makes reads return without waiting.
 func (s *socket) pollable() error {
 	s.polled = true
 	if err := syscall.SetNonblock(s.fd, true); err != nil {

@@ -2,9 +2,9 @@
 // can be measured from the same machine: no header maps, no copies of bodies, no
 // goroutines besides the caller's (HTTP/1.1) or one per connection (HTTP/2).
 //
-// It has five nouns. A [Target] says where a server is and who asks. A [Conn] is
-// exactly one connection to it. A [Request] is sent over it; its body is handed to
-// an io.Writer piece by piece, as it arrives. A [Response] says how it ended. A
+// It has five nouns. A [Target] is the address of a server and the credentials. A [Conn] is
+// exactly one connection to it. A [Request] is sent over it; its answer is written to an
+// io.Writer piece by piece, as it arrives. A [Response] is its outcome. A
 // [Loop] reads thousands of streams at once.
 package wire
 
@@ -52,8 +52,9 @@ type Request struct {
 	Method string
 	Path   string // path and query, escaped
 	Type   string // Content-Type of Body; empty is application/json
+	Accept string // media type of the answer; empty is application/json
 	Body   []byte // HTTP/1.1 only
-	Gzip   bool   // offer to take gzip; the body is handed on as it comes
+	Gzip   bool   // offer to take gzip; the body is returned compressed
 	Opened func() // called when a 2xx header has arrived, before any of the body; may be nil
 }
 
@@ -62,6 +63,14 @@ type Response struct {
 	Status int
 	Gzip   bool  // the body came compressed
 	Bytes  int64 // of the body, as it came
+}
+
+// accept returns the media type that the request asks for.
+func (r Request) accept() string {
+	if r.Accept == "" {
+		return "application/json"
+	}
+	return r.Accept
 }
 
 // Conn is one connection. Do blocks until the body of the answer has ended, or

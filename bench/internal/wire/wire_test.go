@@ -49,6 +49,9 @@ func serve(t *testing.T) wire.Target {
 		fmt.Fprintf(w, "%s %s %s %s ", r.Method, r.URL.RawQuery, r.Header.Get("Authorization"), r.Header.Get("Content-Type"))
 		_, _ = io.Copy(w, r.Body)
 	})
+	mux.HandleFunc("/accept", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, strings.Join(r.Header["Accept"], " and "))
+	})
 	mux.HandleFunc("/gzip", func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Accept-Encoding") != "gzip" {
 			_, _ = io.WriteString(w, "plain")
@@ -117,7 +120,7 @@ func TestBodiesArriveWhole(t *testing.T) {
 	})
 }
 
-func TestACutBodyIsAnError(t *testing.T) {
+func TestTruncatedBodyIsAnError(t *testing.T) {
 	both(t, func(t *testing.T, target wire.Target, p wire.Protocol) {
 		c := dial(t, target, p)
 		var got bytes.Buffer
@@ -130,7 +133,7 @@ func TestACutBodyIsAnError(t *testing.T) {
 	})
 }
 
-func TestARefusalIsAStatusError(t *testing.T) {
+func TestRefusalIsAStatusError(t *testing.T) {
 	both(t, func(t *testing.T, target wire.Target, p wire.Protocol) {
 		c := dial(t, target, p)
 		_, err := c.Do(wire.Request{Path: "/refuse", Opened: func() { t.Error("opened") }}, io.Discard)
@@ -144,7 +147,7 @@ func TestARefusalIsAStatusError(t *testing.T) {
 	})
 }
 
-func TestAWriterThatStopsEndsTheRequest(t *testing.T) {
+func TestWriterThatStopsEndsTheRequest(t *testing.T) {
 	both(t, func(t *testing.T, target wire.Target, p wire.Protocol) {
 		c := dial(t, target, p)
 		if _, err := c.Do(wire.Request{Path: "/endless"}, stopper{}); err != nil {
@@ -161,7 +164,7 @@ type stopper struct{}
 
 func (stopper) Write([]byte) (int, error) { return 0, wire.ErrStop }
 
-func TestCloseEndsRequestsThatAreUnderWay(t *testing.T) {
+func TestCloseEndsRequestsInFlight(t *testing.T) {
 	both(t, func(t *testing.T, target wire.Target, p wire.Protocol) {
 		c, opened, done := dial(t, target, p), make(chan struct{}), make(chan error, 1)
 		go func() {
@@ -176,7 +179,7 @@ func TestCloseEndsRequestsThatAreUnderWay(t *testing.T) {
 	})
 }
 
-func TestRequestsSayWhoAsksAndWhat(t *testing.T) {
+func TestRequestsHaveMethodQueryTokenAndBody(t *testing.T) {
 	target := serve(t)
 	var got bytes.Buffer
 	if _, err := dial(t, target, wire.HTTP1).Do(wire.Request{Method: "PUT", Path: "/echo?a=b", Body: []byte("content")}, &got); err != nil {
@@ -194,7 +197,19 @@ func TestRequestsSayWhoAsksAndWhat(t *testing.T) {
 	}
 }
 
-func TestGzipIsHandedOnAsItComes(t *testing.T) {
+func TestOneMediaTypeIsAskedFor(t *testing.T) {
+	both(t, func(t *testing.T, target wire.Target, p wire.Protocol) {
+		c := dial(t, target, p)
+		for accept, want := range map[string]string{"": "application/json", "application/json;as=Table": "application/json;as=Table"} {
+			var got bytes.Buffer
+			if _, err := c.Do(wire.Request{Path: "/accept", Accept: accept}, &got); err != nil || got.String() != want {
+				t.Errorf("%q: the server got %q, %v", accept, got.String(), err)
+			}
+		}
+	})
+}
+
+func TestGzipIsReturnedCompressed(t *testing.T) {
 	both(t, func(t *testing.T, target wire.Target, p wire.Protocol) {
 		c := dial(t, target, p)
 		var got bytes.Buffer
@@ -236,7 +251,7 @@ func TestManyStreamsShareAConnection(t *testing.T) {
 	}
 }
 
-func TestAServerThatIsNotThereIsAnError(t *testing.T) {
+func TestMissingServerIsAnError(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := serve(t).Dial(ctx, wire.HTTP1); err == nil {
@@ -244,7 +259,7 @@ func TestAServerThatIsNotThereIsAnError(t *testing.T) {
 	}
 }
 
-func TestALoopReadsManyStreams(t *testing.T) {
+func TestLoopReadsManyStreams(t *testing.T) {
 	l, err := wire.NewLoop(serve(t))
 	if err != nil {
 		t.Fatal(err)

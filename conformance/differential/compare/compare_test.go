@@ -34,7 +34,7 @@ func values(results ...play.Result) map[string]string {
 	return out
 }
 
-func TestResourceVersionsAreNamedAfterTheWrites(t *testing.T) {
+func TestResourceVersionsAreNamedAfterTheirWrites(t *testing.T) {
 	made := answered(1, http.MethodPost, `{"kind":"Foo","metadata":{"resourceVersion":"100"}}`)
 	changed := answered(2, http.MethodPatch, `{"kind":"Foo","metadata":{"resourceVersion":"105"}}`)
 	token := base64.RawURLEncoding.EncodeToString([]byte(`{"v":"meta.k8s.io/v1","rv":103,"start":"/p1\u0000"}`))
@@ -56,7 +56,7 @@ func TestResourceVersionsAreNamedAfterTheWrites(t *testing.T) {
 	}
 }
 
-func TestWhatDiffersByNatureIsPutIntoSymbols(t *testing.T) {
+func TestVaryingValuesAreReplacedBySymbols(t *testing.T) {
 	const one, two = "0f0e0d0c-0102-0304-0506-0708090a0b0c", "1f0e0d0c-0102-0304-0506-0708090a0b0c"
 	got := values(answered(1, http.MethodPost, `{"kind":"Foo","metadata":{"resourceVersion":"100"}}`),
 		answered(2, http.MethodGet, `{"kind":"Status","message":"Too large resource version: 999, current: 100 of `+one+`",
@@ -92,7 +92,7 @@ func frame(at, deadline time.Duration, raw string) play.Frame {
 	return play.Frame{Moment: play.Moment{SinceAction: at, SinceOpen: at, Deadline: deadline}, Raw: []byte(raw)}
 }
 
-func TestFramesHaveAClassOfTime(t *testing.T) {
+func TestFramesAreClassifiedByTime(t *testing.T) {
 	const bookmark = `{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5"}}}`
 	const end = `{"type":"BOOKMARK","object":{"metadata":{"annotations":{"k8s.io/initial-events-end":"true"}}}}`
 	const added = `{"type":"ADDED","object":{}}`
@@ -116,7 +116,7 @@ func TestFramesHaveAClassOfTime(t *testing.T) {
 	}
 }
 
-func TestBookmarksInARowCountAsTheLast(t *testing.T) {
+func TestConsecutiveBookmarksCountAsTheLastOne(t *testing.T) {
 	bookmark := func(at time.Duration, rv string) play.Frame {
 		return frame(at, 75*time.Second, `{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"`+rv+`"}}}`)
 	}
@@ -130,7 +130,7 @@ func TestBookmarksInARowCountAsTheLast(t *testing.T) {
 	}
 }
 
-func TestDifferencesNamesEachFactThatIsNotShared(t *testing.T) {
+func TestDifferencesListsEachFactOfOneSideOnly(t *testing.T) {
 	one := play.Transcript{Results: []play.Result{answered(3, http.MethodGet, `{"a":1,"b":2,"same":{"x":[]}}`)}}
 	two := play.Transcript{Results: []play.Result{answered(3, http.MethodGet, `{"same":{"x":[]},"a":3,"c":{}}`)}}
 	got := compare.Differences("s", one, two)
@@ -199,7 +199,7 @@ func TestTableAccountsForDifferences(t *testing.T) {
 	}
 }
 
-func TestParseTableRefusesWhatIsNotComplete(t *testing.T) {
+func TestParseTableRefusesIncompleteRows(t *testing.T) {
 	for name, text := range map[string]string{
 		"no reason":         strings.Replace(entries, "why Y\n", "", 1),
 		"a class for worse": strings.Replace(entries, "class better", "class worse", 1),

@@ -1,11 +1,11 @@
-// Package compare says where two transcripts of one script differ, and which of the
-// differences are meant.
+// Package compare finds the differences between two transcripts of one script, and
+// which of them are deliberate.
 //
 // It has four nouns. A [Fact] is one thing that can be seen in an answer or on a
-// stream, with everything that two right servers need not agree about put into
-// symbols: resource versions, uids, times, addresses, the order of members. A
+// stream, in which symbols replace everything that two correct servers need not agree
+// about: resource versions, uids, times, addresses, the order of members. A
 // [Difference] is a fact that two transcripts do not share. A [Deliberate] entry is a
-// kind of difference that is meant, and why. A [Table] is all of those; it accounts
+// kind of difference that is intended, and why. A [Table] is all of those; it accounts
 // for every difference, and knows when an entry accounts for none any more.
 //
 // A resource version that a write was answered with is called "of line 12", after
@@ -199,7 +199,7 @@ func isBookmark(doc any) bool {
 	return ok && event["type"] == "BOOKMARK"
 }
 
-// bookmark says whether a document is one that was not asked for by an event: not
+// bookmark reports whether a document is one that was not asked for by an event: not
 // the one that ends the initial events.
 func bookmark(doc any) bool {
 	raw, err := json.Marshal(doc)

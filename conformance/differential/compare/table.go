@@ -107,7 +107,7 @@ func parseWhere(text string) (Where, error) {
 	return w, nil
 }
 
-// Matches says whether a difference is of this kind.
+// Matches reports whether a difference is of this kind.
 func (w Where) Matches(d Difference) bool {
 	for i, value := range []string{d.Script, d.Case, d.Part, d.Upstream, d.Gapless} {
 		if !w.pattern[i].MatchString(value) {

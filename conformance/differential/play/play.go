@@ -1,5 +1,4 @@
-// Package play plays scripts against a server and writes down what came back, and
-// when.
+// Package play runs scripts against a server and records the answers and their times.
 //
 // It has three nouns. A [Server] is what is played against. A [Result] is what one
 // step got: an [Answer], the [Frame] values of a stream, its [Ending]. A
@@ -31,7 +30,7 @@ type Target struct {
 
 // Server is what a script can do to a server besides asking it.
 type Server interface {
-	// Target returns how to reach it. It is called anew after Forget, Restart and
+	// Target returns how to reach it. It is called again after Forget, Restart and
 	// Crash.
 	Target() Target
 	// Compact forgets the history so far. Caches may live on.
@@ -101,8 +100,8 @@ type Transcript struct {
 }
 
 // Play plays a script with the variables that are given, and closes what it opened.
-// What a server does is never an error: a script that cannot go on stops, and says
-// why.
+// An answer is never an error: a script that cannot continue stops, and its transcript
+// has the reason.
 func Play(ctx context.Context, server Server, s script.Script, variables map[string]string) Transcript {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

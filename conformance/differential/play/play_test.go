@@ -55,7 +55,7 @@ func run(t *testing.T, handler http.HandlerFunc, text string) (*server, play.Tra
 	return s, play.Play(t.Context(), s, parsed, map[string]string{"start": "/start"})
 }
 
-func TestRequestsCarryWhatTheScriptSays(t *testing.T) {
+func TestRequestsMatchTheScript(t *testing.T) {
 	s, got := run(t, func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
@@ -147,7 +147,7 @@ func events(t *testing.T, zip bool) http.HandlerFunc {
 	}
 }
 
-func TestStreamsAreReadAsTheyCome(t *testing.T) {
+func TestStreamsAreReadAsTheyArrive(t *testing.T) {
 	for name, zip := range map[string]bool{"plain": false, "zipped": true} {
 		t.Run(name, func(t *testing.T) {
 			_, got := run(t, events(t, zip), `case one
@@ -173,7 +173,7 @@ quiet w 1ms
 	}
 }
 
-func TestStreamsThatAreRefusedHaveAnAnswer(t *testing.T) {
+func TestRefusedStreamsHaveAnAnswer(t *testing.T) {
 	_, got := run(t, func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, "no", http.StatusTeapot)
 	}, `case one

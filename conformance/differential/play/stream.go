@@ -209,7 +209,7 @@ func (s *stream) next(ctx context.Context, r *Result, ok func() bool) bool {
 	}
 }
 
-// take moves up to n frames that nobody has taken into a result.
+// take moves up to n frames that are in no result yet into a result.
 func (s *stream) take(r *Result, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

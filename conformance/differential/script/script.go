@@ -14,7 +14,7 @@
 //	patch foos ns/name {…}         merge patch
 //	delete foos ns/name            DELETE
 //	capture x .metadata.continue   sets $x to a member of the answer before
-//	compare x .metadata.continue   says whether that is <, = or > $x, as numbers
+//	compare x .metadata.continue   reports whether that is <, = or > $x, as numbers
 //	watch w path                   opens a stream, headers below it
 //	socket w path                  opens it as a WebSocket
 //	ping w                         sends a WebSocket ping and waits for the pong

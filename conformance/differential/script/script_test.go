@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestParseReadsEveryWord(t *testing.T) {
+func TestParseReadsEveryCommand(t *testing.T) {
 	got, err := script.Parse("all", `# a comment
 full
 case requests
@@ -107,7 +107,7 @@ join
 	}
 }
 
-func TestParseSaysWhatIsWrongAndWhere(t *testing.T) {
+func TestParseErrorsNameTheLine(t *testing.T) {
 	for name, test := range map[string]struct {
 		text, want string
 	}{
@@ -142,7 +142,7 @@ func TestParseSaysWhatIsWrongAndWhere(t *testing.T) {
 	}
 }
 
-func TestMemberFindsWhatIsThere(t *testing.T) {
+func TestMemberFindsNestedFields(t *testing.T) {
 	doc := []byte(`{"metadata":{"resourceVersion":"12"},"items":[{"a":1},{"a":12345678901234567890}]}`)
 	for member, want := range map[string]string{
 		".metadata.resourceVersion": "12", ".items[1].a": "12345678901234567890", ".items[0]": `{"a":1}`,
@@ -158,7 +158,7 @@ func TestMemberFindsWhatIsThere(t *testing.T) {
 	}
 }
 
-func TestExpandPutsValuesIn(t *testing.T) {
+func TestExpandReplacesVariables(t *testing.T) {
 	value := func(name string) (string, bool) {
 		v, ok := map[string]string{"r1": "100", "c": "abc"}[name]
 		return v, ok

@@ -53,7 +53,7 @@ func (g *gate) Cut() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for conn := range g.open {
-		_ = conn.Close() // both ends are told, by whoever reads from them
+		_ = conn.Close() // reads on both sides fail
 	}
 }
 
@@ -87,7 +87,7 @@ func (g *gate) keep(conn net.Conn) (to string, kept bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.shut {
-		_ = conn.Close() // nobody has used it
+		_ = conn.Close() // it is unused
 		return "", false
 	}
 	g.open[conn] = struct{}{}

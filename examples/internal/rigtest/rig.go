@@ -1,14 +1,15 @@
-// Package rigtest lets a controller run against a server of this module, in weather
-// that a test makes.
+// Package rigtest runs a controller against a server of this module, under failures
+// that a test causes.
 //
-// It has two nouns. A [Rig] is a server behind a gate, through which the controller
-// goes and the test does not. A [Write] is a request of the controller that changes
-// something, which the test counts, delays or refuses.
+// It has two nouns. A [Rig] is a server behind a gate. The controller connects
+// through the gate, the test directly. A [Write] is a request of the controller that changes
+// an object, which the test counts, delays or refuses.
 package rigtest
 
 import (
 	"context"
 	"errors"
+	"math"
 	"net/http"
 	"strings"
 	"sync"
@@ -25,10 +26,10 @@ import (
 	"github.com/gapless-io/gapless/kube"
 )
 
-// Write is a request of the controller that changes something.
+// Write is a request of the controller that changes an object.
 type Write struct {
 	Method, Path string
-	Code         int // of the answer; 0: there was none
+	Code         int // of the response; 0: there was none
 }
 
 // Rig is a server, a gate and a controller. Its methods are called by the test's
@@ -44,7 +45,7 @@ type Rig struct {
 	// mu guards what is below.
 	mu       sync.Mutex
 	writes   []Write
-	underWay int // writes without an answer
+	inFlight int // writes without a response
 	fault    func(*http.Request) error
 }
 
@@ -73,7 +74,7 @@ func (r *Rig) start() {
 		r.t.Fatalf("the server has ended: %v", err)
 	}
 	cfg := server.RESTConfig()
-	cfg.QPS = -1 // no brake
+	cfg.QPS = -1 // no rate limit
 	web, err := rest.HTTPClientFor(cfg)
 	if err != nil {
 		r.t.Error(err)
@@ -102,8 +103,8 @@ func (r *Rig) Restart() {
 	r.gate.Open()
 }
 
-// Away cuts the controller off, lets the test do something, forgets the history of it,
-// and lets the controller back in: what it asks for next is 410 Gone.
+// Away disconnects the controller, calls do, compacts the history and reconnects the
+// controller: its watches get 410 Gone.
 func (r *Rig) Away(do func()) {
 	r.t.Helper()
 	r.gate.Shut()
@@ -125,11 +126,12 @@ func (r *Rig) Away(do func()) {
 // Cut breaks all of the controller's connections.
 func (r *Rig) Cut() { r.gate.Cut() }
 
-// Config is the controller's: it goes through the gate, and its writes are counted.
+// Config is the configuration of the controller, whose requests go through the gate
+// and whose writes are counted.
 func (r *Rig) Config() *rest.Config {
 	cfg := r.server.RESTConfig()
 	cfg.Host = "https://" + r.gate.address()
-	cfg.QPS = -1 // a storm of writes is to be seen
+	cfg.QPS = -1 // no rate limit, so that the test sees every write
 	cfg.WrapTransport = func(next http.RoundTripper) http.RoundTripper { return &counter{rig: r, next: next} }
 	return cfg
 }
@@ -151,23 +153,23 @@ func (r *Rig) Run(control func(context.Context, *rest.Config) error) (stop func(
 	return stop
 }
 
-// Before has f called before each write is sent. An error is what the controller gets
-// then, and the write is not sent. nil: no faults any more.
+// Before sets a function that is called before each write. If it returns an error, the
+// controller gets that error and the write is not sent. nil removes the function.
 func (r *Rig) Before(f func(*http.Request) error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.fault = f
 }
 
-// Writes returns the writes since the last call. It waits for those that are under
-// way: the server shows what they do before the controller has the answer.
+// Writes returns the writes since the last call. It waits for those in flight, because
+// the server shows their effect before the controller has the response.
 func (r *Rig) Writes() []Write {
 	r.t.Helper()
 	r.Eventually(func() string {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if r.underWay > 0 {
-			return "a write gets no answer"
+		if r.inFlight > 0 {
+			return "a write gets no response"
 		}
 		return ""
 	})
@@ -178,12 +180,12 @@ func (r *Rig) Writes() []Write {
 	return writes
 }
 
-// Objects are a resource's, by the way that is not the controller's.
+// Objects returns a client of a resource that does not go through the gate.
 func (r *Rig) Objects(group, version, resource string) dynamic.NamespaceableResourceInterface {
 	return r.direct.Resource(schema.GroupVersionResource{Group: group, Version: version, Resource: resource})
 }
 
-// Create makes an object.
+// Create creates an object.
 func (r *Rig) Create(in dynamic.ResourceInterface, object map[string]any) {
 	r.t.Helper()
 	if _, err := in.Create(r.t.Context(), &unstructured.Unstructured{Object: object}, metav1.CreateOptions{}); err != nil {
@@ -191,8 +193,8 @@ func (r *Rig) Create(in dynamic.ResourceInterface, object map[string]any) {
 	}
 }
 
-// Eventually waits until done returns "", which it does instead of what is not as it
-// should be. After a minute that is the test's failure.
+// Eventually waits until done returns "", and not what is missing. After a minute the
+// test fails with that text.
 func (r *Rig) Eventually(done func() string) {
 	r.t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -212,6 +214,13 @@ func (r *Rig) Eventually(done func() string) {
 	}
 }
 
+// Retries is how often a key may be retried within a time, however long the server is
+// away: first after 200 ms, then after twice as long each time ([informer.Retry]). A
+// loop without backoff would try thousands of times.
+func Retries(within time.Duration) int {
+	return int(math.Log2(1 + within.Seconds()/0.2))
+}
+
 // counter is the controller's transport.
 type counter struct {
 	rig  *Rig
@@ -225,7 +234,7 @@ func (c *counter) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	c.rig.mu.Lock()
 	fault := c.rig.fault
-	c.rig.underWay++
+	c.rig.inFlight++
 	c.rig.mu.Unlock()
 	w := Write{Method: req.Method, Path: req.URL.Path}
 	var resp *http.Response
@@ -242,7 +251,7 @@ func (c *counter) RoundTrip(req *http.Request) (*http.Response, error) {
 	c.rig.mu.Lock()
 	defer c.rig.mu.Unlock()
 	c.rig.writes = append(c.rig.writes, w)
-	c.rig.underWay--
+	c.rig.inFlight--
 	return resp, err
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/gapless-io/gapless/client"
 	"github.com/gapless-io/gapless/informer/internal/attempt"
-	"github.com/gapless-io/gapless/informer/internal/course"
+	"github.com/gapless-io/gapless/informer/internal/transition"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -32,23 +32,23 @@ func (s *silent) Close() error {
 	return nil
 }
 
-func TestAServerThatDoesNotAnswerIsGivenUp(t *testing.T) {
+func TestARequestWithoutAnAnswerTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
-		_, err := attempt.Open(t.Context(), time.Minute, func(ctx context.Context) (attempt.Stream, error) {
+		_, err := attempt.Open(t.Context(), time.Minute, func(ctx context.Context) (client.Stream, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		})
-		if kube.Classify(err) != kube.OutcomeTimeout || time.Since(begun) != course.OpenDeadline {
+		if kube.Classify(err) != kube.OutcomeTimeout || time.Since(begun) != transition.OpenDeadline {
 			t.Errorf("%v after %v", err, time.Since(begun))
 		}
 	})
 }
 
-func TestASilentWatchIsGivenUp(t *testing.T) {
+func TestASilentWatchTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &silent{}
-		a, err := attempt.Open(t.Context(), time.Minute, func(ctx context.Context) (attempt.Stream, error) {
+		a, err := attempt.Open(t.Context(), time.Minute, func(ctx context.Context) (client.Stream, error) {
 			s.ctx = ctx
 			return s, nil
 		})
@@ -58,7 +58,7 @@ func TestASilentWatchIsGivenUp(t *testing.T) {
 		begun := time.Now()
 		_, err = a.Next(begun.Add(10 * time.Second))
 		r, err := a.Ended(err)
-		if r.Kind != course.ResultSilent || err != nil || time.Since(begun) != 10*time.Second {
+		if r.Kind != transition.ResultSilent || err != nil || time.Since(begun) != 10*time.Second {
 			t.Errorf("%+v, %v after %v", r, err, time.Since(begun))
 		}
 		if a.Close(); !s.closed {
@@ -67,17 +67,17 @@ func TestASilentWatchIsGivenUp(t *testing.T) {
 	})
 }
 
-func TestEndsAndErrorsAreToldApart(t *testing.T) {
-	a, err := attempt.Open(t.Context(), time.Minute, func(ctx context.Context) (attempt.Stream, error) { return &silent{ctx: ctx}, nil })
+func TestAnEndOfAWatchIsNotAnError(t *testing.T) {
+	a, err := attempt.Open(t.Context(), time.Minute, func(ctx context.Context) (client.Stream, error) { return &silent{ctx: ctx}, nil })
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer a.Close()
-	if r, err := a.Ended(io.EOF); r.Kind != course.ResultClosed || err != nil {
+	if r, err := a.Ended(io.EOF); r.Kind != transition.ResultClosed || err != nil {
 		t.Errorf("%+v, %v", r, err)
 	}
 	broken := io.ErrUnexpectedEOF
-	if r, err := a.Ended(broken); r.Kind != course.ResultFailed || r.Outcome != kube.OutcomeDisconnected || !errors.Is(err, broken) {
+	if r, err := a.Ended(broken); r.Kind != transition.ResultFailed || r.Outcome != kube.OutcomeDisconnected || !errors.Is(err, broken) {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

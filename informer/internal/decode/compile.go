@@ -50,14 +50,14 @@ func (c *compiler) at(t reflect.Type) decoder {
 	s := &site{id: c.sites}
 	c.sites++
 	return func(r *reader, v reflect.Value) error {
-		if first := r.peek(); first != '{' && first != '[' || !r.seeks(s) {
+		if first := r.Peek(); first != '{' && first != '[' || !r.seeks(s) {
 			return inner(r, v)
 		}
 		if known := r.recall(s); known != nil {
 			v.Set(reflect.ValueOf(known))
 			return nil
 		}
-		begin := r.pos
+		begin := r.Pos
 		err := inner(r, v)
 		if err == nil && r.missed(s, begin) {
 			r.remember(s, begin, v.Interface())
@@ -79,13 +79,13 @@ func (c *compiler) make(t reflect.Type) decoder {
 	case t == reflect.TypeFor[metav1.Time]():
 		return timestamp
 	case pointer.Implements(reflect.TypeFor[jsonv2.UnmarshalerFrom]()):
-		return odd
+		return fallback
 	case pointer.Implements(reflect.TypeFor[json.Unmarshaler]()):
 		return unmarshaler
 	case pointer.Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):
-		return odd
+		return fallback
 	}
-	switch t.Kind() { //nolint:exhaustive // the others are odd
+	switch t.Kind() { //nolint:exhaustive // the others fall back
 	case reflect.String:
 		return text
 	case reflect.Bool:
@@ -105,11 +105,11 @@ func (c *compiler) make(t reflect.Type) decoder {
 			return c.table(t)
 		}
 	}
-	return odd
+	return fallback
 }
 
-// odd leaves it to the slow way.
-func odd(*reader, reflect.Value) error { return errOdd }
+// fallback leaves it to the slow decoder.
+func fallback(*reader, reflect.Value) error { return errFallback }
 
 func text(r *reader, v reflect.Value) error {
 	if r.null() {
@@ -157,13 +157,13 @@ func (w *word) decode(r *reader, v reflect.Value) error {
 }
 
 func boolean(r *reader, v reflect.Value) error {
-	switch r.peek() {
+	switch r.Peek() {
 	case 't':
 		v.SetBool(true)
-		return must(r.literal("true"))
+		return must(r.Literal("true"))
 	case 'f':
 		v.SetBool(false)
-		return must(r.literal("false"))
+		return must(r.Literal("false"))
 	}
 	return must(r.null())
 }
@@ -174,7 +174,7 @@ func integer(r *reader, v reflect.Value) error {
 	}
 	n, err := r.int64()
 	if err != nil || v.OverflowInt(n) {
-		return errOdd
+		return errFallback
 	}
 	v.SetInt(n)
 	return nil
@@ -187,7 +187,7 @@ func unmarshaler(r *reader, v reflect.Value) error {
 	}
 	into, is := reflect.TypeAssert[json.Unmarshaler](v.Addr())
 	if !is || into.UnmarshalJSON(raw) != nil {
-		return errOdd
+		return errFallback
 	}
 	return nil
 }
@@ -215,10 +215,10 @@ func (c *compiler) slice(t reflect.Type) decoder {
 			v.SetZero()
 			return nil
 		}
-		if r.peek() != '[' {
-			return errOdd
+		if r.Peek() != '[' {
+			return errFallback
 		}
-		more, err := r.enter(']')
+		more, err := r.Enter(']')
 		if err != nil {
 			return err
 		}
@@ -235,7 +235,7 @@ func (c *compiler) slice(t reflect.Type) decoder {
 			if err := inner(r, v.Index(n)); err != nil {
 				return err
 			}
-			if more, err = r.next(']'); err != nil {
+			if more, err = r.Next(']'); err != nil {
 				return err
 			}
 		}
@@ -261,8 +261,8 @@ func (c *compiler) table(t reflect.Type) decoder {
 			v.SetZero()
 			return nil
 		}
-		if r.peek() != '{' {
-			return errOdd
+		if r.Peek() != '{' {
+			return errFallback
 		}
 		if plain {
 			return r.pairs(v)
@@ -310,16 +310,16 @@ type field struct {
 const maxFields = 128
 
 // structure compiles a struct. What encoding/json has rules for that Kubernetes'
-// types do not need makes it odd.
+// types do not need makes it fall back.
 func (c *compiler) structure(t reflect.Type) decoder {
 	fields, plain := c.fields(t, nil)
 	if !plain || len(fields) > maxFields {
-		return odd
+		return fallback
 	}
 	named := make(map[string]int, len(fields))
 	for i, f := range fields {
 		if _, twice := named[f.name]; twice {
-			return odd
+			return fallback
 		}
 		named[f.name] = i
 	}
@@ -327,12 +327,12 @@ func (c *compiler) structure(t reflect.Type) decoder {
 		if r.null() {
 			return nil
 		}
-		if r.peek() != '{' {
-			return errOdd
+		if r.Peek() != '{' {
+			return errFallback
 		}
 		var seen [maxFields / 64]uint64
 		likely := 0 // members mostly come in the order of the fields
-		more, err := r.enter('}')
+		more, err := r.Enter('}')
 		for more && err == nil {
 			var name []byte
 			if name, err = r.name(); err != nil {
@@ -346,18 +346,18 @@ func (c *compiler) structure(t reflect.Type) decoder {
 				// One that comes twice is merged by encoding/json; that is not plain.
 				bit := uint64(1) << (i % 64)
 				if seen[i/64]&bit != 0 {
-					return errOdd
+					return errFallback
 				}
 				seen[i/64] |= bit
 			}
 			if !known || fields[i].strip && r.strip {
-				err = r.skip()
+				_, err = r.Skip()
 			} else {
 				err = fields[i].decode(r, fields[i].of(v))
 				likely = i + 1
 			}
 			if err == nil {
-				more, err = r.next('}')
+				more, err = r.Next('}')
 			}
 		}
 		return err

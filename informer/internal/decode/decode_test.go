@@ -20,9 +20,9 @@ import (
 	"github.com/gapless-io/gapless/informer/internal/decode"
 )
 
-var errSlow = errors.New("the slow way was asked")
+var errSlow = errors.New("the slow decoder was called")
 
-// fastOnly is a decoder whose slow way is an error.
+// fastOnly is a decoder whose slow decoder is an error.
 func fastOnly[T any]() *decode.Decoder[T] {
 	return decode.New(func([]byte) (T, error) {
 		var none T
@@ -58,7 +58,7 @@ const full = ` {"kind":"K","apiVersion":"a/v1","metadata":{"name":"n","labels":{
 "int":-7,"pointer":12345678901,"deep":{"text":"below","list":null},"list":["x","y","z"],"lists":[[1],[],[2,3]],"map":{"a":"1","b":""},"named":{"cpu":true},
 "structs":{"t":{"key":"k","tolerationSeconds":300}},"quantity":"100m","either":"80%","at":null,"micro":"2026-01-02T03:04:05.123456Z"} `
 
-func TestPlainInputIsDecodedAsEncodingJSONDoes(t *testing.T) {
+func TestDecodingEqualsEncodingJSON(t *testing.T) {
 	got, err := fastOnly[*everything]().Decode([]byte(full))
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +75,7 @@ func TestPlainInputIsDecodedAsEncodingJSONDoes(t *testing.T) {
 	}
 }
 
-func TestSlicesHaveNoRoomToSpare(t *testing.T) {
+func TestSlicesHaveNoSpareCapacity(t *testing.T) {
 	d := fastOnly[*everything]()
 	for _, n := range []int{5, 1, 9, 0, 3} {
 		list, err := json.Marshal(map[string]any{"list": strings.Split(strings.Repeat("a,", n), ",")[:n]})
@@ -89,7 +89,7 @@ func TestSlicesHaveNoRoomToSpare(t *testing.T) {
 	}
 }
 
-func TestWhatIsOddIsLeftToTheSlowWay(t *testing.T) {
+func TestUnusualInputFallsBackToEncodingJSON(t *testing.T) {
 	d := fastOnly[*everything]()
 	for _, input := range []string{
 		``, `7`, `null`, `[]`, `{`, `{"text":"a"`, `{"text":"a",}`, `{"text":"a"} x`, `{"text":7}`, `{"text":"a\x"}`, "{\"text\":\"a\nb\"}",
@@ -104,7 +104,7 @@ func TestWhatIsOddIsLeftToTheSlowWay(t *testing.T) {
 	}
 }
 
-func TestTypesThatAreNotPlainAreLeftToTheSlowWay(t *testing.T) {
+func TestUnusualTypesFallBackToEncodingJSON(t *testing.T) {
 	type bytes struct {
 		A []byte `json:"a"`
 	}
@@ -119,7 +119,7 @@ func TestTypesThatAreNotPlainAreLeftToTheSlowWay(t *testing.T) {
 		*quoted
 	}
 	for _, err := range []error{
-		odd[*bytes](`{"a":"YQ=="}`), odd[*quoted](`{"a":"1"}`), odd[*anything](`{"a":1}`), odd[*twice](`{"a":1}`), odd[*int](`1`), odd[bytes](`{}`),
+		fallsBack[*bytes](`{"a":"YQ=="}`), fallsBack[*quoted](`{"a":"1"}`), fallsBack[*anything](`{"a":1}`), fallsBack[*twice](`{"a":1}`), fallsBack[*int](`1`), fallsBack[bytes](`{}`),
 	} {
 		if !errors.Is(err, errSlow) {
 			t.Errorf("taken: %v", err)
@@ -127,12 +127,12 @@ func TestTypesThatAreNotPlainAreLeftToTheSlowWay(t *testing.T) {
 	}
 }
 
-func odd[T any](input string) error {
+func fallsBack[T any](input string) error {
 	_, err := fastOnly[T]().Decode([]byte(input))
 	return err
 }
 
-func TestManagedFieldsCanBeLeftOut(t *testing.T) {
+func TestManagedFieldsCanBeDropped(t *testing.T) {
 	typed := fastOnly[*corev1.Pod]()
 	typed.StripManagedFields()
 	dynamic := fastOnly[*unstructured.Unstructured]()
@@ -165,7 +165,7 @@ func TestManagedFieldsCanBeLeftOut(t *testing.T) {
 	}
 }
 
-func TestDynamicObjectsAreWhatUnstructuredMakesOfThem(t *testing.T) {
+func TestDynamicObjectsEqualUnstructured(t *testing.T) {
 	for _, input := range []string{
 		full, `{"kind":"K","a":{"b":[true,false,null,-3,0,"",{}]}}`, `{"kind":"K","apiVersion":"v1","a":1,"a":{"x":2}}`,
 	} {
@@ -246,7 +246,7 @@ func exact(input []byte) bool {
 	return true
 }
 
-func TestStringsThatComeAgainAreKeptOnce(t *testing.T) {
+func TestRepeatedStringsShareMemory(t *testing.T) {
 	s := decode.NewStrings()
 	for range 2 {
 		s.Of([]byte("often"))

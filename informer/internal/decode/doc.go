@@ -1,29 +1,27 @@
-// Package decode makes Go values of JSON objects in one pass, several times as fast as
-// the stock decoders and with less memory kept.
+// Package decode decodes JSON objects in one pass, several times as fast as the stock
+// decoders, into values that take less memory.
 //
 // It has two nouns. A [Decoder] is compiled for one type and does what encoding/json
-// does, except that member names must match exactly. [Strings] is a bounded memory of
-// strings that many objects have, so that each is kept once.
+// does, except that member names must match exactly. [Strings] is a bounded table of
+// strings that many objects contain, so that each is stored once.
 //
-// It knows what is plain: what API servers send into the types that Kubernetes has.
-// For whatever is unusual, in a type or in the input, the caller has a slow decoder
-// that is always right; the fast one never guesses.
+// The fast decoder handles the JSON that API servers send and the types of Kubernetes'
+// API. For unusual types and input, and for all errors, it falls back to a slow decoder
+// that the caller provides.
 //
 // # Shared values
 //
-// Most of an object's JSON stands byte by byte in others too: the tolerations of all
-// pods, the labels, owners and managed fields of a ReplicaSet's, and in an update nearly
-// all of the version before it. A Decoder that shares ([Decoder.Share]) remembers objects
-// and arrays that came twice at one place (a field of a struct, the elements of a list), by
-// their text. Where it comes to a text that is remembered, which comparing it finds out,
-// it takes the value that was made of it and goes on behind it. Texts that are equal have
-// been checked before, so this skips no check. Structs are copied; pointers, slices and
-// maps are the same ones in all objects that have them, so none may be modified. Slices
-// have no room to spare, so that append copies.
+// Large parts of an object's JSON are equal to parts of others: the tolerations of all
+// pods, the labels, owners and managed fields of the pods of a ReplicaSet, and most of the
+// object's last version. A Decoder with [Decoder.Share] remembers the text and the value
+// of objects and arrays that occurred twice in the same place (a field of a struct, the
+// elements of a list). When the input continues with a remembered text, the Decoder uses
+// the remembered value and skips the text, which was validated before. Structs are
+// copied; pointers, slices and maps are shared by all objects, so they must not be
+// modified. Slices have no spare capacity, so that append copies them.
 //
-// At most 4 MiB of texts are remembered, and nothing for longer than some 128 MiB of
-// input in which it did not come again. Places whose values hardly ever come again are
-// left out for a while.
+// At most 4 MiB of texts are remembered. A text is forgotten after about 128 MiB of input
+// in which it did not occur. Places whose values rarely repeat are skipped for a while.
 package decode
 
 import (
@@ -31,6 +29,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/gapless-io/gapless/kube/scan"
 )
 
 // Decoder decodes objects of one type. It is safe for concurrent use.
@@ -44,15 +44,15 @@ type Decoder[T any] struct {
 	memory  *memory // nil: nothing is shared
 }
 
-// New compiles a decoder into T, a pointer to a struct. slow is asked for all that
-// the fast way does not take, and for every error.
+// New compiles a decoder for T, a pointer to a struct. slow decodes what the fast decoder
+// cannot, and returns all errors.
 func New[T any](slow func([]byte) (T, error)) *Decoder[T] {
 	d := &Decoder[T]{slow: slow, strings: NewStrings()}
 	t := reflect.TypeFor[T]()
 	switch {
 	case t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct:
 	case t == reflect.TypeFor[*unstructured.Unstructured]():
-		d.elem, d.decode, d.sites = t.Elem(), newLimb().dynamic, maxSites
+		d.elem, d.decode, d.sites = t.Elem(), newPathTree().dynamic, maxSites
 	default:
 		c := &compiler{made: map[reflect.Type]*decoder{}}
 		d.elem = t.Elem()
@@ -62,29 +62,29 @@ func New[T any](slow func([]byte) (T, error)) *Decoder[T] {
 	return d
 }
 
-// StripManagedFields makes the decoder leave metadata.managedFields out. It is for
-// before the first Decode.
+// StripManagedFields makes the decoder drop metadata.managedFields. Call it before the
+// first Decode.
 func (d *Decoder[T]) StripManagedFields() { d.strip = true }
 
-// Share makes Decode share values between objects; see the package comment. Decode is
-// faster then and what it makes smaller, but whoever modifies an object below its own
-// struct modifies others. It is for before the first Decode.
+// Share makes Decode share values between objects; see the package comment. Decode is then
+// faster and objects are smaller, but modifying what an object refers to modifies others.
+// Call it before the first Decode.
 func (d *Decoder[T]) Share() { d.memory = newMemory(d.sites) }
 
-// Decode makes an object of its JSON. The object keeps nothing of raw.
+// Decode decodes an object. The object does not refer to raw.
 func (d *Decoder[T]) Decode(raw []byte) (T, error) { return d.with(d.memory, raw) }
 
-// DecodeAlone is Decode of an object that shares nothing but strings, and may be modified.
+// DecodeAlone is like Decode, but the object shares only strings and may be modified.
 func (d *Decoder[T]) DecodeAlone(raw []byte) (T, error) { return d.with(nil, raw) }
 
 func (d *Decoder[T]) with(memory *memory, raw []byte) (T, error) {
 	if d.decode != nil {
-		r := reader{data: raw, strings: d.strings, strip: d.strip}
+		r := reader{Scanner: scan.Scanner{Data: raw, MaxDepth: maxDepth}, strings: d.strings, strip: d.strip}
 		if memory != nil {
 			memory.begin(&r)
 		}
 		into := reflect.New(d.elem)
-		if r.peek() == '{' && d.decode(&r, into.Elem()) == nil && r.peek() == 0 && r.pos == len(raw) {
+		if r.Peek() == '{' && d.decode(&r, into.Elem()) == nil && r.Peek() == 0 && r.Pos == len(raw) {
 			object, _ := reflect.TypeAssert[T](into)
 			return object, nil
 		}

@@ -11,12 +11,12 @@ import (
 )
 
 // dynamic decodes an unstructured.Unstructured.
-func (l *limb) dynamic(r *reader, v reflect.Value) error {
+func (n *pathNode) dynamic(r *reader, v reflect.Value) error {
 	u, is := reflect.TypeAssert[*unstructured.Unstructured](v.Addr())
 	if !is {
-		return errOdd
+		return errFallback
 	}
-	m, err := r.object(l)
+	m, err := r.object(n)
 	if err != nil {
 		return err
 	}
@@ -24,10 +24,10 @@ func (l *limb) dynamic(r *reader, v reflect.Value) error {
 	kind, _ := m["kind"].(string)
 	version, versioned := m["apiVersion"].(string)
 	if _, has := m["apiVersion"]; kind == "" || has && !versioned {
-		return errOdd
+		return errFallback
 	}
 	if _, err := schema.ParseGroupVersion(version); err != nil {
-		return errOdd
+		return errFallback
 	}
 	u.Object = m
 	return nil
@@ -42,94 +42,94 @@ const (
 	elsewhere
 )
 
-// limb is the site of the objects and arrays that stand somewhere in dynamic objects.
-// It grows others for the names below it.
-type limb struct {
+// pathNode is the site of the objects and arrays at one path of dynamic objects. It
+// adds nodes for the names below it.
+type pathNode struct {
 	site
 	place place
 	usual atomic.Int32 // how many members the last one had
-	tree  *limbs
-	below atomic.Pointer[map[string]*limb]
+	tree  *pathTree
+	below atomic.Pointer[map[string]*pathNode]
 }
 
-// limbs are those of one decoder.
-type limbs struct {
-	other *limb // for what there would be too many of
+// pathTree is the nodes of one decoder.
+type pathTree struct {
+	other *pathNode // for all paths beyond the first maxSites
 
-	// mu guards sites, and changes of what is below a limb.
+	// mu guards sites, and changes of what is below a node.
 	mu    sync.Mutex
 	sites int
 }
 
-func newLimb() *limb {
-	t := &limbs{}
-	root, metadata := t.grow(inObject), t.grow(inMetadata)
-	root.below.Store(&map[string]*limb{"metadata": metadata})
-	t.other = t.grow(elsewhere)
+func newPathTree() *pathNode {
+	t := &pathTree{}
+	root, metadata := t.add(inObject), t.add(inMetadata)
+	root.below.Store(&map[string]*pathNode{"metadata": metadata})
+	t.other = t.add(elsewhere)
 	return root
 }
 
-func (t *limbs) grow(at place) *limb {
-	l := &limb{tree: t, place: at}
-	l.id = t.sites
+func (t *pathTree) add(at place) *pathNode {
+	n := &pathNode{tree: t, place: at}
+	n.id = t.sites
 	t.sites++
-	return l
+	return n
 }
 
-// of returns the limb of the objects and arrays below that have a name; an array's
+// of returns the node of the objects and arrays below that have a name; an array's
 // elements have none.
-func (l *limb) of(name []byte) *limb {
-	if below := l.below.Load(); below != nil {
+func (n *pathNode) of(name []byte) *pathNode {
+	if below := n.below.Load(); below != nil {
 		if known := (*below)[string(name)]; known != nil {
 			return known
 		}
 	}
-	if l == l.tree.other {
-		return l
+	if n == n.tree.other {
+		return n
 	}
-	l.tree.mu.Lock()
-	defer l.tree.mu.Unlock()
-	more := map[string]*limb{}
-	if below := l.below.Load(); below != nil {
+	n.tree.mu.Lock()
+	defer n.tree.mu.Unlock()
+	more := map[string]*pathNode{}
+	if below := n.below.Load(); below != nil {
 		if known := (*below)[string(name)]; known != nil {
 			return known
 		}
 		more = maps.Clone(*below)
 	}
-	if l.tree.sites == maxSites {
-		return l.tree.other
+	if n.tree.sites == maxSites {
+		return n.tree.other
 	}
-	next := l.tree.grow(elsewhere)
+	next := n.tree.add(elsewhere)
 	more[string(name)] = next
-	l.below.Store(&more)
+	n.below.Store(&more)
 	return next
 }
 
 // object reads an object as Kubernetes' decoder reads one into a map.
-func (r *reader) object(l *limb) (map[string]any, error) {
-	m := make(map[string]any, l.usual.Load())
+func (r *reader) object(n *pathNode) (map[string]any, error) {
+	m := make(map[string]any, n.usual.Load())
 	err := r.members(func(r *reader, name []byte) error {
-		if l.place == inMetadata && r.strip && string(name) == managedFields {
+		if n.place == inMetadata && r.strip && string(name) == managedFields {
 			return errSkip
 		}
 		key := r.strings.Of(name)
-		value, err := r.any(l, name)
+		value, err := r.any(n, name)
 		m[key] = value
 		return err
 	})
-	if n := int32(min(len(m), 64)); n != l.usual.Load() { //nolint:gosec // at most 64
-		l.usual.Store(n)
+	if size := int32(min(len(m), 64)); size != n.usual.Load() { //nolint:gosec // at most 64
+		n.usual.Store(size)
 	}
 	return m, err
 }
 
 const managedFields = "managedFields"
 
-// any reads a value of any kind, below l; integers are int64, as in Kubernetes.
-func (r *reader) any(l *limb, name []byte) (any, error) {
-	switch r.peek() {
+// any reads a value of any kind, below n; integers are int64, as in Kubernetes.
+func (r *reader) any(n *pathNode, name []byte) (any, error) {
+	switch r.Peek() {
 	case '{', '[':
-		return r.tree(l.of(name))
+		return r.tree(n.of(name))
 	case '"':
 		text, err := r.text()
 		if err != nil {
@@ -137,47 +137,47 @@ func (r *reader) any(l *limb, name []byte) (any, error) {
 		}
 		return r.strings.Boxed(text), nil
 	case 't':
-		return true, must(r.literal("true"))
+		return true, must(r.Literal("true"))
 	case 'f':
-		return false, must(r.literal("false"))
+		return false, must(r.Literal("false"))
 	case 'n':
-		return nil, must(r.literal("null"))
+		return nil, must(r.Literal("null"))
 	}
 	return r.int64()
 }
 
 // tree reads an object or array, or takes what was made of the same text before.
-func (r *reader) tree(l *limb) (value any, err error) {
-	seeks := r.seeks(&l.site)
+func (r *reader) tree(n *pathNode) (value any, err error) {
+	seeks := r.seeks(&n.site)
 	if seeks {
-		if known := r.recall(&l.site); known != nil {
+		if known := r.recall(&n.site); known != nil {
 			return known, nil
 		}
 	}
-	begin := r.pos
-	if r.peek() == '{' {
-		value, err = r.object(l)
+	begin := r.Pos
+	if r.Peek() == '{' {
+		value, err = r.object(n)
 	} else {
-		value, err = r.list(l)
+		value, err = r.list(n)
 	}
-	if seeks && err == nil && r.missed(&l.site, begin) {
-		r.remember(&l.site, begin, value)
+	if seeks && err == nil && r.missed(&n.site, begin) {
+		r.remember(&n.site, begin, value)
 	}
 	return value, err
 }
 
-func (r *reader) list(l *limb) (any, error) {
-	list := make([]any, 0, max(l.usual.Load(), 1))
-	more, err := r.enter(']')
+func (r *reader) list(n *pathNode) (any, error) {
+	list := make([]any, 0, max(n.usual.Load(), 1))
+	more, err := r.Enter(']')
 	for more && err == nil {
 		var item any
-		if item, err = r.any(l, nil); err == nil {
+		if item, err = r.any(n, nil); err == nil {
 			list = append(list, item)
-			more, err = r.next(']')
+			more, err = r.Next(']')
 		}
 	}
-	if n := int32(min(len(list), 64)); n != l.usual.Load() { //nolint:gosec // at most 64
-		l.usual.Store(n)
+	if size := int32(min(len(list), 64)); size != n.usual.Load() { //nolint:gosec // at most 64
+		n.usual.Store(size)
 	}
 	if len(list) < cap(list) { // what is kept has no room to spare
 		list = append(make([]any, 0, len(list)), list...)

@@ -21,7 +21,7 @@ const Forgetting = 2 * youngRead
 // MostRemembered bounds Remembered.
 const MostRemembered = 2 * (youngText + maxText + entryCost)
 
-func TestTreeFindsWhatWasInsertedAndNothingElse(t *testing.T) {
+func TestTheTrieFindsExactlyItsKeys(t *testing.T) {
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // reproducible from the seed
 	var root atomic.Pointer[branches]
@@ -57,9 +57,9 @@ func TestTreeFindsWhatWasInsertedAndNothingElse(t *testing.T) {
 	}
 }
 
-// TestUsualTimesAreThoseOfTheStandardLibrary: what is read by hand is what it makes, and
+// TestTimesAreParsedAsInTheStandardLibrary: what is read by hand is what it makes, and
 // what it refuses is not read.
-func TestUsualTimesAreThoseOfTheStandardLibrary(t *testing.T) {
+func TestTimesAreParsedAsInTheStandardLibrary(t *testing.T) {
 	check := func(text string) (usual bool) {
 		got, usual := seconds([]byte(text))
 		want, err := time.Parse(time.RFC3339, text)
@@ -76,13 +76,13 @@ func TestUsualTimesAreThoseOfTheStandardLibrary(t *testing.T) {
 		}
 		day = day.Add(24*time.Hour - time.Duration(n%100)*time.Second)
 	}
-	for _, odd := range []string{
+	for _, text := range []string{
 		"", "2026-01-02T03:04:05", "2026-01-02T03:04:05+01:00", "2026-01-02T03:04:05.5Z", "2026-13-02T03:04:05Z", "2026-00-02T03:04:05Z",
 		"2026-02-30T03:04:05Z", "2026-04-31T03:04:05Z", "2026-01-00T03:04:05Z", "2026-01-02T24:04:05Z", "2026-01-02T03:60:05Z", "2026-01-02T03:04:60Z",
 		"1969-12-31T23:59:59Z", "2026-01-02 03:04:05Z", "2026-01-02T03:04:05z", "20x6-01-02T03:04:05Z",
 	} {
-		if check(odd) {
-			t.Errorf("%q is read by hand", odd)
+		if check(text) {
+			t.Errorf("%q is read by hand", text)
 		}
 	}
 	if !check("9999-12-31T23:59:59Z") {

@@ -7,33 +7,32 @@ import (
 )
 
 const (
-	// minText and maxText bound the texts that are remembered: below, decoding costs
-	// no more than finding; above, few are equal.
+	// minText and maxText bound the texts that are remembered, in bytes: shorter ones are
+	// decoded as fast as found, and few longer ones are equal.
 	minText = 16
 	maxText = 16 << 10
-	// youngText and youngRead are when the young generation becomes the old one: when
-	// its texts have so many bytes, or when it has seen so many bytes of input, so that
-	// what comes no more is forgotten.
+	// The young generation becomes the old one when its texts have youngText bytes, or after
+	// youngRead bytes of input, so that unused texts are forgotten.
 	youngText = 2 << 20
 	youngRead = 64 << 20
-	// entryCost is about what an entry takes beside its text.
+	// entryCost is about the size of an entry without its text, in bytes.
 	entryCost = 160
-	// marks is how many texts are known that came once.
+	// marks is how many texts that occurred once are recorded, by hash.
 	marks = 1 << 13
 	// maxSites bounds the places of dynamic objects.
 	maxSites = 256
-	// sampled is how many objects there are for one that counts what is worth it.
+	// One of sampled objects updates the statistics of sites.
 	sampled = 8
 )
 
-// memory holds values by the JSON text they were made of, for each site, so that
-// equal texts become one value. It holds what came at least twice, in two generations:
-// what is found in the old one moves to the young one, and the rest of the old one is
-// forgotten when the young one is full. It is safe for concurrent use.
+// memory maps JSON texts to decoded values, for each site, so that equal texts become one
+// value. It holds texts that occurred at least twice, in two generations: a text that is
+// found in the old one moves to the young one, and the rest of the old one is dropped when
+// the young one is full. It is safe for concurrent use.
 type memory struct {
 	seed  maphash.Seed
 	sites int
-	once  [marks]atomic.Uint32 // marks of texts that came once
+	once  [marks]atomic.Uint32 // hashes of texts that occurred once
 	turn  atomic.Uint32        // counts objects
 	now   atomic.Pointer[generations]
 
@@ -41,7 +40,7 @@ type memory struct {
 	mu sync.Mutex
 }
 
-// generations is what is remembered.
+// generations holds the remembered texts.
 type generations struct{ young, old *generation }
 
 type generation struct {
@@ -60,26 +59,26 @@ func (m *memory) generation() *generation {
 	return &generation{roots: make([]atomic.Pointer[branches], m.sites)}
 }
 
-// begin gives r what it needs for one object.
+// begin prepares r for one object.
 func (m *memory) begin(r *reader) {
 	if r.counts = m.turn.Add(1)%sampled == 0; r.counts {
 		m.mu.Lock()
 		young := m.now.Load().young
-		young.read += len(r.data) * sampled
+		young.read += len(r.Data) * sampled
 		m.ageLocked()
 		m.mu.Unlock()
 	}
 	r.memory, r.known = m, m.now.Load()
 }
 
-// ageLocked makes the young generation the old one if it is time.
+// ageLocked makes the young generation the old one if it is full.
 func (m *memory) ageLocked() {
 	if young := m.now.Load().young; young.text >= youngText || young.read >= youngRead {
 		m.now.Store(&generations{young: m.generation(), old: young})
 	}
 }
 
-// again says whether a text came before at that site, as far as it is known.
+// again reports whether a text is known to have occurred at that site before.
 func (m *memory) again(s *site, text []byte) bool {
 	hash := maphash.Bytes(m.seed, text) ^ uint64(s.id)*0x9e3779b97f4a7c15
 	slot, mark := hash%marks, uint32(hash>>32)|1
@@ -90,7 +89,7 @@ func (m *memory) again(s *site, text []byte) bool {
 	return false
 }
 
-// keep remembers a leaf.
+// keep adds a leaf to the young generation.
 func (m *memory) keep(s *site, l *leaf) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -101,26 +100,26 @@ func (m *memory) keep(s *site, l *leaf) {
 }
 
 const (
-	// A site rests when of window values fewer than one in worthwhile came again; after
-	// pause values it is tried anew. Only sampled objects count.
+	// A site pauses if fewer than one in worthwhile of window values repeated; after pause
+	// values it is used again. Only sampled objects count.
 	window     = 64
 	worthwhile = 8
 	pause      = 512
 )
 
-// site is a place where equal values are looked for: a member of a struct, the
-// elements of a slice or a map, or a member of dynamic objects of some name.
+// site is a place in a type where equal values are looked for: a member of a struct, the
+// elements of a slice or a map, or a name in dynamic objects.
 type site struct {
 	id    int
 	tried atomic.Uint32
 	good  atomic.Uint32
-	rest  atomic.Int32 // how many values it still rests for
+	rest  atomic.Int32 // how many more values it pauses for
 }
 
-// recall moves past the value that begins here if its text is known, and returns what
-// was made of it then; nil otherwise.
+// recall returns the remembered value of the text that begins here and moves past it, or
+// returns nil if there is none.
 func (r *reader) recall(s *site) any {
-	rest := r.data[r.pos:]
+	rest := r.Data[r.Pos:]
 	found := r.known.young.roots[s.id].Load().find(rest)
 	if found == nil {
 		if found = r.known.old.roots[s.id].Load().find(rest); found == nil {
@@ -128,24 +127,24 @@ func (r *reader) recall(s *site) any {
 		}
 		r.memory.keep(s, found)
 	}
-	r.pos += len(found.text)
+	r.Pos += len(found.text)
 	r.note(s, true)
 	return found.value
 }
 
-// missed says whether the value whose text begins there and ends here is to be remembered.
+// missed reports whether to remember the value whose text is from begin to here.
 func (r *reader) missed(s *site, begin int) bool {
-	n := r.pos - begin
-	again := n >= minText && n <= maxText && r.memory.again(s, r.data[begin:r.pos])
+	n := r.Pos - begin
+	again := n >= minText && n <= maxText && r.memory.again(s, r.Data[begin:r.Pos])
 	r.note(s, again)
 	return again
 }
 
 func (r *reader) remember(s *site, begin int, value any) {
-	r.memory.keep(s, &leaf{text: string(r.data[begin:r.pos]), value: value})
+	r.memory.keep(s, &leaf{text: string(r.Data[begin:r.Pos]), value: value})
 }
 
-// seeks says whether equal values are looked for at a site now.
+// seeks reports whether equal values are looked for at a site now.
 func (r *reader) seeks(s *site) bool {
 	if r.memory == nil {
 		return false
@@ -159,7 +158,7 @@ func (r *reader) seeks(s *site) bool {
 	return false
 }
 
-// note counts what a site is worth.
+// note updates the statistics of a site.
 func (r *reader) note(s *site, good bool) {
 	if !r.counts {
 		return

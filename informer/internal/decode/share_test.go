@@ -54,17 +54,17 @@ func mutated(r *rand.Rand, text string) string {
 	return text[:at] + text[other:]
 }
 
-// stock decodes as the informer's slow way does.
+// stock decodes as the informer's slow decoder does.
 func stock[T any](raw []byte) (T, error) {
 	var o T
 	err := json.Unmarshal(raw, &o, json.JoinOptions(jsonv1.DefaultOptionsV1(), json.MatchCaseInsensitiveNames(false)))
 	return o, err
 }
 
-// TestSharedObjectsAreWhatTheStockDecoderMakes decodes pods of a few sets, sound and
+// TestSharedDecodingEqualsEncodingJSON decodes pods of a few sets, sound and
 // spoilt ones, in random order, several times and by several goroutines, from a buffer
 // that is overwritten afterwards.
-func TestSharedObjectsAreWhatTheStockDecoderMakes(t *testing.T) {
+func TestSharedDecodingEqualsEncodingJSON(t *testing.T) {
 	t.Run("typed", sharedAsStock[*corev1.Pod])
 	t.Run("dynamic", sharedAsStock[*unstructured.Unstructured])
 	t.Run("partial", sharedAsStock[*metav1.PartialObjectMetadata])
@@ -79,7 +79,11 @@ func sharedAsStock[T any](t *testing.T) {
 		err  error
 	}
 	var corpus []answer
-	for n := range 400 {
+	size := 400
+	if testing.Short() {
+		size = 60
+	}
+	for n := range size {
 		text := podOf(n%7, n)
 		if n%4 == 0 {
 			text = mutated(r, text)
@@ -142,7 +146,7 @@ func decoded[T any](t *testing.T, decode func([]byte) (T, error), text string) T
 	return got
 }
 
-func TestEqualPartsOfObjectsAreOne(t *testing.T) {
+func TestEqualPartsOfObjectsShareMemory(t *testing.T) {
 	d := sharing[*corev1.Pod](t)
 	a, b, other := decoded(t, d.Decode, podOf(1, 100)), decoded(t, d.Decode, podOf(1, 200)), decoded(t, d.Decode, podOf(2, 300))
 	for name, one := range map[string]func(*corev1.Pod) any{
@@ -180,7 +184,7 @@ func TestEqualPartsOfObjectsAreOne(t *testing.T) {
 	}
 }
 
-func TestObjectDecodedAloneSharesNothing(t *testing.T) {
+func TestAnObjectDecodedAloneSharesNothing(t *testing.T) {
 	d := sharing[*corev1.Pod](t)
 	a, b := decoded(t, d.DecodeAlone, podOf(1, 100)), decoded(t, d.Decode, podOf(1, 200))
 	if reflect.ValueOf(a.Labels).Pointer() == reflect.ValueOf(b.Labels).Pointer() || &a.Spec.Tolerations[0] == &b.Spec.Tolerations[0] ||
@@ -198,8 +202,8 @@ func TestObjectDecodedAloneSharesNothing(t *testing.T) {
 	}
 }
 
-// TestSharedSlicesHaveNoRoomToSpare, so that append copies them.
-func TestSharedSlicesHaveNoRoomToSpare(t *testing.T) {
+// TestSharedSlicesHaveNoSpareCapacity, so that append copies them.
+func TestSharedSlicesHaveNoSpareCapacity(t *testing.T) {
 	d := sharing[*corev1.Pod](t)
 	for n := range 20 {
 		walk(reflect.ValueOf(decoded(t, d.Decode, podOf(n%4, n))), func(v reflect.Value) {
@@ -241,11 +245,15 @@ func walk(v reflect.Value, visit func(reflect.Value)) {
 	}
 }
 
-func TestWhatIsRememberedIsBounded(t *testing.T) {
+func TestRememberedValuesAreBounded(t *testing.T) {
 	d := fastOnly[*corev1.Pod]()
 	d.Share()
 	most := 0
-	for n := range 40_000 { // 2 KB each, twice: 80 MB in all
+	texts := 40_000 // 2 KB each, twice: 80 MB in all
+	if testing.Short() {
+		texts = 2000 // less than the bound: only that something is remembered
+	}
+	for n := range texts {
 		text := fmt.Sprintf(`{"metadata":{"labels":{"n":"%d","long":"%s"}}}`, n, strings.Repeat("x", 2000))
 		for range 2 {
 			decoded(t, d.Decode, text)
@@ -257,7 +265,7 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 	}
 }
 
-func TestWhatComesNoMoreIsForgotten(t *testing.T) {
+func TestUnusedValuesAreForgotten(t *testing.T) {
 	d := sharing[*corev1.Pod](t)
 	kept := weak.Make(decoded(t, d.Decode, podOf(1, 100)).Spec.SecurityContext)
 	runtime.GC()
@@ -276,9 +284,9 @@ func TestWhatComesNoMoreIsForgotten(t *testing.T) {
 	}
 }
 
-// TestPlaceWhoseValuesDifferRestsForAWhile: what never comes again is not looked for, and
+// TestFieldsWithDistinctValuesAreSkippedForAWhile: what never comes again is not looked for, and
 // when it begins to come again, that is found out.
-func TestPlaceWhoseValuesDifferRestsForAWhile(t *testing.T) {
+func TestFieldsWithDistinctValuesAreSkippedForAWhile(t *testing.T) {
 	d := fastOnly[*corev1.Pod]()
 	d.Share()
 	labels := func(n int) uintptr {

@@ -11,7 +11,7 @@ import (
 func timestamp(r *reader, v reflect.Value) error {
 	into, is := reflect.TypeAssert[*metav1.Time](v.Addr())
 	if !is {
-		return errOdd
+		return errFallback
 	}
 	if r.null() {
 		into.Time = time.Time{}
@@ -27,7 +27,7 @@ func timestamp(r *reader, v reflect.Value) error {
 	}
 	t, err := time.Parse(time.RFC3339, string(b))
 	if err != nil {
-		return errOdd
+		return errFallback
 	}
 	into.Time = t.Local()
 	return nil

@@ -1,8 +1,8 @@
-// Package protobuf makes Go values of objects in Kubernetes' protobuf encoding, in a
-// fifth of the time that their JSON takes.
+// Package protobuf decodes objects in Kubernetes' protobuf encoding, in a fifth of the
+// time that their JSON takes.
 //
-// It has one noun. A [Decoder] is for one type, which brings its own Unmarshal, as
-// the built-in kinds do; it opens the envelope and leaves out what nobody wants.
+// It has one noun. A [Decoder] decodes objects of one type that has an Unmarshal method, as
+// the built-in kinds do. It also reads the envelope, and can drop managed fields.
 package protobuf
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/gapless-io/gapless/kube"
 )
 
-// message is what the generators of Kubernetes write for a type.
+// message has the methods that the generators of Kubernetes write for a type.
 type message interface {
 	Reset()
 	Unmarshal(raw []byte) error
@@ -32,7 +32,7 @@ type Decoder[T any] struct {
 	buffers sync.Pool                       // of *[]byte
 }
 
-// New returns a decoder into T, or nil if T does not fit.
+// New returns a decoder for T, or nil if Fits is false for T.
 func New[T any]() *Decoder[T] {
 	t := reflect.TypeFor[T]()
 	if !Fits(t) {
@@ -41,16 +41,16 @@ func New[T any]() *Decoder[T] {
 	return &Decoder[T]{elem: t.Elem(), buffers: sync.Pool{New: func() any { return new([]byte) }}}
 }
 
-// Fits says whether Kubernetes' generators made a type fit for protobuf: a pointer to
-// a struct with embedded TypeMeta and ObjectMeta, the second as field 1, and with an
-// Unmarshal of its own.
+// Fits reports whether a type has Kubernetes' protobuf encoding: it is a pointer to a
+// struct with embedded TypeMeta and ObjectMeta, the second as field 1, and with its own
+// Unmarshal method.
 func Fits(t reflect.Type) bool {
 	if t.Kind() != reflect.Pointer || t.Elem().Kind() != reflect.Struct || !t.Implements(reflect.TypeFor[message]()) {
 		return false
 	}
-	// Both TypeMeta and ObjectMeta have an Unmarshal. A struct that embeds one of them
-	// has that one's, which decodes a part and loses the rest. In a struct that embeds
-	// both, neither is promoted: its Unmarshal is its own.
+	// TypeMeta and ObjectMeta both have an Unmarshal method. A struct that embeds one of
+	// them inherits it, and it decodes only that part. A struct that embeds both inherits
+	// neither, so its Unmarshal is its own.
 	kind, hasKind := t.Elem().FieldByName("TypeMeta")
 	meta, hasMeta := t.Elem().FieldByName("ObjectMeta")
 	return hasKind && kind.Anonymous && len(kind.Index) == 1 && kind.Type == reflect.TypeFor[metav1.TypeMeta]() &&
@@ -58,12 +58,12 @@ func Fits(t reflect.Type) bool {
 		meta.Tag.Get("protobuf") == "bytes,1,opt,name=metadata"
 }
 
-// StripManagedFields makes the decoder leave metadata.managedFields out. It is for
-// before the first Decode.
+// StripManagedFields makes the decoder drop metadata.managedFields. Call it before the
+// first Decode.
 func (d *Decoder[T]) StripManagedFields() { d.strip = true }
 
-// Decode makes an object of what a list or a watch brought. The object keeps nothing
-// of it. Errors: *kube.DecodeError.
+// Decode decodes an object of a list or a watch. The object does not refer to the input.
+// Errors: *kube.DecodeError.
 func (d *Decoder[T]) Decode(object []byte) (T, error) {
 	var none T
 	e, err := client.OpenEnvelope(object)
@@ -97,7 +97,7 @@ func (d *Decoder[T]) Decode(object []byte) (T, error) {
 	return result, nil
 }
 
-// typeMeta is what the envelope says of the type, in strings that objects share.
+// typeMeta returns the type in the envelope, in strings that objects share.
 func (d *Decoder[T]) typeMeta(e client.Envelope) metav1.TypeMeta {
 	last := d.kind.Load()
 	if last == nil || last.Kind != string(e.Kind) || last.APIVersion != string(e.APIVersion) {

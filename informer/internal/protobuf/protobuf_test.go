@@ -18,7 +18,7 @@ import (
 	"github.com/gapless-io/gapless/kube"
 )
 
-func TestAllBuiltInKindsFit(t *testing.T) {
+func TestAllBuiltInKindsAreSupported(t *testing.T) {
 	n := 0
 	for kind, object := range scheme.Scheme.AllKnownTypes() {
 		meta, has := object.FieldByName("ObjectMeta")
@@ -71,7 +71,7 @@ type (
 	}
 )
 
-func TestTypesThatBorrowTheirMethodsDoNotFit(t *testing.T) {
+func TestTypesThatEmbedABuiltInKindAreNotSupported(t *testing.T) {
 	for _, no := range []reflect.Type{
 		reflect.TypeFor[*onlyMeta](), reflect.TypeFor[*bothMetas](), reflect.TypeFor[*around](), reflect.TypeFor[*withMore](), reflect.TypeFor[*hidden](),
 		reflect.TypeFor[*unstructured.Unstructured](), reflect.TypeFor[*corev1.PodList](), reflect.TypeFor[*metav1.ObjectMeta](),
@@ -113,7 +113,7 @@ func inEnvelope(tb testing.TB, p *corev1.Pod) []byte {
 	return append([]byte("k8s\x00"), around...)
 }
 
-func TestObjectsAreWhatTheyWereAndKeepNothingOfTheInput(t *testing.T) {
+func TestDecodedObjectsAreEqualAndDoNotAliasTheInput(t *testing.T) {
 	d := protobuf.New[*corev1.Pod]()
 	raw := inEnvelope(t, pod())
 	a, err := d.Decode(raw)
@@ -140,7 +140,7 @@ func TestObjectsAreWhatTheyWereAndKeepNothingOfTheInput(t *testing.T) {
 	}
 }
 
-func TestManagedFieldsAreLeftOut(t *testing.T) {
+func TestManagedFieldsAreDropped(t *testing.T) {
 	d := protobuf.New[*corev1.Pod]()
 	d.StripManagedFields()
 	got, err := d.Decode(inEnvelope(t, pod()))
@@ -151,7 +151,7 @@ func TestManagedFieldsAreLeftOut(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoObjectIsADecodeError(t *testing.T) {
+func TestInvalidInputIsADecodeError(t *testing.T) {
 	d, stripping := protobuf.New[*corev1.Pod](), protobuf.New[*corev1.Pod]()
 	stripping.StripManagedFields()
 	for name, raw := range map[string][]byte{

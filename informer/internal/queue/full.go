@@ -2,37 +2,35 @@ package queue
 
 import (
 	"context"
-	"errors"
 	"fmt"
+
+	"github.com/gapless-io/gapless/informer/internal/incident"
 )
 
-// ErrFull is why a queue was stopped that had no room and the policy Fail.
-var ErrFull = errors.New("more versions wait than the handler allows")
-
-// Policy says what a queue that keeps every version does when it is full.
+// Policy says what happens when a queue that keeps every version is full.
 type Policy int
 
-// The policies: who adds is to wait for room first (see WaitRoom); what waits is
-// merged, until half of it was told; the queue is stopped.
+// The policies: the caller of Add waits for room first (see WaitRoom); waiting versions
+// are merged until half of the room is free; the queue is stopped.
 const (
 	Block Policy = iota
-	Restate
+	Merge
 	Fail
 )
 
-// mergingLocked says what becomes of changes of a key that waits.
+// mergingLocked says how changes of a key that waits are merged.
 func (q *Queue[T]) mergingLocked() merging {
 	switch {
 	case q.opts.KeysOnly:
 		return mergeKeys
-	case q.opts.Every == 0 || q.restating:
+	case q.opts.Every == 0 || q.overfull:
 		return mergeStates
 	}
 	return mergeNothing
 }
 
-// fullLocked says that no further version has room. The initial state needs none
-// where nobody waits for room: it comes in one piece.
+// fullLocked reports whether there is no room for another version. Initial objects need
+// no room unless the policy is Block: they are added all at once.
 func (q *Queue[T]) fullLocked() bool {
 	if q.opts.Every == 0 || q.stopped != nil {
 		return false
@@ -40,43 +38,43 @@ func (q *Queue[T]) fullLocked() bool {
 	if q.opts.WhenFull == Block {
 		return q.total >= q.opts.Every
 	}
-	return q.total-(q.initial-q.telling) > q.opts.Every
+	return q.total-(q.initial-q.delivering) > q.opts.Every
 }
 
-// overflowLocked does what the policy says, and returns what is to be reported.
-func (q *Queue[T]) overflowLocked() Trouble {
-	t := Trouble{Err: fmt.Errorf("%d versions wait, %d may: %w", q.total-(q.initial-q.telling), q.opts.Every, ErrFull)}
+// overflowLocked applies the policy and returns the incident.
+func (q *Queue[T]) overflowLocked() incident.Incident {
+	t := incident.Incident{Err: fmt.Errorf("%d versions wait, %d may: %w", q.total-(q.initial-q.delivering), q.opts.Every, q.opts.ErrFull)}
 	if q.opts.WhenFull == Fail {
 		q.stopLocked(t.Err)
-		t.Kind, t.Next = Stopped, "the handler is not called again"
+		t.Kind, t.Next = incident.HandlerStopped, "the handler is not called again"
 		return t
 	}
-	q.restating = true
+	q.overfull = true
 	for _, it := range q.items {
 		q.total -= len(it.todo)
-		q.initial -= it.restate()
+		q.initial -= it.mergeWaiting()
 		q.total += len(it.todo)
 		if it.state == itemReady && len(it.todo) == 0 {
 			q.dropLocked(it)
 		}
 	}
-	t.Kind, t.Next = Restated, "merge, until half of it was told"
+	t.Kind, t.Next = incident.HandlerMerged, "merge, until half of the versions are delivered"
 	return t
 }
 
-// roomLocked says that there may be room.
+// roomLocked wakes callers of WaitRoom.
 func (q *Queue[T]) roomLocked() {
 	if q.opts.Every == 0 {
 		return
 	}
 	if q.total <= q.opts.Every/2 {
-		q.restating = false
+		q.overfull = false
 	}
 	close(q.room)
 	q.room = make(chan struct{})
 }
 
-// WaitRoom blocks while the queue is full and who adds is to wait, at most until ctx ends.
+// WaitRoom blocks while the queue is full under the policy Block, until ctx ends.
 func (q *Queue[T]) WaitRoom(ctx context.Context) {
 	for {
 		q.mu.Lock()

@@ -1,21 +1,25 @@
 package queue
 
-import "time"
+import (
+	"time"
 
-// pending is one thing that a handler has still to be told: that the object is in
-// state new, or (new zero) that it was deleted.
-type pending[T comparable] struct {
-	new, last T
+	"github.com/gapless-io/gapless/informer/internal/handle"
+)
+
+// pending is one delivery that waits: the object is in state new or, if new is zero, was
+// deleted.
+type pending[T handle.Object] struct {
+	new, last handle.Handle[T]
 	rv        string
-	since     time.Time // when the oldest change in it came; zero: it is no change
+	since     time.Time // when the oldest change in it was added; zero: it is not a change
 	merged    int
 	initial   bool
 	inferred  bool
 	resync    bool // nothing changed; a zero new says that there is no object
-	// must says that it was asked for, or that another object has the name: it is
-	// told even if nothing changed that the handler looks at.
+	// must says that it is delivered whatever Filter.Differs says: it was enqueued
+	// explicitly, or another object has the name now.
 	must bool
-	// counts says that Synced waits for this one.
+	// counts says that Synced waits for it.
 	counts bool
 }
 
@@ -27,15 +31,15 @@ func (p *pending[T]) changes() int {
 	return p.merged + 1
 }
 
-// over makes p stand for last too, which it replaces. It returns how many initial
-// objects were dropped untold.
+// over merges last, which p replaces, into p. It returns how many initial objects are not
+// delivered because of that.
 func (p *pending[T]) over(last pending[T]) (dropped int) {
 	p.merged += last.changes()
 	p.must = p.must || last.must
 	if !last.since.IsZero() {
 		p.since = last.since
 	}
-	var none T
+	var none handle.Handle[T]
 	switch {
 	case p.new != none:
 		if p.counts && last.counts {
@@ -48,63 +52,63 @@ func (p *pending[T]) over(last pending[T]) (dropped int) {
 	return dropped
 }
 
-// merging says what becomes of changes of a key that waits.
+// merging says how changes of a key that waits are merged.
 type merging int
 
 const (
-	mergeNothing merging = iota // each version is told
+	mergeNothing merging = iota // each version is delivered
 	mergeStates                 // the newest state, and before it a deletion
-	mergeKeys                   // one thing: look at the key
+	mergeKeys                   // one delivery
 )
 
-// itemState is where a key stands.
+// itemState says where an item is.
 type itemState int
 
 const (
 	itemReady   itemState = iota // in the queue's ready list
 	itemActive                   // a worker has it
-	itemDelayed                  // it failed and waits for its time
+	itemDelayed                  // it failed and waits for its retry
 )
 
-// item is one key that a handler is behind on.
-type item[T comparable] struct {
-	key   Key
+// item is one key that the handler has not handled.
+type item[T handle.Object] struct {
+	key   handle.Key
 	state itemState
-	// seen is the state that the handler handled last, or passed over.
-	seen T
+	// seen is the state that the handler handled last, or that was filtered out.
+	seen handle.Handle[T]
 	todo []pending[T] // oldest first
-	work *work[T]     // nil until a worker has had it: most of many that wait need none
+	work *work[T]     // nil until a worker takes it: most items of a long queue need none
 
 	before, behind *item[T] // in the line of ready items
 }
 
-// work is what is known of an item from its calls.
-type work[T comparable] struct {
-	// shown is a state that the handler was told since seen, and did not handle.
-	shown T
+// work is the part of an item that its calls need.
+type work[T handle.Object] struct {
+	// shown is a state that was delivered after seen and not handled.
+	shown handle.Handle[T]
 	// owes says that a call for this key began and did not succeed since.
 	owes bool
-	// current is what a worker is telling now, while the item is active, and since
-	// the time of its change.
-	current  T
+	// current is the state that is being delivered while the item is active, and since the
+	// time of its change.
+	current  handle.Handle[T]
 	since    time.Time
 	attempts int
 	due      time.Time // of itemDelayed
 	place    int       // in the heap of delayed items
 }
 
-// put adds p behind what is already to be told. When merging, the handler is told
-// the way from what it saw to the newest state, without the states between.
-// It returns how many initial objects were dropped untold.
+// put appends p to the deliveries that wait. Merged deliveries lead from the state that
+// the handler saw to the newest one, without those between. It returns how many initial
+// objects are not delivered because of that.
 func (it *item[T]) put(p pending[T], m merging) (dropped int) {
-	var none T
+	var none handle.Handle[T]
 	if m == mergeNothing || len(it.todo) == 0 {
 		it.todo = append(it.todo, p)
 		return 0
 	}
 	last := &it.todo[len(it.todo)-1]
 	switch {
-	case last.new == none && m == mergeStates: // deleted, and now there again: both are told
+	case last.new == none && m == mergeStates: // deleted and created again: both are delivered
 		it.todo = append(it.todo, p)
 		return 0
 	case p.new != none:
@@ -117,25 +121,26 @@ func (it *item[T]) put(p pending[T], m merging) (dropped int) {
 	it.todo = it.todo[:len(it.todo)-1]
 	if len(it.todo) > 0 {
 		it.todo[len(it.todo)-1].merged += p.merged + 1
-		return dropped // the deletion that stands there already says it
+		return dropped // there is a deletion already
 	}
-	if !it.heard() && (m != mergeKeys || !p.must) {
+	if !it.known() && (m != mergeKeys || !p.must) {
 		return dropped
 	}
 	it.todo = append(it.todo, p)
 	return dropped
 }
 
-// heard says whether the handler knows, or is being told, that there is an object.
-func (it *item[T]) heard() bool {
-	var none T
+// known reports whether the handler knows that the object exists, or is being called
+// with it.
+func (it *item[T]) known() bool {
+	var none handle.Handle[T]
 	if it.state == itemActive {
 		return it.work.current != none // after that call
 	}
 	return it.seen != none || it.work != nil && it.work.shown != none
 }
 
-// again puts back what a handler failed at, in front of what came meanwhile.
+// again puts a failed delivery in front of those that were added meanwhile.
 func (it *item[T]) again(p pending[T], m merging) (dropped int) {
 	later := it.todo
 	it.todo = append(make([]pending[T], 0, 1+len(later)), p)
@@ -145,8 +150,8 @@ func (it *item[T]) again(p pending[T], m merging) (dropped int) {
 	return dropped
 }
 
-// restate merges the versions that are to be told.
-func (it *item[T]) restate() (dropped int) {
+// mergeWaiting merges the versions that wait.
+func (it *item[T]) mergeWaiting() (dropped int) {
 	versions := it.todo
 	it.todo = nil
 	for _, v := range versions {
@@ -155,10 +160,10 @@ func (it *item[T]) restate() (dropped int) {
 	return dropped
 }
 
-// told says what the handler is told by p, when a worker has it.
-func (it *item[T]) told(p pending[T]) Told[T] {
-	var none T
-	e := Told[T]{
+// delivery returns what the handler gets for p.
+func (it *item[T]) delivery(p pending[T]) Delivery[T] {
+	var none handle.Handle[T]
+	e := Delivery[T]{
 		Key: it.key, Old: it.seen, New: p.new, RV: p.rv,
 		Initial: p.initial, Inferred: p.inferred, Merged: p.merged, Attempt: it.work.attempts,
 	}

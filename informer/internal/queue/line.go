@@ -1,7 +1,9 @@
 package queue
 
+import "github.com/gapless-io/gapless/informer/internal/handle"
+
 // delayed is the heap of items that wait, the earliest first.
-type delayed[T comparable] []*item[T]
+type delayed[T handle.Object] []*item[T]
 
 // Len, Less, Swap, Push and Pop are heap.Interface.
 func (d delayed[T]) Len() int           { return len(d) }
@@ -30,9 +32,9 @@ func (d *delayed[T]) Pop() any {
 	return it
 }
 
-// line is a queue that an item can leave from the middle: a key that came and went
-// untold must not stay behind, or a blocked handler would collect them.
-type line[T comparable] struct{ first, last *item[T] }
+// line is a list from which any item can be removed: a key whose object was created and
+// deleted without a delivery must not stay, or a blocked handler would collect them.
+type line[T handle.Object] struct{ first, last *item[T] }
 
 func (l *line[T]) push(it *item[T]) {
 	it.before, it.behind = l.last, nil

@@ -5,59 +5,63 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/gapless-io/gapless/informer/internal/handle"
+	"github.com/gapless-io/gapless/informer/internal/incident"
+	"github.com/gapless-io/gapless/informer/internal/state"
 )
 
-// fewItems are no reason to make a smaller map.
+// fewItems is how many items a map may have had without being replaced when empty.
 const fewItems = 1024
 
-// Queue is what one handler has still to be told: at most a deletion and a state per
+// Queue holds the deliveries of one handler that wait: at most a deletion and a state per
 // key, or every version. All methods are safe for concurrent use.
-type Queue[T comparable] struct {
-	handle func(context.Context, Told[T]) error
+type Queue[T handle.Object] struct {
+	handle func(context.Context, Delivery[T]) error
 	filter Filter[T]
 	opts   Options
-	report func(Trouble)
-	synced chan struct{} // closed when the handler has been told the initial state
-	done   chan struct{} // closed when it is stopped for ever
+	report func(incident.Incident)
+	synced chan struct{} // closed when the initial state was delivered
+	done   chan struct{} // closed when it is stopped
 
-	// mu guards all below. It may be taken while holding a lock of who calls Add;
-	// nothing is called while it is held.
-	mu        sync.Mutex
-	items     map[Key]*item[T]
-	most      int // items since the map was made
-	spare     *work[T]
-	ready     line[T]
-	delayed   delayed[T]
-	total     int           // entries in all items' todo
-	initial   int           // initial objects not yet told, telling of them in calls
-	telling   int           // initial objects that are being told
-	primed    bool          // the initial state has been put in
-	stopped   error         // why it is, for ever
-	restating bool          // it keeps every version, but was full
-	workers   int           // running
-	idle      int           // of them: waiting for work
-	cancel    func()        // ends the workers' context; nil when none runs
-	wake      chan struct{} // closed and replaced when there is work
-	room      chan struct{} // closed and replaced when total shrank
-	quiet     chan struct{} // closed when no worker runs
+	// mu guards the fields below. Callers of Add may hold a lock of their own. No function
+	// of the user is called under mu.
+	mu         sync.Mutex
+	items      map[handle.Key]*item[T]
+	most       int // items since the map was made
+	spare      *work[T]
+	ready      line[T]
+	delayed    delayed[T]
+	total      int           // entries in all items' todo
+	initial    int           // initial objects that were not delivered, including delivering
+	delivering int           // initial objects that are being delivered
+	primed     bool          // the initial state was added
+	stopped    error         // why the queue is stopped
+	overfull   bool          // it keeps every version, but was full
+	workers    int           // running
+	idle       int           // of them: waiting for work
+	cancel     func()        // ends the workers' context; nil when none runs
+	wake       chan struct{} // closed and replaced when there is work
+	room       chan struct{} // closed and replaced when total shrank
+	quiet      chan struct{} // closed when no worker runs
 }
 
-// New makes an empty queue of the handler. report is told what goes wrong, by the
+// New returns an empty queue for the handler call. report is called with incidents by the
 // workers; no lock is held then.
-func New[T comparable](handle func(context.Context, Told[T]) error, f Filter[T], o Options, report func(Trouble)) *Queue[T] {
+func New[T handle.Object](call func(context.Context, Delivery[T]) error, f Filter[T], o Options, report func(incident.Incident)) *Queue[T] {
 	q := &Queue[T]{
-		handle: handle, filter: f, opts: o, report: report,
-		synced: make(chan struct{}), done: make(chan struct{}), items: map[Key]*item[T]{},
+		handle: call, filter: f, opts: o, report: report,
+		synced: make(chan struct{}), done: make(chan struct{}), items: map[handle.Key]*item[T]{},
 		wake: make(chan struct{}), room: make(chan struct{}), quiet: make(chan struct{}),
 	}
 	close(q.quiet)
 	return q
 }
 
-// Add puts changes in. initial says that they are the state at the beginning. When
-// that is more than the options allow, it returns what came of it; else Kind is 0.
-func (q *Queue[T]) Add(changes []Change[T], initial bool) Trouble {
-	var t Trouble
+// Add adds changes. initial says that they are the initial state. If more versions wait
+// than the options allow, it returns the incident; otherwise Kind is 0.
+func (q *Queue[T]) Add(changes []state.Change[T], initial bool) incident.Incident {
+	var t incident.Incident
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.stopped != nil || initial && q.opts.SkipInitial {
@@ -68,8 +72,8 @@ func (q *Queue[T]) Add(changes []Change[T], initial bool) Trouble {
 		q.putLocked(c.Key, pending[T]{
 			new: c.New, last: c.Last, rv: c.RV, since: now, initial: initial, counts: initial, inferred: c.Inferred,
 		}, c.Old)
-		if q.opts.WhenFull == Block || q.restating || !q.fullLocked() {
-			continue // where room is waited for, what was read in one go comes in whole
+		if q.opts.WhenFull == Block || q.overfull || !q.fullLocked() {
+			continue // under Block, what was read at once is added completely
 		}
 		if t = q.overflowLocked(); q.stopped != nil {
 			return t
@@ -80,7 +84,7 @@ func (q *Queue[T]) Add(changes []Change[T], initial bool) Trouble {
 	return t
 }
 
-// Prime says that the initial state has been put in.
+// Prime says that the initial state was added.
 func (q *Queue[T]) Prime() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -88,8 +92,8 @@ func (q *Queue[T]) Prime() {
 	q.checkSyncedLocked()
 }
 
-// putLocked puts one thing in; seen is what the handler knows if nothing waits.
-func (q *Queue[T]) putLocked(key Key, p pending[T], seen T) {
+// putLocked adds a delivery; seen is the state that the handler knows if none waits.
+func (q *Queue[T]) putLocked(key handle.Key, p pending[T], seen handle.Handle[T]) {
 	if p.counts {
 		q.initial++
 	}
@@ -107,7 +111,7 @@ func (q *Queue[T]) putLocked(key Key, p pending[T], seen T) {
 	case it.state == itemReady && len(it.todo) == 0:
 		q.dropLocked(it)
 	case it.state == itemDelayed:
-		// A newer state may be what the handler needs: it is tried at once.
+		// The newer state may be the one that the handler needs: retry at once.
 		q.hurryLocked(it)
 	}
 }
@@ -117,11 +121,12 @@ func (q *Queue[T]) dropLocked(it *item[T]) {
 	q.forgetLocked(it)
 }
 
-// forgetLocked takes an item out that has nothing more to tell. A map does not shrink.
+// forgetLocked removes an item without deliveries. Maps do not shrink, so an empty one is
+// replaced.
 func (q *Queue[T]) forgetLocked(it *item[T]) {
 	delete(q.items, it.key)
 	if len(q.items) == 0 && q.most > fewItems {
-		q.items, q.most = map[Key]*item[T]{}, 0
+		q.items, q.most = map[handle.Key]*item[T]{}, 0
 	}
 	if it.work != nil {
 		*it.work = work[T]{}
@@ -139,9 +144,9 @@ func (q *Queue[T]) readyLocked(it *item[T]) {
 	q.ready.push(it)
 }
 
-// Resync puts an object in once more, unless there is news of it anyway, or no room.
-// It must be the newest that was added, or there at the beginning.
-func (q *Queue[T]) Resync(key Key, object T, rv string) {
+// Resync re-delivers an object, unless the key waits anyway or there is no room. object
+// must be the newest state that was added.
+func (q *Queue[T]) Resync(key handle.Key, object handle.Handle[T], rv string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.stopped != nil || !q.primed || q.fullLocked() || q.items[key] != nil {
@@ -151,13 +156,13 @@ func (q *Queue[T]) Resync(key Key, object T, rv string) {
 	q.wakeLocked()
 }
 
-// Ask puts an object in once more as Resync does, but for certain: whatever waits of
-// the key is told, at once. The zero object stands for a key without one, which only
-// who hears of keys is told.
-func (q *Queue[T]) Ask(key Key, object T, rv string) {
+// Enqueue re-delivers an object like Resync, in any case: a change of the key that waits
+// is delivered at once, whatever Filter.Differs says. A zero object stands for a key
+// without one, which is delivered only with Options.KeysOnly.
+func (q *Queue[T]) Enqueue(key handle.Key, object handle.Handle[T], rv string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	var none T
+	var none handle.Handle[T]
 	it := q.items[key]
 	switch {
 	case q.stopped != nil || !q.primed:
@@ -185,35 +190,35 @@ func (q *Queue[T]) checkSyncedLocked() {
 
 func (q *Queue[T]) wakeLocked() {
 	if q.idle == 0 {
-		return // who looks next sees it
+		return // a worker looks before it sleeps
 	}
 	close(q.wake)
 	q.wake = make(chan struct{})
 }
 
-// Synced is closed when the handler has been called for all initial objects that
-// still are.
+// Synced is closed when the handler has been called for all initial objects that still
+// exist.
 func (q *Queue[T]) Synced() <-chan struct{} { return q.synced }
 
 // Done is closed when the queue was stopped, by Stop or because it was full.
 func (q *Queue[T]) Done() <-chan struct{} { return q.done }
 
-// Err says why the queue was stopped; nil: it was not.
+// Err returns why the queue was stopped; nil: it is not stopped.
 func (q *Queue[T]) Err() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.stopped
 }
 
-// Keys is how many keys the handler is behind on.
+// Keys is how many keys the handler has not handled.
 func (q *Queue[T]) Keys() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return len(q.items)
 }
 
-// Lag is how long ago the oldest change came that was not handled; 0 if there is
-// none. It looks at every key that waits.
+// Lag is the age of the oldest change that was not handled; 0 if there is none. It takes
+// time proportional to Keys.
 func (q *Queue[T]) Lag() time.Duration {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -238,7 +243,7 @@ func (q *Queue[T]) Lag() time.Duration {
 	return time.Since(oldest)
 }
 
-// Stop ends the workers for ever, for the reason why. It does not wait for them.
+// Stop stops the queue for good, for the reason why. It does not wait for the workers.
 func (q *Queue[T]) Stop(why error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -258,7 +263,7 @@ func (q *Queue[T]) Wait(ctx context.Context) error {
 	return nil
 }
 
-// stopLocked drops what waits and cancels what runs.
+// stopLocked drops the deliveries that wait and cancels running calls.
 func (q *Queue[T]) stopLocked(why error) {
 	if q.stopped != nil {
 		return

@@ -10,16 +10,25 @@ import (
 	"testing/synctest"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gapless-io/gapless/informer/internal/handle"
+	"github.com/gapless-io/gapless/informer/internal/incident"
 	"github.com/gapless-io/gapless/informer/internal/queue"
+	"github.com/gapless-io/gapless/informer/internal/state"
 )
 
-// state is an object: version n of it.
-type state struct{ n int }
+// object is version n of an object.
+type object struct {
+	metav1.ObjectMeta
 
-// TestQueueTellsEachKeysWayInOrder plays changes at random against a handler that
+	n int
+}
+
+// TestQueueDeliversTheChangesOfEachKeyInOrder plays changes at random against a handler that
 // fails, and compares what the handler handled with the newest states. The seed is
 // in the name.
-func TestQueueTellsEachKeysWayInOrder(t *testing.T) {
+func TestQueueDeliversTheChangesOfEachKeyInOrder(t *testing.T) {
 	for seed := range uint64(300) {
 		t.Run(fmt.Sprint("seed=", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { playQueue(t, rand.New(rand.NewPCG(seed, 1))) })
@@ -28,49 +37,50 @@ func TestQueueTellsEachKeysWayInOrder(t *testing.T) {
 }
 
 func playQueue(t *testing.T, rng *rand.Rand) {
-	var mu sync.Mutex // guards told, newest and failing
-	told, newest, failing := map[queue.Key]*state{}, map[queue.Key]int{}, rng.IntN(5)
+	var mu sync.Mutex // guards handled, newest and failing
+	handled, newest, failing := map[handle.Key]*object{}, map[handle.Key]int{}, rng.IntN(5)
 	fails := rand.New(rand.NewPCG(rng.Uint64(), 2))
-	handle := func(_ context.Context, e queue.Told[*state]) error {
+	call := func(_ context.Context, e queue.Delivery[*object]) error {
 		mu.Lock()
 		defer mu.Unlock()
-		if e.New != nil {
-			if e.New.n < newest[e.Key] {
-				t.Errorf("%v: %d after %d", e.Key, e.New.n, newest[e.Key])
+		now := e.New.Get()
+		if now != nil {
+			if now.n < newest[e.Key] {
+				t.Errorf("%v: %d after %d", e.Key, now.n, newest[e.Key])
 			}
-			newest[e.Key] = e.New.n
+			newest[e.Key] = now.n
 		}
-		if e.Kind == queue.Modified && e.Old != told[e.Key] {
-			t.Errorf("%v: the way from %v, was told %v", e.Key, e.Old, told[e.Key])
+		if e.Kind == queue.Modified && e.Old.Get() != handled[e.Key] {
+			t.Errorf("%v: Old is %v, handled last was %v", e.Key, e.Old, handled[e.Key])
 		}
 		if fails.IntN(10) < failing {
 			return errors.New("no")
 		}
-		if told[e.Key] = e.New; e.New == nil {
-			delete(told, e.Key)
+		if handled[e.Key] = now; now == nil {
+			delete(handled, e.Key)
 		}
 		return nil
 	}
 	o := queue.Options{Workers: 1 + rng.IntN(3), RetryMin: time.Second, RetryMax: time.Minute, KeysOnly: rng.IntN(3) == 0}
 	if !o.KeysOnly && rng.IntN(2) == 0 {
-		o.Every, o.WhenFull = 1+rng.IntN(20), queue.Restate
+		o.Every, o.WhenFull = 1+rng.IntN(20), queue.Merge
 	}
-	q := queue.New(handle, queue.Filter[*state]{}, o, func(queue.Trouble) {})
+	q := queue.New(call, queue.Filter[*object]{}, o, func(incident.Incident) {})
 	q.Prime()
 	var workers sync.WaitGroup
 	q.Start(t.Context(), workers.Go)
-	now := map[queue.Key]*state{}
+	now := map[handle.Key]*object{}
 	for n := range 300 {
-		k := queue.Key{Name: fmt.Sprint(rng.IntN(10))}
+		k := handle.Key{Name: fmt.Sprint(rng.IntN(10))}
 		switch old := now[k]; {
 		case rng.IntN(5) == 0:
-			q.Ask(k, old, "")
+			q.Enqueue(k, handle.Of(old), "")
 		case old != nil && rng.IntN(3) == 0:
 			delete(now, k)
-			q.Add([]queue.Change[*state]{{Key: k, Old: old}}, false)
+			q.Add([]state.Change[*object]{{Key: k, Old: handle.Of(old)}}, false)
 		default:
-			now[k] = &state{n}
-			q.Add([]queue.Change[*state]{{Key: k, Old: old, New: now[k]}}, false)
+			now[k] = &object{n: n}
+			q.Add([]state.Change[*object]{{Key: k, Old: handle.Of(old), New: handle.Of(now[k])}}, false)
 		}
 		if rng.IntN(4) == 0 {
 			<-time.After(time.Duration(rng.IntN(3000)) * time.Millisecond)
@@ -83,12 +93,12 @@ func playQueue(t *testing.T, rng *rand.Rand) {
 	if q.Keys() != 0 || q.Lag() != 0 {
 		t.Errorf("%d keys are left, lag %v", q.Keys(), q.Lag())
 	}
-	if len(told) != len(now) {
-		t.Errorf("%d told, %d there", len(told), len(now))
+	if len(handled) != len(now) {
+		t.Errorf("%d handled, %d there", len(handled), len(now))
 	}
 	for k, s := range now {
-		if told[k] != s {
-			t.Errorf("%v: told %v, is %v", k, told[k], s)
+		if handled[k] != s {
+			t.Errorf("%v: handled %v, is %v", k, handled[k], s)
 		}
 	}
 	q.Stop(errors.New("the end"))

@@ -6,6 +6,9 @@ import (
 	"errors"
 	"runtime/debug"
 	"time"
+
+	"github.com/gapless-io/gapless/informer/internal/handle"
+	"github.com/gapless-io/gapless/informer/internal/incident"
 )
 
 // Start runs the workers through spawn until ctx ends or the queue is stopped.
@@ -19,7 +22,7 @@ func (q *Queue[T]) Start(ctx context.Context, spawn func(func())) {
 	q.workers = q.opts.Workers
 	q.quiet = make(chan struct{})
 	for range q.opts.Workers {
-		// Who spawns owns them and waits; they end with ctx, or with Stop.
+		// The owner of spawn waits for them; they end with ctx or with Stop.
 		spawn(func() { q.work(ctx) })
 	}
 }
@@ -36,31 +39,31 @@ func (q *Queue[T]) work(ctx context.Context) {
 	}
 }
 
-// Pull does the workers' work in the goroutine of its caller, of which there may be
-// one: it gives yield what there is to tell until ctx ends, the queue is stopped, or
-// yield returns false. What yield got is handled when it returns true.
-func (q *Queue[T]) Pull(ctx context.Context, yield func(Told[T]) bool) {
+// Pull replaces the workers: it calls yield with each delivery, in the caller's goroutine,
+// until ctx ends, the queue is stopped, or yield returns false. A delivery counts as
+// handled when yield returns true. Only one Pull may run.
+func (q *Queue[T]) Pull(ctx context.Context, yield func(Delivery[T]) bool) {
 	for {
 		t, more := q.take(ctx)
 		if !more {
 			return
 		}
-		told, is := q.filter.view(&t)
-		if is && !yield(told) {
+		d, deliver := q.filter.view(&t)
+		if deliver && !yield(d) {
 			return
 		}
 		q.finish(ctx, t, nil)
 	}
 }
 
-// task is what a worker has in hand.
-type task[T comparable] struct {
+// task is what a worker is working on.
+type task[T handle.Object] struct {
 	item        *item[T]
 	pending     pending[T]
-	told        Told[T]
-	seen, shown T    // the item's
-	owes        bool // the item's
-	begun       bool // the handler was called, with told
+	delivery    Delivery[T]
+	seen, shown handle.Handle[T] // the item's
+	owes        bool             // the item's
+	begun       bool             // the handler was called, with delivery
 }
 
 func (q *Queue[T]) leave() {
@@ -74,8 +77,8 @@ func (q *Queue[T]) leave() {
 	}
 }
 
-// take blocks until there is a key to handle; not more when ctx ended or the queue
-// is stopped.
+// take blocks until there is a key to handle. more is false if ctx ended or the queue is
+// stopped.
 func (q *Queue[T]) take(ctx context.Context) (t task[T], more bool) {
 	for ctx.Err() == nil {
 		q.mu.Lock()
@@ -119,7 +122,7 @@ func (q *Queue[T]) pause(ctx context.Context, wake <-chan struct{}, due time.Tim
 	}
 }
 
-// popLocked takes the next key that has something to tell.
+// popLocked removes the next ready item; nil: there is none.
 func (q *Queue[T]) popLocked() *item[T] {
 	if len(q.delayed) > 0 {
 		now := time.Now()
@@ -145,7 +148,7 @@ func (q *Queue[T]) beginLocked(it *item[T]) task[T] {
 	it.todo = it.todo[1:]
 	q.total--
 	if p.counts {
-		q.telling++
+		q.delivering++
 	}
 	if it.work == nil {
 		it.work, q.spare = q.spare, nil
@@ -155,46 +158,46 @@ func (q *Queue[T]) beginLocked(it *item[T]) task[T] {
 	}
 	w := it.work
 	w.current, w.since = p.new, p.since
-	return task[T]{item: it, pending: p, told: it.told(p), seen: it.seen, shown: w.shown, owes: w.owes}
+	return task[T]{item: it, pending: p, delivery: it.delivery(p), seen: it.seen, shown: w.shown, owes: w.owes}
 }
 
-// finish takes note of what became of a task.
+// finish records the result of a task and reports an incident.
 func (q *Queue[T]) finish(ctx context.Context, t task[T], err error) {
-	if trouble := q.settle(ctx, t, err); trouble.Kind != 0 {
-		q.report(trouble)
+	if failure := q.conclude(ctx, t, err); failure.Kind != 0 {
+		q.report(failure)
 	}
 }
 
-func (q *Queue[T]) settle(ctx context.Context, t task[T], err error) (trouble Trouble) {
+func (q *Queue[T]) conclude(ctx context.Context, t task[T], err error) (failure incident.Incident) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.stopped != nil {
-		return trouble // what becomes of the key is nobody's concern any more
+		return failure // the key does not matter any more
 	}
 	if t.pending.counts {
 		t.pending.counts = false
 		q.initial--
-		q.telling--
+		q.delivering--
 	}
 	switch {
 	case err == nil:
 		q.handledLocked(t.item, t.pending)
 	case ctx.Err() != nil:
-		q.againLocked(t) // it was interrupted; that says nothing about the key
+		q.againLocked(t) // the call was interrupted: not a failure of the key
 		q.readyLocked(t.item)
 	default:
 		t.item.work.attempts++
-		trouble = Trouble{Err: err, Key: t.item.key, RV: t.pending.rv}
-		trouble.Kind, trouble.Next = q.failedLocked(t, err)
+		failure = incident.Incident{Err: err, Key: t.item.key, RV: t.pending.rv}
+		failure.Kind, failure.Next = q.failedLocked(t, err)
 	}
 	q.checkSyncedLocked()
 	q.wakeLocked()
 	q.roomLocked()
-	return trouble
+	return failure
 }
 
 func (q *Queue[T]) handledLocked(it *item[T], p pending[T]) {
-	var none T
+	var none handle.Handle[T]
 	it.work.attempts, it.work.owes = 0, false
 	it.seen, it.work.shown = p.new, none
 	if len(it.todo) == 0 {
@@ -205,12 +208,12 @@ func (q *Queue[T]) handledLocked(it *item[T], p pending[T]) {
 }
 
 func (q *Queue[T]) againLocked(t task[T]) {
-	var none T
+	var none handle.Handle[T]
 	it := t.item
 	if t.begun {
 		it.work.owes = true
-		if t.told.New != none {
-			it.work.shown = t.told.New
+		if t.delivery.New != none {
+			it.work.shown = t.delivery.New
 		}
 	}
 	q.total -= len(it.todo)
@@ -218,14 +221,14 @@ func (q *Queue[T]) againLocked(t task[T]) {
 	q.total += len(it.todo)
 }
 
-func (q *Queue[T]) failedLocked(t task[T], err error) (TroubleKind, string) {
-	it, kind := t.item, Failed
-	if _, is := errors.AsType[*PanicError](err); is {
-		kind = Panicked
+func (q *Queue[T]) failedLocked(t task[T], err error) (incident.Kind, string) {
+	it, kind := t.item, incident.HandlerFailed
+	if _, is := errors.AsType[*incident.PanicError](err); is {
+		kind = incident.HandlerPanicked
 	}
 	if q.opts.Retries > 0 && it.work.attempts > q.opts.Retries {
 		q.handledLocked(it, t.pending)
-		return GaveUp, ""
+		return incident.HandlerGaveUp, ""
 	}
 	fresh := len(it.todo) > 0
 	q.againLocked(t)
@@ -242,17 +245,17 @@ func (q *Queue[T]) failedLocked(t task[T], err error) (TroubleKind, string) {
 	return kind, "wait " + wait.String() + ", then retry"
 }
 
-// call tells the handler of a task, if it wants to hear of it; a panic is an error.
+// call calls the handler for a task, unless the filter excludes it. A panic is an error.
 func (q *Queue[T]) call(ctx context.Context, t *task[T]) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = &PanicError{Value: v, Stack: string(debug.Stack())}
+			err = &incident.PanicError{Value: v, Stack: string(debug.Stack())}
 		}
 	}()
-	told, is := q.filter.view(t)
-	if !is {
+	d, deliver := q.filter.view(t)
+	if !deliver {
 		return nil
 	}
-	t.told, t.begun = told, true
-	return q.handle(ctx, told)
+	t.delivery, t.begun = d, true
+	return q.handle(ctx, d)
 }

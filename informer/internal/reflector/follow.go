@@ -8,14 +8,16 @@ import (
 
 	"github.com/gapless-io/gapless/client"
 	"github.com/gapless-io/gapless/informer/internal/attempt"
-	"github.com/gapless-io/gapless/informer/internal/course"
+	"github.com/gapless-io/gapless/informer/internal/handle"
+	"github.com/gapless-io/gapless/informer/internal/incident"
 	"github.com/gapless-io/gapless/informer/internal/state"
+	"github.com/gapless-io/gapless/informer/internal/transition"
 	"github.com/gapless-io/gapless/kube"
 )
 
 // stream reads the whole state as a streaming list (KEP-3157) up to its end
 // bookmark. The watch is returned open then, and nil otherwise.
-func (r *Reflector[S]) stream(ctx context.Context, s course.State, st course.Step) (*attempt.Attempt, course.Result, error) {
+func (r *Reflector[T]) stream(ctx context.Context, s transition.State, st transition.Step) (*attempt.Attempt, transition.Result, error) {
 	initial := true
 	begun := time.Now()
 	o := r.source.Select
@@ -28,23 +30,23 @@ func (r *Reflector[S]) stream(ctx context.Context, s course.State, st course.Ste
 		return nil, res, err
 	}
 	res, err := r.initial(a, s, st)
-	if res.Kind != course.ResultStreamed {
+	if res.Kind != transition.ResultStreamed {
 		a.Close()
 		return nil, res, err
 	}
 	return a, res, nil
 }
 
-// initial reads the initial events. Each new object extends the deadline; what is
-// no initial event does not, so that a server that never marks the end is found out.
-func (r *Reflector[S]) initial(a *attempt.Attempt, s course.State, st course.Step) (course.Result, error) {
-	g := r.newGatherer()
-	defer g.settle()
+// initial reads the initial events. Each new object extends the deadline; other events do
+// not, so that a server that never marks the end is detected.
+func (r *Reflector[T]) initial(a *attempt.Attempt, s transition.State, st transition.Step) (transition.Result, error) {
+	g := r.newGatherer(s)
+	defer g.drain()
 	patience := s.Tuned().SyncDeadline
 	deadline := time.Now().Add(patience)
 	for {
-		// What was taken extends the deadline when it has been looked at.
-		if !a.Ready() && time.Until(deadline) < patience-patience/16 && g.settle() {
+		// Objects extend the deadline when they have been decoded.
+		if !a.Ready() && time.Until(deadline) < patience-patience/16 && g.drain() {
 			deadline = time.Now().Add(patience)
 		}
 		f, err := a.Next(deadline)
@@ -60,8 +62,8 @@ func (r *Reflector[S]) initial(a *attempt.Attempt, s course.State, st course.Ste
 			g.take(f.Object)
 		case kube.Deleted:
 			if meta, err := f.Meta(); err == nil {
-				g.settle()
-				g.g.Drop(state.Key{Namespace: meta.Namespace, Name: meta.Name})
+				g.drain()
+				g.g.Drop(handle.Key{Namespace: meta.Namespace, Name: meta.Name})
 			}
 		case kube.InitialEventsEnd:
 			a.Marked = true
@@ -70,9 +72,9 @@ func (r *Reflector[S]) initial(a *attempt.Attempt, s course.State, st course.Ste
 				return a.Failed(err)
 			}
 			r.contact()
-			g.settle()
+			g.drain()
 			return r.complete(g.g, s, st, meta.ResourceVersion)
-		case kube.Bookmark, kube.Error: // no promise before the end of the initial events
+		case kube.Bookmark, kube.Error: // they mean nothing before the end of the initial events
 		default:
 			r.unreadable(f.Object, &kube.DecodeError{Offset: -1, Why: "no event: " + excerpt(f.Object)})
 		}
@@ -80,7 +82,7 @@ func (r *Reflector[S]) initial(a *attempt.Attempt, s course.State, st course.Ste
 }
 
 // watch opens a watch from a resource version.
-func (r *Reflector[S]) watch(ctx context.Context, st course.Step) (*attempt.Attempt, course.Result, error) {
+func (r *Reflector[T]) watch(ctx context.Context, st transition.Step) (*attempt.Attempt, transition.Result, error) {
 	begun := time.Now()
 	o := r.source.Select
 	o.ResourceVersion = st.RV
@@ -90,33 +92,39 @@ func (r *Reflector[S]) watch(ctx context.Context, st course.Step) (*attempt.Atte
 		res.Lived = time.Since(begun)
 		return nil, res, err
 	}
-	return a, course.Result{}, nil
+	return a, transition.Result{}, nil
 }
 
 // follower reads one watch.
-type follower[S state.Object] struct {
-	*Reflector[S]
+type follower[T handle.Object] struct {
+	*Reflector[T]
 	a     *attempt.Attempt
-	begin course.State // as it was when the watch began
-	rv    string       // the position, events in batch included
-	batch []state.Change[S]
+	begin transition.State // as it was when the watch began
+	rv    string           // the position, events in batch included
+	batch []state.Change[T]
 	moved bool // rv is ahead of what was published
 }
 
 // read follows an open watch until it ends, and closes it.
-func (r *Reflector[S]) read(a *attempt.Attempt, s course.State) (course.Result, error) {
+func (r *Reflector[T]) read(a *attempt.Attempt, s transition.State) (transition.Result, error) {
 	defer a.Close()
-	f := &follower[S]{Reflector: r, a: a, begin: s, rv: s.RV}
-	a.Marked = false // the end bookmark says nothing about a cadence
+	f := &follower[T]{Reflector: r, a: a, begin: s, rv: s.RV}
+	a.Gap = a.Gap || s.Missed()
+	a.Marked = false // the end bookmark does not say whether the server sends others
 	res, err := f.run()
 	f.flush()
 	return res, err
 }
 
-func (f *follower[S]) run() (course.Result, error) {
-	for {
+func (f *follower[T]) run() (transition.Result, error) {
+	for frames := 0; ; frames++ {
 		if len(f.batch) >= batchLimit || !f.a.Ready() {
 			f.flush()
+		}
+		if frames > 0 && f.a.Gap && !f.a.Ready() && f.begin.MayReread(f.a.Lived()) {
+			res, err := f.end(nil)
+			res.Kind = transition.ResultGap
+			return res, err
 		}
 		frame, err := f.a.Next(f.begin.Deadline(time.Now(), f.a.Until, f.a.Marked))
 		if err != nil {
@@ -134,9 +142,9 @@ func (f *follower[S]) run() (course.Result, error) {
 				f.unreadable(frame.Object, &kube.DecodeError{Offset: -1, Why: "a bookmark without resourceVersion"})
 				continue
 			}
-			if course.Before(meta.ResourceVersion, f.rv) {
+			if kube.OlderRV(meta.ResourceVersion, f.rv) {
 				res, err := f.end(nil)
-				res.Kind = course.ResultWentBack
+				res.Kind = transition.ResultWentBack
 				return res, err
 			}
 			f.advance(meta.ResourceVersion)
@@ -147,19 +155,19 @@ func (f *follower[S]) run() (course.Result, error) {
 	}
 }
 
-func (f *follower[S]) end(err error) (course.Result, error) {
+func (f *follower[T]) end(err error) (transition.Result, error) {
 	f.a.Reached = f.rv
 	return f.a.Ended(err)
 }
 
-func (f *follower[S]) advance(rv string) {
-	if rv != "" && rv != f.rv && !course.Before(rv, f.rv) {
+func (f *follower[T]) advance(rv string) {
+	if rv != "" && rv != f.rv && !kube.OlderRV(rv, f.rv) {
 		f.rv, f.moved = rv, true
 	}
 }
 
-func (f *follower[S]) upsert(frame client.Frame) {
-	if f.foreign(frame) {
+func (f *follower[T]) upsert(frame client.Frame) {
+	if f.other(frame) {
 		return
 	}
 	object, err := f.decode(frame.Object)
@@ -167,24 +175,25 @@ func (f *follower[S]) upsert(frame client.Frame) {
 		f.missed(f.unreadable(frame.Object, err))
 		return
 	}
-	rv, key := object.GetResourceVersion(), state.KeyOf(object)
+	rv, key := object.GetResourceVersion(), handle.KeyOf(object)
+	f.checkGap(frame.Type, client.Meta{Namespace: key.Namespace, Name: key.Name, UID: object.GetUID(), ResourceVersion: rv})
 	var v state.Verdict
 	f.batch, v = f.keeper.Upsert(f.batch, object, f.rv)
-	f.settle(v, key, rv)
+	f.accept(v, key, rv)
 }
 
-// missed notes that an object has a state that could not be read. The position
-// moves on: the same bytes would come again.
-func (f *follower[S]) missed(meta client.Meta) {
+// missed notes an object whose new state could not be decoded. The position advances
+// nevertheless: the server would send the same bytes again.
+func (f *follower[T]) missed(meta client.Meta) {
 	if meta.Name != "" {
-		f.keeper.Unread[state.Key{Namespace: meta.Namespace, Name: meta.Name}] = struct{}{}
+		f.keeper.Unread[handle.Key{Namespace: meta.Namespace, Name: meta.Name}] = meta
 	}
 	f.advance(meta.ResourceVersion)
 }
 
-// foreign says that an event is about an object of somebody else's, which a server
-// sends that does not know what we asked for.
-func (f *follower[S]) foreign(frame client.Frame) bool {
+// other reports whether an event is about an object outside the collection. A server
+// that does not know the shard selector sends such events.
+func (f *follower[T]) other(frame client.Frame) bool {
 	if f.source.Wants == nil {
 		return false
 	}
@@ -196,8 +205,8 @@ func (f *follower[S]) foreign(frame client.Frame) bool {
 	return true
 }
 
-func (f *follower[S]) remove(frame client.Frame) {
-	if f.foreign(frame) {
+func (f *follower[T]) remove(frame client.Frame) {
+	if f.other(frame) {
 		return
 	}
 	object, err := f.decode(frame.Object)
@@ -208,37 +217,58 @@ func (f *follower[S]) remove(frame client.Frame) {
 			UID: object.GetUID(), ResourceVersion: object.GetResourceVersion(),
 		}
 	} else {
-		var none S
-		object = none // it is gone, and what it was is known from before
+		var none handle.Handle[T]
+		object = none // the cache has its last state
 		var metaErr error
 		if meta, metaErr = frame.Meta(); metaErr != nil || meta.Name == "" {
 			f.unreadable(frame.Object, err)
 			return
 		}
 	}
+	f.checkGap(kube.Deleted, meta)
 	var v state.Verdict
-	f.batch, v = f.keeper.Remove(f.batch, meta, object)
-	f.settle(v, state.Key{Namespace: meta.Namespace, Name: meta.Name}, meta.ResourceVersion)
+	f.batch, v = f.keeper.Remove(f.batch, meta, object, f.rv)
+	f.accept(v, handle.Key{Namespace: meta.Namespace, Name: meta.Name}, meta.ResourceVersion)
 }
 
-// settle takes note of what the keeper did with an event.
-func (f *follower[S]) settle(v state.Verdict, key state.Key, rv string) {
+// checkGap notes an event that does not follow from the cache's state: an earlier event was
+// missed. A selector is no cause: API servers turn MODIFIED into ADDED and DELETED then. An
+// event that is not newer than the position is a repetition.
+func (f *follower[T]) checkGap(event kube.EventType, of client.Meta) {
+	key := handle.Key{Namespace: of.Namespace, Name: of.Name}
+	if _, unread := f.keeper.Unread[key]; unread || !kube.OlderRV(f.rv, of.ResourceVersion) {
+		return
+	}
+	old, had := f.keeper.Tree.Of(key)
+	switch {
+	case had:
+		had = old.GetUID() == of.UID || old.GetUID() == "" || of.UID == ""
+	case event == kube.Added:
+		had = true
+	}
+	if !had {
+		f.a.Gap = true
+	}
+}
+
+// accept records what the keeper did with an event.
+func (f *follower[T]) accept(v state.Verdict, key handle.Key, rv string) {
 	if len(f.keeper.Unread) > 0 && v == state.Taken {
 		delete(f.keeper.Unread, key)
 	}
 	if v == state.Stale {
-		f.host.Report(Incident{Trouble: course.Stale, RV: rv, Key: key})
+		f.host.Report(incident.Incident{Kind: incident.Stale, RV: rv, Key: key})
 	}
 	f.advance(rv)
 }
 
 // flush publishes what was read.
-func (f *follower[S]) flush() {
+func (f *follower[T]) flush() {
 	if len(f.batch) == 0 && !f.moved {
 		return
 	}
 	f.contact()
-	f.publish(f.batch, f.rv, false)
+	f.publish(f.batch, f.rv, Events)
 	clear(f.batch)
 	f.batch, f.moved = f.batch[:0], false
 }

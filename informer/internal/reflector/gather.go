@@ -4,52 +4,59 @@ import (
 	"runtime"
 
 	"github.com/gapless-io/gapless/client"
+	"github.com/gapless-io/gapless/informer/internal/handle"
 	"github.com/gapless-io/gapless/informer/internal/state"
+	"github.com/gapless-io/gapless/informer/internal/transition"
 )
 
 const (
-	// parcelItems and parcelBytes bound what a worker gets in one go: enough that
-	// handing it over costs nothing, little enough that what is in the air does not
-	// count beside the cache.
+	// parcelItems and parcelBytes bound a parcel: large enough that passing it to a worker
+	// costs little, small enough that the parcels need little memory.
 	parcelItems = 64
 	parcelBytes = 256 << 10
 )
 
-// gatherer decodes the objects of a whole state that is being read, several at a
-// time where the source allows it, and takes them over in the order they came. It
-// belongs to the goroutine of Run, and nothing else changes the cache meanwhile.
-type gatherer[S state.Object] struct {
-	*Reflector[S]
-	g      *state.Gathering[S]
-	filled *parcel[S]
-	open   []*parcel[S] // oldest first
-	free   []*parcel[S]
+// gatherer decodes the objects of a whole state that is being read, concurrently if the
+// source allows it, and adds them in the order of the list. It belongs to the goroutine of
+// Run, and nothing else changes the cache meanwhile.
+type gatherer[T handle.Object] struct {
+	*Reflector[T]
+	g      *state.Gathering[T]
+	others int // objects outside the collection
+	filled *parcel[T]
+	open   []*parcel[T] // oldest first
+	free   []*parcel[T]
 }
 
-// parcel is what a worker gets, and what it makes of it.
-type parcel[S state.Object] struct {
-	raw  []byte // the objects, one behind the other
+// parcel is a batch of objects for a worker, and the results.
+type parcel[T handle.Object] struct {
+	raw  []byte // the objects, concatenated
 	ends []int
-	out  []gathered[S]
+	out  []gathered[T]
 	done chan struct{} // of one turn: the worker sends once
 }
 
-// gathered is what became of one object's JSON.
-type gathered[S state.Object] struct {
-	foreign bool // it is somebody else's
-	kept    bool // the cache has this state of it already, under key
-	key     state.Key
-	object  S
-	err     error
+// gathered is the result for one object.
+type gathered[T handle.Object] struct {
+	other  bool // it is outside the collection
+	kept   bool // the cache has this version already, under key
+	key    handle.Key
+	object handle.Handle[T]
+	err    error
 }
 
-func (r *Reflector[S]) newGatherer() *gatherer[S] {
-	return &gatherer[S]{Reflector: r, g: state.NewGathering[S]()}
+func (r *Reflector[T]) newGatherer(s transition.State) *gatherer[T] {
+	g := &gatherer[T]{Reflector: r, g: state.NewGathering[T]()}
+	g.g.Anew = s.Anew
+	return g
 }
 
-// take takes one object. It may keep raw only if the source does not lend it. fresh
-// says that an object was taken over that was not there before: this or an earlier one.
-func (c *gatherer[S]) take(raw []byte) (fresh bool) {
+// found is how many different objects were found so far.
+func (c *gatherer[T]) found() int { return c.g.Known() + c.others }
+
+// take adds one object, perhaps later. It keeps raw only if the source does not lend it.
+// fresh says that a new object was added: this or an earlier one.
+func (c *gatherer[T]) take(raw []byte) (fresh bool) {
 	if !c.source.Lends {
 		return c.apply(raw, c.look(raw))
 	}
@@ -65,22 +72,22 @@ func (c *gatherer[S]) take(raw []byte) (fresh bool) {
 	return false
 }
 
-func (c *gatherer[S]) empty() *parcel[S] {
+func (c *gatherer[T]) empty() *parcel[T] {
 	if n := len(c.free); n > 0 {
 		p := c.free[n-1]
 		c.free = c.free[:n-1]
 		return p
 	}
-	return &parcel[S]{done: make(chan struct{}, 1)}
+	return &parcel[T]{done: make(chan struct{}, 1)}
 }
 
-// send gives away the parcel that is being filled, and takes back what is ready, or
-// what is needed so that not too many are under way.
-func (c *gatherer[S]) send() (fresh bool) {
+// send passes the full parcel to a worker, and receives the parcels that are ready, or
+// waits for some if too many are open.
+func (c *gatherer[T]) send() (fresh bool) {
 	p := c.filled
 	c.filled = nil
 	c.open = append(c.open, p)
-	// take or settle receive what it sends; there is room for it in any case.
+	// take and drain receive what it sends; there is room for it in any case.
 	go func() {
 		c.work(p)
 		p.done <- struct{}{}
@@ -100,8 +107,8 @@ func (c *gatherer[S]) send() (fresh bool) {
 	return fresh
 }
 
-// settle waits until everything is taken over.
-func (c *gatherer[S]) settle() (fresh bool) {
+// drain waits until everything is added.
+func (c *gatherer[T]) drain() (fresh bool) {
 	if c.filled != nil {
 		c.work(c.filled)
 		c.filled.done <- struct{}{}
@@ -115,8 +122,8 @@ func (c *gatherer[S]) settle() (fresh bool) {
 	return fresh
 }
 
-// work looks at each object of a parcel. It reads the cache and changes nothing else.
-func (c *gatherer[S]) work(p *parcel[S]) {
+// work decodes each object of a parcel. It only reads the cache.
+func (c *gatherer[T]) work(p *parcel[T]) {
 	begin := 0
 	for _, end := range p.ends {
 		p.out = append(p.out, c.look(p.raw[begin:end:end]))
@@ -124,8 +131,8 @@ func (c *gatherer[S]) work(p *parcel[S]) {
 	}
 }
 
-// receive takes over the oldest parcel.
-func (c *gatherer[S]) receive() (fresh bool) {
+// receive adds the objects of the oldest parcel.
+func (c *gatherer[T]) receive() (fresh bool) {
 	p := c.open[0]
 	c.open = c.open[1:]
 	begin := 0
@@ -139,31 +146,32 @@ func (c *gatherer[S]) receive() (fresh bool) {
 	return fresh
 }
 
-// look decodes an object, unless the cache has it in this state.
-func (c *gatherer[S]) look(raw []byte) gathered[S] {
+// look decodes an object, unless the cache has this version.
+func (c *gatherer[T]) look(raw []byte) gathered[T] {
 	if c.keeper.Tree.Len() > 0 || c.source.Wants != nil {
 		meta, err := client.MetaOf(raw)
 		switch {
 		case err != nil:
 		case !c.wanted(meta):
-			return gathered[S]{foreign: true}
+			return gathered[T]{other: true}
 		default:
-			if e, has := c.keeper.Has(meta); has {
-				return gathered[S]{kept: true, key: e.Key, object: e.Object}
+			if e, has := c.keeper.Has(meta); has && !c.g.Anew {
+				return gathered[T]{kept: true, key: e.Key, object: e.Object}
 			}
 		}
 	}
 	object, err := c.decode(raw)
-	return gathered[S]{object: object, err: err}
+	return gathered[T]{object: object, err: err}
 }
 
-// apply takes over what was found. fresh says that the object was not there before.
-func (c *gatherer[S]) apply(raw []byte, found gathered[S]) (fresh bool) {
+// apply adds a decoded object. fresh says that it is new.
+func (c *gatherer[T]) apply(raw []byte, found gathered[T]) (fresh bool) {
 	before := c.g.Len()
 	switch {
-	case found.foreign:
+	case found.other:
+		c.others++
 	case found.kept:
-		c.g.Keep(state.Entry[S]{Key: found.key, Object: found.object})
+		c.g.Keep(state.Entry[T]{Key: found.key, Object: found.object})
 	case found.err != nil:
 		if meta := c.unreadable(raw, found.err); meta.Name != "" {
 			c.g.Unreadable(&c.keeper, meta)

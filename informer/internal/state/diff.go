@@ -1,15 +1,17 @@
 package state
 
-// Diff yields what changed from older to newer, by key, until yield returns false: for
-// another UID under the same name a deletion and an addition. Deletions are inferred,
-// and their resource version is rv. What the trees share costs next to nothing.
-func Diff[S Object](older, newer Tree[S], rv string, yield func(Change[S]) bool) {
+import "github.com/gapless-io/gapless/informer/internal/handle"
+
+// Diff yields the changes from older to newer, by key, until yield returns false. Another
+// UID under the same name is a deletion and an addition. Deletions are inferred, and
+// their resource version is rv. Nodes that the trees share take almost no time.
+func Diff[T handle.Object](older, newer Tree[T], rv string, yield func(Change[T]) bool) {
 	if older.BTreeG == newer.BTreeG {
 		return
 	}
-	d := differ[S]{yield: yield, rv: rv, old: runsOf(older)}
+	d := differ[T]{yield: yield, rv: rv, old: runsOf(older)}
 	wanted := true
-	newer.Walk(func(run []Entry[S]) bool {
+	newer.Walk(func(run []Entry[T]) bool {
 		d.run, d.place = run, 0
 		for wanted && d.place < len(d.run) {
 			wanted = d.next()
@@ -21,11 +23,11 @@ func Diff[S Object](older, newer Tree[S], rv string, yield func(Change[S]) bool)
 	}
 }
 
-// runsOf are a tree's entries, in order, by the runs in which they lie side by side
-// in its nodes. Two trees that share a node have the same run, at the same address.
-func runsOf[S Object](t Tree[S]) [][]Entry[S] {
-	runs := make([][]Entry[S], 0, t.Len()/15) // nodes are half full or more, and between two leaves there is one more
-	t.Walk(func(run []Entry[S]) bool {
+// runsOf returns a tree's entries, in order, as the slices in its nodes. If two trees
+// share a node, they have the same slice, at the same address.
+func runsOf[T handle.Object](t Tree[T]) [][]Entry[T] {
+	runs := make([][]Entry[T], 0, t.Len()/15) // nodes are half full or more, and between two leaves there is one more
+	t.Walk(func(run []Entry[T]) bool {
 		if len(run) > 0 {
 			runs = append(runs, run)
 		}
@@ -35,20 +37,20 @@ func runsOf[S Object](t Tree[S]) [][]Entry[S] {
 }
 
 // differ compares two trees, both in the order of their keys.
-type differ[S Object] struct {
-	yield func(Change[S]) bool
+type differ[T handle.Object] struct {
+	yield func(Change[T]) bool
 	rv    string
 
-	old [][]Entry[S] // what was not yet passed of the older tree
+	old [][]Entry[T] // the rest of the older tree
 	at  int          // in its first run
 
-	run   []Entry[S] // of the newer tree
+	run   []Entry[T] // of the newer tree
 	place int        // in run
 }
 
-// next looks at the next key of both, or passes over a run that they share, and
-// says whether anybody wants to know more. There is something left in run.
-func (d *differ[S]) next() (wanted bool) {
+// next compares the next key of both trees, or skips a run that they share, and reports
+// whether to go on. There must be something left in run.
+func (d *differ[T]) next() (wanted bool) {
 	if len(d.old) == 0 {
 		return d.added()
 	}
@@ -66,36 +68,36 @@ func (d *differ[S]) next() (wanted bool) {
 	d.step()
 	d.place++
 	switch {
-	case a.Object == b.Object || Same(a.Object, b.Object):
+	case Alike(a.Object, b.Object):
 		return true
 	case a.Object.GetUID() != b.Object.GetUID():
 		return d.gone(a) && d.came(b)
 	}
-	return d.yield(Change[S]{Key: b.Key, Old: a.Object, New: b.Object, RV: b.Object.GetResourceVersion()})
+	return d.yield(Change[T]{Key: b.Key, Old: a.Object, New: b.Object, RV: b.Object.GetResourceVersion()})
 }
 
-// step passes an entry of the older tree.
-func (d *differ[S]) step() {
+// step skips an entry of the older tree.
+func (d *differ[T]) step() {
 	if d.at++; d.at == len(d.old[0]) {
 		d.old, d.at = d.old[1:], 0
 	}
 }
 
-func (d *differ[S]) added() bool {
+func (d *differ[T]) added() bool {
 	d.place++
 	return d.came(d.run[d.place-1])
 }
 
-func (d *differ[S]) deleted() bool {
+func (d *differ[T]) deleted() bool {
 	e := d.old[0][d.at]
 	d.step()
 	return d.gone(e)
 }
 
-func (d *differ[S]) came(e Entry[S]) bool {
-	return d.yield(Change[S]{Key: e.Key, New: e.Object, RV: e.Object.GetResourceVersion()})
+func (d *differ[T]) came(e Entry[T]) bool {
+	return d.yield(Change[T]{Key: e.Key, New: e.Object, RV: e.Object.GetResourceVersion()})
 }
 
-func (d *differ[S]) gone(e Entry[S]) bool {
-	return d.yield(Change[S]{Key: e.Key, Old: e.Object, RV: d.rv, Inferred: true})
+func (d *differ[T]) gone(e Entry[T]) bool {
+	return d.yield(Change[T]{Key: e.Key, Old: e.Object, RV: d.rv, Inferred: true})
 }

@@ -1,13 +1,14 @@
-// Package blockzip puts gzip streams together from blocks that were compressed
-// before, so that a list that is asked for again costs no compression.
+// Package blockzip writes gzip streams from blocks that were compressed before, so that a
+// repeated list needs no compression.
 //
 // It has three nouns. A [Block] is a run of bytes in deflated form that refers to
-// nothing before it. A [Stream] is one gzip member (RFC 1952) that is written from
-// blocks and plain bytes; any reader of gzip takes it. A [Cache] keeps blocks by
-// what they were made of, within a bound.
+// nothing before it. A [Stream] is one gzip member (RFC 1952) of blocks and of other
+// bytes; any reader of gzip can read it. A [Cache] keeps blocks by their content, within a
+// bound.
 package blockzip
 
 import (
+	"bytes"
 	"encoding/binary"
 	"hash/crc32"
 	"io"
@@ -26,29 +27,56 @@ type Block struct {
 // Size returns the number of bytes before and after compression.
 func (b *Block) Size() (plain, compressed int64) { return b.size, int64(len(b.deflated)) }
 
-// deflaters are compressors that wait for work: each needs some hundred KB.
+// WriteTo writes the bytes as they were before compression.
+func (b *Block) WriteTo(w io.Writer) (int64, error) {
+	end := []byte{3, 0} // a final block with nothing in it
+	plain := flate.NewReader(io.MultiReader(bytes.NewReader(b.deflated), bytes.NewReader(end)))
+	n, err := io.Copy(w, plain)
+	if closed := plain.Close(); err == nil {
+		err = closed
+	}
+	return n, err
+}
+
+// deflaters are idle compressors, of 0.8 MiB each. They are freed by the second garbage
+// collection after their last use.
 //
 //nolint:gochecknoglobals // scratch memory, shared by all servers of a process
 var deflaters = sync.Pool{New: func() any {
-	// Level 1: the time of a list is the server's, the bytes are a network's.
+	// Level 1: time matters more than size.
 	w, _ := flate.NewWriter(nil, flate.BestSpeed) // fails for unknown levels only
 	return w
 }}
 
-// Compress returns the block of what write is given by fill, which is called once.
+// Compress returns a block of the bytes that fill writes. It calls fill once.
 func Compress(fill func(write func(p []byte))) *Block {
 	b := &Block{}
-	w := deflaters.Get().(*flate.Writer) //nolint:forcetypeassert // the pool holds nothing else
-	w.Reset((*appender)(&b.deflated))
-	fill(func(p []byte) {
-		b.crc = crc32.Update(b.crc, crc32.IEEETable, p)
-		b.size += int64(len(p))
-		_, _ = w.Write(p) // an appender does not fail
+	_ = deflate((*appender)(&b.deflated), func(write func([]byte)) { // an appender does not fail
+		fill(func(p []byte) {
+			b.crc = crc32.Update(b.crc, crc32.IEEETable, p)
+			b.size += int64(len(p))
+			write(p)
+		})
 	})
-	_ = w.Flush() // to a byte boundary
+	return b
+}
+
+// deflate compresses what fill writes, up to a byte boundary and without reference
+// to what was written before it.
+func deflate(to io.Writer, fill func(write func(p []byte))) (err error) {
+	w := deflaters.Get().(*flate.Writer) //nolint:forcetypeassert // the pool holds nothing else
+	w.Reset(to)
+	fill(func(p []byte) {
+		if err == nil {
+			_, err = w.Write(p)
+		}
+	})
+	if err == nil {
+		err = w.Flush()
+	}
 	w.Reset(nil)
 	deflaters.Put(w)
-	return b
+	return err
 }
 
 type appender []byte
@@ -59,7 +87,8 @@ func (a *appender) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Stream writes a gzip member. It is used by one goroutine.
+// Stream writes a gzip member. It is used by one goroutine at a time. Between two
+// calls it holds a checksum and a length, and no compressor.
 type Stream struct {
 	to   io.Writer
 	crc  uint32
@@ -78,7 +107,7 @@ func NewStream(to io.Writer) *Stream {
 	return s
 }
 
-// Plain adds bytes as they are: for the little that stands around the blocks.
+// Plain adds bytes uncompressed: for the few bytes around the blocks.
 func (s *Stream) Plain(p []byte) {
 	for len(p) > 0 {
 		n := min(len(p), storedMost)
@@ -87,10 +116,23 @@ func (s *Stream) Plain(p []byte) {
 		binary.LittleEndian.PutUint16(head[3:], ^uint16(n))
 		s.write(head[:])
 		s.write(p[:n])
-		s.crc = crc32.Update(s.crc, crc32.IEEETable, p[:n])
-		s.size += int64(n)
+		s.count(p[:n])
 		p = p[n:]
 	}
+}
+
+// Deflate adds bytes compressed. A reader can decode all of them from what was written so
+// far.
+func (s *Stream) Deflate(p []byte) {
+	if s.err == nil {
+		s.err = deflate(s.to, func(write func([]byte)) { write(p) })
+	}
+	s.count(p)
+}
+
+func (s *Stream) count(p []byte) {
+	s.crc = crc32.Update(s.crc, crc32.IEEETable, p)
+	s.size += int64(len(p))
 }
 
 // Block adds a block.
@@ -100,7 +142,7 @@ func (s *Stream) Block(b *Block) {
 	s.size += b.size
 }
 
-// Close ends the member and returns what a write failed with.
+// Close ends the member and returns the first error of a write.
 func (s *Stream) Close() error {
 	end := []byte{3, 0} // a final block with nothing in it
 	end = binary.LittleEndian.AppendUint32(end, s.crc)

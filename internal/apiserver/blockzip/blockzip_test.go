@@ -8,6 +8,8 @@ import (
 	"io"
 	"math/rand/v2"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -54,7 +56,7 @@ func unzip(t testing.TB, zipped []byte) []byte {
 	return plain
 }
 
-func TestAStreamOfBlocksIsOneGzipMember(t *testing.T) {
+func TestStreamOfBlocksIsOneGzipMember(t *testing.T) {
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		var want, zipped bytes.Buffer
@@ -77,7 +79,23 @@ func TestAStreamOfBlocksIsOneGzipMember(t *testing.T) {
 	}
 }
 
-func TestABlockCanBeUsedInSeveralStreams(t *testing.T) {
+func TestBlockIsWrittenAsItWasBeforeCompression(t *testing.T) {
+	for _, n := range []int{0, 1, 100, 1 << 20} {
+		plain := bytes.Repeat([]byte("ab"), n)
+		b := block(plain)
+		for range 2 {
+			var out bytes.Buffer
+			if written, err := b.WriteTo(&out); err != nil || written != int64(len(plain)) || !bytes.Equal(out.Bytes(), plain) {
+				t.Errorf("%d bytes of %d: %v", written, len(plain), err)
+			}
+		}
+	}
+	if _, err := block([]byte("ab")).WriteTo(&failing{}); err == nil {
+		t.Error("a failed write is not reported")
+	}
+}
+
+func TestBlockCanBeUsedInSeveralStreams(t *testing.T) {
 	b := block(text(rand.New(rand.NewPCG(1, 2)), 100_000))
 	if plain, compressed := b.Size(); plain != 100_000 || compressed > plain/2 {
 		t.Errorf("%d bytes became %d", plain, compressed)
@@ -105,7 +123,7 @@ func (f *failing) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestAFailedWriteIsReportedAtTheEnd(t *testing.T) {
+func TestFailedWriteIsReportedAtTheEnd(t *testing.T) {
 	s := blockzip.NewStream(&failing{after: 100})
 	s.Plain(make([]byte, 1000))
 	s.Block(block(make([]byte, 1000)))
@@ -114,7 +132,7 @@ func TestAFailedWriteIsReportedAtTheEnd(t *testing.T) {
 	}
 }
 
-func TestACacheReturnsABlockForTheSamePartsOnly(t *testing.T) {
+func TestCacheReturnsABlockForTheSamePartsOnly(t *testing.T) {
 	c, made := blockzip.NewCache(1<<20), 0
 	get := func(form string, items ...uint64) *blockzip.Block {
 		return c.Block(blockzip.Parts{Form: form, Items: items}, func() *blockzip.Block {
@@ -133,7 +151,7 @@ func TestACacheReturnsABlockForTheSamePartsOnly(t *testing.T) {
 	}
 }
 
-func TestACacheKeepsWhatWasUsedLastWithinItsBound(t *testing.T) {
+func TestCacheKeepsRecentlyUsedBlocksWithinItsBound(t *testing.T) {
 	c := blockzip.NewCache(100_000)
 	r := rand.New(rand.NewPCG(3, 4))
 	get := func(item uint64) (made bool) {
@@ -158,6 +176,80 @@ func TestACacheKeepsWhatWasUsedLastWithinItsBound(t *testing.T) {
 	if c.Block(blockzip.Parts{Form: "large"}, func() *blockzip.Block { return block(text(r, 2_000_000)) }); c.Bytes() > 100_000 {
 		t.Errorf("%d bytes are held", c.Bytes())
 	}
+}
+
+func TestAListLargerThanTheCacheUsesWhatFitsIntoIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const fits, blocks = 100, 150
+		r := rand.New(rand.NewPCG(3, 4))
+		texts := make([][]byte, blocks)
+		for i := range texts {
+			texts[i] = text(r, 2_000)
+		}
+		list := func(c *blockzip.Cache, form string, n int) (made int) {
+			for item := range uint64(n) {
+				c.Block(blockzip.Parts{Form: form, Items: []uint64{item}}, func() *blockzip.Block {
+					made++
+					return block(texts[item])
+				})
+			}
+			return made
+		}
+		measure := blockzip.NewCache(1 << 20)
+		list(measure, "v1", blocks)
+		c := blockzip.NewCache(fits * measure.Bytes() / blocks)
+		for n := range 10 {
+			// At best what does not fit is made again.
+			if made := list(c, "v1", blocks); n > 0 && made > (blocks-fits)*3/2 {
+				t.Errorf("list %d makes %d of %d blocks, of which %d fit", n, made, blocks, fits)
+			}
+		}
+		made := 0
+		for range 40 { // of another resource
+			made = list(c, "v2", 10)
+		}
+		if made > 0 {
+			t.Errorf("a small list beside it makes %d of its 10 blocks at last", made)
+		}
+		<-time.After(2 * time.Minute) // nobody lists the large one any more
+		if list(c, "v3", 50); list(c, "v3", 50) > 0 {
+			t.Error("blocks that are not in use are kept in preference to new ones")
+		}
+		<-time.After(time.Hour)
+	})
+}
+
+func TestCacheEvictsUnusedBlocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := blockzip.NewCache(1 << 20)
+		get := func(form string) (made bool) {
+			c.Block(blockzip.Parts{Form: form}, func() *blockzip.Block {
+				made = true
+				return block([]byte(form))
+			})
+			return made
+		}
+		get("used")
+		get("unused")
+		for range 3 {
+			<-time.After(3 * time.Minute)
+			if get("used") {
+				t.Fatal("what is used again within minutes was dropped")
+			}
+		}
+		if !get("unused") {
+			t.Error("what nobody has used for 9 minutes is still held")
+		}
+		<-time.After(time.Hour)
+		synctest.Wait()
+		if n := c.Bytes(); n != 0 {
+			t.Errorf("%d bytes are held that nobody has used for an hour", n)
+		}
+		if !get("used") {
+			t.Error("the block is still there")
+		}
+		<-time.After(time.Hour) // its timer ends in the test
+	})
 }
 
 func FuzzStream(f *testing.F) {

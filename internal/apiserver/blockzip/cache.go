@@ -5,16 +5,30 @@ import (
 	"hash/maphash"
 	"slices"
 	"sync"
+	"time"
 )
 
-// Parts says what a block is made of: the form of its items, and a number for each
-// that says which version of which item it is. Equal parts make equal bytes.
+// Parts identify the content of a block: the form of its items, and a number for each
+// that identifies a version of an item. Equal parts have equal bytes.
 type Parts struct {
 	Form  string
 	Items []uint64
 }
 
-// Cache keeps the blocks that were used last. It is safe for concurrent use.
+// keepFor is how long a block is kept after its last use: clients that list
+// periodically, like kubectl in a loop, do so within minutes.
+const keepFor = 5 * time.Minute
+
+// When the cache is full and its least recently used block was used within inUse, one
+// block of admitOne takes the place of that one, and the others are not kept. Lists that
+// are read again and again and are together larger than the cache would otherwise evict
+// each block just before it is needed.
+const (
+	inUse    = time.Minute
+	admitOne = 8
+)
+
+// Cache keeps recently used blocks for some minutes. It is safe for concurrent use.
 type Cache struct {
 	seed maphash.Seed
 	most int64 // bytes
@@ -24,23 +38,26 @@ type Cache struct {
 	entries map[uint64]*list.Element
 	recent  *list.List // of *cached, used last first
 	bytes   int64
+	refused int  // blocks that were not kept, since the last that was
+	ticking bool // expire will be called
 }
 
 type cached struct {
 	id    uint64
 	parts Parts
 	block *Block
+	used  time.Time
 }
 
 func (c *cached) bytes() int64 { return int64(len(c.block.deflated) + 8*len(c.parts.Items) + 200) }
 
-// NewCache returns a cache that holds at most so many bytes.
+// NewCache returns a cache of at most that many bytes.
 func NewCache(most int64) *Cache {
 	return &Cache{seed: maphash.MakeSeed(), most: most, entries: map[uint64]*list.Element{}, recent: list.New()}
 }
 
-// Block returns the block of the parts, from the cache or by compress, which is called
-// without a lock; two callers at once may both make it. The cache copies the parts.
+// Block returns the block of the parts, from the cache or by compress, which it calls
+// without a lock; concurrent callers may both call it. The cache copies the parts.
 func (c *Cache) Block(p Parts, compress func() *Block) *Block {
 	id := c.id(p)
 	if b := c.find(id, p); b != nil {
@@ -79,6 +96,7 @@ func (c *Cache) find(id uint64, p Parts) *Block {
 		return nil
 	}
 	c.recent.MoveToFront(e)
+	found.used = time.Now()
 	return found.block
 }
 
@@ -88,11 +106,47 @@ func (c *Cache) keep(made *cached) {
 	if e := c.entries[made.id]; e != nil {
 		c.dropLocked(e)
 	}
+	if made.bytes() > c.most || c.bytes+made.bytes() > c.most && !c.admitLocked() {
+		return
+	}
+	made.used = time.Now()
 	c.entries[made.id] = c.recent.PushFront(made)
 	c.bytes += made.bytes()
 	for c.bytes > c.most && c.recent.Len() > 0 {
 		c.dropLocked(c.recent.Back())
 	}
+	if !c.ticking {
+		c.ticking = true
+		time.AfterFunc(keepFor, c.expire)
+	}
+}
+
+// admitLocked says whether a full cache keeps a new block.
+func (c *Cache) admitLocked() bool {
+	if e := c.recent.Back(); e != nil {
+		oldest := e.Value.(*cached) //nolint:forcetypeassert // the list holds nothing else
+		if c.refused++; time.Since(oldest.used) < inUse && c.refused < admitOne {
+			return false
+		}
+	}
+	c.refused = 0
+	return true
+}
+
+// expire removes blocks that were not used for keepFor. It is called again until the
+// cache is empty.
+func (c *Cache) expire() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for e := c.recent.Back(); e != nil; e = c.recent.Back() {
+		last := e.Value.(*cached) //nolint:forcetypeassert // the list holds nothing else
+		if left := keepFor - time.Since(last.used); left > 0 {
+			time.AfterFunc(left, c.expire)
+			return
+		}
+		c.dropLocked(e)
+	}
+	c.ticking = false
 }
 
 func (c *Cache) dropLocked(e *list.Element) {

@@ -61,7 +61,7 @@ func appendHeader(to []byte, op opcode, payload int) []byte {
 	}
 }
 
-// violation is what a client did wrong, with the code that it is told.
+// violation is a protocol error of the client, with the close code for it.
 type violation struct {
 	code closeCode
 	text string
@@ -71,11 +71,11 @@ func (v *violation) Error() string { return fmt.Sprintf("%s (%d)", v.text, v.cod
 
 func broken(text string) error { return &violation{closeProtocol, text} }
 
-// clientFrames reads what a client sends: its control frames are given out, its
-// messages skipped, as long as they are few.
+// clientFrames reads what a client sends: it returns control frames, and skips messages
+// as long as they are few.
 type clientFrames struct {
 	from    io.Reader
-	allowed int64 // bytes of messages that may still come, with one for each frame
+	allowed int64 // bytes of messages that are still skipped, with one for each frame
 	within  bool  // a message has begun and not ended
 
 	header  [12]byte
@@ -83,8 +83,8 @@ type clientFrames struct {
 	payload [controlBytes]byte
 }
 
-// next returns the next control frame. The payload is valid until the next call. A
-// *violation ends the conversation; any other error is the connection's.
+// next returns the next control frame. The payload is valid until the next call. After a
+// *violation the connection must be closed; any other error is the connection's.
 func (c *clientFrames) next() (opcode, []byte, error) {
 	for {
 		op, length, err := c.head()
@@ -148,7 +148,7 @@ func (c *clientFrames) head() (op opcode, length uint64, err error) {
 	return op, length, nil
 }
 
-// check judges the first two bytes of a frame.
+// check checks the first two bytes of a frame.
 func (c *clientFrames) check(op opcode, first, second byte) error {
 	switch {
 	case first&rsvBits != 0:
@@ -175,7 +175,7 @@ func (c *clientFrames) check(op opcode, first, second byte) error {
 	return nil
 }
 
-// skip passes over the payload of a message.
+// skip discards the payload of a message.
 func (c *clientFrames) skip(length uint64) error {
 	if length >= uint64(c.allowed) {
 		return &violation{closePolicy, "nothing is expected on a watch"}
@@ -185,7 +185,7 @@ func (c *clientFrames) skip(length uint64) error {
 	return unexpected(err)
 }
 
-// unexpected makes the end inside a frame an error that is not the end.
+// unexpected turns io.EOF inside a frame into io.ErrUnexpectedEOF.
 func unexpected(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -193,7 +193,7 @@ func unexpected(err error) error {
 	return err
 }
 
-// validClose says whether a Close frame has no code, or one that may be sent:
+// validClose reports whether a Close frame has no code, or one that may be sent:
 // RFC 6455 7.4.
 func validClose(payload []byte) bool {
 	switch len(payload) {

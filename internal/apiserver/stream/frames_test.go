@@ -173,7 +173,7 @@ func (k *talk) ended() {
 	}
 }
 
-func TestEachLineIsAMessageOfOneFrame(t *testing.T) {
+func TestEachLineIsOneFrame(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := upgrade(t, true)
 		want := []string{"0s text a\n"}
@@ -189,7 +189,7 @@ func TestEachLineIsAMessageOfOneFrame(t *testing.T) {
 	})
 }
 
-func TestMessagesThatQueueUpAreWrittenTogether(t *testing.T) {
+func TestQueuedMessagesAreWrittenTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := upgrade(t, false)
 		k.wg.Go(func() { // ends when it is read
@@ -208,7 +208,7 @@ func TestMessagesThatQueueUpAreWrittenTogether(t *testing.T) {
 	})
 }
 
-func TestTheEndHasItsCodeAndWaitsASecondForTheAnswer(t *testing.T) {
+func TestCloseFrameHasItsCodeAndWaitsASecondForTheReply(t *testing.T) {
 	for e, code := range map[stream.Ending]string{stream.Done: "1000", stream.Shutdown: "1001", stream.Broken: "1011"} {
 		synctest.Test(t, func(t *testing.T) {
 			k := upgrade(t, true)
@@ -233,7 +233,7 @@ func TestTheEndHasItsCodeAndWaitsASecondForTheAnswer(t *testing.T) {
 	}
 }
 
-func TestTheClientsFramesAreAnsweredOrIgnored(t *testing.T) {
+func TestClientFramesAreAnsweredOrIgnored(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		say   [][]byte
@@ -287,7 +287,7 @@ func TestTheClientsFramesAreAnsweredOrIgnored(t *testing.T) {
 	}
 }
 
-func TestTheServerPingsAnIdleClientAndDropsADeadOne(t *testing.T) {
+func TestServerPingsAnIdleClientAndDropsADeadOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := upgrade(t, true)
 		var want []string
@@ -317,7 +317,7 @@ func TestTheServerPingsAnIdleClientAndDropsADeadOne(t *testing.T) {
 	})
 }
 
-func TestABusyClientIsNotPinged(t *testing.T) {
+func TestBusyClientIsNotPinged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := upgrade(t, true)
 		var want []string
@@ -331,7 +331,7 @@ func TestABusyClientIsNotPinged(t *testing.T) {
 	})
 }
 
-func TestAClientThatTakesNothingIsParkedThoughItPings(t *testing.T) {
+func TestStalledClientIsKeptWhileItPings(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := upgrade(t, false)
 		k.sink.Limit(time.Now().Add(time.Hour))
@@ -370,7 +370,7 @@ func TestAClientThatTakesNothingIsParkedThoughItPings(t *testing.T) {
 	})
 }
 
-func TestAClientThatTakesNothingIsLeftAtTheLimit(t *testing.T) {
+func TestStalledClientIsDroppedAtTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := upgrade(t, false)
 		began := time.Now()
@@ -386,7 +386,7 @@ func TestAClientThatTakesNothingIsLeftAtTheLimit(t *testing.T) {
 	})
 }
 
-// FuzzClientFrames sends arbitrary bytes to a WebSocket: the watch goes on or ends,
+// FuzzClientFrames sends arbitrary bytes to a WebSocket: the watch continues or ends,
 // every ping is answered as it should be, what the server sends is well formed, and
 // nothing is left over (a bubble ends with its last goroutine).
 func FuzzClientFrames(f *testing.F) {

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// WantsUpgrade says whether the request asks for a WebSocket.
+// WantsUpgrade reports whether the request asks for a WebSocket.
 func WantsUpgrade(r *http.Request) bool {
 	return r.ProtoMajor == 1 && has(r.Header, "Connection", "upgrade") && has(r.Header, "Upgrade", "websocket")
 }
@@ -27,10 +27,10 @@ func has(h http.Header, name, token string) bool {
 	return false
 }
 
-// SameOrigin says whether a WebSocket may be opened from where the request says
-// it comes from. A browser sends client certificates from any page, so a page of
-// another host is refused; programs send no origin or the server's own, fabric8
-// before 4.6 with the port -1 (ecosystem.md 0.7).
+// SameOrigin reports whether a WebSocket may be opened from the request's origin. A browser
+// sends client certificates from any page, so a page of another host is refused;
+// programs send no origin or the server's own, fabric8 before 4.6 with the port -1
+// (ecosystem.md 0.7).
 func SameOrigin(r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	if origin == "" {
@@ -40,7 +40,7 @@ func SameOrigin(r *http.Request) bool {
 	return found && strings.EqualFold(hostname(host), hostname(r.Host))
 }
 
-// hostname cuts the port off, also one that is no port.
+// hostname removes the port, even an invalid one.
 func hostname(host string) string {
 	if at := strings.LastIndexByte(host, ':'); at > strings.LastIndexByte(host, ']') {
 		host = host[:at]
@@ -49,9 +49,8 @@ func hostname(host string) string {
 }
 
 // accept checks a handshake and answers it: with 101, after which the connection
-// is the caller's, with the bytes that the client has sent already in front of what
-// is read from it; or with 4xx and an error (golang.org/x/net/websocket hybi.go:
-// which answers which).
+// is the caller's, and reads from it return first what the client has already sent; or
+// with 4xx and an error (with the codes of golang.org/x/net/websocket hybi.go).
 func accept(w http.ResponseWriter, r *http.Request) (net.Conn, io.Reader, error) {
 	key := strings.TrimSpace(r.Header.Get("Sec-Websocket-Key"))
 	refuse := func(code int, text string) (net.Conn, io.Reader, error) {
@@ -88,15 +87,21 @@ func accept(w http.ResponseWriter, r *http.Request) (net.Conn, io.Reader, error)
 	return conn, conn, nil
 }
 
-// acceptance is the answer to a key: RFC 6455 4.2.2. It keeps no secret.
+// acceptance is the answer to a key: RFC 6455 4.2.2. It needs no strong hash.
 func acceptance(key string) string {
 	sum := sha1.Sum([]byte(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
 // offered is the client's only offered subprotocol, or the first; upstream answers
-// 400 to several, which serves nobody.
+// 400 to several. A bearer token is not a subprotocol (apiserver
+// authentication/request/websocket/protocol.go): it is not sent back.
 func offered(r *http.Request) string {
-	first, _, _ := strings.Cut(strings.Join(r.Header.Values("Sec-Websocket-Protocol"), ","), ",")
-	return strings.TrimSpace(first)
+	for protocol := range strings.SplitSeq(strings.Join(r.Header.Values("Sec-Websocket-Protocol"), ","), ",") {
+		protocol = strings.TrimSpace(protocol)
+		if !strings.HasPrefix(protocol, "base64url.bearer.authorization.k8s.io.") {
+			return protocol
+		}
+	}
+	return ""
 }

@@ -15,8 +15,8 @@ const unexpectedBytes = 64 << 10
 // goodbye is how long a client may take to answer the end of the stream.
 const goodbye = time.Second
 
-// hijacked is a body in chunks on a connection of HTTP/1.1 that net/http has
-// given up.
+// hijacked is a body in chunks on a connection of HTTP/1.1 that was taken over from
+// net/http.
 type hijacked struct {
 	gather
 
@@ -24,7 +24,7 @@ type hijacked struct {
 	gone chan struct{} // closed when listen has ended
 }
 
-// CanHijack says whether the request's connection is one that Hijack can take.
+// CanHijack reports whether Hijack can take over the request's connection.
 func CanHijack(w http.ResponseWriter, r *http.Request) bool {
 	if r.ProtoMajor != 1 || r.ProtoMinor != 1 || r.ContentLength != 0 {
 		return false
@@ -41,11 +41,11 @@ func CanHijack(w http.ResponseWriter, r *http.Request) bool {
 	}
 }
 
-// Hijack sends the header, which is to be complete, with status 200, takes the
-// connection over, and returns the sink that writes the body; zip compresses it.
-// The handler may return at once: then nothing is left of the request but the
-// connection. left is called, from a goroutine that ends with the connection, when
-// the client has gone. The connection ends with the stream, and the answer says so.
+// Hijack sends the header, which must be complete, with status 200, takes over the
+// connection, and returns the sink that writes the body; zip compresses it.
+// The handler may return immediately: then only the connection remains of the
+// request. left is called, from a goroutine that ends with the connection, when
+// the client leaves. The connection ends with the stream, as the header says.
 func Hijack(w http.ResponseWriter, zip bool, left func()) (Sink, error) {
 	w.Header().Set("Connection", "close")
 	w.WriteHeader(http.StatusOK)
@@ -59,12 +59,15 @@ func Hijack(w http.ResponseWriter, zip bool, left func()) (Sink, error) {
 	}
 	BoundUnsent(conn)
 	s := &hijacked{conn: conn, gone: make(chan struct{})}
-	s.zip, s.send = zip, s.write
+	s.send = s.write
+	if zip {
+		s.zip = &zipped{}
+	}
 	go s.listen(left) // ends when the client leaves, or with End
 	return s, nil
 }
 
-// listen waits for the client's end of the connection.
+// listen waits until the client closes the connection.
 func (s *hijacked) listen(left func()) {
 	defer close(s.gone)
 	defer left()
@@ -100,7 +103,7 @@ func (s *hijacked) Gone() <-chan struct{} { return s.gone }
 
 // End implements Sink.
 func (s *hijacked) End(e Ending) {
-	if e != Broken && s.Flush() == nil && s.write(nil) == nil {
+	if e != Broken && s.finish() == nil && s.write(nil) == nil {
 		hangUp(s.conn)
 	} else {
 		cut(s.conn)
@@ -108,15 +111,15 @@ func (s *hijacked) End(e Ending) {
 	<-s.gone
 }
 
-// hangUp closes a connection that takes what is written. TLS says goodbye first,
-// and would wait 5 s for a client that has just stopped reading.
+// hangUp closes a connection whose client reads. TLS sends a close alert first, and
+// would wait 5 s for a client that has just stopped reading.
 func hangUp(conn net.Conn) {
 	late := time.AfterFunc(goodbye, func() { cut(conn) })
 	defer late.Stop()
 	_ = conn.Close() // it may be closed
 }
 
-// cut closes a connection without a word.
+// cut closes a connection without a TLS alert.
 func cut(conn net.Conn) {
 	if secure, is := conn.(*tls.Conn); is {
 		conn = secure.NetConn()

@@ -2,12 +2,10 @@ package stream_test
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"io"
 	"net"
 	"net/http"
-	"net/http/httputil"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -19,7 +17,7 @@ import (
 // piece is the most that is sent at once.
 const piece = 32 << 10
 
-func TestAHijackedAnswerIsChunkedExactly(t *testing.T) {
+func TestHijackedAnswerIsChunked(t *testing.T) {
 	s := serve(t, kind{})
 	_, from, sink := s.open(get)
 	if got, want := header(t, from), "HTTP/1.1 200 OK\nConnection: close\nTransfer-Encoding: chunked"; got != want {
@@ -68,7 +66,7 @@ func slicesOf(line string, n int) []string {
 	return lines
 }
 
-func TestALargeObjectGoesInPieces(t *testing.T) {
+func TestLargeObjectIsSentInPieces(t *testing.T) {
 	const size = 3 << 20
 	s := serve(t, kind{})
 	_, from, sink := s.open(get)
@@ -100,46 +98,6 @@ func TestALargeObjectGoesInPieces(t *testing.T) {
 	}
 }
 
-func TestEachFlushIsAGzipMemberThatCanBeReadAtOnce(t *testing.T) {
-	big := strings.Repeat("all work and no play makes jack a dull boy\n", 4000) // more than a piece
-	lines := []string{"x", "one\n", big, "last\n"}
-	for _, c := range []struct {
-		name string
-		open func(w http.ResponseWriter, r *http.Request, left func()) (stream.Sink, error)
-	}{
-		{"hijacked", nil},
-		{"of a handler", func(w http.ResponseWriter, r *http.Request, left func()) (stream.Sink, error) {
-			return respond(w, r, true, left)
-		}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			_, from, sink := serve(t, kind{zip: true, open: c.open}).open(get)
-			header(t, from)
-			// What http.Transport reads with: it looks for the next member before it
-			// gives out the last bytes of one, if they come with its end.
-			chunks := httputil.NewChunkedReader(from)
-			var z *gzip.Reader
-			for _, line := range lines {
-				put(t, sink, line)
-				if z == nil {
-					var err error
-					if z, err = gzip.NewReader(chunks); err != nil {
-						t.Fatal(err)
-					}
-				}
-				got := make([]byte, len(line))
-				if _, err := io.ReadFull(z, got); err != nil || string(got) != line {
-					t.Fatalf("%.20q came as %.20q, %v", line, got, err)
-				}
-			}
-			sink.End(stream.Done)
-			if rest, err := io.ReadAll(z); len(rest) > 0 || err != nil {
-				t.Errorf("the end is %q, %v", rest, err)
-			}
-		})
-	}
-}
-
 // respond is Respond in a handler that stays until the sink has ended.
 func respond(w http.ResponseWriter, r *http.Request, zip bool, left func()) (stream.Sink, error) {
 	inner, err := stream.Respond(w, r, zip)
@@ -149,7 +107,7 @@ func respond(w http.ResponseWriter, r *http.Request, zip bool, left func()) (str
 	return &staying{Sink: inner, left: left, ended: make(chan struct{})}, nil
 }
 
-func TestWhatAClientSendsDuringItsWatchIsIgnoredUpToABound(t *testing.T) {
+func TestBytesSentDuringAWatchAreIgnoredUpToABound(t *testing.T) {
 	pipelined := get + "GET /other HTTP/1.1\r\nHost: x\r\n\r\n"
 	s := serve(t, kind{})
 	conn, from, sink := s.open(pipelined)
@@ -177,7 +135,7 @@ func TestWhatAClientSendsDuringItsWatchIsIgnoredUpToABound(t *testing.T) {
 	sink.End(stream.Done)
 }
 
-func TestAClientThatLeavesIsNoticed(t *testing.T) {
+func TestDisconnectOfTheClientIsDetected(t *testing.T) {
 	for name, leave := range map[string]func(*net.TCPConn) error{
 		"closed":      (*net.TCPConn).Close,
 		"half closed": (*net.TCPConn).CloseWrite,
@@ -206,7 +164,7 @@ func TestAClientThatLeavesIsNoticed(t *testing.T) {
 	}
 }
 
-func TestABrokenStreamDoesNotLookLikeAnEnd(t *testing.T) {
+func TestBrokenStreamIsCutOff(t *testing.T) {
 	_, from, sink := serve(t, kind{}).open(get)
 	header(t, from)
 	put(t, sink, "one\n")
@@ -219,7 +177,7 @@ func TestABrokenStreamDoesNotLookLikeAnEnd(t *testing.T) {
 	}
 }
 
-func TestOnlyARequestWithoutABodyOfHTTP11IsTakenOver(t *testing.T) {
+func TestOnlyHTTP11RequestsWithoutABodyAreHijacked(t *testing.T) {
 	open := func(w http.ResponseWriter, r *http.Request, left func()) (stream.Sink, error) {
 		if stream.CanHijack(w, r) {
 			return stream.Hijack(w, false, left)
@@ -251,7 +209,7 @@ func TestOnlyARequestWithoutABodyOfHTTP11IsTakenOver(t *testing.T) {
 	}
 }
 
-func TestALimitEndsAWriteThatNobodyTakes(t *testing.T) {
+func TestLimitEndsABlockedWrite(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, server := net.Pipe()
 		defer func() { _ = client.Close() }()

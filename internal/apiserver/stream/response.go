@@ -14,12 +14,15 @@ type response struct {
 	gone <-chan struct{}
 }
 
-// Respond sends the header, which is to be complete, with status 200, and returns
+// Respond sends the header, which must be complete, with status 200, and returns
 // the sink that writes the body; zip compresses it. The handler must not return
 // before the sink's End. An error says that the client is gone.
 func Respond(w http.ResponseWriter, r *http.Request, zip bool) (Sink, error) {
 	s := &response{w: w, ctl: http.NewResponseController(w), gone: r.Context().Done()}
-	s.zip, s.send = zip, s.write
+	s.send = s.write
+	if zip {
+		s.zip = &zipped{}
+	}
 	w.WriteHeader(http.StatusOK)
 	return s, s.ctl.Flush()
 }
@@ -42,5 +45,5 @@ func (s *response) End(e Ending) {
 	if e == Broken {
 		panic(http.ErrAbortHandler)
 	}
-	_ = s.Flush() // the handler's return ends the body
+	_ = s.finish() // the handler's return ends the body
 }

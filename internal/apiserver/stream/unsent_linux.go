@@ -3,6 +3,7 @@ package stream
 import (
 	"crypto/tls"
 	"net"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -11,15 +12,15 @@ import (
 // the client: without it, up to 4 MiB (tcp_wmem) for each client that does not read.
 const unsentBytes = 4 * pieceBytes
 
-// BoundUnsent bounds what waits in the kernel for a client that does not read, to
-// 128 KiB. Hijack and Upgrade do it; for HTTP/2 it has to be done when the connection
-// is accepted. Where it cannot be had the kernel's own bound stays.
+// BoundUnsent bounds what the kernel buffers for a client that does not read, to
+// 128 KiB. Hijack and Upgrade call it; for HTTP/2 it must be called when the connection
+// is accepted. If it fails the kernel's own bound stays.
 func BoundUnsent(conn net.Conn) {
 	if secure, is := conn.(*tls.Conn); is {
 		conn = secure.NetConn()
 	}
-	if tcp, is := conn.(*net.TCPConn); is {
-		raw, err := tcp.SyscallConn()
+	if socket, is := conn.(syscall.Conn); is {
+		raw, err := socket.SyscallConn()
 		if err != nil {
 			return // it is closed
 		}

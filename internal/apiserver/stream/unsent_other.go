@@ -4,5 +4,5 @@ package stream
 
 import "net"
 
-// BoundUnsent leaves the kernel's own bound: what it does on Linux is not done here.
+// BoundUnsent does nothing on this system: the kernel's own bound stays.
 func BoundUnsent(net.Conn) {}

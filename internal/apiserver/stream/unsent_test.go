@@ -11,7 +11,7 @@ import (
 )
 
 // The kernel would take 2.5 MiB on the loopback interface, and 4 MiB elsewhere.
-func TestTheKernelKeepsLittleForAClientThatDoesNotRead(t *testing.T) {
+func TestSocketBufferOfAStalledClientIsSmall(t *testing.T) {
 	const most = 1 << 20 // what is unsent, and what the client's own kernel takes
 	for name, k := range map[string]kind{
 		"hijacked": {},

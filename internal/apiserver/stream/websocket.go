@@ -11,16 +11,16 @@ import (
 )
 
 // pingEvery keeps what is between client and server from forgetting an idle
-// connection (upstream's server sends no pings; server.md 10).
+// connection (upstream's server sends no pings).
 const pingEvery = 30 * time.Second
 
-// Why nothing can be written any more.
+// Why a WebSocket cannot be written to any more.
 var (
 	errEnded  = errors.New("the WebSocket has ended")
 	errSilent = errors.New("the client has not answered a ping")
 )
 
-// socket sends each line as a text message of one frame (server.md 3.6). The
+// socket sends each line as a text message of one frame. The
 // buffer holds whole frames, several when they queue up; only a frame that is
 // larger than a piece is sent in pieces.
 type socket struct {
@@ -30,11 +30,11 @@ type socket struct {
 	gone  chan struct{} // closed when listen has ended
 	pings *time.Timer
 
-	// turn holds one token while somebody writes to conn. It is given back between
-	// two frames only. A write may block: a channel and not a mutex, so that bubbles of
-	// synctest see that.
+	// turn is the lock of writes to conn: a writer holds its one token, and releases it
+	// between two frames only. A write may block; a channel, unlike a mutex, lets synctest
+	// see that.
 	turn chan struct{}
-	// over, under turn: errEnded after a Close frame, or what a write failed with.
+	// over is guarded by turn: errEnded after a Close frame, or the error of a write.
 	over error
 
 	busy    atomic.Bool // something was written since the last tick of pings
@@ -86,8 +86,8 @@ func (s *socket) listen(from io.Reader, left func()) {
 	}
 }
 
-// ping asks an idle connection for a sign of life. A client that has not answered
-// the ping before is gone. Where something is being written, or was, TCP asks.
+// ping pings an idle connection. A client that has not answered the previous ping is
+// gone. A connection that is written to is not pinged: there TCP notices.
 func (s *socket) ping() {
 	select {
 	case s.turn <- struct{}{}:
@@ -112,9 +112,9 @@ func (s *socket) ping() {
 	s.pings.Reset(pingEvery)
 }
 
-// control sends a control frame between two others; nothing follows a Close.
+// control sends a control frame between two frames; nothing follows a Close.
 func (s *socket) control(op opcode, payload []byte) error {
-	s.turn <- struct{}{} // whoever has it ends with the connection, or at Limit
+	s.turn <- struct{}{} // its holder ends with the connection, or at Limit
 	defer func() { <-s.turn }()
 	if s.over != nil {
 		return s.over
@@ -126,7 +126,7 @@ func (s *socket) control(op opcode, payload []byte) error {
 	return err
 }
 
-// frame writes a control frame. The caller has the turn.
+// frame writes a control frame. The caller holds turn.
 func (s *socket) frame(op opcode, payload []byte) error {
 	var b [headerBytes + controlBytes]byte
 	_, err := s.conn.Write(append(appendHeader(b[:0], op, len(payload)), payload...))
@@ -134,7 +134,7 @@ func (s *socket) frame(op opcode, payload []byte) error {
 	return err
 }
 
-// write sends a piece. The caller has the turn.
+// write sends a piece. The caller holds turn.
 func (s *socket) write(piece []byte) error {
 	if s.over != nil {
 		return s.over
@@ -197,7 +197,7 @@ func (s *socket) End(e Ending) {
 	}
 	_ = s.Flush() // the connection ends anyway, here and below
 	late := time.Now().Add(goodbye)
-	s.Limit(late) // whoever writes a pong to a client that takes nothing gives up
+	s.Limit(late) // a pong to a client that does not read must not block
 	err := s.control(opClose, binary.BigEndian.AppendUint16(nil, uint16(code)))
 	s.pings.Stop()
 	switch {

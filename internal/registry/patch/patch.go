@@ -1,75 +1,122 @@
 // Package patch applies the patches that a client may send to JSON.
 //
-// It has one noun: a patch, which is a JSON patch (RFC 6902), a merge patch
-// (RFC 7386) or a strategic merge patch. Its texts and limits are upstream's
-// (apiserver pkg/endpoints/handlers/patch.go), and it never panics.
+// It has two nouns. A [Patch] is a JSON patch (RFC 6902), a merge patch (RFC 7386) or
+// a strategic merge patch; its error texts are upstream's (apiserver
+// pkg/endpoints/handlers/patch.go). A node is a value of the patched document. The time
+// and memory of a patch are bounded by its size, the document's size, and the limits of
+// this package.
 package patch
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
-	"slices"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/schema/jsontree"
 	"github.com/gapless-io/gapless/kube"
 )
 
-// Bounds of a JSON patch.
-const (
-	// maxPatchOperations: apiserver handlers/patch.go maxJSONPatchOperations.
-	maxPatchOperations = 10_000
-	// maxPatched is the largest document that a patch may make: a few operations
-	// can copy an object into itself again and again. It is over what a body may be.
-	maxPatched = 4 << 20
-	// maxPatchWork bounds the bytes that the steps of one patch may go through.
-	maxPatchWork = 64 << 20
-)
+// maxOperations bounds a JSON patch: apiserver handlers/patch.go
+// maxJSONPatchOperations.
+const maxOperations = 10_000
+
+// maxCompared bounds a strategic merge patch: the library compares each item of a
+// list in the patch with each in the object. It is the product of the numbers of objects
+// and lists in both.
+const maxCompared = 25_000_000
 
 // Strategic applies a strategic merge patch to original, both JSON.
 type Strategic func(original, patch []byte) ([]byte, error)
 
-// Apply applies a patch to a JSON document, and also returns which fields the
-// patch has twice. Errors: 400 for what is no patch, 413 for one that makes too
-// much of the document, 415 for an unknown type, 422 for one that does not fit.
-func Apply(doc []byte, p kube.Patch, strategic Strategic) (patched []byte, problems []error, err error) {
-	// The library indexes slices with numbers from outside.
-	defer func() {
-		if thrown := recover(); thrown != nil {
-			patched, problems, err = nil, nil, unprocessable(fmt.Errorf("apply the patch: %v", thrown))
-		}
-	}()
-	switch p.Type {
-	case types.JSONPatchType:
-		return applyJSON(doc, p.Body)
-	case types.MergePatchType:
-		problems, err := object(p.Body)
-		if err != nil {
-			return nil, nil, err
-		}
-		patched, err := jsonpatch.MergePatch(doc, p.Body)
-		if err != nil {
-			return nil, nil, kube.BadRequest("%v", err)
-		}
-		return patched, problems, nil
-	case types.StrategicMergePatchType:
-		problems, err := object(p.Body)
-		if err != nil {
-			return nil, nil, err
-		}
-		patched, err := strategic(doc, p.Body)
-		return patched, problems, err
-	case types.ApplyPatchType, types.ApplyCBORPatchType:
-	}
-	return nil, nil, kube.UnsupportedMediaType([]string{string(types.JSONPatchType), string(types.MergePatchType)})
+// Patch is one patch of a client. It is used by one goroutine at a time.
+type Patch struct {
+	from     kube.Patch
+	steps    jsonpatch.Patch
+	problems []error // duplicate fields of the patch
+	checked  bool    // steps and problems are set
 }
+
+// New returns a patch. Apply parses it.
+func New(p kube.Patch) *Patch { return &Patch{from: p} }
+
+// Apply applies the patch to a JSON document, and also returns the duplicate fields of
+// the patch. It parses the patch once, for all documents. Errors: 400 for a malformed
+// patch, 413 for one whose result is too large or that is too expensive, 415 for an
+// unknown type, 422 for one that cannot be applied to the document.
+func (p *Patch) Apply(doc []byte, strategic Strategic) (patched []byte, problems []error, err error) {
+	if err := p.check(); err != nil {
+		return nil, nil, err
+	}
+	if p.from.Type == types.StrategicMergePatchType {
+		if parts(doc)*parts(p.from.Body) > maxCompared {
+			return nil, nil, kube.TooLarge("the patch and the object have too many objects and lists to be compared with each other")
+		}
+		patched, err = strategic(doc, p.from.Body)
+	} else {
+		patched, err = p.change(doc)
+	}
+	if err == nil {
+		err = schema.CheckSize(patched)
+	}
+	return patched, p.problems, err
+}
+
+// change applies a JSON patch or a merge patch.
+func (p *Patch) change(doc []byte) ([]byte, error) {
+	root, err := parse(doc)
+	if err != nil {
+		return nil, kube.Internal(fmt.Errorf("read the object to be patched: %w", err))
+	}
+	if p.from.Type == types.MergePatchType {
+		change, err := parse(p.from.Body)
+		if err != nil {
+			return nil, kube.BadRequest("%v", err)
+		}
+		return write(nil, merge(root, change)), nil
+	}
+	s := &steps{root: root}
+	if err := s.run(p.steps); err != nil {
+		if _, refused := errors.AsType[*kube.StatusError](err); refused {
+			return nil, err
+		}
+		return nil, unprocessable(err)
+	}
+	return write(nil, s.root), nil
+}
+
+// check parses the patch once.
+func (p *Patch) check() (err error) {
+	if p.checked {
+		return nil
+	}
+	switch p.from.Type { //nolint:exhaustive // the others are refused
+	case types.JSONPatchType:
+		p.steps, p.problems, err = decodeSteps(p.from.Body)
+	case types.MergePatchType, types.StrategicMergePatchType:
+		if err = schema.CheckSize(p.from.Body); err == nil {
+			p.problems, err = object(p.from.Body)
+		}
+	default:
+		return kube.UnsupportedMediaType([]string{string(types.JSONPatchType), string(types.MergePatchType)})
+	}
+	p.checked = err == nil
+	return err
+}
+
+// parts is an upper bound of how many objects and lists JSON contains.
+func parts(text []byte) int { return bytes.Count(text, []byte("{")) + bytes.Count(text, []byte("[")) }
 
 // object checks that the patch is a JSON object.
 func object(patch []byte) ([]error, error) {
+	if _, err := jsontree.DecodePlain(patch); err == nil {
+		return nil, nil
+	}
 	var tree map[string]any
 	problems, err := kjson.UnmarshalStrict(patch, &tree)
 	if err != nil {
@@ -81,66 +128,10 @@ func object(patch []byte) ([]error, error) {
 	return problems, nil
 }
 
-// operation is one step of a JSON patch, for finding fields that are there twice.
-type operation struct {
-	Op    string `json:"op"`
-	Path  string `json:"path"`
-	From  string `json:"from"`
-	Value any    `json:"value"`
-}
-
-func applyJSON(doc, patch []byte) ([]byte, []error, error) {
-	var operations []operation
-	problems, err := kjson.UnmarshalStrict(patch, &operations)
-	if err != nil {
-		return nil, nil, kube.BadRequest("error decoding patch: %v", err)
-	}
-	for i, problem := range problems {
-		problems[i] = fmt.Errorf("json patch %w", problem)
-	}
-	steps, err := jsonpatch.DecodePatch(patch)
-	if err != nil {
-		return nil, nil, kube.BadRequest("%v", err)
-	}
-	if len(steps) > maxPatchOperations {
-		return nil, nil, tooLargePatch(fmt.Sprintf("The allowed maximum operations in a JSON patch is %d, got %d", maxPatchOperations, len(steps)))
-	}
-	patched, err := run(doc, steps)
-	return patched, problems, err
-}
-
-// run applies a JSON patch, one copy at a time: only these can make a
-// document out of all proportion to the patch.
-func run(doc []byte, steps jsonpatch.Patch) ([]byte, error) {
-	work := 0
-	for len(steps) > 0 {
-		n := 1 + slices.IndexFunc(steps, func(o jsonpatch.Operation) bool { return o.Kind() == "copy" })
-		if n == 0 {
-			n = len(steps)
-		}
-		var err error
-		if doc, err = steps[:n].Apply(doc); err != nil {
-			return nil, unprocessable(err)
-		}
-		if work += len(doc); len(doc) > maxPatched || work > maxPatchWork {
-			return nil, tooLargePatch(fmt.Sprintf("the patch makes more than %d bytes of the object", maxPatched))
-		}
-		steps = steps[n:]
-	}
-	return doc, nil
-}
-
-// tooLargePatch is 413.
-func tooLargePatch(why string) error {
-	e := kube.TooLargeBody(maxPatched)
-	e.Status.Message = "Request entity too large: " + why
-	return e
-}
-
-// unprocessable is 422 for a JSON patch that does not fit the object: upstream's
-// generic text, without the reason, which stays in the cause.
+// unprocessable is 422 for a JSON patch that cannot be applied to the object: upstream's
+// generic text; the reason is in the cause.
 func unprocessable(cause error) error {
-	e := kube.Invalid(schema.GroupKind{}, "", nil)
+	e := kube.Invalid(schema.GroupVersionKind{}.GroupKind(), "", nil)
 	e.Status.Message = "the server rejected our request due to an error in our request"
 	e.Status.Details = &metav1.StatusDetails{}
 	e.Cause = errors.Join(e.Cause, cause)

@@ -1,7 +1,7 @@
 // Package scale translates between an object and its scale subresource.
 //
-// It has one noun: a [Scale], the autoscaling/v1 form of how many replicas an
-// object asks for and has.
+// It has one noun: a [Scale], the autoscaling/v1 form of an object's desired and current
+// replicas.
 package scale
 
 import (
@@ -11,11 +11,13 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/schema/jsontree"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -42,8 +44,7 @@ type Scale struct {
 	} `json:"status"`
 }
 
-// Of shows how many replicas an object asks for and has. 404 for a resource
-// that cannot be scaled.
+// Of returns the Scale of an object. Errors: 404 for a resource that cannot be scaled.
 func Of(t schema.Target, o *kube.Object) (*kube.Object, error) {
 	paths := t.Resource.Scale
 	if paths == nil {
@@ -87,8 +88,8 @@ func replicas(u *unstructured.Unstructured, path []string) int64 {
 	return n
 }
 
-// selector returns the label selector at a path as text, be it a text or a
-// LabelSelector there.
+// selector returns the label selector at a path as text; the object may have it as text or
+// as a LabelSelector.
 func selector(u *unstructured.Unstructured, path []string) string {
 	if len(path) == 0 {
 		return ""
@@ -101,17 +102,34 @@ func selector(u *unstructured.Unstructured, path []string) string {
 	case string:
 		return v
 	case map[string]any:
-		var labels metav1.LabelSelector
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(v, &labels); err != nil {
+		if plain, is := plainLabels(v); is {
+			return plain.String()
+		}
+		var wanted metav1.LabelSelector
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(v, &wanted); err != nil {
 			return ""
 		}
-		s, err := metav1.LabelSelectorAsSelector(&labels)
+		s, err := metav1.LabelSelectorAsSelector(&wanted)
 		if err != nil {
 			return ""
 		}
 		return s.String()
 	}
 	return ""
+}
+
+// plainLabels reads a selector that is a map of labels, like that of a
+// ReplicationController: all values are strings.
+func plainLabels(selector map[string]any) (plain labels.Set, is bool) {
+	plain = labels.Set{}
+	for name, value := range selector {
+		text, is := value.(string)
+		if !is {
+			return nil, false
+		}
+		plain[name] = text
+	}
+	return plain, len(plain) > 0
 }
 
 // Decode reads a Scale, and returns the warnings about it. Errors: 400.
@@ -168,8 +186,8 @@ func (s *Scale) Set(t schema.Target, current *kube.Object) (*unstructured.Unstru
 }
 
 func tree(o *kube.Object) (*unstructured.Unstructured, error) {
-	var content map[string]any
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(o.JSON(), &content); err != nil {
+	content, err := jsontree.Decode(o.JSON())
+	if err != nil {
 		return nil, kube.Internal(fmt.Errorf("decode the stored object: %w", err))
 	}
 	return &unstructured.Unstructured{Object: content}, nil

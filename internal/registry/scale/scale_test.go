@@ -24,7 +24,7 @@ func target() schema.Target {
 	}}
 }
 
-func TestScaleShowsSelectorsOfBothForms(t *testing.T) {
+func TestScaleShowsStringAndObjectSelectors(t *testing.T) {
 	expression := `{"matchExpressions":[{"operator":"Frob"}]}`
 	for selector, want := range map[string]string{
 		`"a=b,c!=d"`:                `"selector":"a=b,c!=d"`,

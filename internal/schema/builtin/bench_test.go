@@ -37,7 +37,23 @@ func configMapBody(tb testing.TB) []byte {
 }
 
 func BenchmarkDecodeConfigMap(b *testing.B) {
-	typ, body := resource(b, "", "v1", "configmaps").Type, configMapBody(b)
+	benchmarkDecode(b, resource(b, "", "v1", "configmaps"), configMapBody(b))
+}
+
+func BenchmarkDecodePod(b *testing.B) {
+	r := resource(b, "", "v1", "pods")
+	benchmarkDecode(b, r, manifest(b, r))
+}
+
+func BenchmarkDecodeDeployment(b *testing.B) {
+	r := resource(b, "apps", "v1", "deployments")
+	benchmarkDecode(b, r, manifest(b, r))
+}
+
+// benchmarkDecode decodes, defaults and validates a body.
+func benchmarkDecode(b *testing.B, r *schema.Resource, body []byte) {
+	b.Helper()
+	typ := r.Type
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
@@ -45,7 +61,9 @@ func BenchmarkDecodeConfigMap(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		typ.Default(u)
+		if err := typ.Default(u); err != nil {
+			b.Fatal(err)
+		}
 		if errs := typ.Validate(u, nil); len(errs) > 0 {
 			b.Fatal(errs)
 		}

@@ -1,5 +1,5 @@
-// Package builtin has the kinds that every Kubernetes API server knows: pods,
-// deployments, roles and the others that controllers touch.
+// Package builtin has the built-in kinds of the Kubernetes API: pods, deployments, roles
+// and the others that controllers use.
 //
 // It has three nouns. The table ([Catalog]) lists the kinds with their names,
 // verbs and selectable fields, as kube-apiserver's discovery has them. A type is
@@ -7,15 +7,14 @@
 // struct of k8s.io/api. An envelope is the protobuf body of a request
 // ([DecodeDeleteOptions] reads one too).
 //
-// Defaults are functions on the decoded tree, rules are functions on the Go
-// struct. The rules are a selection. Not checked are, among others: security
-// contexts, affinity and topology spread constraints, the contents of volume
-// sources, host aliases and DNS configuration, resource claims, ephemeral
-// containers and pod resize; the metrics and behavior of autoscalers; the cron
-// syntax beyond its shape, success and failure policies of jobs; the IP families,
-// IPs and traffic policies of services; taints and the status of nodes; limit
-// ranges; status subresources as a whole. Nothing is allocated (cluster IPs, node
-// ports), and there are no admission plugins.
+// Defaults (package defaults) are functions on the decoded tree, rules (package
+// validation) are functions on the Go struct. The suite in conformance/builtin compares
+// both with upstream's. The rules are a selection. Not checked are, among others: kernel
+// parameters and what is for Windows only in security contexts, the volume sources of
+// single storage vendors, resource claims, pod resize; the cron syntax beyond its shape,
+// success policies of jobs; the IP families and cluster IPs of services; which resources
+// limit ranges and quotas may name; status subresources as a whole. Nothing is allocated
+// (cluster IPs, node ports), and there are no admission plugins.
 package builtin
 
 import (
@@ -24,6 +23,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -36,9 +36,10 @@ import (
 // Catalog returns a new catalog of the built-in kinds. It costs less than a
 // millisecond; nothing is compiled before a kind's first use.
 func Catalog() *schema.Catalog {
-	return schema.NewCatalog(slices.Concat(
-		coreKinds(), storageKinds(), appsKinds(), batchKinds(), networkKinds(), policyKinds(), crdKinds(),
-	)...)
+	stored := slices.Concat(
+		coreKinds(), storageKinds(), appsKinds(), batchKinds(), networkKinds(), policyKinds(), clusterKinds(), crdKinds(),
+	)
+	return schema.NewCatalog(slices.Concat(stored, viewKinds(stored), questions(stored))...)
 }
 
 // object is a pointer to a Go struct of k8s.io/api.
@@ -65,12 +66,16 @@ type row struct {
 	createOnUpdate       bool
 	returnDeleted        bool
 	grace                time.Duration
+	question             bool     // it is asked and answered, and not stored: see questions
+	keeps                []string // see schema.Resource.KeptParts
+	subresources         []schema.Subresource
+	signed               func(*unstructured.Unstructured, *schema.Caller)
 	name                 func(string) []string // nil: schema.SubdomainName
 	fields               []kube.FieldPath
 	defaults             func(tree) // nil: nothing to default
 }
 
-// rules are what makes an object of one kind invalid. Each may be nil.
+// rules are the validation rules of one kind. Each may be nil.
 type rules[P any] struct {
 	object func(obj P) field.ErrorList      // of every write
 	create func(obj P) field.ErrorList      // of every creation, besides
@@ -83,6 +88,10 @@ func kind[T any, P object[T]](r row, check rules[P]) *schema.Resource {
 	if r.noDeleteCollection {
 		verbs = slices.Delete(verbs, 2, 3)
 	}
+	stored := r.version
+	if r.question {
+		verbs, stored = []string{"create"}, ""
+	}
 	if r.name == nil {
 		r.name = schema.SubdomainName
 	}
@@ -91,19 +100,23 @@ func kind[T any, P object[T]](r row, check rules[P]) *schema.Resource {
 		r.plural = singular + "s"
 	}
 	res := &schema.Resource{
-		Group: r.group, Version: r.version, StorageVersion: r.version,
+		Group: r.group, Version: r.version, StorageVersion: stored,
 		Kind: r.kind, ListKind: r.kind + "List", Plural: r.plural, Singular: singular,
 		ShortNames: r.short, Categories: r.categories, Namespaced: !r.cluster, Verbs: verbs,
 		HasStatus: r.status, StatusOnCreate: r.statusOnCreate, Scale: r.scale,
 		UnconditionalUpdate: !r.needsVersion, CreateOnUpdate: r.createOnUpdate,
 		ReturnDeleted: r.returnDeleted, GracefulSeconds: int64(r.grace / time.Second),
-		ValidName: r.name, Fields: r.fields,
+		ValidName: r.name, Fields: r.fields, KeptParts: r.keeps, Subresources: r.subresources, Signed: r.signed,
 		PatchTypes: []string{string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType)},
 		GoType:     reflect.TypeFor[T](),
 	}
+	res.Generation, res.StatusKeeps, res.Complete = generation(res.GR()), statusKeeps(res.GR()), complete(res.GR())
+	res.NameByUID = res.GR().String() == "limitranges"
 	shown := printers.For(res.GR())
-	res.Columns, res.Row = shown.Columns, shown.Row
-	res.Type = &goType[T, P]{gvk: res.GVK(), hasStatus: r.status, validName: r.name, defaults: r.defaults, check: check}
+	res.Columns, res.Row, res.ListRow, res.RowConditions = shown.Columns, shown.Row, shown.ListRow, shown.Conditions
+	typ := newType[T, P](res.GVK())
+	typ.hasStatus, typ.validName, typ.defaults, typ.check = r.status, r.name, r.defaults, check
+	res.Type = typ
 	return res
 }
 

@@ -52,7 +52,7 @@ func TestUnknownAndDuplicateFieldsFollowFieldValidation(t *testing.T) {
 	}
 }
 
-func TestBadBodiesGetTheTextsOfKubernetes(t *testing.T) {
+func TestMalformedBodiesGetUpstreamsErrors(t *testing.T) {
 	typ := resource(t, "", "v1", "configmaps").Type
 	tests := []struct{ name, body, want string }{
 		{"empty", ``, `the object provided is unrecognized (must be of type ConfigMap): couldn't get version/kind; json parse error: unexpected end of JSON input (<empty>)`},
@@ -145,7 +145,7 @@ func TestDeleteOptionsAreReadFromProtobuf(t *testing.T) {
 	wantStatus(t, err, http.StatusBadRequest, "cannot be converted to DeleteOptions")
 }
 
-func TestStrategicMergeGoesByMergeKeys(t *testing.T) {
+func TestStrategicMergeUsesMergeKeys(t *testing.T) {
 	r := resource(t, "apps", "v1", "deployments")
 	original := []byte(`{"spec":{"template":{"spec":{"containers":[{"name":"a","image":"a:1"},{"name":"b","image":"b:1"}]}}}}`)
 	patched, err := r.Type.StrategicMerge(original, []byte(`{"spec":{"template":{"spec":{"containers":[{"name":"b","image":"b:2"}]}}}}`))

@@ -32,7 +32,9 @@ func write(t *testing.T, r *schema.Resource, body []byte) {
 		mustBeStatus(t, err)
 		return
 	}
-	r.Type.Default(u)
+	if err := r.Type.Default(u); err != nil {
+		t.Fatal(err)
+	}
 	r.Type.Validate(u, nil)
 	r.Type.Validate(u, u.DeepCopy())
 	encoded, err := u.MarshalJSON()

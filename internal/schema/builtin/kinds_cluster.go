@@ -9,6 +9,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/schema/builtin/defaults"
+	"github.com/gapless-io/gapless/internal/schema/builtin/validation"
 	"github.com/gapless-io/gapless/internal/schema/custom"
 )
 
@@ -16,16 +18,16 @@ func storageKinds() []*schema.Resource {
 	return []*schema.Resource{
 		kind(row{
 			version: "v1", kind: "PersistentVolume", short: []string{"pv"}, cluster: true, status: true,
-			returnDeleted: true, defaults: defaultVolume,
-		}, rules[*corev1.PersistentVolume]{object: checkVolume, update: keepVolume}),
+			returnDeleted: true, defaults: defaults.Volume,
+		}, rules[*corev1.PersistentVolume]{object: validation.PersistentVolume, update: validation.PersistentVolumeUpdate}),
 		kind(row{
 			version: "v1", kind: "PersistentVolumeClaim", short: []string{"pvc"}, status: true,
-			returnDeleted: true, defaults: defaultClaim,
-		}, rules[*corev1.PersistentVolumeClaim]{object: checkClaim, update: keepClaim}),
+			returnDeleted: true, defaults: defaults.Claim,
+		}, rules[*corev1.PersistentVolumeClaim]{object: validation.PersistentVolumeClaim, update: validation.PersistentVolumeClaimUpdate}),
 		kind(row{
 			group: "storage.k8s.io", version: "v1", kind: "StorageClass", plural: "storageclasses",
-			short: []string{"sc"}, cluster: true, returnDeleted: true, defaults: defaultStorageClass,
-		}, rules[*storagev1.StorageClass]{object: checkStorageClass, update: keepStorageClass}),
+			short: []string{"sc"}, cluster: true, returnDeleted: true, defaults: defaults.StorageClass,
+		}, rules[*storagev1.StorageClass]{object: validation.StorageClass, update: validation.StorageClassUpdate}),
 	}
 }
 
@@ -34,21 +36,21 @@ func networkKinds() []*schema.Resource {
 	return []*schema.Resource{
 		kind(row{
 			group: "coordination.k8s.io", version: "v1", kind: "Lease", createOnUpdate: true, needsVersion: true,
-		}, rules[*coordinationv1.Lease]{object: checkLease}),
+		}, rules[*coordinationv1.Lease]{object: validation.Lease}),
 		kind(row{
-			group: "discovery.k8s.io", version: "v1", kind: "EndpointSlice", defaults: defaultEndpointSlice,
-		}, rules[*discoveryv1.EndpointSlice]{object: checkEndpointSlice, update: keepEndpointSlice}),
+			group: "discovery.k8s.io", version: "v1", kind: "EndpointSlice", defaults: defaults.EndpointSlice,
+		}, rules[*discoveryv1.EndpointSlice]{object: validation.EndpointSlice, update: validation.EndpointSliceUpdate}),
 		kind(row{
 			group: group, version: "v1", kind: "Ingress", plural: "ingresses", short: []string{"ing"}, status: true,
-		}, rules[*networkingv1.Ingress]{object: checkIngress}),
+		}, rules[*networkingv1.Ingress]{object: validation.Ingress}),
 		kind(row{
 			group: group, version: "v1", kind: "IngressClass", plural: "ingressclasses", cluster: true,
-			defaults: defaultIngressClass,
-		}, rules[*networkingv1.IngressClass]{object: checkIngressClass, update: keepIngressClass}),
+			defaults: defaults.IngressClass,
+		}, rules[*networkingv1.IngressClass]{object: validation.IngressClass, update: validation.IngressClassUpdate}),
 		kind(row{
 			group: group, version: "v1", kind: "NetworkPolicy", plural: "networkpolicies", short: []string{"netpol"},
-			defaults: defaultNetworkPolicy,
-		}, rules[*networkingv1.NetworkPolicy]{object: checkNetworkPolicy}),
+			defaults: defaults.NetworkPolicy,
+		}, rules[*networkingv1.NetworkPolicy]{object: validation.NetworkPolicy}),
 	}
 }
 

@@ -6,65 +6,73 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/schema/builtin/defaults"
+	"github.com/gapless-io/gapless/internal/schema/builtin/parts"
+	"github.com/gapless-io/gapless/internal/schema/builtin/validation"
+	"github.com/gapless-io/gapless/internal/schema/builtin/validation/pods"
 	"github.com/gapless-io/gapless/kube"
 )
 
 // all is the category that `kubectl get all` asks for.
 const all = "all"
 
-// The rows stand as kube-apiserver 1.37's discovery has them; what is writable in
-// which way is from its registry strategies (pkg/registry/*/strategy.go).
+// The rows are those of kube-apiserver 1.37's discovery; what can be written, and how, is
+// from its registry strategies (pkg/registry/*/strategy.go).
 
 func coreKinds() []*schema.Resource {
 	return []*schema.Resource{
 		kind(row{
 			version: "v1", kind: "ConfigMap", short: []string{"cm"},
-		}, rules[*corev1.ConfigMap]{object: checkConfigMap, update: keepConfigMap}),
+		}, rules[*corev1.ConfigMap]{object: validation.ConfigMap, update: validation.ConfigMapUpdate}),
 		kind(row{
 			version: "v1", kind: "Endpoints", plural: "endpoints", short: []string{"ep"},
-			createOnUpdate: true, defaults: defaultEndpoints,
-		}, rules[*corev1.Endpoints]{object: checkEndpoints}), //nolint:staticcheck // clients may use EndpointSlice; a server serves both
+			createOnUpdate: true, defaults: defaults.Endpoints,
+		}, rules[*corev1.Endpoints]{object: validation.Endpoints}), //nolint:staticcheck // clients may use EndpointSlice; a server serves both
 		kind(row{
 			version: "v1", kind: "Event", short: []string{"ev"}, createOnUpdate: true,
-			fields: eventFields(),
-		}, rules[*corev1.Event]{object: checkEvent}),
+			name: schema.SegmentName, fields: eventFields(),
+		}, rules[*corev1.Event]{object: validation.Event}),
 		kind(row{
 			version: "v1", kind: "LimitRange", short: []string{"limits"},
-			createOnUpdate: true, defaults: defaultLimitRange,
-		}, rules[*corev1.LimitRange]{}),
+			createOnUpdate: true, defaults: defaults.LimitRange,
+		}, rules[*corev1.LimitRange]{object: validation.LimitRange}),
 		kind(row{
 			version: "v1", kind: "Namespace", short: []string{"ns"}, cluster: true, status: true,
-			noDeleteCollection: true, name: schema.LabelName, defaults: defaultNamespace,
-			fields: []kube.FieldPath{at("status.phase")},
+			noDeleteCollection: true, name: schema.LabelName, defaults: defaults.Namespace,
+			fields: []kube.FieldPath{at("status.phase")}, keeps: []string{"spec"}, // its finalizers
+			subresources: []schema.Subresource{{
+				Name: "finalize", Verbs: []string{"update"}, Apply: parts.Finalize,
+				Kind: schema.GroupVersionKind{Version: "v1", Kind: "Namespace"},
+			}},
 		}, rules[*corev1.Namespace]{}),
 		kind(row{
 			version: "v1", kind: "Node", short: []string{"no"}, cluster: true, status: true, statusOnCreate: true,
-			defaults: defaultNode, fields: []kube.FieldPath{or("spec.unschedulable", "false")},
-		}, rules[*corev1.Node]{}),
+			defaults: defaults.Node, fields: []kube.FieldPath{or("spec.unschedulable", "false")},
+		}, rules[*corev1.Node]{object: validation.Node}),
 		kind(row{
 			version: "v1", kind: "Pod", short: []string{"po"}, categories: []string{all}, status: true,
-			returnDeleted: true, grace: 30 * time.Second, defaults: defaultPod, fields: podFields(),
-		}, rules[*corev1.Pod]{object: checkPod, update: keepPod}),
+			returnDeleted: true, grace: 30 * time.Second, defaults: defaults.Pod, fields: podFields(), subresources: ofPods(),
+		}, rules[*corev1.Pod]{object: pods.Pod, create: pods.NewPod, update: pods.PodUpdate}),
 		kind(row{
-			version: "v1", kind: "PodTemplate", createOnUpdate: true, returnDeleted: true,
-			defaults: func(o tree) { defaultPodTemplate(child(o, "template")) },
-		}, rules[*corev1.PodTemplate]{object: checkPodTemplate}),
+			version: "v1", kind: "PodTemplate", returnDeleted: true,
+			defaults: defaults.PodTemplate,
+		}, rules[*corev1.PodTemplate]{object: pods.PodTemplate}),
 		kind(row{
 			version: "v1", kind: "ReplicationController", short: []string{"rc"}, categories: []string{all}, status: true,
-			scale:    &schema.ScalePaths{SpecReplicas: specReplicas(), StatusReplicas: statusReplicas()},
-			defaults: defaultReplicationController, fields: []kube.FieldPath{or("status.replicas", "0")},
-		}, rules[*corev1.ReplicationController]{object: checkReplicationController}),
+			scale:    scale(),
+			defaults: defaults.ReplicationController, fields: []kube.FieldPath{or("status.replicas", "0")},
+		}, rules[*corev1.ReplicationController]{object: validation.ReplicationController}),
 		kind(row{
 			version: "v1", kind: "ResourceQuota", short: []string{"quota"}, status: true, returnDeleted: true,
-		}, rules[*corev1.ResourceQuota]{object: checkResourceQuota}),
+		}, rules[*corev1.ResourceQuota]{object: validation.ResourceQuota}),
 		kind(row{
-			version: "v1", kind: "Secret", defaults: defaultSecret, fields: []kube.FieldPath{at("type")},
-		}, rules[*corev1.Secret]{object: checkSecret, update: keepSecret}),
+			version: "v1", kind: "Secret", defaults: defaults.Secret, fields: []kube.FieldPath{at("type")},
+		}, rules[*corev1.Secret]{object: validation.Secret, update: validation.SecretUpdate}),
 		kind(row{
 			version: "v1", kind: "Service", short: []string{"svc"}, categories: []string{all}, status: true,
-			createOnUpdate: true, returnDeleted: true, name: schema.ServiceName, defaults: defaultService,
+			createOnUpdate: true, returnDeleted: true, name: schema.LabelName, defaults: defaults.Service,
 			fields: []kube.FieldPath{at("spec.clusterIP"), at("spec.type")},
-		}, rules[*corev1.Service]{object: checkService, update: keepService}),
+		}, rules[*corev1.Service]{object: validation.Service, create: validation.NewService, update: validation.ServiceUpdate}),
 		kind(row{
 			version: "v1", kind: "ServiceAccount", short: []string{"sa"}, returnDeleted: true,
 		}, rules[*corev1.ServiceAccount]{}),
@@ -91,7 +99,8 @@ func podFields() []kube.FieldPath {
 func specReplicas() []string   { return []string{"spec", "replicas"} }
 func statusReplicas() []string { return []string{"status", "replicas"} }
 
-// scale is the scale subresource of the kinds of the group apps.
+// scale is the scale subresource of the kinds of the group apps, and of replication
+// controllers, whose selector is labels.
 func scale() *schema.ScalePaths {
 	return &schema.ScalePaths{
 		SpecReplicas: specReplicas(), StatusReplicas: statusReplicas(), Selector: []string{"spec", "selector"},

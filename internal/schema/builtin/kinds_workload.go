@@ -9,6 +9,8 @@ import (
 	schedulingv1 "k8s.io/api/scheduling/v1"
 
 	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/schema/builtin/defaults"
+	"github.com/gapless-io/gapless/internal/schema/builtin/validation"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -17,24 +19,24 @@ func appsKinds() []*schema.Resource {
 	return []*schema.Resource{
 		kind(row{
 			group: group, version: "v1", kind: "ControllerRevision",
-		}, rules[*appsv1.ControllerRevision]{object: checkControllerRevision, update: keepControllerRevision}),
+		}, rules[*appsv1.ControllerRevision]{object: validation.ControllerRevision, update: validation.ControllerRevisionUpdate}),
 		kind(row{
 			group: group, version: "v1", kind: "DaemonSet", short: []string{"ds"}, categories: []string{all},
-			status: true, defaults: defaultDaemonSet,
-		}, rules[*appsv1.DaemonSet]{object: checkDaemonSet, update: keepDaemonSet}),
+			status: true, defaults: defaults.DaemonSet,
+		}, rules[*appsv1.DaemonSet]{object: validation.DaemonSet, update: validation.DaemonSetUpdate}),
 		kind(row{
 			group: group, version: "v1", kind: "Deployment", short: []string{"deploy"}, categories: []string{all},
-			status: true, scale: scale(), defaults: defaultDeployment,
-		}, rules[*appsv1.Deployment]{object: checkDeployment, update: keepDeployment}),
+			status: true, scale: scale(), defaults: defaults.Deployment,
+		}, rules[*appsv1.Deployment]{object: validation.Deployment, update: validation.DeploymentUpdate}),
 		kind(row{
 			group: group, version: "v1", kind: "ReplicaSet", short: []string{"rs"}, categories: []string{all},
-			status: true, scale: scale(), defaults: defaultReplicaSet,
+			status: true, scale: scale(), defaults: defaults.ReplicaSet,
 			fields: []kube.FieldPath{or("status.replicas", "0")},
-		}, rules[*appsv1.ReplicaSet]{object: checkReplicaSet, update: keepReplicaSet}),
+		}, rules[*appsv1.ReplicaSet]{object: validation.ReplicaSet, update: validation.ReplicaSetUpdate}),
 		kind(row{
 			group: group, version: "v1", kind: "StatefulSet", short: []string{"sts"}, categories: []string{all},
-			status: true, scale: scale(), defaults: defaultStatefulSet,
-		}, rules[*appsv1.StatefulSet]{object: checkStatefulSet, update: keepStatefulSet}),
+			status: true, scale: scale(), defaults: defaults.StatefulSet,
+		}, rules[*appsv1.StatefulSet]{object: validation.StatefulSet, create: validation.NewStatefulSet, update: validation.StatefulSetUpdate}),
 	}
 }
 
@@ -45,16 +47,18 @@ func batchKinds() []*schema.Resource {
 	return []*schema.Resource{
 		kind(row{
 			group: group, version: "v1", kind: "CronJob", short: []string{"cj"}, categories: []string{all},
-			status: true, name: schema.ControllerName(maxCronJobName), defaults: defaultCronJob,
-		}, rules[*batchv1.CronJob]{object: checkCronJob}),
+			status: true, name: schema.ControllerName(maxCronJobName), defaults: defaults.CronJob,
+		}, rules[*batchv1.CronJob]{object: validation.CronJob}),
 		kind(row{
-			group: group, version: "v1", kind: "Job", categories: []string{all}, status: true, defaults: defaultJob,
+			group: group, version: "v1", kind: "Job", categories: []string{all}, status: true, defaults: defaults.Job,
 			fields: []kube.FieldPath{{Label: "status.successful", Path: []string{"status", "succeeded"}, Default: "0"}},
-		}, rules[*batchv1.Job]{object: checkJob, update: keepJob}),
+		}, rules[*batchv1.Job]{object: validation.Job, create: validation.NewJob, update: validation.JobUpdate}),
 		kind(row{
 			group: "autoscaling", version: "v2", kind: "HorizontalPodAutoscaler", short: []string{"hpa"},
-			categories: []string{all}, status: true, defaults: defaultAutoscaler,
-		}, rules[*autoscalingv2.HorizontalPodAutoscaler]{object: checkAutoscaler}),
+			categories: []string{all}, status: true, defaults: defaults.Autoscaler,
+		}, rules[*autoscalingv2.HorizontalPodAutoscaler]{
+			object: validation.HorizontalPodAutoscaler, create: validation.NewHorizontalPodAutoscaler, update: validation.HorizontalPodAutoscalerUpdate,
+		}),
 	}
 }
 
@@ -63,26 +67,26 @@ func policyKinds() []*schema.Resource {
 	return []*schema.Resource{
 		kind(row{
 			group: "policy", version: "v1", kind: "PodDisruptionBudget", short: []string{"pdb"},
-			status: true, needsVersion: true,
-		}, rules[*policyv1.PodDisruptionBudget]{object: checkDisruptionBudget}),
+			status: true, needsVersion: true, name: schema.SegmentName,
+		}, rules[*policyv1.PodDisruptionBudget]{object: validation.PodDisruptionBudget}),
 		kind(row{
 			group: "scheduling.k8s.io", version: "v1", kind: "PriorityClass", plural: "priorityclasses",
-			short: []string{"pc"}, cluster: true, defaults: defaultPriorityClass,
-		}, rules[*schedulingv1.PriorityClass]{object: checkPriorityClass, update: keepPriorityClass}),
+			short: []string{"pc"}, cluster: true, defaults: defaults.PriorityClass,
+		}, rules[*schedulingv1.PriorityClass]{create: validation.NewPriorityClass, update: validation.PriorityClassUpdate}),
 		kind(row{
 			group: rbac, version: "v1", kind: "ClusterRole", cluster: true, createOnUpdate: true,
 			name: schema.SegmentName,
-		}, rules[*rbacv1.ClusterRole]{object: checkClusterRole}),
+		}, rules[*rbacv1.ClusterRole]{object: validation.ClusterRole}),
 		kind(row{
 			group: rbac, version: "v1", kind: "ClusterRoleBinding", cluster: true, createOnUpdate: true,
-			name: schema.SegmentName, defaults: defaultBinding,
-		}, rules[*rbacv1.ClusterRoleBinding]{object: checkClusterRoleBinding, update: keepClusterRoleBinding}),
+			name: schema.SegmentName, defaults: defaults.Binding,
+		}, rules[*rbacv1.ClusterRoleBinding]{object: validation.ClusterRoleBinding, update: validation.ClusterRoleBindingUpdate}),
 		kind(row{
 			group: rbac, version: "v1", kind: "Role", createOnUpdate: true, name: schema.SegmentName,
-		}, rules[*rbacv1.Role]{object: checkRole}),
+		}, rules[*rbacv1.Role]{object: validation.Role}),
 		kind(row{
 			group: rbac, version: "v1", kind: "RoleBinding", createOnUpdate: true,
-			name: schema.SegmentName, defaults: defaultBinding,
-		}, rules[*rbacv1.RoleBinding]{object: checkRoleBinding, update: keepRoleBinding}),
+			name: schema.SegmentName, defaults: defaults.Binding,
+		}, rules[*rbacv1.RoleBinding]{object: validation.RoleBinding, update: validation.RoleBindingUpdate}),
 	}
 }

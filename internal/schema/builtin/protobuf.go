@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -19,6 +21,11 @@ import (
 // a schema inside a schema inside a schema … of 3 MiB would outgrow the stack.
 // 1000 is a tenth of what the JSON decoder allows, and far above any real object.
 const maxDepth = 1000
+
+// maxFields bounds the strings and messages of a body: an empty message is two
+// bytes, and half a KiB once it is a container of a pod. Real bodies have 20 bytes
+// and more for each.
+const maxFields = 2 * schema.MaxParts
 
 // DecodeProtobuf reads the k8s\0 envelope of a request, and encodes the object in
 // it as JSON.
@@ -41,6 +48,13 @@ func (t *goType[T, P]) DecodeProtobuf(body []byte) ([]byte, error) {
 		return nil, t.cannotBe(t.gvk, err)
 	}
 	return out, nil
+}
+
+// DecodeScale reads the k8s\0 envelope of a request to a subresource scale, of which
+// the body is a Scale whatever it scales, and encodes it as JSON.
+func DecodeScale(body []byte) ([]byte, error) {
+	t := newType[autoscalingv1.Scale](autoscalingv1.SchemeGroupVersion.WithKind("Scale"))
+	return t.DecodeProtobuf(body)
 }
 
 // DecodeDeleteOptions reads the k8s\0 envelope of a DELETE request, whatever
@@ -72,60 +86,75 @@ func openEnvelope(body []byte) (*runtime.Unknown, error) {
 	if unknown.ContentEncoding != "" {
 		return nil, fmt.Errorf("unsupported content encoding %q in the protobuf envelope", unknown.ContentEncoding)
 	}
-	if deeperThan(maxDepth, unknown.Raw) {
+	m := measure{}
+	switch m.look(0, unknown.Raw); {
+	case m.tooDeep:
 		return nil, fmt.Errorf("messages nest more than %d deep", maxDepth)
+	case m.fields > maxFields:
+		return nil, fmt.Errorf("the message has more than %d strings and messages inside", maxFields)
 	}
 	return unknown, nil
 }
 
-// deeperThan says whether data, read as a protobuf message whose every bytes
-// field may be a message, nests deeper than depth. Like the generated decoders it
-// goes into the fields that come before something malformed. It takes time linear
-// in data: what is a header on one level is not looked at again below.
-func deeperThan(depth int, data []byte) bool {
-	for _, child := range delimited(data) {
-		if depth == 0 || deeperThan(depth-1, child) {
-			return true
-		}
-	}
-	return false
+// measure is the size of a body, read as a protobuf message whose every bytes
+// field may be a message.
+type measure struct {
+	tooDeep bool
+	fields  int // length-delimited ones
 }
 
-// delimited returns the length-delimited fields of a protobuf message, up to
-// where it is malformed.
-func delimited(data []byte) [][]byte {
-	var found [][]byte
-	for len(data) > 0 {
-		tag, n := varint(data)
-		if n == 0 || tag>>3 == 0 {
-			return found
+// look adds a message. Like the generated decoders it goes into the fields that
+// come before something malformed. It takes time linear in data: what is a header
+// on one level is not checked again below.
+func (m *measure) look(depth int, data []byte) {
+	for child := range delimited(data) {
+		if m.fields++; depth == maxDepth {
+			m.tooDeep = true
 		}
-		data = data[n:]
-		switch tag & 7 {
-		case 0: // a varint
-			if _, n = varint(data); n == 0 {
-				return found
-			}
-		case 1: // 64 bits
-			n = 8
-		case 2: // bytes, a string or a message
-			size, header := varint(data)
-			if header == 0 || size > uint64(len(data)-header) {
-				return found
-			}
-			n = header + int(size)
-			found = append(found, data[header:n])
-		case 5: // 32 bits
-			n = 4
-		default: // the begin or end of a group: what is in it counts as our own
-			n = 0
+		if m.tooDeep || m.fields > maxFields {
+			return
 		}
-		if n > len(data) {
-			return found
-		}
-		data = data[n:]
+		m.look(depth+1, child)
 	}
-	return found
+}
+
+// delimited yields the length-delimited fields of a protobuf message, up to where it
+// is malformed.
+func delimited(data []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for len(data) > 0 {
+			tag, n := varint(data)
+			if n == 0 || tag>>3 == 0 {
+				return
+			}
+			data = data[n:]
+			switch tag & 7 {
+			case 0: // a varint
+				if _, n = varint(data); n == 0 {
+					return
+				}
+			case 1: // 64 bits
+				n = 8
+			case 2: // bytes, a string or a message
+				size, header := varint(data)
+				if header == 0 || size > uint64(len(data)-header) {
+					return
+				}
+				n = header + int(size)
+				if !yield(data[header:n]) {
+					return
+				}
+			case 5: // 32 bits
+				n = 4
+			default: // the begin or end of a group: what is in it counts as our own
+				n = 0
+			}
+			if n > len(data) {
+				return
+			}
+			data = data[n:]
+		}
+	}
 }
 
 // varint reads a number as the generated decoders do, which take ten bytes of any

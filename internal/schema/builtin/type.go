@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,6 +17,8 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/schema/gotype"
+	"github.com/gapless-io/gapless/internal/schema/jsontree"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -23,17 +27,60 @@ type tree = map[string]any
 
 // goType is a schema.Type made from the Go struct of a kind.
 type goType[T any, P object[T]] struct {
-	gvk       schema.GroupVersionKind
-	hasStatus bool
-	validName func(string) []string
-	defaults  func(tree)
-	check     rules[P]
+	gvk        schema.GroupVersionKind
+	apiVersion string
+	hasStatus  bool
+	validName  func(string) []string
+	defaults   func(tree)
+	check      rules[P]
+	shape      func() (*gotype.Struct, error) // of T; found at the first use
 }
 
-// Decode reads the body into the Go struct, which knows fields and types, and
-// turns that into a tree: what upstream stores and answers is the struct encoded
-// anew, so unknown fields, nulls and empty lists vanish in the same way.
+func newType[T any, P object[T]](gvk schema.GroupVersionKind) *goType[T, P] {
+	return &goType[T, P]{
+		gvk: gvk, apiVersion: gvk.GroupVersion().String(),
+		shape: sync.OnceValues(func() (*gotype.Struct, error) { return gotype.Of(reflect.TypeFor[T]()) }),
+	}
+}
+
+// Decode makes of the body what the Go struct would be encoded as: upstream stores and
+// answers with that, so unknown fields, nulls and empty lists are removed in the same way.
+// A body with anything unusual in it is read into the struct, for the errors and warnings
+// of that.
 func (t *goType[T, P]) Decode(body []byte, v schema.FieldValidation) (*unstructured.Unstructured, []string, error) {
+	if err := schema.CheckSize(body); err != nil {
+		return nil, nil, err
+	}
+	if content := t.read(body); content != nil {
+		return &unstructured.Unstructured{Object: content}, nil, nil
+	}
+	return t.readStruct(body, v)
+}
+
+// read decodes a body without a struct. It returns nil for one with something unusual.
+func (t *goType[T, P]) read(body []byte) tree {
+	s, err := t.shape()
+	if err != nil {
+		return nil // cannot happen: a test decodes each kind
+	}
+	content, err := jsontree.DecodePlain(body)
+	if err != nil {
+		return nil
+	}
+	for name, want := range map[string]string{"kind": t.gvk.Kind, "apiVersion": t.apiVersion} {
+		if given, has := content[name]; has && given != want {
+			return nil
+		}
+		content[name] = want
+	}
+	if !s.Normalize(content) {
+		return nil
+	}
+	return content
+}
+
+// readStruct decodes a body by way of the struct.
+func (t *goType[T, P]) readStruct(body []byte, v schema.FieldValidation) (*unstructured.Unstructured, []string, error) {
 	obj := P(new(T))
 	var problems []error
 	var err error
@@ -64,7 +111,7 @@ func (t *goType[T, P]) Decode(body []byte, v schema.FieldValidation) (*unstructu
 }
 
 // claim checks the kind and apiVersion that a body claims for itself. Either may
-// be missing: then it is what the path says, as upstream has it for built-in kinds.
+// be missing: then the path determines it, as upstream for built-in kinds.
 func (t *goType[T, P]) claim(got schema.GroupVersionKind) error {
 	if got.Kind != "" && got.Kind != t.gvk.Kind {
 		return t.cannotBe(got, fmt.Errorf("converting (%s.%s) to (%s.%s): unknown conversion", got.Version, got.Kind, t.gvk.Version, t.gvk.Kind))
@@ -78,7 +125,7 @@ func (t *goType[T, P]) claim(got schema.GroupVersionKind) error {
 
 // undecodable explains why a body could not be decoded: first whether it is JSON
 // with a kind at all, then whether it is this kind, then what was wrong in it
-// (server.md 5; upstream's transformDecodeError).
+// (upstream's transformDecodeError).
 func (t *goType[T, P]) undecodable(body []byte, cause error) error {
 	apiVersion, kind, err := schema.Head(body)
 	if err != nil {
@@ -97,19 +144,23 @@ func (t *goType[T, P]) cannotBe(got schema.GroupVersionKind, why error) error {
 }
 
 // Default fills in the defaults of the kind. A kind with a status always has one,
-// if only an empty one, as upstream: clients patch fields of it.
-func (t *goType[T, P]) Default(u *unstructured.Unstructured) {
+// if only an empty one, as upstream: clients patch fields of it. What the defaults
+// of a part can add is within its share of MaxParts, so that they are not counted.
+func (t *goType[T, P]) Default(u *unstructured.Unstructured) error {
 	if u.Object == nil {
-		return
+		return nil
 	}
 	if t.hasStatus && u.Object["status"] == nil {
-		if zero, err := runtime.DefaultUnstructuredConverter.ToUnstructured(P(new(T))); err == nil && zero["status"] != nil {
-			u.Object["status"] = zero["status"]
+		if s, err := t.shape(); err == nil {
+			if empty := s.Empty("status"); empty != nil {
+				u.Object["status"] = empty
+			}
 		}
 	}
 	if t.defaults != nil {
 		t.defaults(u.Object)
 	}
+	return nil
 }
 
 // Validate applies the rules of the kind; old is nil for a creation.
@@ -145,6 +196,10 @@ func (t *goType[T, P]) Validate(u, old *unstructured.Unstructured) field.ErrorLi
 
 func (t *goType[T, P]) typed(u *unstructured.Unstructured) (P, error) {
 	obj := P(new(T))
+	if s, err := t.shape(); err == nil && s.Fill(obj, u.Object) {
+		return obj, nil
+	}
+	obj = P(new(T))
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, obj); err != nil {
 		return nil, fmt.Errorf("read the %s: %w", t.gvk.Kind, err)
 	}
@@ -153,11 +208,12 @@ func (t *goType[T, P]) typed(u *unstructured.Unstructured) (P, error) {
 
 // StrategicMerge patches by the merge keys in the Go struct's tags.
 func (t *goType[T, P]) StrategicMerge(original, patch []byte) ([]byte, error) {
-	var before, change strategicpatch.JSONMap
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(original, &before); err != nil {
+	before, err := jsontree.Decode(original)
+	if err != nil {
 		return nil, kube.Internal(fmt.Errorf("read the object to be patched: %w", err))
 	}
-	if err := kjson.UnmarshalCaseSensitivePreserveInts(patch, &change); err != nil {
+	change, err := jsontree.Decode(patch)
+	if err != nil {
 		return nil, kube.BadRequest("error decoding patch: %v", err)
 	}
 	merged, err := mergeStrategically(before, change, new(T))
@@ -183,7 +239,7 @@ func mergeStrategically(before, change strategicpatch.JSONMap, dataStruct any) (
 	return strategicpatch.StrategicMergeMapPatch(before, change, dataStruct)
 }
 
-// unpatchable says whether the patch is malformed (400), or well formed but not
+// unpatchable reports whether the patch is malformed (400), or well formed but not
 // for this object (422; upstream's interpretStrategicMergePatchError).
 func (t *goType[T, P]) unpatchable(err error) error {
 	for _, malformed := range []error{

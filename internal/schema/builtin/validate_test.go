@@ -34,13 +34,13 @@ func byPlural(t *testing.T, plural string) *schema.Resource {
 	return all[i]
 }
 
-func TestCreationsThatBreakARuleAreInvalid(t *testing.T) {
+func TestInvalidCreationsAreRefused(t *testing.T) {
 	tests := []struct{ plural, patch, want string }{
 		{"configmaps", `{"data":{"a/b":""}}`, `data[a/b]: Invalid value: "a/b": a valid config key must consist of`},
 		{"configmaps", `{"data":{"logo":""}}`, `data[logo]: Invalid value: "logo": duplicate of key present in binaryData`},
 		{"configmaps", `{"metadata":{"name":"Upper"}}`, `metadata.name: Invalid value: "Upper": a lowercase RFC 1123 subdomain`},
 		{"namespaces", `{"metadata":{"name":"a.b"}}`, `metadata.name: Invalid value: "a.b": must not contain dots`},
-		{"services", `{"metadata":{"name":"1a"}}`, `metadata.name: Invalid value: "1a": a DNS-1035 label`},
+		{"services", `{"metadata":{"name":"a.b"}}`, `metadata.name: Invalid value: "a.b": must not contain dots`},
 		{"roles", `{"metadata":{"name":"a/b"}}`, `metadata.name: Invalid value: "a/b": may not contain '/'`},
 		{"cronjobs", `{"metadata":{"name":"` + strings.Repeat("a", 53) + `"}}`, `must be no more than 52`},
 		{"cronjobs", `{"spec":{"schedule":"* *"}}`, `spec.schedule: Invalid value: "* *": expected exactly 5 fields, found 2: [* *]`},
@@ -58,7 +58,20 @@ func TestCreationsThatBreakARuleAreInvalid(t *testing.T) {
 		{"pods", `{"spec":{"containers":[{"name":"a","image":"a"},{"name":"a","image":"b"}]}}`, `spec.containers[1].name: Duplicate value: "a"`},
 		{"pods", `{"spec":{"containers":[{"name":"a","image":"a","resources":{"limits":{"cpu":"1"},"requests":{"cpu":"2"}}}]}}`, `spec.containers[0].resources.requests: Invalid value: "2": must be less than or equal to cpu limit of 1`},
 		{"pods", `{"spec":{"volumes":[{"name":"config","configMap":{"name":"a"},"emptyDir":{}}]}}`, `may not specify more than 1 volume type`},
-		{"pods", `{"spec":{"restartPolicy":"Sometimes"}}`, `spec.restartPolicy: Unsupported value: "Sometimes": supported values: "Always", "Never", "OnFailure"`},
+		{"pods", `{"spec":{"restartPolicy":"Sometimes"}}`, `spec.restartPolicy: Unsupported value: "Sometimes": supported values: "Always", "OnFailure", "Never"`},
+		{"pods", `{"spec":{"containers":[{"name":"a","image":"a","env":[{"name":"A","valueFrom":{"fieldRef":{"fieldPath":"spec.nowhere"}}}]}]}}`, `env[0].valueFrom.fieldRef.fieldPath: Invalid value: "spec.nowhere": error converting fieldPath: field label not supported`},
+		{"pods", `{"spec":{"containers":[{"name":"a","image":"a","env":[{"name":"A","valueFrom":{}}]}]}}`, `env[0].valueFrom: Invalid value: "": must specify one of`},
+		{"pods", `{"spec":{"tolerations":[{"key":"a","operator":"Exists","value":"b"}]}}`, `spec.tolerations[0].operator: Invalid value: "b": value must be empty`},
+		{"pods", `{"spec":{"containers":[{"name":"a","image":"a","livenessProbe":{"exec":{"command":["a"]},"successThreshold":2}}]}}`, `spec.containers[0].livenessProbe.successThreshold: Invalid value: 2: must be 1`},
+		{"pods", `{"spec":{"containers":[{"name":"a","image":"a","resources":{"limits":{"example.com/gpu":"2"},"requests":{"example.com/gpu":"1"}}}]}}`, `must be equal to example.com/gpu limit of 2`},
+		{"pods", `{"spec":{"volumes":[{"name":"disk","iscsi":{"targetPortal":"a","iqn":"iqn.no","lun":0}}],"containers":[{"name":"a","image":"a"}]}}`, `spec.volumes[0].iscsi.iqn: Invalid value: "iqn.no": must be valid format`},
+		{"statefulsets", `{"spec":{"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"maxUnavailable":0}}}}`, `spec.updateStrategy.rollingUpdate.maxUnavailable: Invalid value: 0: cannot be 0`},
+		{"daemonsets", `{"spec":{"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"maxUnavailable":1,"maxSurge":1}}}}`, `maxSurge: Invalid value: 1: may not be set when maxUnavailable is non-zero`},
+		{"ingresses", `{"spec":{"defaultBackend":{"service":{"name":"a","port":{}}}}}`, `spec.defaultBackend: Required value: port name or number is required`},
+		{"endpointslices", `{"addressType":"IPv4","endpoints":[{"addresses":["169.254.0.1"]}]}`, `endpoints[0].addresses[0]: Invalid value: "169.254.0.1": may not be in the link-local range`},
+		{"persistentvolumes", `{"spec":{"hostPath":null,"local":{"path":"/a"}}}`, `spec.nodeAffinity: Required value: Local volume requires node affinity`},
+		{"nodes", `{"spec":{"taints":[{"key":"a","effect":"Sometimes"}]}}`, `metadata.taints[0].effect: Unsupported value: "Sometimes"`},
+		{"limitranges", `{"spec":{"limits":[{"type":"Container","min":{"cpu":"2"},"max":{"cpu":"1"}}]}}`, `spec.limits[0].min[cpu]: Invalid value: "2": min value 2 is greater than max value 1`},
 		{"jobs", `{"spec":{"template":{"spec":{"restartPolicy":null}}}}`, `spec.template.spec.restartPolicy: Required value: valid values: "OnFailure", "Never"`},
 		{"jobs", `{"spec":{"completionMode":"Indexed","completions":null,"parallelism":1}}`, `spec.completions: Required value: when completion mode is Indexed`},
 		{"services", `{"spec":{"ports":null}}`, `spec.ports: Required value`},
@@ -74,11 +87,20 @@ func TestCreationsThatBreakARuleAreInvalid(t *testing.T) {
 		{"ingresses", `{"spec":{"rules":null}}`, "either `defaultBackend` or `rules` must be specified"},
 		{"networkpolicies", `{"spec":{"policyTypes":["Sideways"]}}`, `spec.policyTypes[0]: Unsupported value: "Sideways"`},
 		{"poddisruptionbudgets", `{"spec":{"maxUnavailable":1}}`, `minAvailable and maxUnavailable cannot be both set`},
-		{"horizontalpodautoscalers", `{"spec":{"maxReplicas":0}}`, `spec.maxReplicas: Invalid value: 0: must be greater than 0`},
+		{"horizontalpodautoscalers", `{"spec":{"maxReplicas":0}}`, `spec.maxReplicas: Required value: must be set and greater than 0`},
 		{"priorityclasses", `{"value":2000000000}`, `maximum allowed value of a user defined priority`},
 		{"roles", `{"rules":[{"apiGroups":[""],"resources":["pods"]}]}`, `rules[0].verbs: Required value: verbs must contain at least one value`},
 		{"rolebindings", `{"roleRef":{"kind":"Pod"}}`, `roleRef.kind: Unsupported value: "Pod": supported values: "ClusterRole", "Role"`},
 		{"endpointslices", `{"addressType":"IPv5"}`, `addressType: Unsupported value: "IPv5"`},
+		{"certificatesigningrequests", `{"spec":{"request":"eA=="}}`, `PEM block type must be CERTIFICATE REQUEST`},
+		{"certificatesigningrequests", `{"spec":{"usages":["tea"]}}`, `spec.usages[0]: Unsupported value: "tea"`},
+		{"certificatesigningrequests", `{"spec":{"signerName":"nobody"}}`, `spec.signerName: Invalid value: "nobody": must be a fully qualified domain and path`},
+		{"certificatesigningrequests", `{"spec":{"expirationSeconds":60}}`, `spec.expirationSeconds: Invalid value: 60: may not specify a duration less than 600 seconds`},
+		{"csidrivers", `{"spec":{"tokenRequests":[{"audience":"a"},{"audience":"a"}]}}`, `spec.tokenRequests[1].audience: Duplicate value: "a"`},
+		{"csidrivers", `{"spec":{"fsGroupPolicy":"Never"}}`, `spec.fsGroupPolicy: Unsupported value: "Never"`},
+		{"csinodes", `{"spec":{"drivers":[{"name":"a"}]}}`, `spec.drivers[0].nodeID: Required value`},
+		{"volumeattachments", `{"spec":{"source":null}}`, `spec.source: Required value: must specify exactly one of inlineVolumeSpec and persistentVolumeName`},
+		{"runtimeclasses", `{"handler":"Run C"}`, `handler: Invalid value: "Run C"`},
 		{"storageclasses", `{"provisioner":""}`, `provisioner: Required value`},
 		{"customresourcedefinitions", `{"metadata":{"name":"foo.t.example.com"}}`, `metadata.name: Invalid value: "foo.t.example.com": must be spec.names.plural+"."+spec.group`},
 		{"customresourcedefinitions", `{"spec":{"scope":""}}`, `spec.scope: Required value`},
@@ -96,20 +118,25 @@ func TestCreationsThatBreakARuleAreInvalid(t *testing.T) {
 	}
 }
 
-func TestUpdatesOfImmutableFieldsAreInvalid(t *testing.T) {
+func TestUpdatesOfImmutableFieldsAreRefused(t *testing.T) {
 	tests := []struct{ plural, before, patch, want string }{
 		{"configmaps", `{"immutable":true}`, `{"immutable":true,"data":{"new":"x"}}`, "data: Forbidden: field is immutable when `immutable` is set"},
 		{"configmaps", `{"immutable":true}`, `{}`, "immutable: Forbidden: field is immutable when `immutable` is set"},
 		{"secrets", `{}`, `{"type":"example.com/other"}`, `type: Invalid value: "example.com/other": field is immutable`},
 		{"deployments", `{}`, `{"spec":{"selector":{"matchLabels":{"app":"b"}},"template":{"metadata":{"labels":{"app":"b"}}}}}`, `field is immutable`},
-		{"statefulsets", `{}`, `{"spec":{"serviceName":"other"}}`, `spec: Forbidden: updates to statefulset spec for fields other than 'replicas'`},
+		{"statefulsets", `{}`, `{"spec":{"serviceName":"other"}}`, `spec.serviceName: Invalid value: "other": field is immutable`},
 		{"jobs", `{}`, `{"spec":{"completions":3}}`, `spec.completions: Invalid value: 3: field is immutable`},
 		{"jobs", `{}`, `{"spec":{"template":{"spec":{"hostNetwork":true}}}}`, `spec.template: Invalid value`},
 		{"pods", `{}`, `{"spec":{"hostname":"a"}}`, "spec: Forbidden: pod updates may not change fields other than `spec.containers[*].image`"},
+		{"pods", `{}`, `{"spec":{"nodeName":"node-1"}}`, `spec: Forbidden: pod updates may not change`}, // a binding does
+		{"csidrivers", `{}`, `{"spec":{"attachRequired":true}}`, `spec.attachedRequired: Invalid value: true: field is immutable`},
+		{"csinodes", `{}`, `{"spec":{"drivers":[{"name":"disk.example.org","nodeID":"other"}]}}`, `spec.drivers: Invalid value: "disk.example.org": field is immutable`},
+		{"volumeattachments", `{}`, `{"spec":{"nodeName":"node-2"}}`, `field is immutable`},
+		{"runtimeclasses", `{}`, `{"handler":"runc"}`, `handler: Invalid value: "runc": field is immutable`},
 		{"pods", `{"spec":{"nodeName":"a"}}`, `{"spec":{"nodeName":"b"}}`, `spec: Forbidden: pod updates may not change`},
 		{"rolebindings", `{}`, `{"roleRef":{"name":"other"}}`, `cannot change roleRef`},
 		{"priorityclasses", `{}`, `{"value":5}`, `value: Forbidden: may not be changed in an update.`},
-		{"storageclasses", `{}`, `{"parameters":{"a":"b"}}`, `parameters: Forbidden: updates to parameters are forbidden.`},
+		{"storageclasses", `{}`, `{"parameters":{"a":"b"}}`, `parameters: Invalid value: {"a":"b","type":"ssd"}: field is immutable`},
 		{"persistentvolumeclaims", `{}`, `{"spec":{"accessModes":["ReadWriteMany"]}}`, `spec: Forbidden: spec is immutable after creation`},
 		{"services", `{"spec":{"clusterIP":"10.0.0.1"}}`, `{"spec":{"clusterIP":"10.0.0.2"}}`, `spec.clusterIPs[0]: Invalid value: "10.0.0.2": field is immutable`},
 		{"customresourcedefinitions", `{}`, `{"spec":{"scope":"Cluster","names":{"plural":"bars"}},"status":{"conditions":[]}}`, `spec.names.plural: Invalid value: "bars": field is immutable`},
@@ -125,10 +152,11 @@ func TestUpdatesOfImmutableFieldsAreInvalid(t *testing.T) {
 	}
 }
 
-func TestUpdatesThatKubernetesAllowsAreValid(t *testing.T) {
+func TestUpdatesThatUpstreamAllowsAreValid(t *testing.T) {
 	tests := []struct{ plural, before, patch string }{
-		{"pods", `{}`, `{"spec":{"nodeName":"node-1"}}`},
 		{"pods", `{}`, `{"spec":{"tolerations":[{"key":"a","operator":"Exists"}]}}`},
+		{"pods", `{"spec":{"tolerations":[{"key":"a","operator":"Exists","effect":"NoExecute"}]}}`, `{"spec":{"tolerations":[{"key":"a","operator":"Exists","effect":"NoExecute","tolerationSeconds":5}]}}`},
+		{"pods", `{"spec":{"schedulingGates":[{"name":"a"}]}}`, `{"spec":{"nodeSelector":{"a":"b"}}}`},
 		{"pods", `{}`, `{"metadata":{"labels":{"a":"b"}},"status":{"phase":"Running"}}`},
 		{"statefulsets", `{}`, `{"spec":{"replicas":5}}`},
 		{"jobs", `{"spec":{"suspend":true}}`, `{"spec":{"template":{"spec":{"nodeSelector":{"a":"b"}}}}}`},
@@ -147,7 +175,7 @@ func TestUpdatesThatKubernetesAllowsAreValid(t *testing.T) {
 	}
 }
 
-func TestTerminatingNamespaceKeepsNoFinalizer(t *testing.T) {
+func TestTerminatingNamespaceLosesItsFinalizer(t *testing.T) {
 	r := byPlural(t, "namespaces")
 	u := changed(t, r, `{"metadata":{"deletionTimestamp":"2026-11-20T10:00:00Z"},"spec":{"finalizers":[]},"status":{"phase":"Terminating"}}`)
 	if f, _, _ := unstructured.NestedSlice(u.Object, "spec", "finalizers"); len(f) > 0 {
@@ -155,7 +183,7 @@ func TestTerminatingNamespaceKeepsNoFinalizer(t *testing.T) {
 	}
 }
 
-func TestStatusIsThereFromTheBeginning(t *testing.T) {
+func TestNewObjectHasAStatus(t *testing.T) {
 	for plural, want := range map[string]map[string]any{
 		"deployments":  {},
 		"replicasets":  {"replicas": int64(0)},
@@ -166,7 +194,14 @@ func TestStatusIsThereFromTheBeginning(t *testing.T) {
 		r := byPlural(t, plural)
 		u := written(t, r, manifest(t, r))
 		delete(u.Object, "status")
-		r.Type.Default(u)
+		if err := r.Type.Default(u); err != nil {
+			t.Fatal(err)
+		}
+		if r.Complete != nil {
+			if err := r.Complete(u.Object, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
 		if diff := cmp.Diff(want, u.Object["status"]); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", plural, diff)
 		}
@@ -192,6 +227,15 @@ func TestPodQualityOfServiceFollowsResources(t *testing.T) {
 		u := changed(t, r, string(patch))
 		if got, _, _ := unstructured.NestedString(u.Object, "status", "qosClass"); got != want {
 			t.Errorf("%s: got %s, want %s", resources, got, want)
+		}
+	}
+}
+
+func TestNamesThatUpstreamAcceptsAreAccepted(t *testing.T) {
+	for _, plural := range []string{"roles", "rolebindings", "poddisruptionbudgets"} {
+		r := byPlural(t, plural)
+		if errs := r.Type.Validate(changed(t, r, `{"metadata":{"name":"Any segment: of a path!"}}`), nil); len(errs) > 0 {
+			t.Errorf("%s: %v", plural, errs)
 		}
 	}
 }

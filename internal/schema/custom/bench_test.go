@@ -17,7 +17,9 @@ func BenchmarkDecodeCustom(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		foo.Type.Default(u)
+		if err := foo.Type.Default(u); err != nil {
+			b.Fatal(err)
+		}
 		if errs := foo.Type.Validate(u, nil); len(errs) > 0 {
 			b.Fatal(errs)
 		}

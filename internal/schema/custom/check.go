@@ -20,16 +20,16 @@ import (
 	"github.com/gapless-io/gapless/internal/schema"
 )
 
-// checks is what validation needs of a schema.
+// checks are the compiled checks of a schema.
 type checks struct {
 	*shape
 	openAPI validation.SchemaValidator
 	rules   *cel.Validator // nil: the schema has no x-kubernetes-validations
-	plain   *plain         // nil: the schema says too much for the short way
+	plain   *plain         // nil: the schema is too complex for the fast path
 }
 
 func (t *customType) compileChecks() (*checks, error) {
-	s, err := t.shape()
+	s, err := t.shapes.get()
 	if err != nil {
 		return nil, err
 	}
@@ -50,53 +50,83 @@ func (unhurried) Err() error                  { return nil }
 func (unhurried) Value(any) any               { return nil }
 
 // Validate checks an object in the order of upstream's strategy for custom
-// resources. In an update, what did not change is not held against it (ratcheting,
+// resources. In an update, unchanged values may be invalid (ratcheting,
 // KEP-4008).
 func (t *customType) Validate(u, old *unstructured.Unstructured) field.ErrorList {
-	c, err := t.checks()
+	c, err := t.compiled.get()
 	if err != nil {
 		return field.ErrorList{field.InternalError(nil, err)}
 	}
-	ctx := unhurried{}
 	var errs field.ErrorList
-	var before any // nil, and not a nil map, when there is no old object
-	var openAPIOptions []validation.ValidationOption
-	var ruleOptions []cel.Option
-	if old == nil {
-		for _, why := range t.resource.ValidName(u.GetName()) {
-			if u.GetName() != "" {
-				errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), u.GetName(), why))
-			}
-		}
-		if c.plain == nil || !c.plain.accepts(u.Object) {
-			errs = append(errs, validation.ValidateCustomResource(nil, u.Object, c.openAPI)...)
-		}
-	} else {
-		before = old.Object
-		pair := common.NewCorrelatedObject(u.Object, before, &model.Structural{Structural: c.structural})
-		openAPIOptions = append(openAPIOptions, validation.WithRatcheting(pair))
-		ruleOptions = append(ruleOptions, cel.WithRatcheting(pair))
-		if c.plain == nil || !c.plain.accepts(u.Object) {
-			errs = append(errs, validation.ValidateCustomResourceUpdate(nil, u.Object, before, c.openAPI, openAPIOptions...)...)
+	if name := u.GetName(); old == nil && name != "" {
+		for _, why := range t.resource.ValidName(name) {
+			errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), name, why))
 		}
 	}
-	errs = append(errs, checkScale(u.Object, t.resource.Scale)...)
-	errs = append(errs, objectmeta.Validate(ctx, nil, u.Object, c.structural, false)...)
-	if old == nil || len(listtype.ValidateListSetsAndMaps(nil, c.structural, old.Object)) == 0 {
-		errs = append(errs, listtype.ValidateListSetsAndMaps(nil, c.structural, u.Object)...)
+	if c.plain != nil && c.plain.accepts(u.Object) {
+		errs = append(errs, checkScale(u.Object, t.resource.Scale)...)
+	} else {
+		many, err := flooded(c.props, u.Object, before(old))
+		switch {
+		case err != nil:
+			return field.ErrorList{field.InternalError(nil, err)}
+		case many != nil:
+			return many
+		}
+		errs = append(errs, t.checkSchema(c, u, old)...)
 	}
 	if c.rules == nil {
 		return errs
 	}
-	if slices.ContainsFunc(errs, blocksRules) {
-		return append(errs, field.Invalid(nil, nil,
-			"some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"))
-	}
-	broken, _ := c.rules.Validate(ctx, nil, c.structural, u.Object, before, celconfig.RuntimeCELCostBudget, ruleOptions...)
-	return append(errs, broken...)
+	return append(errs, c.checkRules(u, old, slices.ContainsFunc(errs, blocksRules))...)
 }
 
-// blocksRules says whether an error means that the rules cannot rely on the
+// before is the content of an old object: nil, and not a nil map, when there is none.
+func before(old *unstructured.Unstructured) any {
+	if old == nil {
+		return nil
+	}
+	return old.Object
+}
+
+// checkSchema checks everything but the rules of a schema that is not plain, or whose
+// plain part refuses the object.
+func (t *customType) checkSchema(c *checks, u, old *unstructured.Unstructured) field.ErrorList {
+	var errs field.ErrorList
+	if old == nil {
+		errs = validation.ValidateCustomResource(nil, u.Object, c.openAPI)
+	} else {
+		errs = validation.ValidateCustomResourceUpdate(nil, u.Object, old.Object, c.openAPI, validation.WithRatcheting(c.pair(u, old)))
+	}
+	errs = append(errs, checkScale(u.Object, t.resource.Scale)...)
+	errs = append(errs, objectmeta.Validate(unhurried{}, nil, u.Object, c.structural, false)...)
+	if old == nil || len(listtype.ValidateListSetsAndMaps(nil, c.structural, old.Object)) == 0 {
+		errs = append(errs, listtype.ValidateListSetsAndMaps(nil, c.structural, u.Object)...)
+	}
+	return errs
+}
+
+// pair is an object and what it was before, for ratcheting.
+func (c *checks) pair(u, old *unstructured.Unstructured) *common.CorrelatedObject {
+	return common.NewCorrelatedObject(u.Object, before(old), &model.Structural{Structural: c.structural})
+}
+
+// checkRules checks the rules of the schema, unless the object is invalid in a way on
+// which they cannot rely.
+func (c *checks) checkRules(u, old *unstructured.Unstructured, blocked bool) field.ErrorList {
+	if blocked {
+		return field.ErrorList{field.Invalid(nil, nil,
+			"some validation rules were not checked because the object was invalid; correct the existing errors to complete validation")}
+	}
+	var options []cel.Option
+	if old != nil {
+		options = append(options, cel.WithRatcheting(c.pair(u, old)))
+	}
+	broken, _ := c.rules.Validate(unhurried{}, nil, c.structural, u.Object, before(old), celconfig.RuntimeCELCostBudget, options...)
+	return broken
+}
+
+// blocksRules reports whether after an error the rules cannot rely on the
 // object's shape.
 func blocksRules(err *field.Error) bool {
 	return slices.Contains([]field.ErrorType{

@@ -9,9 +9,9 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/jsonpath"
-	kjson "sigs.k8s.io/json"
 
 	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/schema/jsontree"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -38,8 +38,8 @@ func columns(own []apiextensionsv1.CustomResourceColumnDefinition) ([]metav1.Tab
 	row := func(o *kube.Object, now time.Time) []any {
 		cells := make([]any, 1, len(heads))
 		cells[0] = o.Key().Name
-		var content map[string]any
-		if err := kjson.UnmarshalCaseSensitivePreserveInts(o.JSON(), &content); err != nil {
+		content, err := jsontree.Decode(o.JSON())
+		if err != nil {
 			return append(cells, make([]any, len(own))...)
 		}
 		mine, _ := pool.Get().(*paths)
@@ -68,7 +68,7 @@ func parsePaths(own []apiextensionsv1.CustomResourceColumnDefinition) []*jsonpat
 	return parsed
 }
 
-// cell is the value at path as the column's type has it; nil when there is none,
+// cell returns the value at path in the column's type; nil when there is none,
 // or one of another type.
 func cell(path *jsonpath.JSONPath, columnType string, content map[string]any, now time.Time) any {
 	results, err := path.FindResults(content)

@@ -1,11 +1,12 @@
-// Package custom makes resources of CustomResourceDefinitions.
+// Package custom turns CustomResourceDefinitions into resources.
 //
 // It has three nouns. A definition is the CustomResourceDefinition object: it is
-// defaulted, checked and, since there is no controller to do it later,
-// established in the write that brings it ([Establish]). A version of it becomes
+// defaulted, validated and, since there is no controller to do it later,
+// established by the write itself ([Establish]). A version of it becomes
 // a [schema.Resource] ([Resources]). Its type decodes, prunes, defaults and
-// validates objects by the structural schema; the schema is compiled at the first
-// use, so that a server with many definitions starts fast.
+// validates objects by the structural schema. The schema is compiled when it is
+// used, so that a server with many definitions starts fast, and dropped when it is not
+// used any more.
 package custom
 
 import (
@@ -24,7 +25,7 @@ import (
 	"github.com/gapless-io/gapless/kube"
 )
 
-// definition is what is read of a CustomResourceDefinition to serve it. The
+// definition is the part of a CustomResourceDefinition that is needed to serve it. The
 // schemas stay bytes until they are needed.
 type definition struct {
 	Spec struct {
@@ -109,6 +110,7 @@ func (d *definition) resource(v definedVersion) *schema.Resource {
 		Unserved:    !v.Served,
 		Deprecation: d.deprecation(v),
 		Custom:      true,
+		Generation:  schema.GenerationOfContent,
 		ValidName:   schema.SubdomainName,
 		PatchTypes:  []string{string(types.JSONPatchType), string(types.MergePatchType)},
 		OpenAPI:     bytes.Clone(v.Schema.OpenAPIV3Schema),

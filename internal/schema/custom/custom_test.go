@@ -105,7 +105,7 @@ func TestDefinitionBecomesAResourcePerVersion(t *testing.T) {
 	}
 }
 
-func TestDefinitionThatIsNotEstablishedServesNothing(t *testing.T) {
+func TestUnestablishedDefinitionServesNothing(t *testing.T) {
 	list, err := custom.Resources([]byte(`{"spec":{"group":"a.io","versions":[{"name":"v1","served":true,"storage":true}]}}`))
 	if err != nil || len(list) != 0 {
 		t.Errorf("got %v, %v, want nothing", list, err)
@@ -132,7 +132,7 @@ func TestUnservedStorageVersionIsMarked(t *testing.T) {
 	}
 }
 
-func TestBodiesAreCheckedAsOfCustomResources(t *testing.T) {
+func TestBodiesAreDecodedAsCustomResources(t *testing.T) {
 	foo := resources(t, "foos")["v1"]
 	const head = `{"apiVersion":"samplecontroller.k8s.io/v1","kind":"Foo",`
 	tests := []struct {
@@ -172,7 +172,9 @@ func decoded(tb testing.TB, r *schema.Resource, rest string) *unstructured.Unstr
 	if err != nil {
 		tb.Fatal(err)
 	}
-	r.Type.Default(u)
+	if err := r.Type.Default(u); err != nil {
+		tb.Fatal(err)
+	}
 	return u
 }
 
@@ -186,7 +188,9 @@ func TestUnknownFieldsArePrunedWithAWarning(t *testing.T) {
 	if diff := cmp.Diff([]string{`unknown field "spec.zz"`}, warnings); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
 	}
-	foo.Type.Default(u)
+	if err := foo.Type.Default(u); err != nil {
+		t.Fatal(err)
+	}
 	want := map[string]any{"deploymentName": "d", "replicas": int64(1), "note": nil}
 	if diff := cmp.Diff(want, u.Object["spec"]); diff != "" {
 		t.Errorf("spec (-want +got):\n%s", diff)
@@ -250,7 +254,7 @@ func TestObjectsThatBreakTheSchemaAreInvalid(t *testing.T) {
 	}
 }
 
-func TestRulesSeeTheOldObject(t *testing.T) {
+func TestValidationRulesGetTheOldObject(t *testing.T) {
 	cert := resources(t, "certificates")["v1"]
 	before := decoded(t, cert, `,"spec":{"issuerRef":{"name":"ca"},"secretName":"s"}`)
 	if errs := cert.Type.Validate(before, nil); len(errs) > 0 {
@@ -262,7 +266,7 @@ func TestRulesSeeTheOldObject(t *testing.T) {
 	}
 }
 
-func TestUpdateIsNotBlamedForWhatWasInvalidBefore(t *testing.T) {
+func TestUpdateMayKeepFieldsThatWereInvalidBefore(t *testing.T) {
 	foo := resources(t, "foos")["v1"]
 	before := decoded(t, foo, `,"spec":{"deploymentName":"d","replicas":11}`)
 	after := before.DeepCopy()
@@ -278,7 +282,7 @@ func TestUpdateIsNotBlamedForWhatWasInvalidBefore(t *testing.T) {
 	}
 }
 
-func TestDefaultsAreNestedAndNotShared(t *testing.T) {
+func TestDefaultsAreNestedAndCopied(t *testing.T) {
 	cert := resources(t, "certificates")["v1"]
 	u := decoded(t, cert, `,"spec":{"issuerRef":{"name":"ca"},"secretName":"s","keystores":[{"name":"a"}]}`)
 	want := map[string]any{

@@ -1,6 +1,7 @@
 package custom
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -13,7 +14,10 @@ import (
 )
 
 // DefaultDefinition fills in the defaults of a CustomResourceDefinition: the
-// singular and the list kind, the conversion strategy, and the stored versions.
+// singular and the list kind, and the conversion strategy. It adds the storage
+// version to the stored versions, as upstream's strategy does before it validates:
+// so the storage version can be moved. No write, not even one of the status, can
+// take the storage version out of that list; upstream lets the status do so.
 // It works on the tree, since a large schema is slow to take apart and put together.
 func DefaultDefinition(o map[string]any) {
 	spec, _ := o["spec"].(map[string]any)
@@ -40,8 +44,8 @@ func DefaultDefinition(o map[string]any) {
 		o["status"] = map[string]any{}
 	}
 	if status, ok := o["status"].(map[string]any); ok {
-		if stored, _ := status["storedVersions"].([]any); len(stored) == 0 {
-			status["storedVersions"] = []any{storage}
+		if stored, _ := status["storedVersions"].([]any); !slices.Contains(stored, any(storage)) {
+			status["storedVersions"] = append(slices.Clip(stored), storage)
 		}
 	}
 }
@@ -59,6 +63,10 @@ func storageVersion(spec map[string]any) string {
 	return ""
 }
 
+// maxVersions bounds the versions of a definition: upstream's validation compares
+// each with all others.
+const maxVersions = 1000
+
 // CheckDefinition validates a new CustomResourceDefinition with upstream's own
 // validation; conversion by webhook is refused.
 func CheckDefinition(crd *apiextensionsv1.CustomResourceDefinition) field.ErrorList {
@@ -66,7 +74,7 @@ func CheckDefinition(crd *apiextensionsv1.CustomResourceDefinition) field.ErrorL
 	if internal == nil {
 		return errs
 	}
-	errs = validation.ValidateCustomResourceDefinition(unhurried{}, internal)
+	errs = recovered(func() field.ErrorList { return validation.ValidateCustomResourceDefinition(unhurried{}, internal) })
 	return append(withoutMetadata(errs), checkConversion(crd)...)
 }
 
@@ -88,19 +96,31 @@ func CheckDefinitionUpdate(crd, old *apiextensionsv1.CustomResourceDefinition) f
 	if before == nil {
 		return errs
 	}
-	errs = validation.ValidateCustomResourceDefinitionUpdate(unhurried{}, internal, before)
+	errs = recovered(func() field.ErrorList {
+		return validation.ValidateCustomResourceDefinitionUpdate(unhurried{}, internal, before)
+	})
 	return append(withoutMetadata(errs), checkConversion(crd)...)
 }
 
+// recovered returns the errors of upstream's validation, which panics on selectable fields
+// of a version whose schema is not structural, as with x-kubernetes-preserve-unknown-fields:
+// false.
+func recovered(validate func() field.ErrorList) (errs field.ErrorList) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			errs = field.ErrorList{field.Invalid(field.NewPath("spec"), nil, fmt.Sprintf("it cannot be validated: %v", cause))}
+		}
+	}()
+	return validate()
+}
+
 func internalForm(crd *apiextensionsv1.CustomResourceDefinition) (*apiextensions.CustomResourceDefinition, field.ErrorList) {
+	if n := len(crd.Spec.Versions); n > maxVersions {
+		return nil, field.ErrorList{field.TooMany(field.NewPath("spec", "versions"), n, maxVersions)}
+	}
 	internal := &apiextensions.CustomResourceDefinition{}
 	if err := apiextensionsv1.Convert_v1_CustomResourceDefinition_To_apiextensions_CustomResourceDefinition(crd, internal, nil); err != nil {
 		return nil, field.ErrorList{field.Invalid(field.NewPath("spec"), nil, err.Error())}
-	}
-	for _, v := range internal.Spec.Versions {
-		if v.Storage && len(internal.Status.StoredVersions) == 0 {
-			internal.Status.StoredVersions = []string{v.Name}
-		}
 	}
 	return internal, nil
 }

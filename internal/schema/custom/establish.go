@@ -16,10 +16,9 @@ import (
 
 // Establish fills in the status of a CustomResourceDefinition, which upstream
 // leaves to controllers: the names that are accepted, given those that the other
-// resources of its group in catalog have; whether it is established; and the
-// versions that objects may be stored in. The status that u has (of the former
-// write, for an update) is kept where nothing changed. It is called after
-// defaulting and validation, in every write of a definition's spec.
+// resources of its group in catalog have, and whether it is established. The status
+// that u has (of the former write, for an update) is kept where nothing changed. It
+// is called after defaulting and validation, in every write of a definition.
 func Establish(u *unstructured.Unstructured, catalog *schema.Catalog, now time.Time) error {
 	spec, _ := u.Object["spec"].(map[string]any)
 	crd := &apiextensionsv1.CustomResourceDefinition{}
@@ -31,10 +30,6 @@ func Establish(u *unstructured.Unstructured, catalog *schema.Catalog, now time.T
 	}
 	group, _ := spec["group"].(string)
 	crd.Spec.Group = group
-
-	if storage := storageVersion(spec); storage != "" && !slices.Contains(crd.Status.StoredVersions, storage) {
-		crd.Status.StoredVersions = append(crd.Status.StoredVersions, storage)
-	}
 	accepted := acceptNames(crd, taken(crd, catalog))
 	accepted.LastTransitionTime = metav1.NewTime(now)
 	setCondition(crd, accepted)
@@ -48,6 +43,24 @@ func Establish(u *unstructured.Unstructured, catalog *schema.Catalog, now time.T
 		}
 		setCondition(crd, established)
 	}
+	return setStatus(u, crd)
+}
+
+// Terminate sets the condition of a CustomResourceDefinition that it is deleted once
+// its objects are.
+func Terminate(u *unstructured.Unstructured, at metav1.Time) error {
+	crd := &apiextensionsv1.CustomResourceDefinition{}
+	if err := typed(u.Object, "status", &crd.Status); err != nil {
+		return fmt.Errorf("read status: %w", err)
+	}
+	setCondition(crd, apiextensionsv1.CustomResourceDefinitionCondition{
+		Type: apiextensionsv1.Terminating, Status: apiextensionsv1.ConditionTrue, LastTransitionTime: at,
+		Reason: "InstanceDeletionPending", Message: "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+	})
+	return setStatus(u, crd)
+}
+
+func setStatus(u *unstructured.Unstructured, crd *apiextensionsv1.CustomResourceDefinition) error {
 	status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&crd.Status)
 	if err != nil {
 		return fmt.Errorf("encode status: %w", err)
@@ -97,7 +110,7 @@ func taken(crd *apiextensionsv1.CustomResourceDefinition, catalog *schema.Catalo
 	return used
 }
 
-// acceptNames takes over the requested names that are free, and returns the
+// acceptNames accepts the requested names that are free, and returns the
 // condition NamesAccepted. A name that was accepted before stays accepted.
 func acceptNames(crd *apiextensionsv1.CustomResourceDefinition, used usedNames) apiextensionsv1.CustomResourceDefinitionCondition {
 	condition := apiextensionsv1.CustomResourceDefinitionCondition{

@@ -39,7 +39,7 @@ func TestEstablishFillsInTheStatus(t *testing.T) {
 	}
 }
 
-func TestEstablishAgainAddsStoredVersionsAndKeepsTimes(t *testing.T) {
+func TestNewStorageVersionIsAddedToStoredVersions(t *testing.T) {
 	u := definition(t, "foos", schema.NewCatalog())
 	versions, _, _ := unstructured.NestedSlice(u.Object, "spec", "versions")
 	for i, storage := range []bool{true, false} {
@@ -48,6 +48,11 @@ func TestEstablishAgainAddsStoredVersionsAndKeepsTimes(t *testing.T) {
 	}
 	if err := unstructured.SetNestedSlice(u.Object, versions, "spec", "versions"); err != nil {
 		t.Fatal(err)
+	}
+	before := u.DeepCopy()
+	custom.DefaultDefinition(u.Object)
+	if errs := custom.CheckDefinitionUpdate(typed(t, u), typed(t, before)); len(errs) > 0 {
+		t.Errorf("it is refused: %v", errs.ToAggregate())
 	}
 	if err := custom.Establish(u, schema.NewCatalog(), now().Add(time.Hour)); err != nil {
 		t.Fatal(err)
@@ -108,5 +113,21 @@ func TestDefinitionUpdates(t *testing.T) {
 	}
 	if errs := custom.CheckDefinitionUpdate(typed(t, after), typed(t, before)).ToAggregate(); errs == nil || !strings.Contains(errs.Error(), "spec.scope: Invalid value: \"Cluster\": field is immutable") {
 		t.Errorf("another scope: got %v", errs)
+	}
+}
+
+func TestASchemaOnWhichUpstreamsValidationPanicsIsInvalid(t *testing.T) {
+	before := typed(t, definition(t, "foos", schema.NewCatalog()))
+	crd := before.DeepCopy()
+	v := &crd.Spec.Versions[slices.IndexFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Name == "v1" })]
+	spec := v.Schema.OpenAPIV3Schema.Properties["spec"]
+	spec.XPreserveUnknownFields = new(bool)
+	v.Schema.OpenAPIV3Schema.Properties["spec"] = spec
+	v.SelectableFields = []apiextensionsv1.SelectableField{{JSONPath: ".spec.deploymentName"}}
+	if errs := custom.CheckDefinition(crd); len(errs) == 0 {
+		t.Error("a creation is valid")
+	}
+	if errs := custom.CheckDefinitionUpdate(crd, before); len(errs) == 0 {
+		t.Error("an update is valid")
 	}
 }

@@ -62,7 +62,9 @@ func exercise(t *testing.T, list []*schema.Resource, object []byte) {
 			}
 			continue
 		}
-		r.Type.Default(u)
+		if err := r.Type.Default(u); err != nil {
+			t.Fatal(err)
+		}
 		r.Type.Validate(u, nil)
 		r.Type.Validate(u, u.DeepCopy())
 		value, err := kube.Canonical(u.Object)

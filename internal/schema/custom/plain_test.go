@@ -7,12 +7,13 @@ import (
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 )
 
 // What the short way accepts, upstream's validator accepts: for random schemas and
 // random objects that mostly fit them.
-func TestWhatAPlainSchemaAcceptsIsValid(t *testing.T) {
+func TestObjectsThatAPlainSchemaAcceptsAreValid(t *testing.T) {
 	accepted, refused, rejected := 0, 0, 0
 	for seed := range uint64(3000) {
 		r := rand.New(rand.NewPCG(seed, 5))
@@ -37,7 +38,11 @@ func TestWhatAPlainSchemaAcceptsIsValid(t *testing.T) {
 				continue
 			}
 			accepted++
-			if errs := validation.ValidateCustomResource(nil, o, validator); len(errs) > 0 {
+			errs := validation.ValidateCustomResource(nil, o, validator)
+			if tree, is := o.(map[string]any); is {
+				errs = append(errs, listtype.ValidateListSetsAndMaps(nil, structural, tree)...)
+			}
+			if len(errs) > 0 {
 				t.Fatalf("seed %d: %v was accepted, but %v", seed, o, errs)
 			}
 		}
@@ -74,6 +79,12 @@ func randomSchema(r *rand.Rand, depth int) *apiextensions.JSONSchemaProps {
 		if r.IntN(3) == 0 {
 			s.MaxItems = new(int64(r.IntN(4)))
 		}
+		switch items := s.Items.Schema; {
+		case items.Type == "string" && r.IntN(2) == 0:
+			s.XListType = new("set")
+		case items.Type == "object" && items.Properties["a"].Type == "string" && r.IntN(2) == 0:
+			s.XListType, s.XListMapKeys = new("map"), []string{"a"}
+		}
 	case "string":
 		switch r.IntN(6) {
 		case 0:
@@ -83,9 +94,9 @@ func randomSchema(r *rand.Rand, depth int) *apiextensions.JSONSchemaProps {
 		case 2:
 			s.Enum = []apiextensions.JSON{"one", "two"}
 		case 3:
-			if r.IntN(4) == 0 {
-				s.Pattern = "^[a-z]*$"
-			}
+			s.Pattern = []string{"^[a-z]*$", "e$", "("}[r.IntN(3)]
+		case 4:
+			s.Format = []string{"date-time", "date", "unknown"}[r.IntN(3)]
 		}
 	case "integer", "number":
 		if r.IntN(3) == 0 {
@@ -136,7 +147,7 @@ func randomValue(r *rand.Rand, s *apiextensions.JSONSchemaProps) any {
 		}
 		return list
 	case "string":
-		return []string{"", "one", "two", "ünï", "longer than all"}[r.IntN(5)]
+		return []string{"", "one", "two", "ünï", "longer than all", "2026-01-02T03:04:05Z", "2026-01-02"}[r.IntN(7)]
 	case "integer":
 		return []int64{0, 5, 10, 19, -3, 1 << 60}[r.IntN(6)]
 	case "number":

@@ -2,7 +2,7 @@ package custom
 
 import (
 	"fmt"
-	"sync"
+	"reflect"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -10,12 +10,15 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/schema/gotype"
+	"github.com/gapless-io/gapless/internal/schema/jsontree"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -23,20 +26,22 @@ import (
 type customType struct {
 	resource *schema.Resource
 	preserve bool // spec.preserveUnknownFields, which only old definitions have
-	shape    func() (*shape, error)
-	checks   func() (*checks, error)
+	shapes   kept[*shape]
+	compiled kept[*checks]
 }
 
-// shape is what decoding and defaulting need of a schema.
+// shape is the part of a schema that decoding and defaulting need.
 type shape struct {
 	props      *apiextensions.JSONSchemaProps
 	structural *structuralschema.Structural
+	members    *members
+	growth     *growth // nil: there are no defaults
 }
 
 func newType(r *schema.Resource, preserve bool) *customType {
 	t := &customType{resource: r, preserve: preserve}
-	t.shape = sync.OnceValues(t.compileShape)
-	t.checks = sync.OnceValues(t.compileChecks)
+	t.shapes.compile = t.compileShape
+	t.compiled.compile = t.compileChecks
 	return t
 }
 
@@ -62,15 +67,18 @@ func (t *customType) compileShape() (*shape, error) {
 			return nil, fmt.Errorf("prune the defaults in the schema of %s: %w", t.resource.GVK(), err)
 		}
 	}
-	return &shape{props: props, structural: structural}, nil
+	return &shape{props: props, structural: structural, members: membersOf(structural), growth: growthOf(structural)}, nil
 }
 
 // Decode reads a body: kind and apiVersion must be there and right (for built-in
-// kinds they may be missing, for custom ones not: server.md 5), metadata becomes
+// kinds they may be missing, for custom ones not), metadata becomes
 // what ObjectMeta knows of it, and the rest is pruned by the schema.
 func (t *customType) Decode(body []byte, v schema.FieldValidation) (*unstructured.Unstructured, []string, error) {
+	if err := schema.CheckSize(body); err != nil {
+		return nil, nil, err
+	}
 	var problems []error
-	content, err := tree(body)
+	content, err := jsontree.DecodePlain(body)
 	switch {
 	case err == nil:
 	case v == schema.FieldsIgnore:
@@ -140,13 +148,16 @@ func (t *customType) claim(u *unstructured.Unstructured, body []byte) error {
 	return nil
 }
 
-// coerce does to a tree what decoding into a Go struct does to built-in kinds:
-// unknown fields go (their paths are returned), and so do nulls where null is not
+// coerce does to a tree what decoding into a Go struct does to built-in kinds: it
+// removes unknown fields, whose paths it returns, and nulls where null is not
 // allowed; metadata gets its canonical form.
 func (t *customType) coerce(u *unstructured.Unstructured, v schema.FieldValidation) ([]string, error) {
-	s, err := t.shape()
+	s, err := t.shapes.get()
 	if err != nil {
 		return nil, kube.Internal(err)
+	}
+	if s.members.clean(u.Object) && normalMetadata(u.Object) {
+		return nil, nil
 	}
 	track := v != schema.FieldsIgnore
 	kind, apiVersion := u.GetKind(), u.GetAPIVersion()
@@ -173,12 +184,37 @@ func (t *customType) coerce(u *unstructured.Unstructured, v schema.FieldValidati
 	return append(unknown, paths...), nil
 }
 
-// Default fills in the defaults of the schema.
-func (t *customType) Default(u *unstructured.Unstructured) {
-	// Decode has reported a schema that cannot be compiled.
-	if s, err := t.shape(); err == nil && u.Object != nil {
-		defaulting.Default(u.Object, s.structural)
+// normalMetadata gives metadata its canonical form. It returns false when that takes
+// upstream's decoder, which has the error texts.
+func normalMetadata(object map[string]any) bool {
+	value, has := object["metadata"]
+	metadata, is := value.(map[string]any)
+	if !is {
+		return !has
 	}
+	s, err := gotype.Of(reflect.TypeFor[metav1.ObjectMeta]())
+	return err == nil && s.Normalize(metadata)
+}
+
+// Default fills in the defaults of the schema. What they add is counted before: one
+// of 50 kB in each item of a list makes gigabytes of a body of a few.
+func (t *customType) Default(u *unstructured.Unstructured) error {
+	s, err := t.shapes.get()
+	if err != nil {
+		return kube.Internal(err)
+	}
+	if u.Object == nil || s.growth == nil {
+		return nil
+	}
+	switch added := s.growth.of(u.Object); {
+	case added == amount{}:
+		return nil
+	case added.bytes > schema.MaxObjectBytes || added.parts > schema.MaxParts:
+		return kube.TooLarge("the defaults of the schema add more than %d bytes, or %d objects and lists, to the object",
+			schema.MaxObjectBytes, schema.MaxParts)
+	}
+	defaulting.Default(u.Object, s.structural)
+	return nil
 }
 
 // DecodeProtobuf refuses: custom resources have no protobuf form.

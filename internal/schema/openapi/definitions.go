@@ -15,9 +15,23 @@ import (
 // definitions collects the named schemas of one document.
 type definitions struct {
 	schemas object
+	dialect dialect
+	markers map[string]markers
 }
 
-func newDefinitions() *definitions { return &definitions{schemas: object{}} }
+// dialect is the version of OpenAPI that schemas are written in.
+type dialect int
+
+const (
+	version3 dialect = iota
+	// version2 knows neither oneOf nor allOf. A reference may have a description beside it, and
+	// the types whose JSON is not what their Go fields say have definitions of their own.
+	version2
+)
+
+func newDefinitions(d dialect) *definitions {
+	return &definitions{schemas: object{}, dialect: d, markers: readMarkers()}
+}
 
 // addResource adds the schema of a kind and of everything it refers to, and
 // returns its name.
@@ -39,9 +53,9 @@ func (d *definitions) addResource(r *schema.Resource) (string, error) {
 		props = object{}
 		custom["properties"] = props
 	}
-	props["apiVersion"] = described("string", "APIVersion is the versioned schema of this object.")
-	props["kind"] = described("string", "Kind is the REST resource that this object represents.")
-	props["metadata"] = refTo(d.addGo(reflect.TypeFor[metav1.ObjectMeta]()), "Standard object's metadata.")
+	props["apiVersion"] = stringSchema("APIVersion is the versioned schema of this object.")
+	props["kind"] = stringSchema("Kind is the REST resource that this object represents.")
+	props["metadata"] = d.refTo(d.addGo(reflect.TypeFor[metav1.ObjectMeta]()), "Standard object's metadata.")
 	custom["x-kubernetes-group-version-kind"] = []object{gvk(r)}
 	d.schemas[name] = custom
 	return name, nil
@@ -51,6 +65,10 @@ func (d *definitions) addResource(r *schema.Resource) (string, error) {
 func (d *definitions) addGo(t reflect.Type) string {
 	name := definitionName(t)
 	if _, known := d.schemas[name]; known {
+		return name
+	}
+	if special, ok := d.dialect.specialType(t); ok {
+		d.schemas[name] = withDescription(special, docsOf(t)[""])
 		return name
 	}
 	def := object{"type": "object"}
@@ -67,6 +85,9 @@ func (d *definitions) addGo(t reflect.Type) string {
 	if len(required) > 0 {
 		slices.Sort(required)
 		def["required"] = required
+	}
+	if m, known := d.markers[name]; known {
+		m.apply(def, props)
 	}
 	return name
 }
@@ -111,12 +132,14 @@ func (d *definitions) schemaOf(t reflect.Type, description string) object {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if special, ok := specialType(t); ok {
+	if special, ok := d.dialect.specialType(t); ok && d.dialect == version3 {
 		return withDescription(special, description)
+	} else if ok {
+		return d.refTo(d.addGo(t), description)
 	}
 	switch kind := t.Kind(); {
 	case kind == reflect.Struct:
-		return refTo(d.addGo(t), description)
+		return d.refTo(d.addGo(t), description)
 	case kind == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
 		return withDescription(object{"type": "string", "format": "byte"}, description)
 	case kind == reflect.Slice, kind == reflect.Array:
@@ -144,8 +167,9 @@ func scalar(k reflect.Kind) object {
 	return object{} // interface: anything
 }
 
-func described(typ, description string) object {
-	return object{"type": typ, "description": description}
+// stringSchema is a string with a description.
+func stringSchema(description string) object {
+	return object{"type": "string", "description": description}
 }
 
 func withDescription(o object, description string) object {
@@ -155,7 +179,10 @@ func withDescription(o object, description string) object {
 	return o
 }
 
-// refTo wraps a reference so that it can carry a description, as upstream does.
-func refTo(definition, description string) object {
+// refTo is a reference with a description. In version 3 it is wrapped, as upstream does.
+func (d *definitions) refTo(definition, description string) object {
+	if d.dialect == version2 {
+		return withDescription(object{"$ref": definitionsPrefix + definition}, description)
+	}
 	return withDescription(object{"allOf": []object{ref(definition)}, "default": object{}}, description)
 }

@@ -14,7 +14,15 @@ import (
 
 // specialType returns the schema of the types whose JSON is not what their Go
 // fields say.
-func specialType(t reflect.Type) (object, bool) {
+func (d dialect) specialType(t reflect.Type) (object, bool) {
+	if d == version2 {
+		switch t {
+		case reflect.TypeFor[intstr.IntOrString]():
+			return object{"type": "string", "format": "int-or-string"}, true
+		case reflect.TypeFor[resource.Quantity]():
+			return object{"type": "string"}, true
+		}
+	}
 	switch t {
 	case reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.MicroTime]():
 		return object{"type": "string", "format": "date-time"}, true
@@ -33,7 +41,7 @@ func specialType(t reflect.Type) (object, bool) {
 	return nil, false
 }
 
-// documented is what the generated types of Kubernetes know of their fields.
+// documented is implemented by the generated types of Kubernetes: the docs of their fields.
 type documented interface {
 	SwaggerDoc() map[string]string
 }

@@ -1,11 +1,13 @@
-// Package openapi writes the OpenAPI v3 documents of a catalog: what kubectl
-// needs for apply, for server-side field validation and for explain.
+// Package openapi writes the OpenAPI documents of a catalog, v3 and v2: what kubectl
+// needs for apply, for validation and for explain.
 //
-// It has one noun. [Documents] serves the index at /openapi/v3 and one document
-// per group and version below it, made from the Go types of the built-in kinds
+// It has five nouns. [Documents] serves the index at /openapi/v3 and one document
+// per group and version below it, from the Go types of the built-in kinds
 // (fields, types, descriptions, patch strategies) and from the schemas of custom
-// resources. Documents are made when first asked for and kept until the catalog
-// changes.
+// resources. A document is created by its first request and kept until the catalog
+// changes. The one document of v2 consists of [Fragment] values, one of all built-in kinds
+// and one of each custom resource, in a [Frame], in a [Form]: JSON or protobuf. The markers
+// of a type are what upstream's document says about it and its Go fields do not.
 package openapi
 
 import (
@@ -43,7 +45,7 @@ func New(live *schema.Live) *Documents { return &Documents{live: live} }
 
 // ServeHTTP answers the index and the documents as JSON. A hash parameter that
 // is not the document's is answered with a redirect to the right one, one that
-// matches makes the answer cacheable for ever (server.md 6.2).
+// matches makes the answer cacheable without expiry.
 func (d *Documents) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	docs, err := d.current()
 	if err != nil {
@@ -104,7 +106,7 @@ func write(w http.ResponseWriter, r *http.Request, doc document) {
 		return
 	}
 	if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-		_, _ = w.Write(doc.body) // the client has gone: nobody is left to tell
+		_, _ = w.Write(doc.body) // the client has left
 		return
 	}
 	h.Set("Content-Encoding", "gzip")

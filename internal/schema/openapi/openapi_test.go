@@ -40,7 +40,7 @@ func at(t *testing.T, doc any, path ...string) any {
 	return doc
 }
 
-func TestIndexNamesEveryGroupVersionByItsHash(t *testing.T) {
+func TestIndexListsEveryGroupVersionWithItsHash(t *testing.T) {
 	h := openapi.New(schema.NewLive(builtin.Catalog()))
 	index, _ := get(t, h, "/openapi/v3")
 	url := at(t, index, "paths", "apis/apps/v1", "serverRelativeURL").(string)
@@ -57,7 +57,7 @@ func TestIndexNamesEveryGroupVersionByItsHash(t *testing.T) {
 	}
 }
 
-func TestPatchOperationsSayWhatKubectlProbesFor(t *testing.T) {
+func TestPatchOperationsHaveTheExtensionThatKubectlReads(t *testing.T) {
 	h := openapi.New(schema.NewLive(builtin.Catalog()))
 	doc, _ := get(t, h, "/openapi/v3/api/v1")
 	patch := at(t, doc, "paths", "/api/v1/namespaces/{namespace}/configmaps/{name}", "patch")

@@ -12,14 +12,14 @@ type object = map[string]any
 
 // render returns the document of one group and version.
 func render(resources []*schema.Resource) ([]byte, error) {
-	defs := newDefinitions()
+	defs := newDefinitions(version3)
 	paths := object{}
 	for _, r := range resources {
 		name, err := defs.addResource(r)
 		if err != nil {
 			return nil, err
 		}
-		addPaths(paths, r, name)
+		defs.addPaths(paths, r, name)
 	}
 	return json.Marshal(object{
 		"openapi":    "3.0.0",
@@ -30,17 +30,33 @@ func render(resources []*schema.Resource) ([]byte, error) {
 }
 
 // addPaths adds the collection, the object and its subresources.
-func addPaths(paths object, r *schema.Resource, definition string) {
+func (defs *definitions) addPaths(paths object, r *schema.Resource, definition string) {
 	collection := basePath(r) + "/" + r.Plural
 	if r.Namespaced {
-		paths[collection] = object{"get": operation(r, "list", definition)}
+		if slices.Contains(r.Verbs, "list") {
+			paths[collection] = object{"get": operation(r, "list", definition)}
+		}
 		collection = basePath(r) + "/namespaces/{namespace}/" + r.Plural
 	}
 	paths[collection] = pathItem(r, definition, object{"get": "list", "post": "create", "delete": "deletecollection"})
 	single := object{"get": "get", "put": "update", "patch": "patch", "delete": "delete"}
+	if !slices.Contains(r.Verbs, "get") {
+		return // it is asked, and not kept
+	}
 	paths[collection+"/{name}"] = pathItem(r, definition, single)
 	if r.HasStatus {
 		paths[collection+"/{name}/status"] = pathItem(r, definition, object{"get": "get", "put": "update", "patch": "patch"})
+	}
+	for _, sub := range r.Subresources {
+		if sub.Name == "status" {
+			continue // HasStatus says it
+		}
+		part, body := *r, definition
+		part.Group, part.Version, part.Kind, part.Verbs = sub.Kind.Group, sub.Kind.Version, sub.Kind.Kind, sub.Verbs
+		if sub.GoType != nil {
+			body = defs.addGo(sub.GoType)
+		}
+		paths[collection+"/{name}/"+sub.Name] = pathItem(&part, body, object{"get": "get", "post": "create", "put": "update", "patch": "patch"})
 	}
 }
 
@@ -70,8 +86,7 @@ func operation(r *schema.Resource, verb, definition string) object {
 		op["parameters"] = parameters("dryRun", "fieldManager", "fieldValidation")
 		op["requestBody"] = object{"required": true, "content": object{"application/json": body}}
 	case "patch":
-		// kubectl looks here for fieldValidation, dryRun and the patch types
-		// (server.md 6.2).
+		// kubectl looks here for fieldValidation, dryRun and the patch types.
 		content := object{}
 		for _, t := range r.PatchTypes {
 			content[t] = object{"schema": object{"type": "object"}}

@@ -1,11 +1,9 @@
 package printers
 
 import (
-	"cmp"
 	"fmt"
-	"net"
+	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,123 +15,58 @@ import (
 func core(resource string) (Printer, bool) {
 	switch resource {
 	case "pods":
-		return of("Name|Ready|Status|Restarts|Age|IP*|Node*|Nominated Node*|Readiness Gates*", podCells), true
-	case "namespaces":
-		return of("Name|Status|Age", func(o *corev1.Namespace, r row) []any {
-			return []any{r.name, string(o.Status.Phase), r.age}
-		}), true
-	case "configmaps":
-		return of("Name|Data|Age", func(o *corev1.ConfigMap, r row) []any {
-			return []any{r.name, int64(len(o.Data) + len(o.BinaryData)), r.age}
-		}), true
-	case "secrets":
-		return of("Name|Type|Data|Age", func(o *corev1.Secret, r row) []any {
-			return []any{r.name, string(o.Type), int64(len(o.Data)), r.age}
-		}), true
-	case "serviceaccounts":
-		return of("Name|Secrets|Age", func(o *corev1.ServiceAccount, r row) []any {
-			return []any{r.name, int64(len(o.Secrets)), r.age}
-		}), true
-	case "services":
-		return of("Name|Type|Cluster-IP|External-IP|Port(s)|Age|Selector*", serviceCells), true
-	case "endpoints":
-		return of("Name|Endpoints|Age", func(o *corev1.Endpoints, r row) []any { //nolint:staticcheck // deprecated, and served
-			return []any{r.name, endpointAddresses(o), r.age}
-		}), true
+		return pods(), true
 	case "nodes":
-		return of("Name|Status|Roles|Age|Version|Internal-IP*|External-IP*|OS-Image*|Kernel-Version*|Container-Runtime*", nodeCells), true
+		return nodes(), true
+	case "services":
+		return services(), true
+	case "endpoints":
+		return of(endpointsCells, name(), str("Endpoints", doc(corev1.Endpoints{}, "subsets")), age()), true //nolint:staticcheck // deprecated, and served
+	case "namespaces":
+		return of(func(o *corev1.Namespace, r row) []any {
+			return []any{r.name, string(o.Status.Phase), r.age}
+		}, name(), str("Status", "The status of the namespace"), age()), true
+	case "configmaps":
+		return of(func(o *corev1.ConfigMap, r row) []any {
+			return []any{r.name, int64(len(o.Data) + len(o.BinaryData)), r.age}
+		}, name(), str("Data", doc(corev1.ConfigMap{}, "data")), age()), true
+	case "secrets":
+		return of(func(o *corev1.Secret, r row) []any {
+			return []any{r.name, string(o.Type), int64(len(o.Data)), r.age}
+		}, name(), str("Type", doc(corev1.Secret{}, "type")), str("Data", doc(corev1.Secret{}, "data")), age()), true
+	case "serviceaccounts":
+		return of(func(_ *metav1.PartialObjectMetadata, r row) []any { return []any{r.name, r.age} }, name(), age()), true
 	case "events":
-		return of("Last Seen|Type|Reason|Object|Subobject*|Source*|Message|First Seen*|Count*|Name*", eventCells), true
+		return events(), true
 	case "limitranges":
-		return of("Name|Created At", func(_ *metav1.PartialObjectMetadata, r row) []any { return []any{r.name, stamp(r.created)} }), true
+		return of(createdCells, createdAt()...), true
 	case "resourcequotas":
-		return of("Name|Request|Limit|Age", quotaCells), true
+		return of(quotaCells, name(),
+			str("Request", "Request represents a minimum amount of cpu/memory that a container may consume."),
+			str("Limit", "Limits control the maximum amount of cpu/memory that a container may use independent of contention on the node."),
+			age()), true
 	}
 	return Printer{}, false
 }
 
-func serviceCells(o *corev1.Service, r row) []any {
-	ports := make([]string, len(o.Spec.Ports))
-	for i, p := range o.Spec.Ports {
-		ports[i] = fmt.Sprintf("%d/%s", p.Port, p.Protocol)
-		if p.NodePort > 0 {
-			ports[i] = fmt.Sprintf("%d:%d/%s", p.Port, p.NodePort, p.Protocol)
-		}
-	}
-	return []any{
-		r.name, string(o.Spec.Type), orNone(o.Spec.ClusterIP), externalIP(o), orNone(strings.Join(ports, ",")), r.age,
-		selectorText(o.Spec.Selector),
-	}
+// createdCells are the cells of createdAt.
+func createdCells(_ *metav1.PartialObjectMetadata, r row) []any {
+	return []any{r.name, stamp(r.created)}
 }
 
-func externalIP(o *corev1.Service) string {
-	switch o.Spec.Type {
-	case corev1.ServiceTypeExternalName:
-		return o.Spec.ExternalName
-	case corev1.ServiceTypeLoadBalancer:
-		ips := slices.Clone(o.Spec.ExternalIPs)
-		for _, ingress := range o.Status.LoadBalancer.Ingress {
-			ips = append(ips, or(ingress.IP, ingress.Hostname))
-		}
-		return or(strings.Join(ips, ","), "<pending>")
-	case corev1.ServiceTypeClusterIP, corev1.ServiceTypeNodePort:
-		return orNone(strings.Join(o.Spec.ExternalIPs, ","))
-	}
-	return "<none>"
-}
-
-// selectorText prints a map selector as kubectl does, "<none>" when empty.
-func selectorText(selector map[string]string) string {
-	return orNone(metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: selector}))
-}
-
-func endpointAddresses(o *corev1.Endpoints) string { //nolint:staticcheck // as above
-	var list []string
-	for _, subset := range o.Subsets {
-		for _, address := range subset.Addresses {
-			if len(subset.Ports) == 0 {
-				list = append(list, address.IP)
-			}
-			for _, port := range subset.Ports {
-				list = append(list, net.JoinHostPort(address.IP, strconv.Itoa(int(port.Port))))
-			}
-		}
-	}
-	return joinFirst(list, 3)
-}
-
-func nodeCells(o *corev1.Node, r row) []any {
-	status := "Unknown"
-	for _, c := range o.Status.Conditions {
-		if c.Type == corev1.NodeReady {
-			status = "NotReady"
-			if c.Status == corev1.ConditionTrue {
-				status = "Ready"
-			}
-		}
-	}
-	if o.Spec.Unschedulable {
-		status += ",SchedulingDisabled"
-	}
-	var roles []string
-	for label, value := range o.Labels {
-		if role, ok := strings.CutPrefix(label, "node-role.kubernetes.io/"); ok && role != "" {
-			roles = append(roles, role)
-		} else if label == "kubernetes.io/role" && value != "" {
-			roles = append(roles, value)
-		}
-	}
-	slices.Sort(roles)
-	address := map[corev1.NodeAddressType]string{}
-	for _, a := range o.Status.Addresses {
-		address[a.Type] = cmp.Or(address[a.Type], a.Address)
-	}
-	info := o.Status.NodeInfo
-	return []any{
-		r.name, status, orNone(strings.Join(roles, ",")), r.age, info.KubeletVersion,
-		orNone(address[corev1.NodeInternalIP]), orNone(address[corev1.NodeExternalIP]),
-		or(info.OSImage, "<unknown>"), or(info.KernelVersion, "<unknown>"), or(info.ContainerRuntimeVersion, "<unknown>"),
-	}
+func events() Printer {
+	return of(eventCells,
+		str("Last Seen", doc(corev1.Event{}, "lastTimestamp")),
+		str("Type", doc(corev1.Event{}, "type")),
+		str("Reason", doc(corev1.Event{}, "reason")),
+		str("Object", doc(corev1.Event{}, "involvedObject")),
+		wide(str("Subobject", doc(corev1.ObjectReference{}, "fieldPath")))[0],
+		wide(str("Source", doc(corev1.Event{}, "source")))[0],
+		str("Message", doc(corev1.Event{}, "message")),
+		wide(str("First Seen", doc(corev1.Event{}, "firstTimestamp")))[0],
+		wide(str("Count", doc(corev1.Event{}, "count")))[0],
+		wide(name())[0],
+	)
 }
 
 func eventCells(o *corev1.Event, r row) []any {
@@ -144,33 +77,38 @@ func eventCells(o *corev1.Event, r row) []any {
 	if last.IsZero() {
 		last = first
 	}
-	count := max(o.Count, 1)
-	if o.Series != nil {
+	count := o.Count
+	switch {
+	case o.Series != nil:
 		last, count = o.Series.LastObservedTime.Time, o.Series.Count
+	case count == 0: // events.k8s.io does not count a single event
+		count = 1
 	}
-	ref := o.InvolvedObject
+	target := strings.ToLower(o.InvolvedObject.Kind)
+	if o.InvolvedObject.Name != "" {
+		target += "/" + o.InvolvedObject.Name
+	}
 	source := or(o.Source.Component, o.ReportingController)
 	if host := or(o.Source.Host, o.ReportingInstance); host != "" {
 		source += ", " + host
 	}
 	return []any{
-		resources.Age(last, r.now), o.Type, o.Reason, strings.ToLower(ref.Kind) + "/" + ref.Name, ref.FieldPath,
+		resources.Age(last, r.now), o.Type, o.Reason, target, o.InvolvedObject.FieldPath,
 		source, strings.TrimSpace(o.Message), resources.Age(first, r.now), int64(count), r.name,
 	}
 }
 
+// quotaCells show what the quota controller has observed, not what was asked for.
 func quotaCells(o *corev1.ResourceQuota, r row) []any {
 	var requests, limits []string
-	for name, hard := range o.Spec.Hard {
-		used := o.Status.Used[name]
+	for _, name := range slices.Sorted(maps.Keys(o.Status.Hard)) {
+		hard, used := o.Status.Hard[name], o.Status.Used[name]
 		line := fmt.Sprintf("%s: %s/%s", name, used.String(), hard.String())
-		if strings.HasPrefix(string(name), "limits") {
+		if strings.HasPrefix(string(name), "limits.") {
 			limits = append(limits, line)
 		} else {
 			requests = append(requests, line)
 		}
 	}
-	slices.Sort(requests)
-	slices.Sort(limits)
 	return []any{r.name, strings.Join(requests, ", "), strings.Join(limits, ", "), r.age}
 }

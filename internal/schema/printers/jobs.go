@@ -3,7 +3,6 @@ package printers
 import (
 	"fmt"
 
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,13 +10,26 @@ import (
 )
 
 func jobs(resource string) (Printer, bool) {
+	selector := str("Selector", doc(batchv1.JobSpec{}, "selector"))
 	switch resource {
 	case "jobs.batch":
-		return of("Name|Status|Completions|Duration|Age|Containers*|Images*|Selector*", jobCells), true
+		return of(jobCells, append(
+			[]column{
+				name(), str("Status", "Status of the job."), str("Completions", doc(batchv1.JobStatus{}, "succeeded")),
+				str("Duration", "Time required to complete the job."), age(),
+			},
+			wide(append(containerColumns(), selector)...)...)...), true
 	case "cronjobs.batch":
-		return of("Name|Schedule|Timezone|Suspend|Active|Last Schedule|Age|Containers*|Images*|Selector*", cronJobCells), true
+		spec, status := batchv1.CronJobSpec{}, batchv1.CronJobStatus{}
+		return of(cronJobCells, append(
+			[]column{
+				name(), str("Schedule", doc(spec, "schedule")), str("Timezone", doc(spec, "timeZone")),
+				boolean("Suspend", doc(spec, "suspend")), integer("Active", doc(status, "active")),
+				str("Last Schedule", doc(status, "lastScheduleTime")), age(),
+			},
+			wide(append(containerColumns(), selector)...)...)...), true
 	case "horizontalpodautoscalers.autoscaling":
-		return of("Name|Reference|Targets|MinPods|MaxPods|Replicas|Age", autoscalerCells), true
+		return autoscalers(), true
 	}
 	return Printer{}, false
 }
@@ -32,8 +44,8 @@ func jobCells(o *batchv1.Job, r row) []any {
 func jobStatus(o *batchv1.Job) string {
 	has := func(t batchv1.JobConditionType) bool {
 		for _, c := range o.Status.Conditions {
-			if c.Type == t && c.Status == corev1.ConditionTrue {
-				return true
+			if c.Type == t {
+				return c.Status == corev1.ConditionTrue
 			}
 		}
 		return false
@@ -78,41 +90,12 @@ func jobDuration(o *batchv1.Job, r row) string {
 
 func cronJobCells(o *batchv1.CronJob, r row) []any {
 	names, images := containers(o.Spec.JobTemplate.Spec.Template.Spec)
-	suspend := "False"
-	if deref(o.Spec.Suspend) {
-		suspend = "True"
+	suspend := "<unset>"
+	if o.Spec.Suspend != nil {
+		suspend = word(*o.Spec.Suspend)
 	}
 	return []any{
 		r.name, o.Spec.Schedule, text(o.Spec.TimeZone, "<none>"), suspend, int64(len(o.Status.Active)),
 		ageOf(o.Status.LastScheduleTime, r.now), r.age, names, images, metav1.FormatLabelSelector(o.Spec.JobTemplate.Spec.Selector),
-	}
-}
-
-func autoscalerCells(o *autoscalingv2.HorizontalPodAutoscaler, r row) []any {
-	var targets []string
-	for i, m := range o.Spec.Metrics {
-		if m.Type != autoscalingv2.ResourceMetricSourceType || m.Resource == nil {
-			targets = append(targets, string(m.Type))
-			continue
-		}
-		current := "<unknown>"
-		if i < len(o.Status.CurrentMetrics) {
-			if c := o.Status.CurrentMetrics[i].Resource; c != nil && c.Current.AverageUtilization != nil {
-				current = fmt.Sprintf("%d%%", *c.Current.AverageUtilization)
-			} else if c != nil && c.Current.AverageValue != nil {
-				current = c.Current.AverageValue.String()
-			}
-		}
-		goal := "<auto>"
-		if u := m.Resource.Target.AverageUtilization; u != nil {
-			goal = fmt.Sprintf("%d%%", *u)
-		} else if v := m.Resource.Target.AverageValue; v != nil {
-			goal = v.String()
-		}
-		targets = append(targets, fmt.Sprintf("%s: %s/%s", m.Resource.Name, current, goal))
-	}
-	return []any{
-		r.name, o.Spec.ScaleTargetRef.Kind + "/" + o.Spec.ScaleTargetRef.Name, joinFirst(targets, 2),
-		text(o.Spec.MinReplicas, "<unset>"), int64(o.Spec.MaxReplicas), int64(o.Status.CurrentReplicas), r.age,
 	}
 }

@@ -1,97 +1,158 @@
 package printers_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
 
 	"github.com/gapless-io/gapless/internal/schema/printers"
 	"github.com/gapless-io/gapless/kube"
 )
 
+// Objects were created at born and are shown 90 minutes later.
 func born() time.Time { return time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC) }
+func now() time.Time  { return born().Add(90 * time.Minute) }
 
-// show prints one object as name=cell pairs, 90 minutes after it was created.
-func show(t *testing.T, resource, body string) []string {
+// parse reads an object in YAML, which is called x and was created at born unless it says
+// otherwise.
+func parse(t *testing.T, body string) *kube.Object {
 	t.Helper()
-	o, err := kube.NewObject([]byte(body), 7, nil)
+	var content map[string]any
+	if err := yaml.UnmarshalStrict([]byte(body), &content); err != nil {
+		t.Fatalf("%v\n%s", err, body)
+	}
+	metadata := map[string]any{"name": "x", "namespace": "default", "creationTimestamp": "2026-05-01T12:00:00Z"}
+	if given, has := content["metadata"].(map[string]any); has {
+		maps.Copy(metadata, given)
+	}
+	if content == nil {
+		content = map[string]any{}
+	}
+	content["metadata"] = metadata
+	encoded, err := json.Marshal(content)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := printers.For(schema.ParseGroupResource(resource))
-	cells := p.Row(o, born().Add(90*time.Minute))
-	if len(cells) != len(p.Columns) {
-		t.Fatalf("%d cells for %d columns", len(cells), len(p.Columns))
+	o, err := kube.NewObject(encoded, 7, []kube.FieldPath{{Label: "status.phase", Path: []string{"status", "phase"}}})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, body)
 	}
-	shown := make([]string, len(cells))
-	for i, c := range cells {
-		shown[i] = fmt.Sprintf("%s=%v", p.Columns[i].Name, c)
-	}
-	return shown
+	return o
 }
 
-const meta = `"metadata":{"name":"x","namespace":"default","creationTimestamp":"2026-05-01T12:00:00Z"`
+// printer returns the printer of a resource.
+func printer(resource string) printers.Printer {
+	return printers.For(schema.ParseGroupResource(resource))
+}
 
-func TestRowsAreWhatKubectlUsersKnow(t *testing.T) {
-	for _, c := range []struct {
-		resource, body string
-		want           []string
-	}{
-		{"configmaps", `{"apiVersion":"v1","kind":"ConfigMap",` + meta + `},"data":{"a":"1","b":"2"}}`, []string{"Name=x", "Data=2", "Age=90m"}},
-		{"foos.example.com", `{"apiVersion":"example.com/v1","kind":"Foo",` + meta + `}}`, []string{"Name=x", "Age=90m"}},
-		{
-			"deployments.apps",
-			`{"apiVersion":"apps/v1","kind":"Deployment",` + meta + `},"spec":{"replicas":3,"selector":{"matchLabels":{"app":"web"}},"template":{"spec":{"containers":[{"name":"c","image":"nginx"}]}}},"status":{"readyReplicas":2,"updatedReplicas":3,"availableReplicas":2}}`,
-			[]string{"Name=x", "Ready=2/3", "Up-to-date=3", "Available=2", "Age=90m", "Containers=c", "Images=nginx", "Selector=app=web"},
-		},
-		{
-			"services",
-			`{"apiVersion":"v1","kind":"Service",` + meta + `},"spec":{"type":"NodePort","ports":[{"port":80,"nodePort":30080,"protocol":"TCP"}],"selector":{"app":"web"}}}`,
-			[]string{"Name=x", "Type=NodePort", "Cluster-IP=<none>", "External-IP=<none>", "Port(s)=80:30080/TCP", "Age=90m", "Selector=app=web"},
-		},
-		{
-			"persistentvolumeclaims",
-			`{"apiVersion":"v1","kind":"PersistentVolumeClaim",` + meta + `},"spec":{"volumeName":"pv","storageClassName":"fast","volumeMode":"Filesystem"},"status":{"phase":"Bound","accessModes":["ReadWriteOnce"],"capacity":{"storage":"1Gi"}}}`,
-			[]string{"Name=x", "Status=Bound", "Volume=pv", "Capacity=1Gi", "Access Modes=RWO", "StorageClass=fast", "VolumeAttributesClass=<unset>", "Age=90m", "VolumeMode=Filesystem"},
-		},
-		{
-			"jobs.batch",
-			`{"apiVersion":"batch/v1","kind":"Job",` + meta + `},"spec":{"completions":2,"template":{"spec":{"containers":[{"name":"c","image":"i"}]}}},"status":{"succeeded":2,"startTime":"2026-05-01T12:00:00Z","completionTime":"2026-05-01T12:00:30Z","conditions":[{"type":"Complete","status":"True"}]}}`,
-			[]string{"Name=x", "Status=Complete", "Completions=2/2", "Duration=30s", "Age=90m", "Containers=c", "Images=i", "Selector=<none>"},
-		},
-	} {
-		t.Run(c.resource, func(t *testing.T) {
-			if diff := cmp.Diff(c.want, show(t, c.resource, c.body)); diff != "" {
+// join shows cells as "x | 1/1 | Running".
+func join(cells []any) string {
+	shown := make([]string, len(cells))
+	for i, c := range cells {
+		shown[i] = fmt.Sprint(c)
+	}
+	return strings.TrimSpace(strings.Join(shown, " | "))
+}
+
+// header shows columns as "Name | Ready | IP*"; those that only -o wide has end in "*".
+func header(p printers.Printer) string {
+	var names []any
+	for _, c := range p.Columns {
+		names = append(names, c.Name+strings.Repeat("*", int(c.Priority)))
+	}
+	return join(names)
+}
+
+// rowCase is an object and its row.
+type rowCase struct{ name, object, want string }
+
+// checkRows compares the header and the rows of a resource.
+func checkRows(t *testing.T, resource, columns string, cases []rowCase) {
+	t.Helper()
+	p := printer(resource)
+	if diff := cmp.Diff(columns, header(p)); diff != "" {
+		t.Errorf("columns of %s: -want +got:\n%s", resource, diff)
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			cells := p.Row(parse(t, c.object), now())
+			if len(cells) != len(p.Columns) {
+				t.Fatalf("%d cells for %d columns", len(cells), len(p.Columns))
+			}
+			if diff := cmp.Diff(c.want, join(cells)); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
 	}
 }
 
-func TestPodStatusNamesWhatHoldsThePodUp(t *testing.T) {
-	for _, c := range []struct{ name, extra, status, want string }{
-		{"phase", "", `"phase":"Pending"`, "Pending"},
-		{"waiting container", "", `"phase":"Pending","containerStatuses":[{"name":"c","state":{"waiting":{"reason":"ImagePullBackOff"}}}]`, "ImagePullBackOff"},
-		{"init container", "", `"phase":"Pending","initContainerStatuses":[{"name":"i","state":{"running":{}}}]`, "Init:0/1"},
-		{"signal", "", `"phase":"Failed","containerStatuses":[{"name":"c","state":{"terminated":{"signal":9}}}]`, "Signal:9"},
-		{"deleting", `,"deletionTimestamp":"2026-05-01T12:10:00Z"`, `"phase":"Running"`, "Terminating"},
-		{"gated", "", `"phase":"Pending","conditions":[{"type":"PodScheduled","status":"False","reason":"SchedulingGated"}]`, "SchedulingGated"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			body := `{"apiVersion":"v1","kind":"Pod",` + meta + c.extra + `},"spec":{"containers":[{"name":"c"}],"initContainers":[{"name":"i"}]},"status":{` + c.status + `}}`
-			if got := show(t, "pods", body)[2]; got != "Status="+c.want {
-				t.Errorf("got %s, want %s", got, c.want)
-			}
-		})
-	}
+func TestOtherKindsHaveNameAndAge(t *testing.T) {
+	checkRows(t, "foos.example.com", "Name | Age", []rowCase{
+		{"created", ``, "x | 90m"},
+		{"not created", `metadata: {creationTimestamp: null}`, "x | <unknown>"},
+		{"created in the future", `metadata: {creationTimestamp: "2030-01-01T00:00:00Z"}`, "x | <invalid>"},
+	})
 }
 
 func TestUndecodableObjectKeepsItsName(t *testing.T) {
-	got := show(t, "pods", `{"apiVersion":"v1","kind":"Pod",`+meta+`},"spec":17}`)
-	if got[0] != "Name=x" || got[2] != "Status=<unknown>" {
-		t.Errorf("got %v", got)
+	for resource, want := range map[string]string{
+		"configmaps": "x | <unknown> | <unknown>",
+		"events":     strings.Repeat("<unknown> | ", 9) + "x",
+	} {
+		if got := join(printer(resource).Row(parse(t, `{data: 17, involvedObject: 17}`), now())); got != want {
+			t.Errorf("%s: got %s, want %s", resource, got, want)
+		}
+	}
+}
+
+func TestColumnsSayWhatTheyShow(t *testing.T) {
+	describe := func(resource string, i int) string {
+		c := printer(resource).Columns[i]
+		return fmt.Sprintf("%s %q %s: %s", c.Type, c.Format, c.Name, strings.SplitAfter(c.Description, ".")[0])
+	}
+	for _, c := range []struct {
+		resource string
+		column   int
+		want     string
+	}{
+		{"pods", 0, `string "name" Name: Name must be unique within a namespace.`},
+		{"pods", 1, `string "" Ready: The aggregate readiness state of this pod for accepting traffic.`},
+		{"pods", 6, `string "" Node: NodeName indicates in which node this pod is scheduled.`},
+		{"replicasets.apps", 1, `integer "" Desired: Replicas is the number of desired pods.`},
+		{"cronjobs.batch", 3, `boolean "" Suspend: This flag tells the controller to suspend subsequent executions, it does not apply to already started executions.`},
+		{"roles.rbac.authorization.k8s.io", 1, `date "" Created At: CreationTimestamp is a timestamp representing the server time when this object was created.`},
+		{"volumeattachments.storage.k8s.io", 1, `string "name" Attacher: attacher indicates the name of the volume driver that MUST handle this request.`},
+	} {
+		if got := describe(c.resource, c.column); got != c.want {
+			t.Errorf("%s: got %s, want %s", c.resource, got, c.want)
+		}
+	}
+}
+
+// A client that sorts by a column needs its type: kubectl prints the JSON of cells.
+func TestNumbersAndBooleansAreNotText(t *testing.T) {
+	for resource, c := range map[string]struct{ object, want string }{
+		"deployments.apps":                  {`{spec: {replicas: 2}, status: {updatedReplicas: 1}}`, `["x","0/2",1,0,"90m","","",""]`},
+		"configmaps":                        {`{data: {a: b}}`, `["x",1,"90m"]`},
+		"controllerrevisions.apps":          {`{revision: 7}`, `["x","<none>",7,"90m"]`},
+		"priorityclasses.scheduling.k8s.io": {`{value: -5, globalDefault: true}`, `["x",-5,true,"90m",""]`},
+		"volumeattachments.storage.k8s.io":  {`{status: {attached: true}}`, `["x","","","",true,"90m"]`},
+		"cronjobs.batch":                    {`{spec: {suspend: true}}`, `["x","","<none>","True",0,"<none>","90m","","","<none>"]`},
+		"events":                            {`{count: 3}`, `["<unknown>","","","","","","","<unknown>",3,"x"]`},
+	} {
+		cells, err := json.Marshal(printer(resource).Row(parse(t, c.object), now()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.NewReplacer(`\u003c`, "<", `\u003e`, ">").Replace(string(cells)); got != c.want {
+			t.Errorf("%s: got %s, want %s", resource, got, c.want)
+		}
 	}
 }

@@ -2,9 +2,11 @@ package revlog_test
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/revlog"
@@ -39,13 +41,19 @@ func BenchmarkCommit(b *testing.B) {
 // filled returns a log on disk with updates of 10 000 keys of 1 KiB.
 func filled(b *testing.B, updates int) *revlog.Log {
 	b.Helper()
-	const writers, keys = 100, 100
+	return filledWith(b, updates, 100)
+}
+
+// filledWith returns a log on disk with updates of 100 times so many keys of 1 KiB.
+func filledWith(b *testing.B, updates, keys int) *revlog.Log {
+	b.Helper()
+	const writers = 100
 	l := open(b, revlog.Options{Dir: b.TempDir()})
 	value := make([]byte, 1024)
 	var wg sync.WaitGroup
 	for w := range writers {
 		wg.Go(func() {
-			var revisions [keys]int64
+			revisions := make([]int64, keys)
 			for i := range updates / writers {
 				done, err := l.Commit(b.Context(), store.Txn{
 					Key: fmt.Sprintf("configmaps/default/object-%03d-%03d", w, i%keys), Value: value, ExpectedModRevision: revisions[i%keys],
@@ -128,4 +136,78 @@ func BenchmarkRestart(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// BenchmarkWritesWhileCompacting measures the latency of writes by 16 writers
+// before and while a million revisions of 100 000 keys are compacted and their
+// segments merged: as fast as they can, which takes all processors, and with a
+// pause of 2 ms after each, as writers have that do something else too.
+func BenchmarkWritesWhileCompacting(b *testing.B) {
+	for _, pause := range []time.Duration{0, 2 * time.Millisecond} {
+		b.Run(fmt.Sprintf("pause=%v", pause), func(b *testing.B) {
+			for b.Loop() {
+				b.StopTimer()
+				compactUnderWrites(b, pause)
+				b.StartTimer()
+			}
+		})
+	}
+}
+
+func compactUnderWrites(b *testing.B, pause time.Duration) {
+	b.Helper()
+	l := filledWith(b, 1_000_000, 1000)
+	quiet := latencies(b, l, pause, time.After(5*time.Second))
+	done := make(chan time.Time)
+	began := time.Now()
+	// It ends with the compaction, which the writers wait for.
+	go func() {
+		defer close(done)
+		if _, err := l.Compact(b.Context(), store.Compaction{UpTo: l.Stats().Revision}); err != nil {
+			b.Error(err)
+		}
+	}()
+	busy := latencies(b, l, pause, done)
+	b.ReportMetric(time.Since(began).Seconds(), "compaction-s")
+	p99 := func(all []time.Duration) float64 { return float64(all[len(all)*99/100].Microseconds()) }
+	b.ReportMetric(p99(quiet), "quiet-p99-us")
+	b.ReportMetric(p99(busy), "busy-p99-us")
+	b.ReportMetric(float64(busy[len(busy)-1].Microseconds()), "busy-max-us")
+	b.ReportMetric(p99(busy)/p99(quiet), "p99-ratio")
+}
+
+// latencies writes with 16 writers until end, and returns how long each write took,
+// in order.
+func latencies(b *testing.B, l *revlog.Log, pause time.Duration, end <-chan time.Time) []time.Duration {
+	b.Helper()
+	var mu sync.Mutex
+	var all []time.Duration
+	var over atomic.Bool
+	var wg sync.WaitGroup
+	value := make([]byte, 1024)
+	from := l.Stats().Revision
+	for w := range 16 {
+		wg.Go(func() {
+			var own []time.Duration
+			for i := 0; !over.Load(); i++ {
+				began := time.Now()
+				if _, err := l.Commit(b.Context(), store.Txn{Key: fmt.Sprintf("pods/%d/%d-%d", from, w, i), Value: value}); err != nil {
+					b.Error(err)
+					return
+				}
+				own = append(own, time.Since(began))
+				if pause > 0 {
+					<-time.After(pause)
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, own...)
+		})
+	}
+	<-end
+	over.Store(true)
+	wg.Wait()
+	slices.Sort(all)
+	return all
 }

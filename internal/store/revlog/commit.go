@@ -3,10 +3,10 @@ package revlog
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/revlog/format"
+	"github.com/gapless-io/gapless/internal/store/revlog/index"
 )
 
 // request is one Commit on its way through the sequencer.
@@ -24,7 +24,7 @@ type outcome struct {
 	revision int64
 	err      error
 	conflict bool
-	found    version // what the condition met, if exists
+	found    index.Version // what the condition met, if exists
 	exists   bool
 }
 
@@ -61,7 +61,7 @@ func (l *Log) Commit(ctx context.Context, t store.Txn) (store.Committed, error) 
 		if conflict.Current != nil {
 			return store.Committed{}, conflict
 		}
-		// What the condition met was replaced and forgotten since: ask again.
+		// What the condition met was replaced and compacted since: ask again.
 	}
 }
 
@@ -118,15 +118,15 @@ func (l *Log) stoppedError() error {
 	return store.ErrClosed
 }
 
-// recordOf returns version v of key with its value, nil if it was forgotten.
-func (l *Log) recordOf(ctx context.Context, key string, v version) (*store.Record, error) {
+// recordOf returns version v of key with its value, nil if it was compacted.
+func (l *Log) recordOf(ctx context.Context, key string, v index.Version) (*store.Record, error) {
 	l.mu.Lock()
 	if l.closed {
 		l.mu.Unlock()
 		return nil, store.ErrClosed
 	}
-	v, ok := l.index.version(change{revision: v.revision, key: key}) // it may have moved
-	value := l.values.get(v.revision)
+	v, ok := l.index.Version(index.Change{Revision: v.Revision, Key: key}) // it may have moved
+	value := l.values.Get(v.Revision)
 	set := l.segments.hold()
 	l.mu.Unlock()
 	defer set.release(l)
@@ -134,16 +134,12 @@ func (l *Log) recordOf(ctx context.Context, key string, v version) (*store.Recor
 		return nil, nil
 	}
 	if value == nil {
-		wants := []wanted{{key: key, version: v}}
-		if err := set.load(ctx, l.fs.Dir().Path(), wants); err != nil {
+		w := wanted{key: key, version: v}
+		if err := set.load(ctx, l.fs.Dir().Path(), []*wanted{&w}); err != nil {
 			return nil, err
 		}
-		value = wants[0].value
+		value = w.value
 	}
-	r := v.record(key, value)
+	r := v.Record(key, value)
 	return &r, nil
-}
-
-func (v version) record(key string, value []byte) store.Record {
-	return store.Record{Key: key, Value: value, ModRevision: v.revision, CreateRevision: v.create, Time: time.UnixMilli(v.millis)}
 }

@@ -8,17 +8,25 @@ import (
 
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/revlog/format"
+	"github.com/gapless-io/gapless/internal/store/revlog/index"
 )
 
-// Why something was forgotten, as it is told in *store.CompactedError.
+// The reasons for which history was removed, in *store.CompactedError.
 const (
 	reasonAge       = "age"
 	reasonBytes     = "bytes"
 	reasonRequested = "requested"
 )
 
-// chunk is how many keys are changed at most while mu is held.
-const chunk = 256
+const (
+	// chunk is how many keys are changed at most while mu is held, and walk how many
+	// are looked at.
+	chunk    = 64
+	walkKeys = 512
+)
+
+// pause lets writers go first; see pace.Pacer. The caller has the compaction turn.
+func (l *Log) pause(began time.Time) { l.pacer.Pause(began, l.head, l.closing) }
 
 // Compact implements store.Store. It works without Run too.
 func (l *Log) Compact(ctx context.Context, c store.Compaction) (int64, error) {
@@ -33,24 +41,21 @@ func (l *Log) Compact(ctx context.Context, c store.Compaction) (int64, error) {
 	upTo := c.UpTo
 	l.mu.Lock()
 	if c.OlderThan > 0 {
-		upTo = l.index.revisionAt(time.Now().Add(-c.OlderThan).UnixMilli())
-		if c.NotAfter > 0 {
-			upTo = min(upTo, c.NotAfter)
-		}
+		upTo = l.revisionAtLocked(time.Now().Add(-c.OlderThan).UnixMilli())
 	}
 	current := l.current
 	l.mu.Unlock()
 	if upTo > current {
 		return 0, &store.FutureRevisionError{Requested: upTo, Current: current}
 	}
-	done, err := l.forget(upTo, reasonRequested)
+	done, err := l.compact(upTo, reasonRequested)
 	if err != nil {
 		return 0, err
 	}
 	return done, l.merge(ctx)
 }
 
-// takeCompaction waits until nobody else compacts. The caller calls release.
+// takeCompaction waits until no other compaction runs. The caller calls release.
 func (l *Log) takeCompaction(ctx context.Context) (release func(), err error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -77,55 +82,63 @@ func (l *Log) takeCompaction(ctx context.Context) (release func(), err error) {
 	return func() { <-l.compactTurn }, nil
 }
 
-// forget drops from the index what was superseded or deleted at or below upTo,
+// compact drops from the index what was superseded or deleted at or below upTo,
 // after the floors that follow from it are on disk. It returns up to where
-// history is forgotten now. The caller has the compaction turn.
-func (l *Log) forget(upTo int64, reason string) (int64, error) {
+// history is compacted now. The caller has the compaction turn.
+func (l *Log) compact(upTo int64, reason string) (int64, error) {
 	l.mu.Lock()
 	before := l.compacted.Revision
+	upTo = l.heldLocked(upTo)
 	if upTo <= max(before, l.base) {
 		l.mu.Unlock()
 		return before, nil
 	}
 	compacted, floors := l.floorsLocked(upTo, reason)
+	gone, rest := l.index.SpareFloors()
 	l.mu.Unlock()
 	err := l.switchManifest(func(m *format.Manifest) {
-		m.Compacted = compacted
+		m.Compacted, m.Rest = compacted, rest
 		maps.Copy(m.Floors, floors)
+		for _, name := range gone {
+			delete(m.Floors, name)
+		}
+	}, func() {
+		l.compacted, l.index.Rest = compacted, rest
+		for _, name := range gone {
+			delete(l.index.Resources, name)
+		}
+		for name, floor := range floors {
+			l.index.Resource(name).Floor = floor
+		}
+		l.wakeLocked() // feeds with Hold tell their reader
 	})
 	if err != nil {
 		return before, fmt.Errorf("compact up to revision %d: %w", upTo, err)
 	}
-	l.mu.Lock()
-	l.compacted = compacted
-	for name, floor := range floors {
-		l.index.resource(name).floor = floor
-	}
-	l.mu.Unlock()
-	// From here on nobody can ask for what is dropped, so it may go bit by bit.
+	// From here on no read can reach the dropped versions, so they may go step by step.
 	l.drop(before, upTo)
 	return upTo, nil
 }
 
-// floorsLocked returns the mark of forgetting up to upTo, and the floors that it
+// floorsLocked returns the mark of compaction up to upTo, and the floors that it
 // raises: for each resource the last write at or below upTo that superseded or
 // deleted something.
 func (l *Log) floorsLocked(upTo int64, reason string) (format.Mark, map[string]format.Mark) {
 	now := time.Now().UnixMilli()
 	compacted := format.Mark{Revision: upTo, Millis: l.compacted.Millis, Reason: reason, Removed: now}
 	floors := map[string]format.Mark{}
-	for name, r := range l.index.resources {
-		if older := len(r.changes) - len(r.after(upTo)); older > 0 {
-			if v, ok := l.index.version(r.changes[older-1]); ok {
-				compacted.Millis = max(compacted.Millis, v.millis)
+	for name, r := range l.index.Resources {
+		if older := len(r.Changes) - len(r.After(upTo)); older > 0 {
+			if v, ok := l.index.Version(r.Changes[older-1]); ok {
+				compacted.Millis = max(compacted.Millis, v.Millis)
 			}
 		}
-		c, ok := r.lastSuperseding(upTo)
-		if !ok || c.revision <= r.floor.Revision {
+		c, ok := r.LastSuperseding(upTo)
+		if !ok || c.Revision <= r.Floor.Revision {
 			continue
 		}
-		if v, ok := l.index.version(c); ok {
-			floors[name] = format.Mark{Revision: c.revision, Millis: v.millis, Reason: reason, Removed: now}
+		if v, ok := l.index.Version(c); ok {
+			floors[name] = format.Mark{Revision: c.Revision, Millis: v.Millis, Reason: reason, Removed: now}
 		}
 	}
 	return compacted, floors
@@ -134,51 +147,64 @@ func (l *Log) floorsLocked(upTo int64, reason string) (format.Mark, map[string]f
 // drop removes from the index what the writes in (before, upTo] superseded.
 func (l *Log) drop(before, upTo int64) {
 	l.mu.Lock()
-	resources := make([]*resource, 0, len(l.index.resources))
-	for _, r := range l.index.resources {
+	resources := make([]*index.Resource, 0, len(l.index.Resources))
+	for _, r := range l.index.Resources {
 		resources = append(resources, r)
 	}
 	l.mu.Unlock()
 	for _, r := range resources {
 		l.mu.Lock()
-		older := r.changes[:len(r.changes)-len(r.after(upTo))]
-		fresh := changesAfter(older, before)
+		changes := r.Changes // it is only appended to: no other compaction runs
 		l.mu.Unlock()
+		older := changes[:len(changes)-len(index.ChangesAfter(changes, upTo))]
+		keys := superseded(index.ChangesAfter(older, before))
 		gone := map[int64]bool{}
-		for len(fresh) > 0 {
-			n := min(len(fresh), chunk)
-			l.dropChunk(fresh[:n], upTo, gone)
-			fresh = fresh[n:]
+		for len(keys) > 0 {
+			began := time.Now()
+			n := min(len(keys), chunk)
+			l.dropChunk(keys[:n], upTo, gone)
+			keys = keys[n:]
+			l.pause(began)
 		}
 		if len(gone) == 0 {
 			continue
 		}
-		kept := make([]change, 0, len(older)-len(gone))
-		for _, c := range older {
-			if !gone[c.revision] {
+		kept := make([]index.Change, 0, len(changes)-len(gone))
+		for _, c := range changes {
+			if !gone[c.Revision] {
 				kept = append(kept, c)
 			}
 		}
 		l.mu.Lock()
-		r.changes = append(kept, r.changes[len(older):]...)
+		r.Changes = append(kept, r.Changes[len(changes):]...)
 		l.mu.Unlock()
 	}
 }
 
-func (l *Log) dropChunk(changes []change, upTo int64, gone map[int64]bool) {
+// superseded returns the keys of which the changes superseded something.
+func superseded(changes []index.Change) []string {
+	var keys []string
+	seen := map[string]bool{}
+	for _, c := range changes {
+		if c.Supersedes && !seen[c.Key] {
+			seen[c.Key] = true
+			keys = append(keys, c.Key)
+		}
+	}
+	return keys
+}
+
+func (l *Log) dropChunk(keys []string, upTo int64, gone map[int64]bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, c := range changes {
-		if !c.supersedes {
-			continue
-		}
-		h, ok := l.index.keys.Get(c.key)
+	for _, key := range keys {
+		h, ok := l.index.Keys.Get(key)
 		if !ok {
-			continue // an earlier change of the key dropped all of it
+			continue // it is gone already
 		}
-		for _, v := range l.index.cut(h, upTo) {
-			gone[v.revision] = true
-			l.segments.byID[v.segment].live -= int64(v.size)
+		for _, v := range l.index.Cut(h, upTo) {
+			gone[v.Revision] = true
+			l.segments.byID[v.Segment].live -= int64(v.Size)
 		}
 	}
 	l.snapshot = nil

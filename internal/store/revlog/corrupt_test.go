@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -14,12 +13,15 @@ import (
 
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/revlog"
+	"github.com/gapless-io/gapless/internal/store/revlog/disk/disktest"
 )
 
+const sector = 512
+
 // written returns a closed log of several segments with merged ones among them.
-func written(tb testing.TB, random *rand.Rand) (*crashFS, *life) {
+func written(tb testing.TB, random *rand.Rand) (*disktest.Disk, *life) {
 	tb.Helper()
-	fs := newCrashFS(random)
+	fs := disktest.New(random)
 	l := open(tb, small(fs))
 	f := newLife(random)
 	for range 250 {
@@ -68,10 +70,10 @@ func TestDamageIsRefusedOrHarmless(t *testing.T) {
 			refused := 0
 			const rounds = 50
 			for range rounds {
-				bad := fs.clone()
-				names := slices.Sorted(maps.Keys(bad.names))
-				file := bad.names[names[random.IntN(len(names))]]
-				file.data = damage(random, slices.Clone(file.data))
+				bad := fs.Clone()
+				names := bad.Names()
+				file := names[random.IntN(len(names))]
+				bad.SetBytes(file, damage(random, bad.Bytes(file)))
 				l, stop, err := start(t, small(bad))
 				if _, ok := errors.AsType[*store.CorruptError](err); ok {
 					refused++
@@ -94,32 +96,34 @@ func TestDamageIsRefusedOrHarmless(t *testing.T) {
 	}
 }
 
-// segmentOf returns the only segment of a log.
-func segmentOf(t *testing.T, fs *crashFS) *crashFile {
+// segmentOf returns the name of the only segment of a log.
+func segmentOf(t *testing.T, fs *disktest.Disk) string {
 	t.Helper()
-	var found *crashFile
-	for name, file := range fs.names {
+	var found string
+	for _, name := range fs.Names() {
 		if strings.HasPrefix(name, "seg-") {
-			if found != nil {
+			if found != "" {
 				t.Fatal("there are several segments")
 			}
-			found = file
+			found = name
 		}
 	}
 	return found
 }
 
-// TestFlippedBitAfterACrashIsNoTornWrite flips every bit of a log that was not
+// TestFlippedBitIsNotTakenForATornWrite flips every bit of a log that was not
 // closed, so that only the log itself tells where it ends.
-func TestFlippedBitAfterACrashIsNoTornWrite(t *testing.T) {
-	fs := newCrashFS(seeded(t))
+func TestFlippedBitIsNotTakenForATornWrite(t *testing.T) {
+	fs := disktest.New(seeded(t))
 	l := open(t, small(fs))
 	for _, key := range []string{"pods/a", "pods/b", "pods/c"} {
 		commit(t, l, key, "some value")
 	}
 	for bit := range l.Stats().Bytes * 8 {
-		bad := fs.clone()
-		segmentOf(t, bad).data[bit/8] ^= 1 << (bit % 8)
+		bad := fs.Clone()
+		data := bad.Bytes(segmentOf(t, bad))
+		data[bit/8] ^= 1 << (bit % 8)
+		bad.SetBytes(segmentOf(t, bad), data)
 		if again, err := revlog.Open(t.Context(), small(bad)); err == nil {
 			t.Fatalf("bit %d is flipped and the log opens at %+v, want CorruptError", bit, again.Stats())
 		} else if _, ok := errors.AsType[*store.CorruptError](err); !ok {
@@ -131,13 +135,14 @@ func TestFlippedBitAfterACrashIsNoTornWrite(t *testing.T) {
 // TestTornWriteIsCutOff leaves the end of a write of which the beginning was
 // lost, and writes less over it.
 func TestTornWriteIsCutOff(t *testing.T) {
-	fs := newCrashFS(seeded(t))
+	fs := disktest.New(seeded(t))
 	l := open(t, small(fs))
 	commit(t, l, "pods/a", "1")
 	end := l.Stats().Bytes
-	torn := fs.clone()
-	data := segmentOf(t, torn).data
+	torn := fs.Clone()
+	data := torn.Bytes(segmentOf(t, torn))
 	copy(data[end+32:], bytes.Repeat([]byte{0x5a}, 1500))
+	torn.SetBytes(segmentOf(t, torn), data)
 	for i, key := range []string{"pods/b", "pods/c"} {
 		again, stop, err := start(t, small(torn))
 		if err != nil {
@@ -146,7 +151,7 @@ func TestTornWriteIsCutOff(t *testing.T) {
 		if got := commit(t, again, key, "2"); got != revlog.DefaultBaseRevision+int64(i)+2 {
 			t.Errorf("%s got revision %d", key, got)
 		}
-		unclosed := torn.clone()
+		unclosed := torn.Clone()
 		if err := stop(); err != nil {
 			t.Fatal(err)
 		}
@@ -154,12 +159,12 @@ func TestTornWriteIsCutOff(t *testing.T) {
 	}
 }
 
-func TestMissingFileIsNoticed(t *testing.T) {
+func TestMissingFileIsDetected(t *testing.T) {
 	random := seeded(t)
 	fs, _ := written(t, random)
-	for _, name := range slices.Sorted(maps.Keys(fs.names)) {
-		bad := fs.clone()
-		delete(bad.names, name)
+	for _, name := range fs.Names() {
+		bad := fs.Clone()
+		bad.SetBytes(name, nil)
 		_, _, err := start(t, small(bad))
 		if got, ok := errors.AsType[*store.CorruptError](err); !ok || got.Advice == "" || got.Found == "" {
 			t.Errorf("without %s: open gives %v, want CorruptError", name, err)
@@ -167,9 +172,9 @@ func TestMissingFileIsNoticed(t *testing.T) {
 	}
 }
 
-// TestReadNoticesDamage damages a segment below an open log.
-func TestReadNoticesDamage(t *testing.T) {
-	fs := newCrashFS(seeded(t))
+// TestReadDetectsDamage damages a segment below an open log.
+func TestReadDetectsDamage(t *testing.T) {
+	fs := disktest.New(seeded(t))
 	l := open(t, small(fs))
 	for i := range 3 {
 		// More than the log keeps in memory, so that the first is read from its segment.
@@ -187,13 +192,12 @@ func TestReadNoticesDamage(t *testing.T) {
 	if err := read(); err != nil {
 		t.Fatal(err)
 	}
-	fs.mu.Lock()
-	for _, file := range fs.names {
-		if len(file.data) > 10_000 {
-			file.data[5_000] ^= 1
+	for _, name := range fs.Names() {
+		if data := fs.Bytes(name); len(data) > 10_000 {
+			data[5_000] ^= 1
+			fs.SetBytes(name, data)
 		}
 	}
-	fs.mu.Unlock()
 	if got, ok := errors.AsType[*store.CorruptError](read()); !ok || got.Offset < 0 {
 		t.Errorf("reading a damaged record gives %v, want CorruptError with its offset", got)
 	}
@@ -206,7 +210,7 @@ func TestForeignDirectoryIsRefused(t *testing.T) {
 		"other manifest":   {"MANIFEST": "bitcask 1 00000000\n{}"},
 		"binary manifest":  {"MANIFEST": "\x00\x01\x02"},
 		"empty manifest":   {"MANIFEST": ""},
-		"newer manifest":   {"MANIFEST": "gapless-revlog 2 00000000\n{}"},
+		"newer manifest":   {"MANIFEST": "gapless-revlog 9 00000000\n{}"},
 		"damaged manifest": {"MANIFEST": "gapless-revlog 1 00000000\n{}"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -233,14 +237,14 @@ func TestForeignDirectoryIsRefused(t *testing.T) {
 // FuzzOpenDamaged opens a log of which one file was replaced by any bytes.
 func FuzzOpenDamaged(f *testing.F) {
 	fs, life := written(f, rand.New(rand.NewPCG(1, 2)))
-	names := slices.Sorted(maps.Keys(fs.names))
+	names := fs.Names()
 	for i, name := range names {
-		f.Add(uint8(i), fs.names[name].data)
+		f.Add(uint8(i), fs.Bytes(name))
 	}
 	f.Add(uint8(0), []byte("gapless-revlog 1 00000000\n{}"))
 	f.Fuzz(func(t *testing.T, which uint8, data []byte) {
-		bad := fs.clone()
-		bad.names[names[int(which)%len(names)]].data = slices.Clone(data)
+		bad := fs.Clone()
+		bad.SetBytes(names[int(which)%len(names)], append([]byte{}, data...))
 		l, stop, err := start(t, small(bad))
 		if err != nil {
 			if _, ok := errors.AsType[*store.CorruptError](err); !ok {

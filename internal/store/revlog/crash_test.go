@@ -6,13 +6,13 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/revlog"
+	"github.com/gapless-io/gapless/internal/store/revlog/disk/disktest"
 	"github.com/gapless-io/gapless/internal/store/storetest"
 )
 
@@ -30,7 +30,7 @@ func seeded(tb testing.TB) *rand.Rand {
 }
 
 // small makes segments of a few dozen records, so that everything happens often.
-func small(fs *crashFS) revlog.Options {
+func small(fs *disktest.Disk) revlog.Options {
 	return revlog.Options{FS: fs, SegmentBytes: 4 << 10}
 }
 
@@ -38,7 +38,7 @@ func small(fs *crashFS) revlog.Options {
 type life struct {
 	oracle *storetest.Oracle
 	random *rand.Rand
-	// what was under way when it ended; it may have happened or not
+	// what was in progress when it ended; it may have happened or not
 	txn     store.Txn
 	compact int64
 }
@@ -76,8 +76,8 @@ func (f *life) write(ctx context.Context, l *revlog.Log) error {
 	return nil
 }
 
-// settle finds out whether what was under way has happened.
-func (f *life) settle(t *testing.T, l *revlog.Log) {
+// resolve finds out whether the operation in progress took effect.
+func (f *life) resolve(t *testing.T, l *revlog.Log) {
 	t.Helper()
 	stats := l.Stats()
 	revisions := f.oracle.Revisions()
@@ -117,107 +117,9 @@ func start(t *testing.T, o revlog.Options) (l *revlog.Log, stop func() error, er
 	return l, func() error { return errors.Join(l.Close(), <-ended) }, nil
 }
 
-// TestCrashLosesNothingAcknowledged crashes at random calls, also while a log
-// recovers from the crash before.
-func TestCrashLosesNothingAcknowledged(t *testing.T) {
-	random := seeded(t)
-	crashes, revisions := 0, 0
-	for range 40 {
-		fs := newCrashFS(random)
-		f := newLife(random)
-		for range 1 + random.IntN(8) {
-			fs.crashAt = fs.calls + 1 + random.IntN([]int{60, 250}[random.IntN(2)])
-			l, stop, err := start(t, small(fs))
-			if err == nil {
-				f.settle(t, l)
-				f.compare(t, l)
-				for err == nil {
-					err = f.write(t.Context(), l)
-				}
-				_ = stop() // it cannot write what it wants to
-			}
-			if !errors.Is(err, errCrashed) {
-				t.Fatalf("after %d crashes: %v", crashes, err)
-			}
-			fs = fs.image
-			crashes++
-		}
-		l, stop, err := start(t, small(fs))
-		if err != nil {
-			t.Fatalf("after %d crashes: %v", crashes, err)
-		}
-		f.settle(t, l)
-		f.compare(t, l)
-		if err := stop(); err != nil {
-			t.Fatal(err)
-		}
-		revisions += len(f.oracle.Revisions())
-	}
-	t.Logf("%d crashes, %d revisions, none lost", crashes, revisions)
-}
-
-// TestCrashAmongManyWritersLeavesNoGap crashes while groups are committed.
-func TestCrashAmongManyWritersLeavesNoGap(t *testing.T) {
-	random := seeded(t)
-	const rounds, writers = 60, 8
-	total := 0
-	for range rounds {
-		fs := newCrashFS(random)
-		fs.crashAt = 30 + random.IntN(120)
-		l, stop, err := start(t, small(fs))
-		if err != nil {
-			t.Fatal(err)
-		}
-		var mu sync.Mutex
-		acknowledged := map[int64]string{}
-		var wg sync.WaitGroup
-		for w := range writers {
-			wg.Go(func() {
-				for i := 0; ; i++ {
-					key := fmt.Sprintf("pods/%d-%d", w, i)
-					done, err := l.Commit(t.Context(), store.Txn{Key: key, Value: []byte(key)})
-					if err != nil {
-						return
-					}
-					mu.Lock()
-					acknowledged[done.Revision] = key
-					mu.Unlock()
-				}
-			})
-		}
-		wg.Wait()
-		_ = stop() // it has crashed
-		l, stop, err = start(t, small(fs.image))
-		if err != nil {
-			t.Fatal(err)
-		}
-		changes, err := storetest.Collect(t.Context(), l, store.From{UpTo: max(1, l.Stats().Revision)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for i, c := range changes {
-			if c.Revision != revlog.DefaultBaseRevision+int64(i)+1 || string(c.Value) != c.Key {
-				t.Fatalf("change %d has revision %d and value %q", i, c.Revision, c.Value)
-			}
-			if key, ok := acknowledged[c.Revision]; ok && key != c.Key {
-				t.Fatalf("revision %d was acknowledged for %s, now it is %s", c.Revision, key, c.Key)
-			}
-			delete(acknowledged, c.Revision)
-		}
-		if len(acknowledged) > 0 {
-			t.Fatalf("lost after a crash: %v", acknowledged)
-		}
-		total += len(changes)
-		if err := stop(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("%d crashes, %d revisions", rounds, total)
-}
-
-// TestFailedCallsNeverLoseOrInvent fails every call of a workload once, each in
+// TestFailedCallsNeverLoseOrInventWrites fails every call of a workload once, each in
 // a run of its own, and for good.
-func TestFailedCallsNeverLoseOrInvent(t *testing.T) {
+func TestFailedCallsNeverLoseOrInventWrites(t *testing.T) {
 	for _, kind := range []struct {
 		name string
 		err  error
@@ -227,16 +129,16 @@ func TestFailedCallsNeverLoseOrInvent(t *testing.T) {
 			seed := seeded(t).Uint64()
 			for failing := 1; ; failing++ {
 				random := rand.New(rand.NewPCG(seed, 1))
-				fs := newCrashFS(random)
+				fs := disktest.New(random)
 				reached := false
-				fs.hook = func(call int, _ string) error {
-					if call == failing || call > failing && !kind.once {
+				fault := func(op disktest.Op) error {
+					if op.Call == failing || op.Call > failing && !kind.once {
 						reached = true
 						return kind.err
 					}
 					return nil
 				}
-				surviveFailure(t, fs, newLife(random))
+				surviveFailure(t, fs, fault, newLife(random))
 				if !reached {
 					t.Logf("%d calls failed", failing-1)
 					return
@@ -246,8 +148,9 @@ func TestFailedCallsNeverLoseOrInvent(t *testing.T) {
 	}
 }
 
-func surviveFailure(t *testing.T, fs *crashFS, f *life) {
+func surviveFailure(t *testing.T, fs *disktest.Disk, fault disktest.Fault, f *life) {
 	t.Helper()
+	fs.SetFault(fault)
 	l, stop, err := start(t, small(fs))
 	if err == nil {
 		var poisoned *store.PoisonedError
@@ -257,6 +160,8 @@ func surviveFailure(t *testing.T, fs *crashFS, f *life) {
 			} else if p, ok := errors.AsType[*store.PoisonedError](err); ok {
 				poisoned = p
 				break
+			} else if errors.Is(err, store.ErrOutcomeUnknown) {
+				break // resolve finds out
 			} else if !errors.Is(err, syscall.EIO) && !errors.Is(err, syscall.ENOSPC) {
 				t.Fatalf("write: %v", err)
 			}
@@ -275,24 +180,19 @@ func surviveFailure(t *testing.T, fs *crashFS, f *life) {
 			if _, err := l.Commit(t.Context(), store.Txn{Key: "pods/later"}); !errors.Is(err, poisoned) {
 				t.Fatalf("a write after the disk failed gives %v", err)
 			}
-			hook := fs.hook
-			fs.mu.Lock()
-			fs.hook = nil
-			fs.mu.Unlock()
-			f.compare(t, l) // reads go on
-			fs.mu.Lock()
-			fs.hook = hook
-			fs.mu.Unlock()
+			fs.SetFault(nil)
+			f.compare(t, l) // reads still work
+			fs.SetFault(fault)
 			f.txn, f.compact = under, compact
 		}
 		_ = stop() // it says again that the disk failed
 	}
-	after := fs.clone()
+	after := fs.Clone()
 	l, stop, err = start(t, small(after))
 	if err != nil {
 		t.Fatalf("open after a failed call: %v", err)
 	}
-	f.settle(t, l)
+	f.resolve(t, l)
 	f.compare(t, l)
 	if err := stop(); err != nil {
 		t.Fatal(err)
@@ -302,24 +202,26 @@ func surviveFailure(t *testing.T, fs *crashFS, f *life) {
 // TestFullDiskRefusesWritesUntilThereIsSpace has no space for new files for a
 // while.
 func TestFullDiskRefusesWritesUntilThereIsSpace(t *testing.T) {
-	fs := newCrashFS(seeded(t))
+	fs := disktest.New(seeded(t))
 	l := open(t, small(fs))
 	oracle := &storetest.Oracle{}
-	full := false
-	fs.hook = func(_ int, op string) error {
-		if full && (op == "allocate" || op == "create") {
+	full := func(op disktest.Op) error {
+		if op.Kind == "allocate" || op.Kind == "create" {
 			return syscall.ENOSPC
 		}
 		return nil
 	}
 	refused := 0
 	for i := range 60 {
-		fs.mu.Lock()
-		full = i >= 20 && i < 40
-		fs.mu.Unlock()
+		switch i {
+		case 20:
+			fs.SetFault(full)
+		case 40:
+			fs.SetFault(nil)
+		}
 		txn := store.Txn{Key: fmt.Sprintf("pods/%d", i), Value: make([]byte, 500)}
 		done, err := l.Commit(t.Context(), txn)
-		if _, ok := errors.AsType[*store.NoSpaceError](err); ok {
+		if _, ok := errors.AsType[*store.UnavailableError](err); ok {
 			refused++
 			continue
 		}

@@ -7,17 +7,25 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/revlog/format"
+	"github.com/gapless-io/gapless/internal/store/revlog/index"
 )
 
-// mergeFrameBytes is the size of a base segment's frames.
-const mergeFrameBytes = 1 << 20
+const (
+	// mergeFrameBytes is the size of a base segment's frames. Each is synced, and commits
+	// wait for that.
+	mergeFrameBytes = 256 << 10
+	// shrinkSteps is in how many steps a file of the usual size is freed.
+	shrinkSteps = 16
+)
 
-// merge gives disk space back: when at least half of the bytes in the segments
-// that lie wholly in forgotten history are dead, it copies the others to new
-// base segments and removes the old files.
+// merge frees disk space: when at least half of the bytes in the segments
+// that lie wholly in compacted history are dead (or a tenth, if that is more than
+// a quarter of the history's budget), it copies the others to new base segments
+// and removes the old files.
 //
 // It always takes all of those segments. A deletion hides the older records of
 // its key, so it may be left out only when none of them stays behind.
@@ -26,27 +34,20 @@ func (l *Log) merge(ctx context.Context) error {
 	if len(sources) == 0 {
 		return nil
 	}
-	m := merger{log: l, moved: map[int64]version{}}
+	m := merger{log: l, moved: map[int64]index.Version{}}
 	err := m.copyAll(ctx, sources)
 	if err == nil {
-		err = m.finish()
+		err = m.flush()
 	}
 	if err == nil {
-		err = l.switchManifest(func(man *format.Manifest) {
-			man.Segments = slices.DeleteFunc(man.Segments, func(e format.SegmentEntry) bool {
-				return slices.ContainsFunc(sources, func(s *segment) bool { return s.id == e.ID })
-			})
-			entries := make([]format.SegmentEntry, 0, len(m.made)+len(man.Segments))
-			for _, s := range m.made {
-				entries = append(entries, s.entry())
-			}
-			man.Segments = append(entries, man.Segments...)
-		})
+		err = l.adopt(sources, m.made)
 	}
 	if err != nil {
 		return m.abandon(err)
 	}
-	l.adopt(sources, m.made, m.moved)
+	l.relocate(m.moved)
+	l.retire(sources)
+	l.logger.InfoContext(ctx, "merged old segments", slog.Int("from", len(sources)), slog.Int("into", len(m.made)))
 	return nil
 }
 
@@ -55,9 +56,8 @@ func (l *Log) mergeable() []*segment {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var sources []*segment
-	var bytes, live, all int64
-	for _, s := range l.segments.ordered {
-		all += s.end
+	var bytes, live int64
+	for _, s := range l.listed {
 		if s.sealed && s.last <= l.compacted.Revision {
 			sources = append(sources, s)
 			bytes += s.end - format.SegmentHeaderBytes
@@ -65,7 +65,7 @@ func (l *Log) mergeable() []*segment {
 		}
 	}
 	dead := bytes - live
-	tight := l.opts.HistoryBytes > 0 && all > l.opts.HistoryBytes && dead*10 >= bytes
+	tight := l.opts.HistoryBytes > 0 && dead > l.opts.HistoryBytes/4 && dead*10 >= bytes
 	if dead*2 < bytes && !tight {
 		return nil
 	}
@@ -77,24 +77,25 @@ func (l *Log) mergeable() []*segment {
 type merger struct {
 	log   *Log
 	made  []*segment
-	frame []byte            // the frame that is being filled
-	batch []version         // the records in it, with their offsets in it
-	moved map[int64]version // where the live records are now, by revision
+	frame []byte                  // the frame that is being filled
+	batch []index.Version         // the records in it, with their offsets in it
+	moved map[int64]index.Version // where the live records are now, by revision
 }
 
 func (m *merger) copyAll(ctx context.Context, sources []*segment) error {
 	for _, s := range sources {
-		scan := newScanner(s, s.end)
+		scan := format.NewScanner(s.reader(s.end))
 		for {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			records, err := scan.next()
+			began := time.Now()
+			records, err := scan.Next()
 			if errors.Is(err, io.EOF) {
 				break
 			}
-			if isDamage(err) {
-				return m.log.corrupt(s.name, scan.off, err.Error())
+			if format.IsDamage(err) {
+				return m.log.corrupt(s.name, scan.Offset, err.Error())
 			}
 			if err != nil {
 				return err
@@ -102,6 +103,7 @@ func (m *merger) copyAll(ctx context.Context, sources []*segment) error {
 			if err := m.copyRecords(s.id, records); err != nil {
 				return err
 			}
+			m.log.pause(began)
 		}
 	}
 	return nil
@@ -114,8 +116,8 @@ func (m *merger) copyRecords(id uint32, records []format.Placed) error {
 		live := make([]bool, n)
 		m.log.mu.Lock()
 		for i, r := range records[:n] {
-			v, ok := m.log.index.version(change{revision: r.Revision, key: r.Key})
-			live[i] = ok && v.segment == id && int64(v.offset) == r.Offset
+			v, ok := m.log.index.Version(index.Change{Revision: r.Revision, Key: r.Key})
+			live[i] = ok && v.Segment == id && int64(v.Offset) == r.Offset
 		}
 		m.log.mu.Unlock()
 		for i, r := range records[:n] {
@@ -140,9 +142,9 @@ func (m *merger) add(r format.Placed) error {
 	if len(m.batch) == 0 {
 		m.frame = append(m.frame[:0], make([]byte, format.FrameHeaderBytes)...)
 	}
-	v := version{
-		revision: r.Revision, create: r.Create, millis: r.Millis,
-		offset: uint32(len(m.frame)), size: uint32(r.Size), deleted: r.Kind == format.KindDelete,
+	v := index.Version{
+		Revision: r.Revision, Create: r.Create, Millis: r.Millis,
+		Offset: uint32(len(m.frame)), Size: uint32(r.Size), Deleted: r.Kind == format.KindDelete,
 	}
 	encoded := format.NewRecord(r.Kind, r.Key, r.Value)
 	format.StampRecord(encoded, r.Stamp)
@@ -151,29 +153,33 @@ func (m *merger) add(r format.Placed) error {
 	return nil
 }
 
-// flush writes the frame to the newest base segment that has room.
+// flush writes the frame to the newest base segment that has room, and syncs it.
 func (m *merger) flush() error {
 	if len(m.batch) == 0 {
 		return nil
 	}
-	seg, err := m.room(format.FrameSize(len(m.frame)-format.FrameHeaderBytes), m.batch[0].revision)
+	seg, err := m.room(format.FrameSize(len(m.frame)-format.FrameHeaderBytes), m.batch[0].Revision)
 	if err != nil {
 		return err
 	}
 	for _, v := range m.batch {
-		format.SealRecord(m.frame[v.offset:v.offset+v.size], seg.seed)
-		v.segment, v.offset = seg.id, v.offset+uint32(seg.end)
-		m.moved[v.revision] = v
-		seg.live += int64(v.size) // it is in no set yet: nobody else sees it
-		seg.last = v.revision
+		format.SealRecord(m.frame[v.Offset:v.Offset+v.Size], seg.seed)
+		v.Segment, v.Offset = seg.id, v.Offset+uint32(seg.end)
+		m.moved[v.Revision] = v
+		seg.live += int64(v.Size) // it is in no set yet, so it has no reader
+		seg.last = v.Revision
 	}
-	b, f := format.SealFrame(m.frame, format.Frame{Count: len(m.batch), First: m.batch[0].revision, Chain: seg.chain}, seg.seed, seg.end)
+	b, f := format.SealFrame(m.frame, format.Frame{Count: len(m.batch), First: m.batch[0].Revision, Chain: seg.chain}, seg.seed, seg.end)
 	if _, err := seg.file.WriteAt(b, seg.end); err != nil {
 		return fmt.Errorf("write %s: %w", seg.name, err)
 	}
 	seg.end += f.Size()
 	seg.chain = f.Payload
 	m.batch = m.batch[:0]
+	// Little by little: a commit of the log waits for what is written back at once.
+	if err := seg.file.Sync(); err != nil {
+		return fmt.Errorf("sync %s: %w", seg.name, err)
+	}
 	return nil
 }
 
@@ -198,19 +204,6 @@ func (l *Log) createBase(first int64) (*segment, error) {
 	return l.createSegment(entry, format.SegmentHeaderBytes, 0)
 }
 
-// finish makes the new segments durable.
-func (m *merger) finish() error {
-	if err := m.flush(); err != nil {
-		return err
-	}
-	for _, s := range m.made {
-		if err := s.file.Sync(); err != nil {
-			return fmt.Errorf("sync %s: %w", s.name, err)
-		}
-	}
-	return nil
-}
-
 // abandon removes what was made. After a manifest that may or may not have been
 // replaced, the files stay: the next start knows which of them are needed.
 func (m *merger) abandon(err error) error {
@@ -224,57 +217,103 @@ func (m *merger) abandon(err error) error {
 	return fmt.Errorf("merge segments: %w", err)
 }
 
-// adopt points the index to the copies and lets the old segments go.
-func (l *Log) adopt(sources, made []*segment, moved map[int64]version) {
-	for _, s := range sources {
-		s.retired.Store(true)
+// adopt makes the manifest list the copies instead of the sources. Readers have
+// both until the index points to the copies only.
+func (l *Log) adopt(sources, made []*segment) error {
+	isSource := func(id uint32) bool {
+		return slices.ContainsFunc(sources, func(s *segment) bool { return s.id == id })
 	}
-	l.mu.Lock()
-	with := append(slices.Clone(l.segments.ordered), made...)
-	both := l.replaceSegmentsLocked(with)
-	l.mu.Unlock()
-	both.release(l)
-	l.relocate(moved)
-	l.mu.Lock()
-	kept := slices.DeleteFunc(slices.Clone(l.segments.ordered), func(s *segment) bool { return slices.Contains(sources, s) })
-	old := l.replaceSegmentsLocked(kept)
-	l.mu.Unlock()
-	old.release(l)
-	l.logger.Info("merged old segments", slog.Int("from", len(sources)), slog.Int("into", len(made)))
+	var before *segmentSet
+	err := l.switchManifest(func(m *format.Manifest) {
+		entries := make([]format.SegmentEntry, 0, len(made)+len(m.Segments))
+		for _, s := range made {
+			entries = append(entries, s.entry())
+		}
+		for _, e := range m.Segments {
+			if !isSource(e.ID) {
+				entries = append(entries, e)
+			}
+		}
+		m.Segments = entries
+	}, func() {
+		listed := slices.Clone(made)
+		for _, s := range l.listed {
+			if !isSource(s.id) {
+				listed = append(listed, s)
+			}
+		}
+		l.listed = listed
+		before = l.openLocked(append(slices.Clone(l.segments.ordered), made...))
+	})
+	if err == nil {
+		before.release(l)
+	}
+	return err
+}
+
+// retire removes the sources of a merge once they have no readers.
+func (l *Log) retire(sources []*segment) {
+	for _, source := range sources {
+		source.retired.Store(true)
+		source.sets.Add(1)
+		l.mu.Lock()
+		before := l.openLocked(slices.DeleteFunc(slices.Clone(l.segments.ordered), func(s *segment) bool { return s == source }))
+		l.mu.Unlock()
+		before.release(l)
+		if source.sets.Load() == 1 { // no reader has it, and none will
+			l.shrink(source)
+		}
+		source.release(l)
+	}
+}
+
+// shrink frees the bytes of a file that is going to be removed little by little: commits
+// wait for what the file system frees at once.
+func (l *Log) shrink(s *segment) {
+	step := max(l.opts.SegmentBytes/shrinkSteps, 1)
+	for size := s.end - step; size > 0; size -= step {
+		began := time.Now()
+		if err := s.file.Allocate(size); err != nil {
+			return // its removal may succeed
+		}
+		l.pause(began)
+	}
 }
 
 // relocate points the versions that were copied to their copies.
-func (l *Log) relocate(moved map[int64]version) {
-	wasMoved := func(v version) bool {
-		_, ok := moved[v.revision]
+func (l *Log) relocate(moved map[int64]index.Version) {
+	wasMoved := func(v index.Version) bool {
+		_, ok := moved[v.Revision]
 		return ok
 	}
 	var pivot string
 	for more := true; more; {
-		var batch []history
+		var batch []index.History
 		more = false
 		walked := 0
+		began := time.Now()
 		l.mu.Lock()
-		l.index.keys.Ascend(pivot, func(key string, h history) bool {
-			if walked++; walked > checkEvery || len(batch) == chunk {
+		l.index.Keys.Ascend(pivot, func(key string, h index.History) bool {
+			if walked++; walked > walkKeys || len(batch) == chunk {
 				pivot, more = key, true
 				return false
 			}
-			if slices.ContainsFunc(h.versions, wasMoved) {
+			if slices.ContainsFunc(h.Versions, wasMoved) {
 				batch = append(batch, h)
 			}
 			return true
 		})
 		for _, h := range batch {
-			versions := slices.Clone(h.versions) // snapshots keep reading the old ones
+			versions := slices.Clone(h.Versions) // snapshots keep reading the old ones
 			for i, v := range versions {
-				if to, ok := moved[v.revision]; ok {
+				if to, ok := moved[v.Revision]; ok {
 					versions[i] = to
 				}
 			}
-			l.index.keys.Set(h.key, history{key: h.key, versions: versions})
+			l.index.Keys.Set(h.Key, index.History{Key: h.Key, Versions: versions})
 		}
 		l.snapshot = nil
 		l.mu.Unlock()
+		l.pause(began)
 	}
 }

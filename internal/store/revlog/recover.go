@@ -8,18 +8,20 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/revlog/disk"
 	"github.com/gapless-io/gapless/internal/store/revlog/format"
+	"github.com/gapless-io/gapless/internal/store/revlog/index"
 )
 
 const (
-	adviceRestore = "nothing was changed; restore the directory from a backup or use an empty one"
+	adviceRestore = "nothing was changed; gapless fsck says what is lost and can repair it, or restore the directory from a backup"
 	adviceForeign = "give the log a directory of its own, or an empty one"
-	adviceNewer   = "use the version of the program that wrote it, or an empty directory"
+	adviceNewer   = "use the version of gapless that wrote it, or an empty directory"
 )
 
 func (l *Log) corrupt(name string, off int64, found string) error {
@@ -27,57 +29,90 @@ func (l *Log) corrupt(name string, off int64, found string) error {
 }
 
 // recover fills an empty Log from its directory. It changes nothing there before
-// all of it was read and found right.
+// all of it was read and checked, and then makes durable what it found: the
+// process before may have ended between a write and its sync, so that what can be
+// read now is in the page cache only.
 func (l *Log) recover(ctx context.Context) error {
 	began := time.Now()
-	m, err := readManifest(l.fs)
-	switch {
-	case isMissing(err):
-		m, err = l.found()
-	case errors.Is(err, format.ErrNewerManifest):
-		err = &store.CorruptError{Path: l.fs.Dir().Path() + "/" + format.ManifestName, Offset: 0, Found: err.Error(), Advice: adviceNewer}
-	case errors.Is(err, format.ErrBadManifest):
-		err = l.corrupt(format.ManifestName, 0, err.Error())
-	}
+	m, err := l.loadManifest()
 	if err != nil {
 		return err
 	}
 	l.uuid, l.base, l.nextSegment, l.compacted, l.current = m.ID(), m.Base, m.NextSegment, m.Compacted, m.Base
-	var opened []*segment
-	defer func() {
-		l.segments = newSegmentSet(opened)
-	}()
-	var tail *scanner
+	defer func() { l.segments = newSegmentSet(l.listed) }()
+	var tail *format.Scanner
 	for i, e := range m.Segments {
 		seg, size, err := l.openSegment(e, m.Segments[:i])
 		if err != nil {
 			return err
 		}
-		opened = append(opened, seg)
+		l.listed = append(l.listed, seg)
 		if tail, err = l.loadSegment(ctx, seg, e, size); err != nil {
 			return err
 		}
 		l.active, l.current = seg, seg.last
 	}
 	if l.compacted.Revision > l.current {
-		return l.corrupt(format.ManifestName, -1, fmt.Sprintf("history is forgotten up to revision %d, but the log ends at %d", l.compacted.Revision, l.current))
+		return l.corrupt(format.ManifestName, -1, fmt.Sprintf("history is compacted up to revision %d, but the log ends at %d", l.compacted.Revision, l.current))
 	}
-	l.settle(m, opened)
-	if err := l.clean(m); err != nil {
+	strays, err := l.strays(m)
+	if err != nil {
 		return err
 	}
-	if tail != nil {
-		err = l.cutTail(tail)
+	l.finishIndex(m)
+	if tail == nil {
+		err = l.firstSegment()
 	} else {
-		opened, err = l.firstSegment()
+		err = l.secure(tail)
+	}
+	if err == nil {
+		err = l.removeStrays(strays)
+	}
+	switch {
+	case disk.IsPassing(err):
+		return &store.UnavailableError{Cause: err}
+	case err != nil:
+		return err
 	}
 	l.logger.InfoContext(ctx, "opened the log", slog.String("path", l.fs.Dir().Path()), slog.Int64("revision", l.current),
-		slog.Int64("compacted", l.compacted.Revision), slog.Int("segments", len(opened)),
+		slog.Int64("compacted", l.compacted.Revision), slog.Int("segments", len(l.listed)),
 		slog.Int64("took_ms", time.Since(began).Milliseconds()))
-	return err
+	return nil
 }
 
-// found writes the manifest of a new log into a directory that is empty.
+// secure makes the data durable that was read, before it is served or anything else
+// is removed. Each frame was synced before the next one was written, so that the
+// last one alone may not be on disk; and the manifest may have been renamed
+// without a sync of the directory.
+func (l *Log) secure(tail *format.Scanner) error {
+	if tail.Dirty {
+		l.logger.Warn("cut off a write that was not finished", slog.String("segment", l.active.name), slog.Int64("offset", l.active.end))
+	}
+	frame, err := tail.LastFrame()
+	if err != nil {
+		return err
+	}
+	if err := l.resetTail(frame); err != nil {
+		return err
+	}
+	return l.keepManifest()
+}
+
+// loadManifest reads the manifest, or makes that of a new log.
+func (l *Log) loadManifest() (format.Manifest, error) {
+	m, err := readManifest(l.fs)
+	switch {
+	case isMissing(err):
+		return l.found()
+	case errors.Is(err, format.ErrNewerManifest):
+		err = &store.CorruptError{Path: l.fs.Dir().Path() + "/" + format.ManifestName, Offset: 0, Found: err.Error(), Advice: adviceNewer}
+	case errors.Is(err, format.ErrBadManifest):
+		err = l.corrupt(format.ManifestName, 0, err.Error())
+	}
+	return m, err
+}
+
+// found returns the manifest of a new log in a directory that is empty.
 func (l *Log) found() (format.Manifest, error) {
 	names, err := l.fs.Dir().Names()
 	if err != nil {
@@ -94,32 +129,23 @@ func (l *Log) found() (format.Manifest, error) {
 	}
 	var id format.StoreID
 	_, _ = rand.Read(id[:]) // it never fails: crypto/rand
-	m := format.Manifest{UUID: hex.EncodeToString(id[:]), Base: l.opts.BaseRevision, NextSegment: 1}
-	if err := writeManifest(l.fs, m); err != nil {
-		if disk.IsNoSpace(err) {
-			return format.Manifest{}, &store.NoSpaceError{Cause: err}
-		}
-		return format.Manifest{}, err
-	}
-	return m, nil
+	return format.Manifest{UUID: hex.EncodeToString(id[:]), Base: l.opts.BaseRevision, NextSegment: 1}, nil
 }
 
-// firstSegment makes the first segment of a log that has none.
-func (l *Log) firstSegment() ([]*segment, error) {
+// firstSegment makes the first segment of a log that has none. The manifest comes
+// first: without it the segment would be a foreign file.
+func (l *Log) firstSegment() error {
+	if err := l.keepManifest(); err != nil {
+		return err
+	}
 	entry := format.SegmentEntry{ID: l.nextSegment, Kind: format.KindLog, First: l.base + 1, Last: l.base}
 	l.nextSegment++
 	seg, err := l.createSegment(entry, l.opts.SegmentBytes, 0)
-	if err == nil {
-		l.active = seg
-		err = l.switchManifest(func(m *format.Manifest) { m.Segments = []format.SegmentEntry{seg.entry()} })
+	if err != nil {
+		return err
 	}
-	if err != nil && disk.IsNoSpace(err) {
-		err = &store.NoSpaceError{Cause: err}
-	}
-	if seg == nil {
-		return nil, err
-	}
-	return []*segment{seg}, err
+	l.active, l.listed = seg, []*segment{seg}
+	return l.keepManifest()
 }
 
 // openSegment opens a listed segment and checks its header and its place in the
@@ -156,95 +182,135 @@ func (l *Log) openSegment(e format.SegmentEntry, before []format.SegmentEntry) (
 }
 
 // loadSegment reads a segment into the index, up to where it is readable, and
-// proves that this is its end. It returns the scanner, which stands there.
-func (l *Log) loadSegment(ctx context.Context, seg *segment, e format.SegmentEntry, size int64) (*scanner, error) {
+// proves that this is its end. It returns the scanner at that offset. Reading
+// and checking is done outside of the index, on another processor.
+func (l *Log) loadSegment(ctx context.Context, seg *segment, e format.SegmentEntry, size int64) (*format.Scanner, error) {
 	limit := size
 	if e.Sealed {
 		limit = e.End
 	}
-	s := newScanner(seg, limit)
-	for {
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		records, err := s.next()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if isDamage(err) {
-			if err := l.checkEnd(s, e, err); err != nil {
-				return nil, err
-			}
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
+	s := format.NewScanner(seg.reader(limit))
+	frames, scanned := make(chan []format.Placed, framesAhead), make(chan error, 1)
+	// It ends when the segment does: the loop below takes all that it sends.
+	go func() {
+		defer close(frames)
+		scanned <- l.scanSegment(ctx, s, e, frames)
+	}()
+	for records := range frames {
 		for _, r := range records {
-			l.index.load(r, seg.id)
+			l.index.Load(r, seg.id)
 			seg.live += int64(r.Size)
-			l.lastMillis = max(l.lastMillis, r.Millis)
+			if r.Millis < l.lastMillis {
+				l.setbacks = append(l.setbacks, r.Revision)
+			}
+			l.lastMillis = r.Millis
 		}
 	}
-	seg.end, seg.last, seg.chain = s.off, s.last, s.chain
+	if err := <-scanned; err != nil {
+		return nil, err
+	}
+	seg.end, seg.last, seg.chain = s.Offset, s.Last, s.Chain
 	if e.Sealed && (seg.last != e.Last || seg.chain != e.Chain) || seg.last < e.Last {
-		return nil, l.corrupt(seg.name, s.off, fmt.Sprintf("it ends at revision %d, but %d was written", seg.last, e.Last))
+		return nil, l.corrupt(seg.name, s.Offset, fmt.Sprintf("it ends at revision %d, but %d was written", seg.last, e.Last))
 	}
 	return s, nil
 }
 
-// checkEnd decides whether the log may end where no frame could be read.
-func (l *Log) checkEnd(s *scanner, e format.SegmentEntry, cause error) error {
-	if e.Sealed || s.off < e.End {
-		return l.corrupt(s.seg.name, s.off, cause.Error())
+// framesAhead is how many frames are read before the index has taken them.
+const framesAhead = 16
+
+// scanSegment sends the records of each frame, of which the values are not valid.
+func (l *Log) scanSegment(ctx context.Context, s *format.Scanner, e format.SegmentEntry, frames chan<- []format.Placed) error {
+	for {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		records, err := s.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case format.IsDamage(err):
+			return l.checkEnd(s, e, err)
+		case err != nil:
+			return err
+		}
+		frames <- records
 	}
-	torn, err := s.torn()
+}
+
+// checkEnd decides whether the log may end where no frame could be read.
+func (l *Log) checkEnd(s *format.Scanner, e format.SegmentEntry, cause error) error {
+	if e.Sealed || s.Offset < e.End {
+		return l.corrupt(s.Name, s.Offset, cause.Error())
+	}
+	torn, err := s.Torn()
 	if err != nil {
 		return err
 	}
 	if !torn {
-		return l.corrupt(s.seg.name, s.off, fmt.Sprintf("%v, and this is no write that was cut off", cause))
+		return l.corrupt(s.Name, s.Offset, fmt.Sprintf("%v, and this is no write that was cut off", cause))
 	}
 	return nil
 }
 
-// settle completes the index after every segment was loaded.
-func (l *Log) settle(m format.Manifest, opened []*segment) {
-	dropped := l.index.finish(m.Compacted.Revision)
-	byID := make(map[uint32]*segment, len(opened))
-	for _, s := range opened {
+// finishIndex completes the index after every segment was loaded.
+func (l *Log) finishIndex(m format.Manifest) {
+	dropped := l.index.Finish(m.Compacted.Revision)
+	byID := make(map[uint32]*segment, len(l.listed))
+	for _, s := range l.listed {
 		byID[s.id] = s
 	}
 	for _, v := range dropped {
-		byID[v.segment].live -= int64(v.size)
+		byID[v.Segment].live -= int64(v.Size)
+	}
+	l.index.Superseding(func(v, previous index.Version) { byID[v.Segment].frees += v.Frees(previous) })
+	l.index.Rest = m.Rest
+	for name, r := range l.index.Resources {
+		// A resource whose first record is younger than Rest may have had a floor of
+		// its own before that was given up: it gets Rest, as when it was made.
+		if _, own := m.Floors[name]; !own && len(r.Changes) > 0 && r.Changes[0].Revision > m.Rest.Revision {
+			r.Floor = m.Rest
+		}
 	}
 	for name, floor := range m.Floors {
-		l.index.resource(name).floor = floor
+		l.index.Resource(name).Floor = floor
 	}
-	l.lastMillis = max(l.lastMillis, m.Compacted.Millis)
 }
 
-// clean removes files that a crash left behind: of a segment that was not listed
-// yet, or not listed any more. It refuses what it cannot explain.
-func (l *Log) clean(m format.Manifest) error {
+// strays returns the files that a crash left behind: of a segment that was not
+// listed yet, or not listed any more. It refuses what it cannot explain.
+func (l *Log) strays(m format.Manifest) ([]string, error) {
 	names, err := l.fs.Dir().Names()
 	if err != nil {
-		return fmt.Errorf("list the log's directory: %w", err)
+		return nil, fmt.Errorf("list the log's directory: %w", err)
 	}
 	listed := map[string]bool{}
 	for _, e := range m.Segments {
 		listed[e.Name()] = true
 	}
+	var strays []string
 	for _, name := range names {
 		ours := strings.HasSuffix(name, ".log") && (strings.HasPrefix(name, "seg-") || strings.HasPrefix(name, "base-"))
 		if !ours || listed[name] {
 			continue
 		}
 		if err := l.checkStray(name, m); err != nil {
-			return err
+			return nil, err
 		}
-		if err := l.fs.Remove(name); err != nil {
-			return fmt.Errorf("remove what a crash left: %w", err)
+		strays = append(strays, name)
+	}
+	return strays, nil
+}
+
+// removeStrays is called after the manifest is known to be durable: an older one
+// may list what this one does not.
+func (l *Log) removeStrays(names []string) error {
+	for _, name := range names {
+		if slices.ContainsFunc(l.listed, func(s *segment) bool { return s.name == name }) {
+			continue // the first segment, rebuilt
+		}
+		if err := l.fs.Remove(name); err != nil && !isMissing(err) {
+			return fmt.Errorf("remove a segment that the manifest does not list: %w", err)
 		}
 		l.logger.Info("removed what a crash left", slog.String("segment", name))
 	}
@@ -270,27 +336,6 @@ func (l *Log) checkStray(name string, m format.Manifest) error {
 	id := format.SegmentHeaderID(b)
 	if err == nil && id >= m.NextSegment && strings.HasPrefix(name, "seg-") {
 		return l.corrupt(name, -1, fmt.Sprintf("it is newer than the %s", format.ManifestName))
-	}
-	return nil
-}
-
-// cutTail gives the active segment a clean end. What it cuts was never
-// acknowledged; it must not stay, because a later crash would make it look like
-// something that was.
-func (l *Log) cutTail(tail *scanner) error {
-	if !tail.dirty {
-		return nil
-	}
-	seg := tail.seg
-	l.logger.Warn("cut off a write that was not finished", slog.String("segment", seg.name), slog.Int64("offset", seg.end))
-	zeros := make([]byte, scanBytes)
-	for off := seg.end; off < seg.capacity; off += scanBytes {
-		if _, err := seg.file.WriteAt(zeros[:min(scanBytes, seg.capacity-off)], off); err != nil {
-			return fmt.Errorf("cut the log's tail: %w", err)
-		}
-	}
-	if err := seg.file.Sync(); err != nil {
-		return fmt.Errorf("cut the log's tail: %w", err)
 	}
 	return nil
 }

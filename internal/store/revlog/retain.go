@@ -2,8 +2,10 @@ package revlog
 
 import (
 	"context"
-	"log/slog"
+	"slices"
 	"time"
+
+	"github.com/gapless-io/gapless/internal/store/revlog/ages"
 )
 
 const (
@@ -12,10 +14,15 @@ const (
 	minHistory = 5 * time.Minute
 	// tendEvery is the longest time between two looks at the history's age.
 	tendEvery = time.Minute
+	// clockTolerance is how far the wall clock may go back before its new time is
+	// used: until then the times of writes stand still. A clock is slewed or stepped
+	// by less than that in normal operation.
+	clockTolerance = 5 * time.Second
 )
 
-// keepHistory forgets what is too old or too much, until ctx ends.
-func (l *Log) keepHistory(ctx context.Context) {
+// keepHistory compacts what is too old or too much, until ctx ends. opened is the
+// revision at which Run began.
+func (l *Log) keepHistory(ctx context.Context, opened int64) {
 	if l.opts.History == 0 && l.opts.HistoryBytes == 0 {
 		return
 	}
@@ -25,21 +32,31 @@ func (l *Log) keepHistory(ctx context.Context) {
 	}
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
+	since := ages.New(opened, l.opts.History)
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+			if l.opts.History > 0 { // otherwise nobody asks for ages, and they would only grow
+				since.Note(l.head())
+			}
 		case <-l.rolled:
 		}
-		if err := l.tend(ctx); err != nil && ctx.Err() == nil {
-			l.logger.WarnContext(ctx, "forget old history", slog.Any("error", err))
+		if err := l.tend(ctx, since); err != nil && ctx.Err() == nil {
+			l.maintenanceFailed("compact old history", err)
 		}
 	}
 }
 
-// tend forgets once what Options.History and Options.HistoryBytes say.
-func (l *Log) tend(ctx context.Context) error {
+func (l *Log) head() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.current
+}
+
+// tend compacts once what Options.History and Options.HistoryBytes say.
+func (l *Log) tend(ctx context.Context, since *ages.Ages) error {
 	release, err := l.takeCompaction(ctx)
 	if err != nil {
 		return err
@@ -47,9 +64,9 @@ func (l *Log) tend(ctx context.Context) error {
 	defer release()
 	if l.opts.History > 0 {
 		l.mu.Lock()
-		upTo := l.index.revisionAt(time.Now().Add(-l.opts.History).UnixMilli())
+		upTo := l.revisionAtLocked(time.Now().Add(-l.opts.History).UnixMilli())
 		l.mu.Unlock()
-		if _, err := l.forget(upTo, reasonAge); err != nil {
+		if _, err := l.compact(min(upTo, since.Expired()), reasonAge); err != nil {
 			return err
 		}
 	}
@@ -58,32 +75,64 @@ func (l *Log) tend(ctx context.Context) error {
 		if upTo == 0 {
 			break
 		}
-		if _, err := l.forget(upTo, reasonBytes); err != nil {
+		done, err := l.compact(upTo, reasonBytes)
+		if err != nil {
 			return err
+		}
+		if done < upTo {
+			break // a feed holds the rest
 		}
 	}
 	return l.merge(ctx)
 }
 
-// overBudget returns the last revision of the oldest segment that has history
-// left, if more bytes are retained than HistoryBytes; otherwise 0. The segment
-// that is written, and the last five minutes unless the budget is exceeded
-// twice, are left alone.
+// historyLocked returns the bytes of the retained versions that are not the newest
+// of a live key.
+func (l *Log) historyLocked() int64 {
+	history := -l.index.LiveBytes
+	for _, s := range l.listed {
+		history += s.live
+	}
+	return history
+}
+
+// overBudget returns up to where the oldest segments are to be compacted because
+// more bytes of history are kept than HistoryBytes; otherwise 0. The segment that
+// is written, and the last five minutes unless the budget is exceeded twice, are
+// left alone.
 func (l *Log) overBudget() int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var retained, oldest int64
-	for _, s := range l.segments.ordered {
-		retained += s.live
-		if oldest == 0 && s.sealed && s.last > l.compacted.Revision {
-			oldest = s.last
+	history := l.historyLocked()
+	young := l.revisionAtLocked(time.Now().Add(-minHistory).UnixMilli())
+	var upTo int64
+	for _, s := range l.listed {
+		if history <= l.opts.HistoryBytes || !s.sealed {
+			break
 		}
+		if s.last <= l.compacted.Revision {
+			continue
+		}
+		if s.last > young && history <= 2*l.opts.HistoryBytes {
+			break
+		}
+		upTo = s.last
+		history -= s.frees
 	}
-	if retained <= l.opts.HistoryBytes {
-		return 0
+	return upTo
+}
+
+// revisionAtLocked returns the latest retained revision committed at or before
+// millis of the wall clock, 0 if there is none. Times do not decrease between two
+// setbacks of the clock; what was written after one tells that what was written
+// before it is not younger.
+func (l *Log) revisionAtLocked(millis int64) int64 {
+	last := l.current
+	for _, first := range slices.Backward(l.setbacks) {
+		if found := l.index.LatestBefore(millis, first, last); found > 0 {
+			return found
+		}
+		last = first - 1
 	}
-	if retained <= 2*l.opts.HistoryBytes && oldest > l.index.revisionAt(time.Now().Add(-minHistory).UnixMilli()) {
-		return 0
-	}
-	return oldest
+	return l.index.LatestBefore(millis, 0, last)
 }

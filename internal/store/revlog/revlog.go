@@ -3,15 +3,14 @@
 //
 // It has eight nouns. A [Log] is the store. A record is one version of one key;
 // a frame is a group of records that was written and synced at once; a segment
-// is a file of frames; the manifest is the list of segments and of what was
-// forgotten. The index says in memory where each retained version lies. The
-// sequencer is the one goroutine that writes. A feed is a cursor over what was
-// written.
+// is a file of frames; the manifest is the list of segments and of
+// compactions. The index has the location of each retained version, in memory. The
+// sequencer is the only goroutine that writes. A feed is a cursor over the written
+// records.
 //
-// Promises: a revision is visible only after it is on disk; revisions are
-// contiguous and never reused; a damaged directory is refused and not guessed
-// at; forgetting history removes nothing that a reader at or above its
-// resource's floor needs.
+// Guarantees: a revision is visible only after it is on disk; revisions are
+// contiguous and never reused; a damaged directory is refused; compaction removes nothing
+// that a reader at or above its resource's floor needs.
 package revlog
 
 import (
@@ -25,8 +24,11 @@ import (
 	"time"
 
 	"github.com/gapless-io/gapless/internal/store"
+	"github.com/gapless-io/gapless/internal/store/revlog/count"
 	"github.com/gapless-io/gapless/internal/store/revlog/disk"
 	"github.com/gapless-io/gapless/internal/store/revlog/format"
+	"github.com/gapless-io/gapless/internal/store/revlog/index"
+	"github.com/gapless-io/gapless/internal/store/revlog/pace"
 )
 
 // Limits and defaults. Their sources are spec/storage.md section 9 unless noted.
@@ -58,7 +60,9 @@ type Options struct {
 	BaseRevision int64
 	// History is how long superseded versions are kept; 0 keeps them forever.
 	History time.Duration
-	// HistoryBytes bounds the bytes of all retained versions; 0 does not.
+	// HistoryBytes bounds the bytes of the versions that are not the newest of a
+	// live key, beside the last five minutes and the segment that is written;
+	// twice as many are never kept. 0 is no bound.
 	HistoryBytes int64
 	// SegmentBytes is the size of a segment file; 0 means a default.
 	SegmentBytes int64
@@ -86,36 +90,53 @@ type Log struct {
 	closeOne sync.Once
 	closeErr error
 
-	// manifestTurn and compactTurn hold one token each: whoever sent it writes
-	// the manifest, or compacts. compactTurn is taken before manifestTurn.
+	// manifestTurn and compactTurn hold one token each: its sender may write
+	// the manifest, or compact. compactTurn is taken before manifestTurn.
 	manifestTurn chan struct{}
 	compactTurn  chan struct{}
+	pacer        pace.Pacer // of maintenance; with compactTurn
 
-	// Owned by the sequencer: the segment that is written and the last stamp.
+	// dirTurn holds one token: its sender may sync the directory.
+	dirTurn chan struct{}
+
+	// Owned by the sequencer: the segment that is written, the last stamp, whether
+	// a write into the segment failed halfway, whether unavailable is set, and for how
+	// many bytes there was no room when a write was refused.
 	active     *segment
 	lastMillis int64
+	dirtyTail  bool
+	retrying   bool
+	lacking    int64
+
+	counter *count.Counter // of the keys that a Read with a limit leaves out
 
 	// mu guards everything below. Nothing blocks while it is held.
-	mu          sync.Mutex
-	index       index
-	snapshot    *keyMap // a copy of index.keys for readers; nil when it is stale
-	segments    *segmentSet
-	values      valueRing
-	current     int64 // latest durable revision
-	base        int64 // revision of the empty store
-	nextSegment uint32
-	compacted   format.Mark
-	wake        chan struct{} // closed and replaced whenever current moves
-	poison      error         // *store.PoisonedError once the disk failed
-	closed      bool
+	mu                  sync.Mutex
+	index               index.Index
+	snapshot            *index.KeyMap // a copy of index.keys for readers; nil when it is stale
+	listed              []*segment    // what the manifest lists; see switchManifest
+	segments            *segmentSet   // what readers use: listed, and during a merge its sources
+	values              index.Ring
+	current             int64 // latest durable revision
+	base                int64 // revision of the empty store
+	nextSegment         uint32
+	compacted           format.Mark
+	holds               map[*feed]int64 // what feeds with From.Hold have delivered
+	wake                chan struct{}   // closed and replaced whenever current or compacted moves
+	setbacks            []int64         // revisions before which the wall clock was set back
+	poison              error           // *store.PoisonedError once the disk may have lost something
+	unavailable         error           // *store.UnavailableError while writes are refused
+	refused             int64           // writes that were refused for a cause that passes, ever
+	maintenanceFailures int64           // failures of maintenance, ever
+	closed              bool
 }
 
 var _ store.Store = (*Log)(nil)
 
 // Open recovers the log in o.Dir, or makes a new one in an empty directory. It
 // reads the whole log once. Errors: *store.LockedError when another process has
-// the directory, *store.CorruptError when it is damaged or not ours,
-// *store.NoSpaceError. It starts no goroutine.
+// the directory, *store.CorruptError when it is damaged or not a log's,
+// *store.UnavailableError. No goroutine is left when it returns.
 func Open(ctx context.Context, o Options) (*Log, error) {
 	o, err := o.withDefaults()
 	if err != nil {
@@ -127,7 +148,7 @@ func Open(ctx context.Context, o Options) (*Log, error) {
 	}
 	held, err := fs.Dir().Lock()
 	if err != nil {
-		return nil, err
+		return nil, errors.Join(err, fs.Dir().Close())
 	}
 	l := &Log{
 		opts: o, fs: fs, logger: o.Logger, lock: held,
@@ -138,13 +159,16 @@ func Open(ctx context.Context, o Options) (*Log, error) {
 		rolled:       make(chan struct{}, 1),
 		manifestTurn: make(chan struct{}, 1),
 		compactTurn:  make(chan struct{}, 1),
+		dirTurn:      make(chan struct{}, 1),
 		wake:         make(chan struct{}),
-		index:        newIndex(),
+		holds:        map[*feed]int64{},
+		counter:      count.New(),
+		index:        index.New(),
 		segments:     newSegmentSet(nil),
 	}
 	if err := l.recover(ctx); err != nil {
 		l.segments.release(l)
-		return nil, errors.Join(err, held.Close())
+		return nil, errors.Join(err, held.Close(), fs.Dir().Close())
 	}
 	return l, nil
 }
@@ -190,7 +214,7 @@ func (o Options) fileSystem() (disk.FS, error) {
 	}
 }
 
-// Run takes writes and forgets old history until ctx ends or Close is called.
+// Run takes writes and compacts old history until ctx ends or Close is called.
 // It is called once. It returns nil, or the *store.PoisonedError of a disk that
 // failed meanwhile.
 func (l *Log) Run(ctx context.Context) error {
@@ -205,8 +229,10 @@ func (l *Log) Run(ctx context.Context) error {
 	defer close(l.ended)
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
-	// Run owns the keeper; it ends with ctx, which ends with the sequencer.
-	wg.Go(func() { l.keepHistory(ctx) })
+	// Run owns both; they end with ctx, which ends with the sequencer.
+	opened := l.head()
+	wg.Go(func() { l.keepHistory(ctx, opened) })
+	wg.Go(func() { l.noteEnd(ctx, opened) })
 	l.sequence(ctx)
 	close(l.stopped)
 	cancel()
@@ -217,7 +243,7 @@ func (l *Log) Run(ctx context.Context) error {
 }
 
 // Close ends Run, waits for it, and gives the directory back. Reads that are
-// under way finish; everything later is store.ErrClosed.
+// in progress finish; every later call is store.ErrClosed.
 func (l *Log) Close() error {
 	l.closeOne.Do(func() { l.closeErr = l.close() })
 	return l.closeErr
@@ -230,25 +256,25 @@ func (l *Log) close() error {
 		close(l.ended)
 	}
 	<-l.ended
-	l.compactTurn <- struct{}{} // a compaction that is under way ends first
+	l.compactTurn <- struct{}{} // a compaction that is in progress ends first
 	defer func() { <-l.compactTurn }()
 	l.mu.Lock()
 	poisoned := l.poison != nil
 	l.mu.Unlock()
 	var err error
 	if !poisoned {
-		// It records how far the log reaches, so that damage to the tail that
-		// happens while nobody runs is told from a torn write.
-		err = l.switchManifest(func(*format.Manifest) {})
+		// It records the end of the log, so that later damage to the tail is
+		// distinguished from a torn write.
+		err = l.keepManifest()
 	}
 	l.mu.Lock()
 	l.closed = true
 	set := l.segments
 	l.segments = newSegmentSet(nil)
-	l.index, l.values, l.snapshot = newIndex(), valueRing{}, nil
+	l.listed, l.index, l.values, l.snapshot = nil, index.New(), index.Ring{}, nil
 	l.mu.Unlock()
 	set.release(l)
-	return errors.Join(err, l.lock.Close())
+	return errors.Join(err, l.lock.Close(), l.fs.Dir().Close())
 }
 
 // Progress returns the latest durable revision.
@@ -264,30 +290,23 @@ func (l *Log) Progress(ctx context.Context) (int64, error) {
 	return l.current, nil
 }
 
-func (l *Log) setPoison(cause error) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.poison == nil {
-		l.poison = &store.PoisonedError{Cause: cause}
-		l.logger.Error("disk failed, writes are refused from now on", slog.Any("error", cause))
-	}
-	return l.poison
-}
-
 // Stats describes a Log at one moment.
 type Stats struct {
-	Revision     int64            // latest durable revision
-	Compacted    int64            // history at or below it was forgotten; 0 if none was
-	Oldest       time.Time        // when the retained history begins; zero while it is empty
-	Bytes        int64            // bytes of all segments in use
-	Retained     int64            // bytes of the versions that can still be read
-	Segments     int              // number of segment files
-	Keys         int64            // live keys
-	ResourceKeys map[string]int64 // live keys by resource
-	Floors       map[string]Floor // floor by resource, where there is one
+	Revision            int64            // latest durable revision
+	Compacted           int64            // history at or below it was compacted; 0 if none was
+	Oldest              time.Time        // when the retained history begins; zero while it is empty
+	Bytes               int64            // bytes of all segments in use
+	Retained            int64            // bytes of the versions that can still be read
+	History             int64            // bytes of those that are not the newest of a live key
+	Segments            int              // number of segment files
+	Keys                int64            // live keys
+	ResourceKeys        map[string]int64 // live keys by resource
+	Floors              map[string]Floor // floor by resource, where there is one
+	RefusedWrites       int64            // writes refused for a cause that passes, since Open
+	MaintenanceFailures int64            // failures of maintenance, since Open
 }
 
-// Floor is the oldest revision of a resource that can still be asked for, where
+// Floor is the oldest revision of a resource that can still be read, where
 // something was removed below it (see store.CompactedError).
 type Floor struct {
 	Revision  int64
@@ -301,28 +320,30 @@ func (l *Log) Stats() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := Stats{
-		Revision: l.current, Compacted: l.compacted.Revision, Segments: len(l.segments.ordered),
-		ResourceKeys: make(map[string]int64, len(l.index.resources)), Floors: map[string]Floor{},
+		Revision: l.current, Compacted: l.compacted.Revision, Segments: len(l.listed),
+		RefusedWrites: l.refused, MaintenanceFailures: l.maintenanceFailures,
+		ResourceKeys: make(map[string]int64, len(l.index.Resources)), Floors: map[string]Floor{},
 	}
 	oldest := l.compacted.Millis
-	for _, seg := range l.segments.ordered {
+	for _, seg := range l.listed {
 		s.Bytes += seg.end
 		s.Retained += seg.live
 	}
-	for name, res := range l.index.resources {
-		s.Keys += res.live
-		if res.live > 0 {
-			s.ResourceKeys[name] = res.live
+	s.History = l.historyLocked()
+	for name, res := range l.index.Resources {
+		s.Keys += res.Live
+		if res.Live > 0 {
+			s.ResourceKeys[name] = res.Live
 		}
-		if res.floor.Revision > 0 {
+		if res.Floor.Revision > 0 {
 			s.Floors[name] = Floor{
-				Revision: res.floor.Revision, Time: moment(res.floor.Millis),
-				Reason: res.floor.Reason, RemovedAt: moment(res.floor.Removed),
+				Revision: res.Floor.Revision, Time: index.Moment(res.Floor.Millis),
+				Reason: res.Floor.Reason, RemovedAt: index.Moment(res.Floor.Removed),
 			}
 		}
-		if l.compacted.Revision == 0 && len(res.changes) > 0 {
-			if v, ok := l.index.version(res.changes[0]); ok && (oldest == 0 || v.millis < oldest) {
-				oldest = v.millis
+		if l.compacted.Revision == 0 && len(res.Changes) > 0 {
+			if v, ok := l.index.Version(res.Changes[0]); ok && (oldest == 0 || v.Millis < oldest) {
+				oldest = v.Millis
 			}
 		}
 	}

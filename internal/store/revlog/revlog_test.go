@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -137,7 +136,7 @@ func TestRestartKeepsEverything(t *testing.T) {
 	}
 }
 
-func TestRevisionsAreNotReusedWhenNothingIsLeft(t *testing.T) {
+func TestRevisionsAreNotReusedAfterTheLastObjectIsDeleted(t *testing.T) {
 	o := revlog.Options{Dir: t.TempDir()}
 	l := open(t, o)
 	commit(t, l, "pods/a", "1")
@@ -216,7 +215,7 @@ func TestCommitWaitsForRun(t *testing.T) {
 	})
 }
 
-func TestEndOfRunLeavesReadsOnly(t *testing.T) {
+func TestOnlyReadsWorkAfterRunEnded(t *testing.T) {
 	l, err := revlog.Open(t.Context(), revlog.Options{Memory: true})
 	if err != nil {
 		t.Fatal(err)
@@ -285,20 +284,5 @@ func TestHistoryIsReadFromSegments(t *testing.T) {
 			t.Fatalf("change %d replaces %+v, want value %d", i, c.Previous, n-1)
 		}
 		next[c.Key]++
-	}
-}
-
-func TestCompactionByAgeStopsAtItsBound(t *testing.T) {
-	l := open(t, revlog.Options{Memory: true})
-	run(t, l)
-	commit(t, l, "pods/a", "1")
-	bound := commit(t, l, "pods/a", "2")
-	commit(t, l, "pods/a", "3")
-	for until := time.Now().Add(3 * time.Millisecond); time.Now().Before(until); {
-		runtime.Gosched() // stamps are milliseconds: all three writes are to be old
-	}
-	done, err := l.Compact(t.Context(), store.Compaction{OlderThan: 1, NotAfter: bound})
-	if err != nil || done != bound {
-		t.Errorf("compacted up to %d (%v), want the bound %d", done, err, bound)
 	}
 }

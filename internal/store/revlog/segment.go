@@ -13,6 +13,7 @@ import (
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/revlog/disk"
 	"github.com/gapless-io/gapless/internal/store/revlog/format"
+	"github.com/gapless-io/gapless/internal/store/revlog/index"
 )
 
 // segment is an open segment file.
@@ -31,6 +32,9 @@ type segment struct {
 	chain    uint32
 	sealed   bool
 	live     int64 // bytes of records that the index points to
+	// frees is how many bytes are history because of the writes in it: what they
+	// superseded, and their deletions. It is what compacting the segment drops.
+	frees int64
 
 	sets    atomic.Int64 // segment sets that hold it
 	retired atomic.Bool  // no manifest lists it: remove the file after the last reader
@@ -42,6 +46,11 @@ func (s *segment) entry() format.SegmentEntry {
 		e.Size = s.capacity
 	}
 	return e
+}
+
+// reader is the segment up to end, for a scanner.
+func (s *segment) reader(end int64) format.SegmentReader {
+	return format.SegmentReader{File: s.file, Name: s.name, Kind: s.kind, First: s.first, Seed: s.seed, End: end}
 }
 
 // createSegment makes a segment file that is on disk with its header, but in no
@@ -57,10 +66,10 @@ func (l *Log) createSegment(e format.SegmentEntry, capacity int64, chain uint32)
 		_, err = file.WriteAt(header, 0)
 	}
 	if err == nil {
-		err = file.Sync()
+		err = file.Sync() // if it fails nothing is lost: the file goes away again
 	}
 	if err == nil {
-		err = l.fs.Dir().Sync()
+		err = l.syncDir()
 	}
 	if err != nil {
 		err = fmt.Errorf("make segment %s: %w", e.Name(), err)
@@ -100,53 +109,57 @@ func (s *segmentSet) hold() *segmentSet {
 	return s
 }
 
-// release closes the files that nobody holds any more, and removes retired ones.
+// release closes the files that no set holds any more, and removes retired ones.
 func (s *segmentSet) release(l *Log) {
 	if s.holders.Add(-1) > 0 {
 		return
 	}
 	for _, seg := range s.ordered {
-		if seg.sets.Add(-1) > 0 {
-			continue
-		}
-		err := seg.file.Close()
-		if seg.retired.Load() {
-			err = errors.Join(err, l.fs.Remove(seg.name))
-		}
-		if err != nil {
-			l.logger.Warn("let go of a segment", slog.String("segment", seg.name), slog.Any("error", err))
-		}
+		seg.release(l)
 	}
 }
 
-// Bounds of one read: records that lie close together are read at once.
+// release takes the segment out of one set.
+func (s *segment) release(l *Log) {
+	if s.sets.Add(-1) > 0 {
+		return
+	}
+	err := s.file.Close()
+	if s.retired.Load() {
+		err = errors.Join(err, l.fs.Remove(s.name))
+	}
+	if err != nil {
+		l.logger.Warn("release a segment", slog.String("segment", s.name), slog.Any("error", err))
+	}
+}
+
+// Bounds of one read: records that lie close together are read at once. A feed may select
+// few of the records that it finds: what lies between them would cost it more memory and
+// time than further reads.
 const (
 	loadBytes = 256 << 10
 	loadGap   = 16 << 10
+	feedGap   = 1 << 10
 )
 
 // wanted is a version whose value is to be read.
 type wanted struct {
 	key     string
-	version version
+	version index.Version
 	value   []byte // the result; the caller's own
 }
 
-// load reads the values of wants from the segments and checks them.
-func (s *segmentSet) load(ctx context.Context, dir string, wants []wanted) error {
-	order := make([]*wanted, len(wants))
-	for i := range wants {
-		order[i] = &wants[i]
-	}
+// load reads the values of order from the segments and checks them. It sorts order.
+func (s *segmentSet) load(ctx context.Context, dir string, order []*wanted) error {
 	slices.SortFunc(order, func(a, b *wanted) int {
-		return cmp.Or(cmp.Compare(a.version.segment, b.version.segment), cmp.Compare(a.version.offset, b.version.offset))
+		return cmp.Or(cmp.Compare(a.version.Segment, b.version.Segment), cmp.Compare(a.version.Offset, b.version.Offset))
 	})
 	var shared []byte
 	for len(order) > 0 {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		n, start, end := run(order)
+		n, start, end := run(order, loadGap)
 		buf := shared
 		if n == 1 {
 			buf = make([]byte, end-start) // its value stays where it was read
@@ -164,14 +177,14 @@ func (s *segmentSet) load(ctx context.Context, dir string, wants []wanted) error
 }
 
 // run returns how many of the first wants are read at once, and from where to
-// where.
-func run(order []*wanted) (n int, start, end int64) {
+// where. Not more than gap bytes lie between two of them.
+func run(order []*wanted, gap int64) (n int, start, end int64) {
 	first := order[0].version
-	start, end = int64(first.offset), int64(first.offset)+int64(first.size)
+	start, end = int64(first.Offset), int64(first.Offset)+int64(first.Size)
 	for n = 1; n < len(order); n++ {
 		v := order[n].version
-		next := int64(v.offset) + int64(v.size)
-		if v.segment != first.segment || int64(v.offset) > end+loadGap || next-start > loadBytes {
+		next := int64(v.Offset) + int64(v.Size)
+		if v.Segment != first.Segment || int64(v.Offset) > end+gap || next-start > loadBytes {
 			break
 		}
 		end = max(end, next)
@@ -180,22 +193,22 @@ func run(order []*wanted) (n int, start, end int64) {
 }
 
 func (s *segmentSet) loadRun(dir string, wants []*wanted, start int64, buf []byte) error {
-	seg := s.byID[wants[0].version.segment]
+	seg := s.byID[wants[0].version.Segment]
 	if seg == nil {
-		return fmt.Errorf("read revision %d of %q: segment %d is gone", wants[0].version.revision, wants[0].key, wants[0].version.segment)
+		return fmt.Errorf("read revision %d of %q: segment %d is gone", wants[0].version.Revision, wants[0].key, wants[0].version.Segment)
 	}
 	if n, err := seg.file.ReadAt(buf, start); err != nil && (n < len(buf) || !errors.Is(err, io.EOF)) {
 		return fmt.Errorf("read %d bytes of %s at %d: %w", len(buf), seg.name, start, err)
 	}
 	for _, w := range wants {
-		at := int64(w.version.offset) - start
-		r, _, err := format.DecodeRecord(buf[at:at+int64(w.version.size)], seg.seed)
-		if err == nil && (r.Key != w.key || r.Revision != w.version.revision) {
-			err = fmt.Errorf("revision %d of %q is there instead of %d of %q", r.Revision, r.Key, w.version.revision, w.key)
+		at := int64(w.version.Offset) - start
+		r, _, err := format.DecodeRecord(buf[at:at+int64(w.version.Size)], seg.seed)
+		if err == nil && (r.Key != w.key || r.Revision != w.version.Revision) {
+			err = fmt.Errorf("revision %d of %q is there instead of %d of %q", r.Revision, r.Key, w.version.Revision, w.key)
 		}
 		if err != nil {
 			return &store.CorruptError{
-				Path: dir + "/" + seg.name, Offset: int64(w.version.offset), Found: err.Error(),
+				Path: dir + "/" + seg.name, Offset: int64(w.version.Offset), Found: err.Error(),
 				Advice: adviceRestore,
 			}
 		}
@@ -206,9 +219,9 @@ func (s *segmentSet) loadRun(dir string, wants []*wanted, start int64, buf []byt
 	return nil
 }
 
-// replaceSegmentsLocked makes segments the current ones. It returns the set that
-// was current; the caller releases it after giving mu back.
-func (l *Log) replaceSegmentsLocked(segments []*segment) *segmentSet {
+// openLocked makes segments the ones that readers use. It returns the set that
+// they used before; the caller releases it after giving mu back.
+func (l *Log) openLocked(segments []*segment) *segmentSet {
 	old := l.segments
 	l.segments = newSegmentSet(segments)
 	return old

@@ -3,55 +3,78 @@ package revlog
 import (
 	"context"
 	"errors"
-	"log/slog"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/gapless-io/gapless/internal/store"
-	"github.com/gapless-io/gapless/internal/store/revlog/disk"
 	"github.com/gapless-io/gapless/internal/store/revlog/format"
+	"github.com/gapless-io/gapless/internal/store/revlog/index"
 )
 
 // maxGroupRequests bounds a group, which is written and synced at once, beside
 // format.MaxGroupBytes.
 const maxGroupRequests = 1024
 
-// sequence is the sequencer: the only goroutine that gives out revisions and
+// retryEvery is how often the log retries what a refused write needed while there
+// are no writes.
+const retryEvery = 500 * time.Millisecond
+
+// sequence is the sequencer: the only goroutine that assigns revisions and
 // writes records. It takes every request that waits, writes them as one frame,
 // and answers after they are durable and visible.
 func (l *Log) sequence(ctx context.Context) {
 	var requests []*request
 	for {
+		// A timer costs something at each turn: there is one only while writes are refused.
+		var retry <-chan time.Time
+		if l.retrying {
+			retry = time.After(retryEvery)
+		}
 		requests = requests[:0]
 		select {
 		case <-ctx.Done():
 			return
 		case <-l.closing:
 			return
+		case <-retry:
+			l.retryRefused()
 		case r := <-l.requests:
-			requests = append(requests, r)
+			requests = l.gather(append(requests, r))
+			l.commitGroup(requests)
+			clear(requests)
 		}
-		bytes := len(requests[0].encoded)
-	fill:
-		for len(requests) < maxGroupRequests && bytes < format.MaxGroupBytes {
-			select {
-			case r := <-l.requests:
-				requests = append(requests, r)
-				bytes += len(r.encoded)
-			default:
-				break fill
-			}
-		}
-		l.commitGroup(requests)
-		clear(requests)
 	}
 }
 
-// pending is a write of the group that is under way.
+// gather adds the requests that wait to the first one.
+func (l *Log) gather(requests []*request) []*request {
+	bytes := len(requests[0].encoded)
+	for len(requests) < maxGroupRequests && bytes < format.MaxGroupBytes {
+		select {
+		case r := <-l.requests:
+			requests = append(requests, r)
+			bytes += len(r.encoded)
+		default:
+			return requests
+		}
+	}
+	return requests
+}
+
+// retryRefused retries what a refused write needed.
+func (l *Log) retryRefused() {
+	if err := l.makeRoom(max(l.lacking, 1)); err == nil {
+		l.lacking = 0
+		l.setAvailable()
+	}
+}
+
+// pending is a write of the group that is in progress.
 type pending struct {
 	request  *request
-	version  version
-	previous int64 // revision it supersedes, 0 if none
+	version  index.Version
+	previous index.Version // what it supersedes; zero if nothing
 	value    []byte
 }
 
@@ -70,10 +93,10 @@ func (l *Log) commitGroup(requests []*request) {
 		}
 	}
 	for _, p := range g.writes {
-		p.request.done <- outcome{revision: p.version.revision, err: err}
+		p.request.done <- outcome{revision: p.version.Revision, err: err}
 	}
 	for _, p := range g.conflicts {
-		out := outcome{conflict: true, found: p.version, exists: p.version.revision != 0}
+		out := outcome{conflict: true, found: p.version, exists: p.version.Revision != 0}
 		if err != nil { // what it met may never have come to be
 			out = outcome{err: err}
 		}
@@ -84,48 +107,56 @@ func (l *Log) commitGroup(requests []*request) {
 // decide evaluates the conditions, each as if the writes before it had happened.
 func (l *Log) decide(requests []*request) (group, error) {
 	g := group{writes: make([]pending, 0, len(requests))}
-	millis := max(time.Now().UnixMilli(), l.lastMillis)
-	var overlay map[string]version
+	millis := time.Now().UnixMilli()
+	if behind := l.lastMillis - millis; behind > 0 && behind <= clockTolerance.Milliseconds() {
+		millis = l.lastMillis
+	}
+	var overlay map[string]index.Version
 	if len(requests) > 1 {
-		overlay = make(map[string]version, len(requests))
+		overlay = make(map[string]index.Version, len(requests))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	revision := l.current
 	for _, r := range requests {
 		found, pended := overlay[r.key]
-		exists := pended && !found.deleted
+		exists := pended && !found.Deleted
 		if !pended {
-			found, exists = l.index.latest(r.key)
+			found, exists = l.index.Latest(r.key)
 		}
 		if !exists {
-			found = version{}
+			found = index.Version{}
 		}
-		if found.revision != r.expected || r.remove && !exists {
+		if found.Revision != r.expected || r.remove && !exists {
 			g.conflicts = append(g.conflicts, pending{request: r, version: found})
 			continue
 		}
 		revision++
-		v := version{revision: revision, create: revision, millis: millis, size: uint32(len(r.encoded)), deleted: r.remove}
+		v := index.Version{Revision: revision, Create: revision, Millis: millis, Size: uint32(len(r.encoded)), Deleted: r.remove}
 		switch {
 		case r.remove:
-			v.create = 0
+			v.Create = 0
 		case exists:
-			v.create = found.create
+			v.Create = found.Create
 		}
-		g.writes = append(g.writes, pending{request: r, version: v, previous: found.revision})
+		g.writes = append(g.writes, pending{request: r, version: v, previous: found})
 		g.bytes += len(r.encoded)
 		if overlay != nil {
 			overlay[r.key] = v
 		}
 	}
+	if revision > format.MaxRevision {
+		return g, fmt.Errorf("revision %d is above the last one that can be given out: %w", revision, store.ErrInvalid)
+	}
 	return g, l.poison
 }
 
-// writeGroup makes the group durable. An error other than *store.NoSpaceError
-// means that no write will be taken any more.
+// writeGroup makes the group durable. After *store.UnavailableError nothing of it
+// is there and a later group may succeed, after store.ErrOutcomeUnknown a later
+// start may find it; after *store.PoisonedError too, and no group succeeds.
 func (l *Log) writeGroup(g *group) error {
 	if err := l.makeRoom(format.FrameSize(g.bytes)); err != nil {
+		l.refuse(len(g.writes))
 		return err
 	}
 	seg := l.active
@@ -134,60 +165,124 @@ func (l *Log) writeGroup(g *group) error {
 		p := &g.writes[i]
 		at := len(b)
 		b = append(b, p.request.encoded...)
-		p.version.segment, p.version.offset = seg.id, uint32(seg.end+int64(at))
-		format.StampRecord(b[at:], p.version.stamp(p.previous))
+		p.version.Segment, p.version.Offset = seg.id, uint32(seg.end+int64(at))
+		format.StampRecord(b[at:], p.version.Stamp(p.previous.Revision))
 		format.SealRecord(b[at:], seg.seed)
 		valueAt := at + format.RecordHeaderBytes + len(p.request.key)
 		valueEnd := valueAt + p.request.valueLen
 		p.value = b[valueAt:valueEnd:valueEnd]
 	}
-	b, f := format.SealFrame(b, format.Frame{Count: len(g.writes), First: g.writes[0].version.revision, Chain: seg.chain}, seg.seed, seg.end)
-	_, err := seg.file.WriteAt(b, seg.end)
-	if err == nil {
-		err = seg.file.Sync()
+	b, f := format.SealFrame(b, format.Frame{Count: len(g.writes), First: g.writes[0].version.Revision, Chain: seg.chain}, seg.seed, seg.end)
+	if _, err := seg.file.WriteAt(b, seg.end); err != nil {
+		return l.undo(len(g.writes), fmt.Errorf("write %s: %w", seg.name, err))
 	}
-	if err != nil {
-		// The pages may be marked clean although they are not on disk: a second
-		// sync would lie. Nothing after this can be trusted.
-		return l.setPoison(err)
+	if err := seg.file.Sync(); err != nil {
+		return l.setPoison(fmt.Errorf("sync %s: %w", seg.name, err))
 	}
 	l.mu.Lock()
 	seg.end += f.Size()
 	seg.chain = f.Payload
-	seg.last = g.writes[len(g.writes)-1].version.revision
+	seg.last = g.writes[len(g.writes)-1].version.Revision
 	l.mu.Unlock()
 	return nil
 }
 
-// publish makes a durable group visible and wakes who waits for it.
-func (l *Log) publish(g *group) {
-	l.lastMillis = g.writes[0].version.millis
+// undo removes what is there of a group of n writes that could not be written
+// whole, and returns their error: *store.UnavailableError if it is gone.
+func (l *Log) undo(n int, cause error) error {
+	l.refuse(n)
+	l.dirtyTail, l.lacking = true, max(l.lacking, 1)
+	if err := l.clearTail(); err != nil {
+		err = l.setUnavailable(errors.Join(cause, err))
+		if _, poisoned := errors.AsType[*store.PoisonedError](err); poisoned {
+			return err
+		}
+		return fmt.Errorf("%w: %w", store.ErrOutcomeUnknown, cause)
+	}
+	return l.setUnavailable(cause)
+}
+
+func (l *Log) refuse(n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.refused += int64(n)
+}
+
+// publish makes a durable group visible and wakes the feeds.
+func (l *Log) publish(g *group) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if first := g.writes[0].version; first.Millis < l.lastMillis {
+		l.setbacks = append(l.setbacks, first.Revision)
+	}
+	l.lastMillis = g.writes[0].version.Millis
 	for _, p := range g.writes {
-		assertf(p.version.revision == l.current+1, "revision %d follows %d", p.version.revision, l.current)
-		l.current = p.version.revision
-		l.index.add(p.request.key, p.version, p.previous != 0)
-		l.values.add(p.version.revision, p.value)
-		l.active.live += int64(p.version.size)
+		assertf(p.version.Revision == l.current+1, "revision %d follows %d", p.version.Revision, l.current)
+		l.current = p.version.Revision
+		l.index.Add(p.request.key, p.version, p.previous)
+		l.values.Add(p.version.Revision, p.value)
+		l.active.live += int64(p.version.Size)
+		l.active.frees += p.version.Frees(p.previous)
 	}
 	l.snapshot = nil
+	l.wakeLocked()
+}
+
+// wakeLocked wakes every feed that waits.
+func (l *Log) wakeLocked() {
 	close(l.wake)
 	l.wake = make(chan struct{})
 }
 
-// makeRoom sees to it that the active segment has need bytes left.
+// makeRoom makes the active segment have need bytes of space left and nothing
+// after its end. While it cannot, writes are unavailable.
 func (l *Log) makeRoom(need int64) error {
-	if l.active.end+need <= l.active.capacity {
+	if err := l.Durable(); err != nil {
+		return err
+	}
+	if !l.dirtyTail && l.active.end+need <= l.active.capacity {
 		return nil
 	}
-	if l.active.end > format.SegmentHeaderBytes {
-		return l.roll(need)
+	err := l.clearTail()
+	switch {
+	case err != nil:
+	case l.active.end+need <= l.active.capacity:
+	case l.active.end > format.SegmentHeaderBytes:
+		err = l.roll(need)
+	default:
+		err = l.grow(need)
 	}
-	// Nothing is in it yet, so its successor would have the same name.
+	if err != nil {
+		l.lacking = max(l.lacking, need)
+		return l.setUnavailable(err)
+	}
+	if need >= l.lacking {
+		l.lacking = 0
+		l.setAvailable()
+	}
+	return nil
+}
+
+// clearTail removes what a write left that failed.
+func (l *Log) clearTail() error {
+	if !l.dirtyTail {
+		return nil
+	}
+	err := l.resetTail(nil)
+	l.dirtyTail = err != nil
+	return err
+}
+
+// grow makes room in a segment that has nothing in it yet: its successor would
+// have the same name. The size is durable before anything is written there: a frame
+// that reaches over the end of its file is damage.
+func (l *Log) grow(need int64) error {
 	capacity := format.SegmentHeaderBytes + need
 	if err := l.active.file.Allocate(capacity); err != nil {
-		return l.roomError(err)
+		return fmt.Errorf("extend %s: %w", l.active.name, err)
+	}
+	if err := l.active.file.Sync(); err != nil {
+		return l.setPoison(fmt.Errorf("sync the size of %s: %w", l.active.name, err))
 	}
 	l.mu.Lock()
 	l.active.capacity = capacity
@@ -195,15 +290,8 @@ func (l *Log) makeRoom(need int64) error {
 	return nil
 }
 
-func (l *Log) roomError(err error) error {
-	if disk.IsNoSpace(err) {
-		return &store.NoSpaceError{Cause: err}
-	}
-	return l.setPoison(err)
-}
-
-// roll seals the active segment and starts the next one. When there is no space
-// for it, nothing has changed.
+// roll seals the active segment and starts the next one. Unless it returns
+// *store.PoisonedError, an error means that nothing has changed.
 func (l *Log) roll(need int64) error {
 	l.mu.Lock()
 	entry := format.SegmentEntry{ID: l.nextSegment, Kind: format.KindLog, First: l.current + 1, Last: l.current}
@@ -212,32 +300,33 @@ func (l *Log) roll(need int64) error {
 	old := l.active
 	next, err := l.createSegment(entry, max(l.opts.SegmentBytes, format.SegmentHeaderBytes+need), old.chain)
 	if err != nil {
-		return l.roomError(err)
+		return err
 	}
+	var before *segmentSet
 	err = l.switchManifest(func(m *format.Manifest) {
 		last := &m.Segments[len(m.Segments)-1]
 		last.Sealed, last.Size = true, 0
 		m.Segments = append(m.Segments, next.entry())
+	}, func() {
+		old.sealed = true
+		l.listed = append(slices.Clone(l.listed), next)
+		before = l.openLocked(append(slices.Clone(l.segments.ordered), next))
 	})
 	if err != nil {
-		_, poisoned := errors.AsType[*store.PoisonedError](err)
-		if err = errors.Join(err, next.file.Close()); poisoned || !disk.IsNoSpace(err) {
-			return l.setPoison(err)
+		err = errors.Join(err, next.file.Close())
+		if _, poisoned := errors.AsType[*store.PoisonedError](err); poisoned {
+			return err // the next start knows whether the file is needed
 		}
-		return l.roomError(errors.Join(err, l.fs.Remove(next.name)))
+		return errors.Join(err, l.fs.Remove(next.name))
 	}
-	l.mu.Lock()
-	old.sealed = true
-	set := l.replaceSegmentsLocked(append(slices.Clone(l.segments.ordered), next))
-	l.mu.Unlock()
-	set.release(l)
+	before.release(l)
 	l.active = next
-	if err := old.file.Allocate(old.end); err != nil { // gives back what was reserved and not used
-		l.logger.Warn("trim a sealed segment", slog.Any("error", err))
+	if err := old.file.Allocate(old.end); err != nil { // releases what was reserved and not used
+		l.maintenanceFailed("trim a sealed segment", err)
 	}
 	select {
 	case l.rolled <- struct{}{}:
-	default: // the keeper has not taken the last token yet; one is enough
+	default: // the receiver has not taken the last token yet; one is enough
 	}
 	return nil
 }

@@ -62,7 +62,7 @@ func compactionOnADelete(b *bench) {
 	if _, err := b.store.Read(b.Context(), store.Query{Start: "pods/a", AtRevision: created}); err == nil {
 		b.Error("a state is readable that compaction removed")
 	}
-	// The deletion itself is behind the mark for who saw it, and lost for who did not.
+	// The deletion itself is behind the mark for a reader that saw it, and lost for others.
 	if got, err := Collect(b.Context(), b.store, store.From{Prefix: "pods/", After: removed, UpTo: removed}); err != nil || len(got) > 0 {
 		b.Errorf("a feed after the deletion gives %v, %v", got, err)
 	}
@@ -111,19 +111,23 @@ func compactedFeedsEndOrAreComplete(b *bench) {
 	start := b.current()
 	end := start + writes
 	var wg sync.WaitGroup
-	for reader := range 4 {
-		from := store.From{Prefix: []string{"", "pods/"}[reader%2], After: start, UpTo: end}
+	for _, from := range []store.From{{}, {Prefix: "pods/"}, {Prefix: "pods/1"}, {Key: "pods/2"}, {}, {Prefix: "pods/"}} {
+		from.After, from.UpTo = start, end
 		feed := b.changes(from)
+		keys := 5 // of the feed
+		if len(from.Prefix+from.Key) == len("pods/1") {
+			keys = 1
+		}
 		wg.Go(func() {
 			changes, err := drain(b.Context(), feed, from)
 			if _, ok := errors.AsType[*store.CompactedError](err); ok {
 				return
 			}
-			if err != nil || len(changes) != writes {
-				b.Errorf("feed has %d of %d changes and ends with %v", len(changes), writes, err)
+			if err != nil || len(changes) != writes/5*keys {
+				b.Errorf("feed %+v has %d of %d changes and ends with %v", from, len(changes), writes/5*keys, err)
 			}
 			for i, c := range changes {
-				if i >= 5 && c.Previous == nil {
+				if i >= keys && c.Previous == nil {
 					b.Errorf("revision %d has no previous version", c.Revision)
 				}
 			}
@@ -137,4 +141,31 @@ func compactedFeedsEndOrAreComplete(b *bench) {
 	}
 	wg.Wait()
 	b.agree()
+}
+
+// heldFeedsStopCompaction: a feed with Hold delivers every change although compaction
+// is due, and reports the compaction.
+func heldFeedsStopCompaction(b *bench) {
+	first := b.put("pods/a", "1")
+	held := b.changes(store.From{After: first, Hold: true})
+	second, last := b.put("pods/a", "2"), b.put("pods/a", "3")
+	for _, c := range []store.Compaction{{UpTo: last}, {OlderThan: 1}} {
+		if done, err := b.store.Compact(b.Context(), c); err != nil || done > first {
+			b.Fatalf("%+v compacts up to %d, %v, but a feed holds what is after %d", c, done, err, first)
+		}
+	}
+	batch, err := held.Next(b.Context())
+	if err != nil || len(batch.Changes) != 2 || batch.Changes[0].Revision != second || batch.Through != last {
+		b.Fatalf("the feed delivers %+v, %v, want revisions %d and %d", batch, err, second, last)
+	}
+	b.compact(second)
+	batch, err = held.Next(b.Context())
+	if err != nil || len(batch.Changes) != 0 || batch.Compacted != second || batch.Through != last {
+		b.Errorf("the feed says %+v, %v, want that history up to %d is compacted", batch, err, second)
+	}
+	if err := held.Close(); err != nil {
+		b.Fatal(err)
+	}
+	b.put("pods/a", "4")
+	b.compact(b.put("pods/a", "5")) // nothing holds it any more
 }

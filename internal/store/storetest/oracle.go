@@ -16,8 +16,8 @@ import (
 	"github.com/gapless-io/gapless/internal/store"
 )
 
-// Oracle is the list of every write to a store, and says by going through it
-// what the store must answer. The zero Oracle saw none.
+// Oracle is the list of every write to a store, and computes from it what the
+// store must answer. The zero Oracle has no writes.
 type Oracle struct {
 	changes   []store.Change // Time is not kept
 	compacted int64
@@ -38,7 +38,7 @@ func (o *Oracle) Add(revision int64, t store.Txn) {
 	o.changes = append(o.changes, c)
 }
 
-// Compact notes that history up to upTo is forgotten.
+// Compact notes that history up to upTo is compacted.
 func (o *Oracle) Compact(upTo int64) { o.compacted = max(o.compacted, upTo) }
 
 // Revisions returns the revisions of all writes, in order.
@@ -114,7 +114,7 @@ func (o *Oracle) floor(prefix string) int64 {
 	return floor
 }
 
-// Compare asks the store for every state and every feed there ever was, and
+// Compare asks the store for every past state and every feed, and
 // returns the first difference.
 func (o *Oracle) Compare(ctx context.Context, s store.Store) error {
 	return o.CompareAt(ctx, s, o.Revisions())
@@ -172,7 +172,7 @@ func (o *Oracle) compareAt(ctx context.Context, s store.Store, prefix string, fr
 }
 
 // Collect reads a feed that has an end, and checks what holds for every feed:
-// that its batches go on where the last one ended.
+// that each batch continues where the last one ended.
 func Collect(ctx context.Context, s store.Store, from store.From) ([]store.Change, error) {
 	feed, err := s.Changes(ctx, from)
 	if err != nil {
@@ -212,8 +212,8 @@ func checkBatch(batch store.Batch, through int64, from store.From) error {
 			return fmt.Errorf("revision %d is delivered after %d", c.Revision, last)
 		case c.Revision > batch.Through || from.UpTo != 0 && c.Revision > from.UpTo:
 			return fmt.Errorf("revision %d is delivered in a batch through %d, up to %d", c.Revision, batch.Through, from.UpTo)
-		case !strings.HasPrefix(c.Key, from.Prefix):
-			return fmt.Errorf("key %q is delivered for prefix %q", c.Key, from.Prefix)
+		case !strings.HasPrefix(c.Key, from.Prefix), from.Key != "" && c.Key != from.Key:
+			return fmt.Errorf("key %q is delivered for %q", c.Key, from.Prefix+from.Key)
 		case c.Time.IsZero():
 			return fmt.Errorf("revision %d has no time", c.Revision)
 		case c.Deleted != (c.Value == nil):

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 
 	"github.com/gapless-io/gapless/internal/store"
@@ -31,7 +32,7 @@ func limitSaysWhatRemains(b *bench) {
 	var keys []string
 	start := "pods/"
 	for want := int64(9); ; {
-		page := b.read(store.Query{Start: start, End: store.PrefixEnd("pods/"), AtRevision: at, Limit: 4})
+		page := b.read(store.Query{Start: start, End: store.PrefixEnd("pods/"), AtRevision: at, Limit: 4, Count: true})
 		n := int64(len(page.Records))
 		want -= n
 		if page.Revision != at || page.Remaining != want || page.More != (want > 0) {
@@ -46,9 +47,105 @@ func limitSaysWhatRemains(b *bench) {
 		start = keys[len(keys)-1] + "\x00"
 	}
 	b.equal("keys", keys, []string{"pods/0", "pods/1", "pods/2", "pods/4", "pods/5", "pods/6", "pods/7", "pods/8", "pods/9"})
-	if page := b.read(store.Query{Start: "pods/", End: store.PrefixEnd("pods/"), Limit: 10}); page.More || page.Remaining != 0 || len(page.Records) != 10 {
+	if page := b.read(store.Query{Start: "pods/", End: store.PrefixEnd("pods/"), Limit: 10, Count: true}); page.More || page.Remaining != 0 || len(page.Records) != 10 {
 		b.Errorf("a limit that is just enough leaves %d (more %v)", page.Remaining, page.More)
 	}
+	if page := b.read(store.Query{Start: "pods/", End: store.PrefixEnd("pods/"), Limit: 9}); !page.More || page.Remaining != 0 || len(page.Records) != 9 {
+		b.Errorf("without counting %d remain (more %v)", page.Remaining, page.More)
+	}
+}
+
+// pages reads a range page by page.
+func (b *bench) pages(q store.Query) (records []store.Record, pages int) {
+	b.Helper()
+	for {
+		page := b.read(q)
+		records, pages = append(records, page.Records...), pages+1
+		if !page.More {
+			return records, pages
+		}
+		if len(page.Records) == 0 {
+			b.Fatalf("a page from %q has no record, and more follow", q.Start)
+		}
+		q.Start = page.Records[len(page.Records)-1].Key + "\x00"
+	}
+}
+
+func largeValuesEndAPage(b *bench) {
+	const large = 5 << 20
+	for i := range 4 {
+		b.put(fmt.Sprintf("pods/%d", i), strings.Repeat("x", large))
+	}
+	q := store.Query{Start: "pods/", End: store.PrefixEnd("pods/"), Limit: 100}
+	records, pages := b.pages(q)
+	if len(records) != 4 || pages < 2 {
+		b.Errorf("%d records of 5 MiB in %d pages", len(records), pages)
+	}
+	if q.Limit = 0; len(b.read(q).Records) != 4 {
+		b.Error("without a limit a page was cut")
+	}
+	q.Limit, q.Want = 100, func(string, int64) bool { return false }
+	if page := b.read(q); len(page.Records) != 4 || page.More {
+		b.Errorf("values that are not read count: %d records, more %v", len(page.Records), page.More)
+	}
+}
+
+func unwantedValues(b *bench) {
+	first := b.put("pods/a", "1")
+	b.put("pods/b", "2")
+	second := b.put("pods/a", "3")
+	for _, at := range []int64{first, second - 1, second} {
+		want := b.oracle.state(at, "pods/", store.PrefixEnd("pods/"))
+		for i := range want {
+			if want[i].ModRevision == first {
+				want[i].Value = nil
+			}
+		}
+		page := b.read(store.Query{
+			Start: "pods/", End: store.PrefixEnd("pods/"), AtRevision: at,
+			Want: func(key string, modRevision int64) bool { return key != "pods/a" || modRevision != first },
+		})
+		b.equal(fmt.Sprintf("without the first value, at %d", at), page.Records, want)
+	}
+}
+
+func buffers(b *bench) {
+	for i := range 500 {
+		b.put(fmt.Sprintf("pods/%03d", (i*7)%500), strings.Repeat(string(rune('a'+i%26)), (i*i*31)%20000))
+	}
+	b.put("pods/large", strings.Repeat("x", 2<<20))
+	var buffer store.Buffer
+	q := store.Query{Start: "pods/", End: store.PrefixEnd("pods/"), Limit: 60, Buffer: &buffer}
+	want := b.oracle.state(noLimit, q.Start, q.End)
+	for {
+		page := b.read(q)
+		b.equal("page from "+q.Start, page.Records, want[:len(page.Records)])
+		if want = want[len(page.Records):]; !page.More {
+			break
+		}
+		q.Start = want[0].Key
+	}
+	b.equal("what was not read", len(want), 0)
+}
+
+// countsAtEveryRevision counts all ranges at all revisions, many of them at once.
+func countsAtEveryRevision(b *bench) {
+	script(b)
+	starts := []string{"pods/", "pods/a", "pods/b", "pods/b\x00", "pods/z"}
+	var wg sync.WaitGroup
+	for _, revision := range b.oracle.Revisions() {
+		for _, start := range starts {
+			wg.Go(func() {
+				q := store.Query{Start: start, End: store.PrefixEnd("pods/"), AtRevision: revision, Limit: 1, Count: true}
+				page, err := b.store.Read(b.Context(), q)
+				want := max(0, len(b.oracle.state(revision, q.Start, q.End))-1)
+				if err != nil || page.Remaining != int64(want) || page.More != (want > 0) {
+					b.Errorf("from %q at %d: %d remain (more %v, %v), want %d", start, revision, page.Remaining, page.More, err, want)
+				}
+			})
+		}
+	}
+	wg.Wait()
 }
 
 func keysAreInByteOrderAndPrefixesExact(b *bench) {
@@ -152,6 +249,27 @@ func feedsEndAtUpTo(b *bench) {
 		through = batch.Through
 	}
 	b.equal("through", through, b.current()-1)
+}
+
+func feedsWithALimit(b *bench) {
+	script(b)
+	revisions := b.oracle.Revisions()
+	last := revisions[len(revisions)-1]
+	for _, limit := range []int{1, 2, 7, 1 << 20} {
+		feed := b.changes(store.From{Prefix: "pods/", After: revisions[0], UpTo: last, Limit: limit})
+		var got []store.Change
+		for {
+			batch, err := feed.Next(b.Context())
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil || len(batch.Changes) > limit || len(batch.Changes) > 0 && batch.Changes[len(batch.Changes)-1].Revision > batch.Through {
+				b.Fatalf("limit %d: %d changes through %d, %v", limit, len(batch.Changes), batch.Through, err)
+			}
+			got = append(got, batch.Changes...)
+		}
+		b.equal("changes", got, b.oracle.after("pods/", revisions[0], last))
+	}
 }
 
 func feedsOfQuietPrefixesProgress(b *bench) {

@@ -1,9 +1,8 @@
-// Package storetest is what every store.Store promises, as tests that each
-// backend runs.
+// Package storetest tests the contract of store.Store; each backend runs it.
 //
 // It has two nouns. The suite is [Run]: a list of claims, each a small function
-// over a fresh store. An [Oracle] is the plainest store there is, a list of
-// writes, with which the claims and a backend's own model tests compare.
+// over a new store. An [Oracle] is the simplest possible store, a list of writes, with
+// which the claims and a backend's own model tests compare.
 package storetest
 
 import (
@@ -39,12 +38,23 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 
 		{"ReadAtEveryRevisionEqualsReplay", readAtEveryRevisionEqualsReplay},
 		{"LimitSaysWhatRemains", limitSaysWhatRemains},
+		{"LargeValuesEndAPage", largeValuesEndAPage},
+		{"ValuesThatAreNotWantedAreLeftOut", unwantedValues},
+		{"ABufferIsForOnePageAtATime", buffers},
+		{"CountsAreExactAtEveryRevision", countsAtEveryRevision},
 		{"KeysAreInByteOrderAndPrefixesExact", keysAreInByteOrderAndPrefixesExact},
 		{"FutureRevisionsCannotBeRead", futureRevisionsCannotBeRead},
 		{"ProgressCoversAcknowledgedWrites", progressCoversAcknowledgedWrites},
 
 		{"FeedsResumeAtEveryRevision", feedsResumeAtEveryRevision},
 		{"FeedsEndAtUpTo", feedsEndAtUpTo},
+		{"FeedsDeliverNoMoreThanTheirLimitAtOnce", feedsWithALimit},
+		{"FeedsOfOneKeyResumeAtEveryRevision", feedsOfOneKey},
+		{"FeedsDeliverNoMoreThanTheirBytesAtOnce", feedsWithABoundInBytes},
+		{"FeedsLeaveOutValuesThatAreNotWanted", feedsWithUnwantedValues},
+		{"FeedsDeliverKnownChangesWithoutContent", feedsWithKnownChanges},
+		{"FeedsSelectKeysByAFunction", feedsThatMatch},
+		{"EmptyRangesSayWhetherTheyCanBeRead", emptyRanges},
 		{"FeedsOfQuietPrefixesProgress", feedsOfQuietPrefixesProgress},
 		{"LiveFeedsWake", liveFeedsWake},
 		{"FeedsFromTheFutureWait", feedsFromTheFutureWait},
@@ -57,6 +67,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"CompactionBehindOrAhead", compactionBehindOrAhead},
 		{"CompactionByAge", compactionByAge},
 		{"CompactedFeedsEndOrAreComplete", compactedFeedsEndOrAreComplete},
+		{"HeldFeedsStopCompactionAndReportIt", heldFeedsStopCompaction},
 	}
 	for _, c := range claims {
 		t.Run(c.name, func(t *testing.T) {
@@ -150,7 +161,7 @@ func (b *bench) compact(upTo int64) {
 	b.oracle.Compact(upTo)
 }
 
-// agree compares what the store and the oracle say of everything.
+// agree compares all answers of the store with those of the oracle.
 func (b *bench) agree() {
 	b.Helper()
 	if err := b.oracle.Compare(b.Context(), b.store); err != nil {

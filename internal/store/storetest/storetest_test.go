@@ -48,7 +48,7 @@ func (f brokenFeed) Next(ctx context.Context) (store.Batch, error) {
 	return batch, err
 }
 
-func TestOracleNoticesEveryLie(t *testing.T) {
+func TestOracleDetectsEveryWrongAnswer(t *testing.T) {
 	l, err := revlog.Open(t.Context(), revlog.Options{Memory: true})
 	if err != nil {
 		t.Fatal(err)

@@ -100,7 +100,7 @@ func largeValues(b *bench) {
 			b.Errorf("an enormous %s gives %v, want TooLargeError", what, err)
 		}
 	}
-	b.put("secrets/v", "usable") // the store goes on
+	b.put("secrets/v", "usable") // the store still works
 }
 
 func invalidRequestsAreRefused(b *bench) {
@@ -116,7 +116,9 @@ func invalidRequestsAreRefused(b *bench) {
 			b.Errorf("query %+v gives %v, want ErrInvalid", q, err)
 		}
 	}
-	for _, from := range []store.From{{Prefix: "pods"}, {Prefix: "/"}, {After: -1}, {UpTo: -1}} {
+	for _, from := range []store.From{
+		{Prefix: "pods"}, {Prefix: "/"}, {After: -1}, {UpTo: -1}, {Limit: -1}, {MaxBytes: -1}, {Key: "pods"}, {Key: "/x"}, {Prefix: "pods/", Key: "pods/a"},
+	} {
 		if _, err := b.store.Changes(ctx, from); !errors.Is(err, store.ErrInvalid) {
 			b.Errorf("feed %+v gives %v, want ErrInvalid", from, err)
 		}
@@ -215,8 +217,8 @@ func endedContextsEndCalls(b *bench) {
 	b.agree()
 }
 
-// closedStoresSaySo asserts a method that store.Store does not have: who closes a
-// store is whoever opened it, so only its concrete type can be closed.
+// closedStoresSaySo asserts a method that store.Store does not have: a store is
+// closed by its opener, so only its concrete type has Close.
 func closedStoresSaySo(b *bench) {
 	c, ok := b.store.(io.Closer)
 	if !ok {
@@ -249,7 +251,7 @@ func closedStoresSaySo(b *bench) {
 }
 
 // script is a fixed history with everything in it: creations, updates,
-// deletions, keys that come back, and two resources that are written rarely.
+// deletions, keys that are created again, and two resources that are written rarely.
 func script(b *bench) {
 	b.Helper()
 	b.put("quiet/x", "q1")

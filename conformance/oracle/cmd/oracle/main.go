@@ -34,6 +34,7 @@ func main() {
 func run(ctx context.Context, args []string, in io.Reader, out io.Writer) (err error) {
 	flags := flag.NewFlagSet("oracle", flag.ContinueOnError)
 	dir := flags.String("data-dir", "", "directory of etcd's data, made if it is not there (required)")
+	noSync := flags.Bool("no-sync", false, "let etcd acknowledge writes before they are on disk; not for measurements")
 	verbose := flags.Bool("verbose", false, "print what the API server logs to stderr")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -44,7 +45,7 @@ func run(ctx context.Context, args []string, in io.Reader, out io.Writer) (err e
 	if err := os.MkdirAll(*dir, 0o700); err != nil {
 		return err
 	}
-	options := oracle.Options{Dir: *dir, Flags: flags.Args()}
+	options := oracle.Options{Dir: *dir, NoSync: *noSync, Flags: flags.Args()}
 	if *verbose {
 		options.Log = os.Stderr
 	}

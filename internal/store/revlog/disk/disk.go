@@ -1,9 +1,9 @@
-// Package disk is what the log needs of a file system, so that tests can put one
-// that fails or crashes below it.
+// Package disk is the interface between the log and a file system, so that tests can
+// use one that fails or crashes.
 //
 // It has three nouns: an [FS] is one flat directory, a [File] is an open file in
-// it, and a [Dir] is what concerns the directory as a whole. There are two of
-// them: [NewOS] on the operating system, [NewMemory] in memory.
+// it, and a [Dir] is the directory as a whole. There are two
+// implementations: [NewOS] on the operating system, [NewMemory] in memory.
 package disk
 
 import "io"
@@ -36,7 +36,7 @@ type File interface {
 	Close() error
 }
 
-// Dir is what concerns a directory as a whole.
+// Dir is a directory as a whole.
 type Dir interface {
 	// Path names the directory in messages.
 	Path() string
@@ -47,4 +47,7 @@ type Dir interface {
 	// Lock keeps other processes out until the result is closed; its error is
 	// *store.LockedError when one is inside.
 	Lock() (io.Closer, error)
+	// Close releases the directory's own handle. Files and the lock
+	// are closed separately.
+	Close() error
 }

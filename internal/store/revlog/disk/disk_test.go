@@ -5,7 +5,11 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -126,8 +130,82 @@ func TestLockIsHeldUntilClosed(t *testing.T) {
 	must(t, held.Close())
 }
 
-func TestFullDisksAreKnown(t *testing.T) {
-	if !disk.IsNoSpace(&fs.PathError{Op: "write", Err: syscall.ENOSPC}) || disk.IsNoSpace(syscall.EIO) {
-		t.Error("ENOSPC and EIO are mistaken")
+func TestTemporaryCausesAreRecognized(t *testing.T) {
+	for _, cause := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EMFILE, syscall.EROFS} {
+		if !disk.IsPassing(&fs.PathError{Op: "write", Err: cause}) {
+			t.Errorf("%v counts as damage", cause)
+		}
 	}
+	if disk.IsPassing(syscall.EIO) {
+		t.Error("EIO counts as a cause that passes")
+	}
+}
+
+func TestLockFileStaysBesideOtherFiles(t *testing.T) {
+	dir := t.TempDir()
+	system, err := disk.NewOS(dir)
+	must(t, err)
+	t.Cleanup(func() { must(t, system.Dir().Close()) })
+	held, err := system.Dir().Lock()
+	must(t, err)
+	f, err := system.Create("MANIFEST")
+	must(t, err)
+	must(t, f.Close())
+	must(t, held.Close())
+	for range 2 {
+		if _, err := os.Stat(filepath.Join(dir, disk.LockName)); err != nil {
+			t.Error(err)
+		}
+		held, err = system.Dir().Lock()
+		must(t, err)
+		must(t, held.Close())
+	}
+}
+
+func TestUnlockRemovesItsFileFromAnUnchangedDirectory(t *testing.T) {
+	dir := t.TempDir()
+	system, err := disk.NewOS(dir)
+	must(t, err)
+	t.Cleanup(func() { must(t, system.Dir().Close()) })
+	held, err := system.Dir().Lock()
+	must(t, err)
+	must(t, held.Close())
+	entries, err := os.ReadDir(dir)
+	must(t, err)
+	if len(entries) != 0 {
+		t.Errorf("left behind: %v", entries)
+	}
+}
+
+// TestOnlyOneHolderHasTheLock lets many take turns, each of which removes the file
+// that the others wait for.
+func TestOnlyOneHolderHasTheLock(t *testing.T) {
+	system, err := disk.NewOS(t.TempDir())
+	must(t, err)
+	t.Cleanup(func() { must(t, system.Dir().Close()) })
+	var inside, turns atomic.Int32
+	var wg sync.WaitGroup
+	for range 8 {
+		wg.Go(func() {
+			for turns.Load() < 500 {
+				held, err := system.Dir().Lock()
+				if _, locked := errors.AsType[*store.LockedError](err); locked {
+					continue
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if n := inside.Add(1); n != 1 {
+					t.Errorf("%d hold the lock", n)
+				}
+				turns.Add(1)
+				inside.Add(-1)
+				if err := held.Close(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }

@@ -16,7 +16,8 @@ func lockFile(f *os.File) error {
 	return err
 }
 
-// IsNoSpace says whether err means that the disk or the quota is full.
-func IsNoSpace(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+// unlock removes the lock's file and releases the lock.
+func unlock(f *os.File) error {
+	_ = os.Remove(f.Name()) // a file that stays behind locks no process out
+	return f.Close()        // releases the lock
 }

@@ -3,7 +3,6 @@ package disk
 import (
 	"errors"
 	"os"
-	"syscall"
 
 	"golang.org/x/sys/windows"
 )
@@ -18,7 +17,10 @@ func lockFile(f *os.File) error {
 	return err
 }
 
-// IsNoSpace says whether err means that the disk is full.
-func IsNoSpace(err error) bool {
-	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, windows.ERROR_DISK_FULL)
+// unlock releases the lock and removes its file, unless another process has opened
+// it meanwhile: Windows removes no open file.
+func unlock(f *os.File) error {
+	err := f.Close()
+	_ = os.Remove(f.Name()) // a file that stays behind locks no process out
+	return err
 }

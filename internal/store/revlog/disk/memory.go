@@ -77,6 +77,8 @@ func (d memoryDir) Names() ([]string, error) {
 
 func (memoryDir) Sync() error { return nil }
 
+func (memoryDir) Close() error { return nil }
+
 func (memoryDir) Lock() (io.Closer, error) { return io.NopCloser(nil), nil }
 
 type memoryFile struct {

@@ -4,26 +4,49 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"time"
 
+	"github.com/gapless-io/gapless/internal/durable"
 	"github.com/gapless-io/gapless/internal/store"
 )
 
-// LockName is the file that FS.Lock of a directory on disk leaves in it.
+// LockName is the file in a directory on disk that is locked. It is there while
+// the lock is held, and after the holder was killed.
 const LockName = "LOCK"
 
 // osFS is a directory of the operating system.
-type osFS struct{ dir string }
+type osFS struct {
+	dir string
+	// handle is open from the beginning, so that the directory can be synced when
+	// no file handles are left. It is nil where directories cannot be synced.
+	handle *os.File
+}
 
 // NewOS returns the directory dir, which is made if it is missing.
 func NewOS(dir string) (FS, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := durable.MkdirAll(dir); err != nil {
 		return nil, fmt.Errorf("make the log's directory: %w", err)
 	}
-	return osFS{dir: dir}, nil
+	if runtime.GOOS == "windows" { // directories cannot be opened for syncing there
+		return osFS{dir: dir}, nil
+	}
+	handle, err := os.Open(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open the log's directory: %w", err)
+	}
+	return osFS{dir: dir, handle: handle}, nil
+}
+
+func (o osFS) Close() error {
+	if o.handle == nil {
+		return nil
+	}
+	return o.handle.Close()
 }
 
 func (o osFS) path(name string) string { return filepath.Join(o.dir, name) }
@@ -69,45 +92,97 @@ func (o osFS) Names() ([]string, error) {
 }
 
 func (o osFS) Sync() error {
-	if runtime.GOOS == "windows" { // directories cannot be opened for syncing there
+	if o.handle == nil {
 		return nil
 	}
-	d, err := os.Open(o.dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return o.handle.Sync()
 }
 
 func (o osFS) Lock() (io.Closer, error) {
-	path := o.path(LockName)
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	before, err := o.Names()
 	if err != nil {
 		return nil, fmt.Errorf("lock the log's directory: %w", err)
 	}
-	if err := lockFile(f); err != nil {
-		holder := make([]byte, 128)
-		n, readErr := f.ReadAt(holder, 0)
-		if n == 0 {
-			holder, n = []byte("unknown"), len("unknown")
+	for {
+		f, err := o.tryLock()
+		if err != nil {
+			return nil, err
 		}
-		if readErr != nil && !errors.Is(readErr, io.EOF) {
-			err = errors.Join(err, readErr)
+		current, err := isCurrent(f)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("lock the log's directory: %w", err), f.Close())
 		}
-		if errors.Is(err, errLocked) {
-			err = &store.LockedError{Path: o.dir, Holder: string(holder[:n])}
+		if !current { // its holder has removed it since it was opened
+			if err := f.Close(); err != nil {
+				return nil, fmt.Errorf("lock the log's directory: %w", err)
+			}
+			continue
 		}
-		return nil, errors.Join(err, f.Close())
+		self := fmt.Sprintf("pid %d since %s", os.Getpid(), time.Now().UTC().Format(time.RFC3339))
+		if _, err = f.WriteAt([]byte(self), 0); err == nil {
+			err = f.Truncate(int64(len(self)))
+		}
+		if err != nil && !IsPassing(err) { // a full disk must not keep readers out
+			return nil, errors.Join(fmt.Errorf("write %s: %w", f.Name(), err), f.Close())
+		}
+		return heldLock{dir: o, file: f, before: before}, nil
 	}
-	self := fmt.Sprintf("pid %d since %s", os.Getpid(), time.Now().UTC().Format(time.RFC3339))
-	_, err = f.WriteAt([]byte(self), 0)
+}
+
+// tryLock opens and locks the lock's file.
+func (o osFS) tryLock() (*os.File, error) {
+	f, err := os.OpenFile(o.path(LockName), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("lock the log's directory: %w", err)
+	}
+	err = lockFile(f)
 	if err == nil {
-		err = f.Truncate(int64(len(self)))
+		return f, nil
 	}
-	if err != nil && !IsNoSpace(err) { // a full disk must not keep readers out
-		return nil, errors.Join(fmt.Errorf("write %s: %w", path, err), f.Close())
+	holder := make([]byte, 128)
+	n, readErr := f.ReadAt(holder, 0)
+	if n == 0 {
+		holder, n = []byte("unknown"), len("unknown")
 	}
-	return f, nil // closing the file gives the lock back
+	if readErr != nil && !errors.Is(readErr, io.EOF) {
+		err = errors.Join(err, readErr)
+	}
+	if errors.Is(err, errLocked) {
+		err = &store.LockedError{Path: o.dir, Holder: string(holder[:n])}
+	}
+	return nil, errors.Join(err, f.Close())
+}
+
+// isCurrent reports whether f is still the file of its name.
+func isCurrent(f *os.File) (bool, error) {
+	mine, err := f.Stat()
+	if err != nil {
+		return false, err
+	}
+	there, err := os.Stat(f.Name())
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil && os.SameFile(mine, there), err
+}
+
+// heldLock is the lock of a directory.
+type heldLock struct {
+	dir    osFS
+	file   *os.File
+	before []string // what was in the directory when the lock was taken
+}
+
+// Close releases the lock. Its file stays, so that a full disk does not prevent
+// the next lock, unless the directory is otherwise as it was before and there was
+// none: a start that failed leaves no file behind. The file is removed before the
+// lock is released; a process that has opened it meanwhile sees that it is not current.
+func (h heldLock) Close() error {
+	now, err := h.dir.Names()
+	if err != nil || len(now) != len(h.before)+1 || slices.Contains(h.before, LockName) {
+		return h.file.Close()
+	}
+	return unlock(h.file)
 }
 
 var errLocked = errors.New("locked by another process")

@@ -31,7 +31,7 @@ func examples() [][]byte {
 	}
 }
 
-func TestRecordsComeBackAsTheyWere(t *testing.T) {
+func TestRecordsRoundTrip(t *testing.T) {
 	b := examples()[1]
 	r, size, err := format.DecodeRecord(append(bytes.Clone(b), "more"...), seed)
 	if err != nil || size != len(b) {
@@ -42,7 +42,7 @@ func TestRecordsComeBackAsTheyWere(t *testing.T) {
 	}
 }
 
-func TestEveryFlippedBitOfARecordIsNoticed(t *testing.T) {
+func TestEveryFlippedBitOfARecordIsDetected(t *testing.T) {
 	for _, b := range examples() {
 		for i := range len(b) * 8 {
 			bad := bytes.Clone(b)

@@ -28,8 +28,11 @@ const (
 	// MaxGroupBytes is where a frame is full: it takes one more record at most.
 	MaxGroupBytes = 4 << 20
 
-	frameMagic    = 0x6d726667 // "gfrm"
-	maxFrameBytes = MaxGroupBytes + maxRecordBytes
+	// MaxFrameBytes is the most that a frame takes.
+	MaxFrameBytes = FrameHeaderBytes + maxPayloadBytes + FrameAlign
+
+	frameMagic      = 0x6d726667 // "gfrm"
+	maxPayloadBytes = MaxGroupBytes + maxRecordBytes
 )
 
 // ErrBadFrame is wrapped by the errors of bytes that are no frame.
@@ -74,13 +77,13 @@ func SealFrame(b []byte, f Frame, seed uint32, off int64) ([]byte, Frame) {
 	return pad(b, FrameAlign), f
 }
 
-// IsFrame says whether b begins like a frame; only DecodeFrame knows.
+// IsFrame reports whether b begins like a frame; only DecodeFrame knows.
 func IsFrame(b []byte) bool { return binary.LittleEndian.Uint32(b) == frameMagic }
 
 // DecodeFrame reads the header of the frame at off, of which b are the first bytes.
 func DecodeFrame(b []byte, seed uint32, off int64) (Frame, error) {
 	if len(b) < FrameHeaderBytes {
-		return Frame{}, fmt.Errorf("%w: %d bytes are no header", ErrBadFrame, len(b))
+		return Frame{}, fmt.Errorf("%w: %d bytes are too few for a header", ErrBadFrame, len(b))
 	}
 	if !IsFrame(b) {
 		return Frame{}, fmt.Errorf("%w: it begins with %x", ErrBadFrame, b[:4])
@@ -96,7 +99,7 @@ func DecodeFrame(b []byte, seed uint32, off int64) (Frame, error) {
 		Payload: binary.LittleEndian.Uint32(b[24:]),
 		Chain:   binary.LittleEndian.Uint32(b[28:]),
 	}
-	if f.Bytes < RecordHeaderBytes || f.Bytes > maxFrameBytes || f.Count < 1 || f.First < 1 {
+	if f.Bytes < RecordHeaderBytes || f.Bytes > maxPayloadBytes || f.Count < 1 || f.First < 1 {
 		return Frame{}, fmt.Errorf("%w: %d records from revision %d in %d bytes", ErrBadFrame, f.Count, f.First, f.Bytes)
 	}
 	return f, nil

@@ -15,14 +15,17 @@ const (
 	ManifestName = "MANIFEST"
 	// ManifestTemp is the one that will replace it.
 	ManifestTemp = "MANIFEST.tmp"
-	// MaxManifestBytes is more than a manifest has.
+	// MaxManifestBytes is more than a manifest has, some 300 000 segments: a larger
+	// one is neither written nor read.
 	MaxManifestBytes = 64 << 20
 	// MaxBaseRevision leaves 146 000 years of a million writes per second.
 	MaxBaseRevision = 1 << 62
 
-	manifestFormat = 1
+	// MaxRevision is the last revision that is assigned.
+	MaxRevision = math.MaxInt64 - 1<<40
+
+	manifestFormat = 2 // 1 has no Rest
 	manifestMagic  = "gapless-revlog"
-	maxRevision    = math.MaxInt64 - 1<<40 // nothing that was written is above it
 )
 
 // What is wrong with the bytes of a manifest.
@@ -34,15 +37,15 @@ var (
 // StoreID tells the files of one log from those of every other.
 type StoreID [16]byte
 
-// Mark is a revision up to which something was forgotten.
+// Mark is a revision up to which something was compacted.
 type Mark struct {
 	Revision int64  `json:"revision"`
 	Millis   int64  `json:"millis"` // when Revision was committed
 	Reason   string `json:"reason"`
-	Removed  int64  `json:"removed,omitempty"` // when it was forgotten, in ms; 0 if unknown (manifests of older versions)
+	Removed  int64  `json:"removed,omitempty"` // when it was compacted, in ms; 0 if unknown (manifests of older versions)
 }
 
-// Manifest is the list of the log's segments and of what was forgotten. On disk
+// Manifest is the list of the log's segments and of what was compacted. On disk
 // it is a line "gapless-revlog <format> <crc32c>" and JSON, replaced as a whole.
 type Manifest struct {
 	UUID        string          `json:"uuid"`
@@ -50,16 +53,25 @@ type Manifest struct {
 	NextSegment uint32          `json:"nextSegment"` // no segment has this or a larger id
 	Compacted   Mark            `json:"compacted"`
 	Floors      map[string]Mark `json:"floors"` // by resource
+	// Rest is the floor of every resource that has no records and is not in Floors.
+	Rest Mark `json:"rest"`
 	// Segments is in the order of their first revisions. The last one is the
 	// log segment that is written, unless there is none yet.
 	Segments []SegmentEntry `json:"segments"`
 }
 
-// EncodeManifest returns the bytes of a manifest.
+// headBytes is more than the first line of a manifest has.
+const headBytes = 64
+
+// EncodeManifest returns the bytes of a manifest; ErrBadManifest if they are more
+// than DecodeManifest's callers read.
 func EncodeManifest(m Manifest) ([]byte, error) {
 	body, err := json.MarshalIndent(m, "", " ")
 	if err != nil {
 		return nil, err
+	}
+	if len(body) > MaxManifestBytes-headBytes {
+		return nil, fmt.Errorf("%w: %d bytes, the most are %d", ErrBadManifest, len(body)+headBytes, MaxManifestBytes)
 	}
 	head := fmt.Sprintf("%s %d %08x\n", manifestMagic, manifestFormat, crc32.Checksum(body, castagnoli))
 	return append([]byte(head), body...), nil
@@ -78,7 +90,7 @@ func DecodeManifest(b []byte) (Manifest, error) {
 	if format > manifestFormat {
 		return Manifest{}, fmt.Errorf("%w: format %d, this one reads %d", ErrNewerManifest, format, manifestFormat)
 	}
-	if got := crc32.Checksum(body, castagnoli); format != manifestFormat || got != sum {
+	if got := crc32.Checksum(body, castagnoli); format < 1 || got != sum {
 		return Manifest{}, fmt.Errorf("%w: format %d, checksum %08x, want %08x", ErrBadManifest, format, got, sum)
 	}
 	var m Manifest
@@ -101,7 +113,7 @@ func (m Manifest) Check() error {
 	if id, err := hex.DecodeString(m.UUID); err != nil || len(id) != len(StoreID{}) {
 		return fmt.Errorf("%w: uuid %q", ErrBadManifest, m.UUID)
 	}
-	if m.Base < 0 || m.Base > MaxBaseRevision || m.Compacted.Revision < 0 {
+	if m.Base < 0 || m.Base > MaxBaseRevision || m.Compacted.Revision < 0 || m.Rest.Revision < 0 {
 		return fmt.Errorf("%w: base %d, compacted %d", ErrBadManifest, m.Base, m.Compacted.Revision)
 	}
 	seen := map[uint32]bool{}
@@ -109,7 +121,7 @@ func (m Manifest) Check() error {
 		last := i == len(m.Segments)-1
 		switch {
 		case s.ID >= m.NextSegment || seen[s.ID],
-			s.First <= m.Base || s.Last < s.First-1 || s.Last > maxRevision,
+			s.First <= m.Base || s.Last < s.First-1 || s.Last > MaxRevision,
 			s.End < SegmentHeaderBytes || s.End > math.MaxUint32,
 			s.Size < 0 || s.Sealed && s.Size != 0,
 			s.Kind != KindLog && s.Kind != KindBase,

@@ -1,10 +1,10 @@
-// Package format is the log's bytes on disk.
+// Package format encodes and decodes the log's bytes on disk.
 //
 // It has four nouns. A [Record] is one version of one key. A [Frame] is a group
 // of records that was written and synced at once. A segment is a file of frames,
 // of which this package knows the header. A [Manifest] lists the segments and
-// what was forgotten. Decoders refuse what no encoder here makes, with an error
-// that says what was found; none of them panics.
+// the compactions. Decoders return an error that describes the problem for bytes that no
+// encoder of this package writes; none of them panics.
 package format
 
 import (
@@ -56,7 +56,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli) //nolint:gochecknoglobals // 
 // ErrBadRecord is wrapped by the errors of bytes that are no record.
 var ErrBadRecord = errors.New("bad record")
 
-// Stamp is what the sequencer knows of a record.
+// Stamp is what the sequencer adds to a record.
 type Stamp struct {
 	Revision int64
 	Create   int64 // revision that created the key; 0 for a deletion
@@ -115,7 +115,7 @@ func SealRecord(b []byte, seed uint32) {
 // not check the checksum: the caller has checked that of the frame.
 func ParseRecord(b []byte) (Record, int, error) {
 	if len(b) < RecordHeaderBytes {
-		return Record{}, 0, fmt.Errorf("%w: %d bytes are no header", ErrBadRecord, len(b))
+		return Record{}, 0, fmt.Errorf("%w: %d bytes are too few for a header", ErrBadRecord, len(b))
 	}
 	size := int(binary.LittleEndian.Uint32(b[4:]))
 	valueLen := int(binary.LittleEndian.Uint32(b[40:]))
@@ -156,7 +156,7 @@ func (r Record) check() error {
 // DecodeRecord is ParseRecord with the record's own checksum checked first.
 func DecodeRecord(b []byte, seed uint32) (Record, int, error) {
 	if len(b) < RecordHeaderBytes {
-		return Record{}, 0, fmt.Errorf("%w: %d bytes are no header", ErrBadRecord, len(b))
+		return Record{}, 0, fmt.Errorf("%w: %d bytes are too few for a header", ErrBadRecord, len(b))
 	}
 	size := int(binary.LittleEndian.Uint32(b[4:]))
 	if size < RecordHeaderBytes || size > len(b) {
@@ -168,7 +168,7 @@ func DecodeRecord(b []byte, seed uint32) (Record, int, error) {
 	return ParseRecord(b)
 }
 
-// ValidKey says whether key is "<resource>/<rest>".
+// ValidKey reports whether key is "<resource>/<rest>".
 func ValidKey(key string) bool {
 	return strings.IndexByte(key, '/') > 0
 }

@@ -18,7 +18,7 @@ import (
 //	44 kind   1 byte: 'l' log, 'b' base
 //	60 crc    u32  crc32c of the 60 bytes before
 //
-// and goes on with frames. A log segment holds every revision from its first to
+// and continues with frames. A log segment holds every revision from its first to
 // its last; a base segment holds what of older ones was still needed when it was
 // made. Everything in a segment is checksummed with a seed made of the header's
 // first 32 bytes, so that no bytes of another file or log are taken for its own.
@@ -82,7 +82,7 @@ func CheckSegmentHeader(b []byte, e SegmentEntry, id StoreID) (uint32, error) {
 		return 0, fmt.Errorf("the header has %d bytes", len(b))
 	}
 	if string(b[:8]) != SegmentMagic {
-		return 0, fmt.Errorf("it begins with %q, which is no segment", b[:8])
+		return 0, fmt.Errorf("it begins with %q, not as a segment does", b[:8])
 	}
 	if format := binary.LittleEndian.Uint32(b[8:]); format > segmentFormat {
 		return 0, fmt.Errorf("its format is %d, newer than %d", format, segmentFormat)

@@ -30,8 +30,8 @@ import okhttp3.OkHttpClient;
 /**
  * A watch as programs of 2019 had it: list, then watch from there; the client connects
  * again by itself, and the program lists again when the watch is closed by a 410.
- * Arguments: the URL, the files of the CA, the certificate and its key. It says what it
- * sees on its standard output, a line each, and answers "store" with what it has.
+ * Arguments: the URL, the files of the CA, the certificate and its key, and the key's
+ * algorithm (default EC). It says what it sees on its standard output, a line each, and answers "store" with what it has.
  */
 public final class Watching<T extends HasMetadata> implements Watcher<T> {
   /** Opens a watch after a resourceVersion. */
@@ -172,7 +172,7 @@ public final class Watching<T extends HasMetadata> implements Watcher<T> {
             .withCaCertFile(args[1])
             .withClientCertFile(args[2])
             .withClientKeyFile(args[3])
-            .withClientKeyAlgo("EC")
+            .withClientKeyAlgo(args.length > 4 ? args[4] : "EC")
             .build();
     OkHttpClient http = HttpClientUtils.createHttpClient(config).newBuilder().addInterceptor(Watching::intercept).build();
     DefaultKubernetesClient client = new DefaultKubernetesClient(http, config);

@@ -1,0 +1,62 @@
+package gapless
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+)
+
+// reachable returns the address at which other programs reach a listener: its own, or,
+// if it listens on all interfaces, that of the first one that is not loopback.
+func reachable(listener net.Addr) (netip.AddrPort, error) {
+	own, err := netip.ParseAddrPort(listener.String())
+	if err != nil {
+		return own, fmt.Errorf("address of the listener: %w", err)
+	}
+	address := own.Addr().Unmap().WithZone("")
+	if !address.IsUnspecified() {
+		return netip.AddrPortFrom(address, own.Port()), nil
+	}
+	address = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	if all, err := net.InterfaceAddrs(); err == nil {
+		for _, a := range all {
+			n, is := a.(*net.IPNet)
+			if !is || !n.IP.IsGlobalUnicast() || n.IP.To4() == nil {
+				continue // IPv4 as the Service
+			}
+			if found, ok := netip.AddrFromSlice(n.IP.To4()); ok {
+				address = found
+				break
+			}
+		}
+	}
+	return netip.AddrPortFrom(address, own.Port()), nil
+}
+
+// certificateHosts returns the names that the serving certificate needs for an address,
+// besides the loopback names that it always has.
+func certificateHosts(listen string) []string {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return nil
+	}
+	ip := net.ParseIP(host)
+	if host != "" && (ip == nil || !ip.IsUnspecified()) {
+		return []string{host}
+	}
+	var hosts []string
+	if name, err := os.Hostname(); err == nil {
+		hosts = append(hosts, name)
+	}
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		return hosts
+	}
+	for _, a := range addresses {
+		if n, ok := a.(*net.IPNet); ok && !n.IP.IsLinkLocalUnicast() {
+			hosts = append(hosts, n.IP.String())
+		}
+	}
+	return hosts
+}

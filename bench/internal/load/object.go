@@ -1,0 +1,141 @@
+package load
+
+import (
+	"fmt"
+	"time"
+)
+
+// The custom resource that is measured.
+const (
+	Group    = "bench.gapless.io"
+	Plural   = "benches"
+	Kind     = "Bench"
+	Base     = "/apis/" + Group + "/v1/"
+	Everyone = Base + Plural // the collection over all namespaces
+)
+
+// Definition is its CustomResourceDefinition. Its structural schema has values of every
+// type, bounds, an enumeration, a pattern, a map, a list that is a map and a default; the
+// content of Payload has the first three only.
+const Definition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition",
+"metadata":{"name":"` + Plural + `.` + Group + `"},
+"spec":{"group":"` + Group + `","scope":"Namespaced",
+"names":{"plural":"` + Plural + `","singular":"bench","kind":"` + Kind + `","listKind":"` + Kind + `List"},
+"versions":[{"name":"v1","served":true,"storage":true,"selectableFields":[{"jsonPath":".spec.shard"}],
+"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{
+"payload":{"type":"string"},"shard":{"type":"string"},"stamp":{"type":"string"},
+"replicas":{"type":"integer","format":"int32","minimum":0,"maximum":1000},
+"paused":{"type":"boolean"},
+"weight":{"type":"number","minimum":0,"maximum":1},
+"strategy":{"type":"string","enum":["Recreate","RollingUpdate"]},
+"schedule":{"type":"string","maxLength":64,"pattern":"^[0-9*/, -]+$"},
+"notBefore":{"type":"string","format":"date-time"},
+"maxUnavailable":{"x-kubernetes-int-or-string":true},
+"selector":{"type":"object","additionalProperties":{"type":"string","maxLength":63}},
+"containers":{"type":"array","maxItems":16,"x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["name"],
+"items":{"type":"object","required":["name","image"],"properties":{
+"name":{"type":"string","minLength":1,"maxLength":63},"image":{"type":"string","minLength":1},
+"args":{"type":"array","maxItems":16,"items":{"type":"string"}},
+"ports":{"type":"array","maxItems":16,"items":{"type":"object","required":["port"],"properties":{
+"port":{"type":"integer","minimum":1,"maximum":65535},"protocol":{"type":"string","default":"TCP"}}}}}}}
+}}}}}}]}}`
+
+// Content is what an object holds, and thereby of which kind it is.
+type Content int
+
+// The contents.
+const (
+	Payload    Content = iota // a custom resource that is nearly all one string, of 1 KiB
+	Structured                // a custom resource with a value of every type of its schema, of 1 KB in all
+	ConfigMap                 // a ConfigMap of 1 KB in all, with four entries
+	Pod                       // a Pod of 1 KB in all, as a client sends it, with two containers
+)
+
+// Object is what is written.
+type Object struct {
+	Namespace, Name string
+	Shard           string // of the label and of the selectable field; may be empty
+	Version         string // resourceVersion; empty for a create
+	Content         Content
+	// Annotated repeats the stamp in an annotation, where watches find it that get
+	// metadata only.
+	Annotated bool
+}
+
+// Namespaced is the collection of the custom resource in one namespace.
+func Namespaced(namespace string) string { return Base + "namespaces/" + namespace + "/" + Plural }
+
+// collection is the path of the object's collection.
+func (o Object) collection() string {
+	switch o.Content {
+	case Payload, Structured:
+	case ConfigMap:
+		return "/api/v1/namespaces/" + o.Namespace + "/configmaps"
+	case Pod:
+		return "/api/v1/namespaces/" + o.Namespace + "/pods"
+	}
+	return Namespaced(o.Namespace)
+}
+
+// append renders the object with its content and the stamp of now.
+func (o Object) append(b []byte, s Stamp) []byte {
+	s.Sent = time.Now().UnixNano()
+	version, kind := Group+"/v1", Kind
+	switch o.Content {
+	case Payload, Structured:
+	case ConfigMap:
+		version, kind = "v1", "ConfigMap"
+	case Pod:
+		version, kind = "v1", "Pod"
+	}
+	b = fmt.Appendf(b, `{"apiVersion":%q,"kind":%q,"metadata":{"name":%q,"namespace":%q`, version, kind, o.Name, o.Namespace)
+	if o.Version != "" {
+		b = fmt.Appendf(b, `,"resourceVersion":%q`, o.Version)
+	}
+	if o.Annotated {
+		b = fmt.Appendf(b, `,"annotations":{"stamp":"%s"}`, s)
+	}
+	b = fmt.Appendf(b, `,"labels":{"app":"bench","shard":%q}},`, o.Shard)
+	return o.render(b, s)
+}
+
+// render renders what follows the metadata, from the content of a write, its number and
+// its stamp.
+func (o Object) render(b []byte, s Stamp) []byte {
+	text := payload(s.Key, s.Seq)
+	switch o.Content {
+	case Payload:
+		return fmt.Appendf(b, `"spec":{"payload":"%s","shard":%q,"stamp":"%s"}}`, text, o.Shard, s)
+	case Structured:
+		return fmt.Appendf(b, structured, text[:250], s.Seq%1000, o.Shard, s)
+	case ConfigMap:
+		return fmt.Appendf(b, configMap, s.Seq%1000, text[:660], s)
+	case Pod:
+		return fmt.Appendf(b, pod, text[:150], s.Seq%1000, s)
+	}
+	return b
+}
+
+// What follows the metadata of an object that is not nearly all payload.
+const (
+	structured = `"spec":{"payload":"%s","replicas":%d,"paused":false,"weight":0.25,"strategy":"RollingUpdate",` +
+		`"schedule":"*/5 0-6 * * 1,3","notBefore":"2026-01-31T08:30:00Z","maxUnavailable":"25%%","selector":{"app":"bench","tier":"backend","zone":"a"},"containers":[` +
+		`{"name":"server","image":"registry.example/team/server:v1.24.3","args":["--listen=:8080","--verbosity=2"],"ports":[{"port":8080},{"port":9090,"protocol":"UDP"}]},` +
+		`{"name":"proxy","image":"registry.example/team/proxy:v0.9.1","args":["--upstream=127.0.0.1:8080"],"ports":[{"port":8443}]}],` +
+		`"shard":%q,"stamp":"%s"}}`
+	configMap = `"data":{"LOG_LEVEL":"info","REPLICAS":"%d","config.yaml":"listen: 0.0.0.0:8080\nretries: 3\ntoken: %s\n","stamp":"%s"}}`
+	pod       = `"spec":{"serviceAccountName":"default","nodeSelector":{"zone":"a"},"containers":[` +
+		`{"name":"server","image":"registry.example/team/server:v1.24.3","args":["--listen=:8080"],"ports":[{"name":"http","containerPort":8080}],` +
+		`"env":[{"name":"TOKEN","value":"%s"},{"name":"REPLICAS","value":"%d"}],` +
+		`"resources":{"requests":{"cpu":"100m","memory":"128Mi"},"limits":{"memory":"256Mi"}},` +
+		`"readinessProbe":{"httpGet":{"path":"/ready","port":"http"},"periodSeconds":5},` +
+		`"volumeMounts":[{"name":"config","mountPath":"/etc/server"}]},` +
+		`{"name":"proxy","image":"registry.example/team/proxy:v0.9.1","env":[{"name":"STAMP","value":"%s"}]}],` +
+		`"volumes":[{"name":"config","configMap":{"name":"server"}}]}}`
+)
+
+// appendPatch renders a merge patch that replaces the payload and the stamp.
+func appendPatch(b []byte, s Stamp) []byte {
+	s.Sent = time.Now().UnixNano()
+	return fmt.Appendf(b, `{"spec":{"payload":"%s","stamp":"%s"}}`, payload(s.Key, s.Seq), s)
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+const configMapsPath = "/api/v1/namespaces/default/configmaps"
+
+// serveDir runs a server on a data directory while use runs.
+func serveDir(t *testing.T, dir string, use func(ask func(method, path, body string) string)) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "ready.json")
+	r := begin(t, "serve", "--data-dir", dir, "--listen", "127.0.0.1:0", "--ready-file", file)
+	var ready readiness
+	eventually(t, "the ready file", func() bool {
+		raw, err := os.ReadFile(file)
+		return err == nil && json.Unmarshal(raw, &ready) == nil
+	})
+	cfg, err := clientcmd.BuildConfigFromFlags("", ready.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	web, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	use(func(method, path, body string) string {
+		req, err := http.NewRequestWithContext(t.Context(), method, cfg.Host+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := web.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, err := io.ReadAll(resp.Body)
+		if err = errors.Join(err, resp.Body.Close()); err != nil || resp.StatusCode >= 300 {
+			t.Fatalf("%s %s: %d %s (%v)", method, path, resp.StatusCode, answer, err)
+		}
+		return string(answer)
+	})
+	web.CloseIdleConnections()
+	if code := r.end(); code != exitOK {
+		t.Fatalf("serve ends with %d:\n%s", code, r.err.String())
+	}
+}
+
+// spoil changes one byte of a file, behind the first place where what is found.
+func spoil(t *testing.T, path, what string, behind int) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := bytes.Index(b, []byte(what))
+	if at < 0 {
+		t.Fatalf("%s has no %q", path, what)
+	}
+	b[at+behind] ^= 1
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestFsckFindsDamageAndRepairsIt(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	serveDir(t, dir, func(ask func(method, path, body string) string) {
+		for _, name := range []string{"kept", "broken"} {
+			ask(http.MethodPost, configMapsPath, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"`+name+`"},"data":{"x":"content of `+name+`"}}`)
+		}
+		if code, _, stderr := command(t, "fsck", dir); code != exitRunTime || !strings.Contains(stderr, "a server is running on "+dir) {
+			t.Errorf("beside a server: exit code %d\n%s", code, stderr)
+		}
+	})
+	if code, out, stderr := command(t, "fsck", dir); code != exitOK || !strings.Contains(out, dir+": clean") {
+		t.Fatalf("a sound directory: exit code %d\n%s%s", code, out, stderr)
+	}
+	segments, err := filepath.Glob(filepath.Join(dir, "log", "seg-*.log"))
+	if err != nil || len(segments) != 1 {
+		t.Fatalf("segments %v, %v", segments, err)
+	}
+	spoil(t, segments[0], "content of broken", 5)
+	spoil(t, filepath.Join(dir, "pki", "admin.key"), "BEGIN", 10)
+
+	code, out, stderr := command(t, "fsck", dir, "-o", "json")
+	var report fsckReport
+	if err := json.Unmarshal([]byte(out), &report); err != nil || code != exitDamaged || report.State != stateDamaged {
+		t.Fatalf("exit code %d, %v\n%s%s", code, err, out, stderr)
+	}
+	if p := report.Log.Problems; len(p) != 1 || p[0].File != "log/"+filepath.Base(segments[0]) || p[0].Offset < 64 || p[0].Revisions == nil {
+		t.Errorf("problems of the log: %+v", p)
+	}
+	if c := report.Credentials; len(c) == 0 || c[0].File != "pki/admin.key" {
+		t.Errorf("problems of the credentials: %+v", c)
+	}
+	code, out, _ = command(t, "fsck", dir)
+	if code != exitDamaged || !strings.Contains(out, "configmaps/default/broken") || !strings.Contains(out, "--repair") {
+		t.Errorf("exit code %d\n%s", code, out)
+	}
+	code, out, _ = command(t, "fsck", dir, "--repair")
+	if code != exitOK || !strings.Contains(out, ": repaired") || !strings.Contains(out, filepath.Join(dir, "damaged-")) {
+		t.Fatalf("exit code %d\n%s", code, out)
+	}
+	serveDir(t, dir, func(ask func(method, path, body string) string) {
+		if list := ask(http.MethodGet, configMapsPath, ""); !strings.Contains(list, "content of kept") || strings.Contains(list, "broken") {
+			t.Errorf("after a repair there are %s", list)
+		}
+	})
+	if code, out, _ := command(t, "fsck", dir); code != exitOK {
+		t.Errorf("after a repair and a run: exit code %d\n%s", code, out)
+	}
+}
+
+func TestFsckReportsWhatCannotBeRepaired(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	serveDir(t, dir, func(func(method, path, body string) string) {})
+	spoil(t, filepath.Join(dir, "pki", "ca.key"), "BEGIN", 70)
+	for _, args := range [][]string{{"fsck", dir}, {"fsck", dir, "--repair"}} {
+		code, out, _ := command(t, args...)
+		if code != exitBeyond || !strings.Contains(out, "pki/ca.key") {
+			t.Errorf("%v: exit code %d\n%s", args, code, out)
+		}
+	}
+	for _, dir := range []string{t.TempDir(), filepath.Join(dir, "nowhere")} {
+		if code, _, stderr := command(t, "fsck", dir); code != exitRunTime || !strings.Contains(stderr, dir) {
+			t.Errorf("%s: exit code %d\n%s", dir, code, stderr)
+		}
+	}
+}

@@ -1,0 +1,55 @@
+package conformance
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// between stands between a spec's name and those of what it is in.
+const between = " > "
+
+// specs reads ginkgo's report: what each spec that ran failed with, "" if it passed, by
+// its full name. Nodes that have no name, like BeforeSuite, are there if they failed.
+func specs(file string) (map[string]string, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var reports []struct {
+		SpecReports []struct {
+			ContainerHierarchyTexts []string
+			LeafNodeText            string
+			LeafNodeType            string
+			State                   string
+			Failure                 struct{ Message, ForwardedPanic string }
+		}
+	}
+	if err := json.Unmarshal(text, &reports); err != nil {
+		return nil, fmt.Errorf("ginkgo's report: %w", err)
+	}
+	all := map[string]string{}
+	for _, report := range reports {
+		for _, s := range report.SpecReports {
+			name := strings.Join(append(s.ContainerHierarchyTexts, s.LeafNodeText), between)
+			if s.LeafNodeType != "It" {
+				name = s.LeafNodeType
+			}
+			for n, first := 2, name; ; n++ {
+				if _, taken := all[name]; !taken {
+					break
+				}
+				name = fmt.Sprintf("%s (%d)", first, n)
+			}
+			switch {
+			case s.State == "skipped", s.State == "pending":
+			case s.State == "passed" && s.LeafNodeType == "It":
+				all[name] = ""
+			case s.State != "passed":
+				all[name] = s.State + ": " + s.Failure.Message + s.Failure.ForwardedPanic
+			}
+		}
+	}
+	return all, nil
+}

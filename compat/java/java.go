@@ -1,0 +1,3 @@
+// Package java runs the official Java client, whose HTTP client is OkHttp, against the
+// server.
+package java

@@ -1,0 +1,7 @@
+module github.com/gapless-io/gapless/compat/node
+
+go 1.26.0
+
+require github.com/gapless-io/gapless/compat/harness v0.0.0
+
+replace github.com/gapless-io/gapless/compat/harness => ../harness

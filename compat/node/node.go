@@ -1,0 +1,2 @@
+// Package node runs the official JavaScript client against the server.
+package node

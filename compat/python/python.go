@@ -1,0 +1,3 @@
+// Package python runs the official Python client against the server, and reads a
+// compressed streaming list with Python's zlib.
+package python

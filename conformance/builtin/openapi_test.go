@@ -1,0 +1,193 @@
+package builtin_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/gapless-io/gapless/internal/schema/builtin"
+	"github.com/gapless-io/gapless/internal/schema/openapi"
+)
+
+// markersFile has what upstream's document says and Go types do not.
+const markersFile = "../../internal/schema/openapi/markers.txt"
+
+type definition = map[string]any
+
+// upstreamSwagger is the OpenAPI v2 document of k8s.io/kubernetes, which its module contains.
+func upstreamSwagger(t *testing.T) (paths map[string]definition, definitions map[string]definition) {
+	t.Helper()
+	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "api/openapi-spec/swagger.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc struct {
+		Paths, Definitions map[string]definition
+	}
+	if err := json.Unmarshal(text, &doc); err != nil {
+		t.Fatal(err)
+	}
+	return doc.Paths, doc.Definitions
+}
+
+// swagger is this module's.
+func swagger(t *testing.T) (paths map[string]definition, definitions map[string]definition) {
+	t.Helper()
+	f, err := openapi.BuiltIn(openapi.JSON, builtin.Catalog().Resources())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for members, to := range map[string]*map[string]definition{string(f.Paths): &paths, string(f.Definitions): &definitions} {
+		if err := json.Unmarshal([]byte("{"+members+"}"), to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return paths, definitions
+}
+
+// TestMarkersAreUpstreams compares the table of markers with upstream's document.
+func TestMarkersAreUpstreams(t *testing.T) {
+	_, theirs := upstreamSwagger(t)
+	_, ours := swagger(t)
+	lines := []string{"# What the Go comments of Kubernetes 1.37 say about its types: see markers.go. Written by conformance/builtin."}
+	for _, name := range slices.Sorted(maps.Keys(ours)) {
+		if of, isList := strings.CutSuffix(name, "List"); theirs[name] != nil && !(isList && ours[of] != nil) {
+			lines = append(lines, markersOf(name, theirs[name]))
+		}
+	}
+	want := strings.Join(lines, "\n") + "\n"
+	if *update {
+		if err := os.WriteFile(markersFile, []byte(want), 0o644); err != nil { //nolint:gosec // it is source
+			t.Fatal(err)
+		}
+		return
+	}
+	got, err := os.ReadFile(markersFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Errorf("%s is old, run go test -update: %s", markersFile, diff)
+	}
+}
+
+// markersOf is the line of one type.
+func markersOf(name string, def definition) string {
+	words := []string{name}
+	if required := texts(def["required"]); len(required) > 0 {
+		words = append(words, "required="+strings.Join(required, ","))
+	}
+	if typ := def["x-kubernetes-map-type"]; typ != nil {
+		words = append(words, fmt.Sprint("map=", typ))
+	}
+	props, _ := def["properties"].(map[string]any)
+	for _, field := range slices.Sorted(maps.Keys(props)) {
+		prop := props[field].(map[string]any) //nolint:forcetypeassert // upstream's document
+		if typ := prop["x-kubernetes-list-type"]; typ != nil {
+			word := fmt.Sprint(field, ":", typ)
+			if keys := texts(prop["x-kubernetes-list-map-keys"]); len(keys) > 0 {
+				word += ":" + strings.Join(keys, ",")
+			}
+			words = append(words, word)
+		}
+		if typ := prop["x-kubernetes-map-type"]; typ != nil {
+			words = append(words, fmt.Sprint(field, ":map=", typ))
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+func texts(list any) []string {
+	items, _ := list.([]any)
+	all := make([]string, len(items))
+	for i, item := range items {
+		all[i] = fmt.Sprint(item)
+	}
+	return all
+}
+
+// TestDefinitionsAreUpstreams compares each definition of the OpenAPI v2 document. Not
+// compared are descriptions, whose markup differs in a few places, and which this module words
+// alike for all lists; unions, which nobody reads; and the kinds of DeleteOptions, which are
+// one per group upstream.
+func TestDefinitionsAreUpstreams(t *testing.T) {
+	_, theirs := upstreamSwagger(t)
+	_, ours := swagger(t)
+	if len(ours) < 400 {
+		t.Errorf("%d definitions", len(ours))
+	}
+	for _, name := range slices.Sorted(maps.Keys(ours)) {
+		if theirs[name] == nil {
+			t.Errorf("upstream has no %s", name)
+			continue
+		}
+		for _, def := range []definition{ours[name], theirs[name]} {
+			delete(def, "x-kubernetes-unions")
+			if strings.HasSuffix(name, ".DeleteOptions") {
+				delete(def, "x-kubernetes-group-version-kind")
+			}
+			undescribed(def)
+		}
+		if diff := cmp.Diff(theirs[name], ours[name]); diff != "" {
+			t.Errorf("%s: - upstream, + gapless\n%s", name, diff)
+		}
+	}
+}
+
+// undescribed removes descriptions.
+func undescribed(v any) {
+	switch v := v.(type) {
+	case map[string]any:
+		if _, isText := v["description"].(string); isText {
+			delete(v, "description")
+		}
+		for _, child := range v {
+			undescribed(child)
+		}
+	case []any:
+		for _, child := range v {
+			undescribed(child)
+		}
+	}
+}
+
+// TestOperationsAreUpstreams compares what clients read of operations: their ids, actions,
+// kinds, tags and responses. Parameters of creating subresources are placed differently,
+// and media types are those of this server.
+func TestOperationsAreUpstreams(t *testing.T) {
+	theirs, _ := upstreamSwagger(t)
+	ours, _ := swagger(t)
+	for _, path := range slices.Sorted(maps.Keys(ours)) {
+		for method, value := range ours[path] {
+			op, isOp := value.(map[string]any)
+			if !isOp { // parameters
+				continue
+			}
+			upstream, _ := theirs[path][method].(map[string]any)
+			if upstream == nil {
+				t.Errorf("upstream has no %s %s", method, path)
+				continue
+			}
+			for name, got := range op {
+				if slices.Contains([]string{"consumes", "produces", "parameters"}, name) {
+					continue
+				}
+				if diff := cmp.Diff(upstream[name], got); diff != "" {
+					t.Errorf("%s of %s %s: - upstream, + gapless\n%s", name, method, path, diff)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,177 @@
+package program
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// requestLimit is how long a request may take until its outcome counts as unknown.
+const requestLimit = 15 * time.Second
+
+// Client is the administrator at a server, whichever process it is at the moment.
+type Client struct {
+	server    *Server
+	transport *http.Transport
+}
+
+// Protocol is the HTTP version of a client.
+type Protocol int
+
+// The protocols that the server supports.
+const (
+	HTTP1 Protocol = iota
+	HTTP2
+)
+
+// Answer is what a request got. Code is 0 when there was no answer: then it is
+// unknown whether the server did what it was asked.
+type Answer struct {
+	Code   int
+	Body   []byte
+	Err    error // why there was no answer
+	Unsent bool  // no connection could be made, so that nothing was asked
+}
+
+// Status is a Kubernetes Status, as far as it matters here.
+type Status struct {
+	Code    int
+	Reason  string
+	Message string
+	Details struct{ UID string }
+}
+
+// Status reads the answer as one; what is no Status has no Reason.
+func (a Answer) Status() Status {
+	var s Status
+	_ = json.Unmarshal(a.Body, &s) // an answer without a Status shows by its code
+	return s
+}
+
+// String is for messages.
+func (a Answer) String() string {
+	if a.Code == 0 {
+		return fmt.Sprintf("no answer: %v", a.Err)
+	}
+	return fmt.Sprintf("%d %s", a.Code, bytes.TrimSpace(a.Body[:min(len(a.Body), 600)]))
+}
+
+// Client makes a client with connections of its own. The server must have served.
+func (s *Server) Client(p Protocol) (*Client, error) {
+	pki := filepath.Join(s.cfg.DataDir, "pki")
+	cert, err := tls.LoadX509KeyPair(filepath.Join(pki, "admin.crt"), filepath.Join(pki, "admin.key"))
+	if err != nil {
+		return nil, fmt.Errorf("read the administrator's certificate: %w", err)
+	}
+	ca, err := os.ReadFile(filepath.Join(pki, "ca.crt"))
+	if err != nil {
+		return nil, err
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM(ca) {
+		return nil, errors.New("the server's CA has no certificate")
+	}
+	protocols := &http.Protocols{}
+	protocols.SetHTTP1(p == HTTP1)
+	protocols.SetHTTP2(p == HTTP2)
+	return &Client{server: s, transport: &http.Transport{
+		TLSClientConfig: &tls.Config{
+			RootCAs: roots, Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12,
+			ClientSessionCache: tls.NewLRUClientSessionCache(4),
+		},
+		Protocols: protocols, DisableCompression: true, MaxIdleConnsPerHost: 256,
+	}}, nil
+}
+
+// Close closes idle connections.
+func (c *Client) Close() { c.transport.CloseIdleConnections() }
+
+// Do sends one request, and never sends it again by itself: a transport repeats
+// only what it has not sent.
+func (c *Client) Do(ctx context.Context, method, path string, body []byte) Answer {
+	ctx, cancel := context.WithTimeoutCause(ctx, requestLimit, errors.New("no answer within the limit"))
+	defer cancel()
+	resp, err := c.send(ctx, method, path, body)
+	if err != nil {
+		var dial *net.OpError
+		return Answer{Err: err, Unsent: errors.As(err, &dial) && dial.Op == "dial"}
+	}
+	defer func() { _ = resp.Body.Close() }() // it was read
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return Answer{Err: fmt.Errorf("read the answer: %w", err)}
+	}
+	return Answer{Code: resp.StatusCode, Body: raw}
+}
+
+func (c *Client) send(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
+	var reader io.Reader // of a type that the transport cannot rewind: it does not repeat what it began to send
+	if body != nil {
+		reader = struct{ io.Reader }{bytes.NewReader(body)}
+	}
+	req, err := http.NewRequestWithContext(ctx, method, c.server.URL()+path, reader)
+	if err != nil {
+		return nil, err
+	}
+	req.ContentLength = int64(len(body))
+	req.Header.Set("Accept", "application/json")
+	if method == http.MethodPatch {
+		req.Header.Set("Content-Type", "application/merge-patch+json")
+	} else if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	return c.transport.RoundTrip(req)
+}
+
+// Stream is a watch. Next and Close are called by one goroutine.
+type Stream struct {
+	resp    *http.Response
+	decoder *json.Decoder
+	cancel  context.CancelFunc
+}
+
+// Event is one frame of a watch.
+type Event struct {
+	Type   string
+	Object json.RawMessage
+}
+
+// Watch opens a watch. An answer other than 200 is returned, with no stream.
+func (c *Client) Watch(ctx context.Context, path string) (*Stream, Answer) {
+	ctx, cancel := context.WithCancel(ctx)
+	resp, err := c.send(ctx, http.MethodGet, path, nil)
+	if err != nil {
+		cancel()
+		return nil, Answer{Err: err}
+	}
+	if resp.StatusCode != http.StatusOK || !strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
+		raw, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+		cancel()
+		return nil, Answer{Code: resp.StatusCode, Body: raw, Err: errors.Join(err, resp.Body.Close())}
+	}
+	return &Stream{resp: resp, decoder: json.NewDecoder(resp.Body), cancel: cancel}, Answer{Code: resp.StatusCode}
+}
+
+// Next waits for the next event. An error ends the stream.
+func (s *Stream) Next() (Event, error) {
+	var e Event
+	err := s.decoder.Decode(&e)
+	return e, err
+}
+
+// Close ends the watch.
+func (s *Stream) Close() {
+	s.cancel()
+	_ = s.resp.Body.Close() // what a watch had to say was read or is not wanted
+}

@@ -1,0 +1,149 @@
+package record
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"sync"
+)
+
+// Scope is what a LIST or a watch selects; an empty namespace is all of them.
+type Scope struct{ Resource, Namespace string }
+
+// Has reports whether a scope selects a key.
+func (s Scope) Has(k Key) bool {
+	return s.Resource == k.Resource && (s.Namespace == "" || s.Namespace == k.Namespace)
+}
+
+// String is for messages.
+func (s Scope) String() string {
+	if s.Namespace == "" {
+		return s.Resource
+	}
+	return s.Resource + " in " + s.Namespace
+}
+
+// span is the changes after from, up to and including to.
+type span struct{ from, to int64 }
+
+// Watch is what one watcher saw, over all its streams. One goroutine feeds it.
+type Watch struct {
+	Name  string
+	Scope Scope
+	r     *Record
+
+	mu sync.Mutex
+	// mu guards what follows. It is taken before the record's.
+	state map[Key]change // the fold of the list and the events
+	last  int64          // where the next stream resumes; 0 is nowhere
+	spans []span         // since the last check: what it claims to have seen all of
+	seen  []int64        // since the last check: what it saw
+}
+
+// Watch prepares the record of a watcher.
+func (r *Record) Watch(name string, scope Scope) *Watch {
+	return &Watch{Name: name, Scope: scope, r: r}
+}
+
+// Last returns where to resume, or 0 if it has to list first.
+func (w *Watch) Last() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.last
+}
+
+// Listed starts again from a whole state: at first, and after a gap.
+func (w *Watch) Listed(rv int64, items []Version) {
+	w.r.Versions(w.Name+", list", items...)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, span := range w.spans {
+		if rv < span.to {
+			w.r.Violation("%s: a list after a gap is at %d, and the watch had been at %d", w.Name, rv, span.to)
+		}
+	}
+	w.state = make(map[Key]change, len(items))
+	for _, v := range items {
+		if v.RV > rv || !w.Scope.Has(v.Key) {
+			w.r.Violation("%s: a list at %d of %s has %s at %d", w.Name, rv, w.Scope, v.Key, v.RV)
+		}
+		w.state[v.Key] = change{rv: v.RV, key: v.Key, uid: v.UID, id: v.ID}
+	}
+	w.last = rv
+	w.spans = append(w.spans, span{rv, rv})
+}
+
+// tooOld is how a 410 names what was asked for, and the floor: what was removed
+// last. Everything above the floor is there.
+var tooOld = regexp.MustCompile(`too old resource version: (\d+) \((\d+)\)`)
+
+// Gap notes that the server answered 410 with a message: the next thing is a list.
+func (w *Watch) Gap(message string) {
+	w.mu.Lock()
+	if said := tooOld.FindStringSubmatch(message); said == nil {
+		w.r.Violation("%s at %d: 410 does not say what is too old: %q", w.Name, w.last, message)
+	} else if floor, err := strconv.ParseInt(said[2], 10, 64); err != nil || floor <= w.last {
+		w.r.Violation("%s at %d: 410, although nothing above it was removed: %q", w.Name, w.last, message)
+	}
+	w.last = 0
+	w.mu.Unlock()
+	w.r.Count(func(t *Totals) { t.Gaps++ })
+}
+
+// Bookmark notes that nothing else happened up to a resourceVersion.
+func (w *Watch) Bookmark(rv int64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if rv < w.last {
+		w.r.Violation("%s: a bookmark at %d after %d", w.Name, rv, w.last)
+		return
+	}
+	w.advanceLocked(rv)
+	w.r.high(rv)
+}
+
+func (w *Watch) advanceLocked(rv int64) {
+	w.last = rv
+	if n := len(w.spans); n > 0 {
+		w.spans[n-1].to = rv
+	}
+}
+
+// Event notes ADDED, MODIFIED or DELETED, and compares it with the fold of what
+// came before.
+func (w *Watch) Event(kind string, v Version) {
+	source := fmt.Sprintf("%s of %s", kind, w.Name)
+	if kind == "DELETED" {
+		w.r.End(v, source)
+	} else {
+		w.r.Versions(source, v)
+	}
+	w.r.Count(func(t *Totals) { t.Events++ })
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if v.RV <= w.last {
+		w.r.Violation("%s: %s at %d comes after %d", source, v.Key, v.RV, w.last)
+		return
+	}
+	if !w.Scope.Has(v.Key) {
+		w.r.Violation("%s: %s at %d is not selected by %s", source, v.Key, v.RV, w.Scope)
+	}
+	was, exists := w.state[v.Key]
+	switch {
+	case kind == "ADDED" && exists:
+		w.r.Violation("%s: %s at %d exists since %d", source, v.Key, v.RV, was.rv)
+	case kind != "ADDED" && !exists:
+		w.r.Violation("%s: %s at %d does not exist", source, v.Key, v.RV)
+	case kind == "MODIFIED" && was.uid != v.UID:
+		w.r.Violation("%s: %s at %d has UID %s, before it had %s", source, v.Key, v.RV, v.UID, was.uid)
+	case kind == "DELETED" && (was.uid != v.UID || was.id != v.ID):
+		w.r.Violation("%s: %s at %d shows attempt %d, UID %s; the last content was attempt %d, UID %s", source, v.Key, v.RV, v.ID, v.UID, was.id, was.uid)
+	}
+	if kind == "DELETED" {
+		delete(w.state, v.Key)
+	} else {
+		w.state[v.Key] = change{rv: v.RV, key: v.Key, uid: v.UID, id: v.ID}
+	}
+	w.seen = append(w.seen, v.RV)
+	w.advanceLocked(v.RV)
+}

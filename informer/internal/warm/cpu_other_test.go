@@ -1,6 +1,0 @@
-//go:build !(darwin || dragonfly || freebsd || linux || netbsd || openbsd)
-
-package warm_test
-
-// cpuMicros is not known here.
-func cpuMicros() int64 { return 0 }

@@ -1,0 +1,162 @@
+// Package body reads the bodies of requests.
+//
+// It has three nouns: an object ([Object]), a patch ([Patch]) and the options of a
+// deletion ([DeleteOptions]). The bytes were received before (limit.Load.Receive).
+package body
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/gapless-io/gapless/internal/apiserver/limit"
+	"github.com/gapless-io/gapless/internal/apiserver/media"
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/schema/builtin"
+	"github.com/gapless-io/gapless/internal/schema/yamltext"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// Object returns a body in any of its media types as JSON. Errors: 400, 413, 415, and
+// those of load.CheckDepth.
+func Object(r *http.Request, t schema.Target, load *limit.Load) ([]byte, error) {
+	contentType, err := media.Of(r)
+	if err != nil {
+		return nil, err
+	}
+	scale := t.Subresource == "scale"
+	accepted := media.Bodies(t.Resource)
+	if scale { // a Scale has a protobuf form, also that of a custom resource
+		accepted = media.Bodies(nil)
+	}
+	if !slices.Contains(accepted, contentType) {
+		return nil, kube.UnsupportedMediaType(accepted)
+	}
+	body := limit.Received(r)
+	switch contentType {
+	case media.YAML:
+		converted, err := yamlToJSON(body)
+		if err != nil {
+			return nil, err
+		}
+		return converted, load.CheckDepth(converted)
+	case media.Protobuf:
+		if scale {
+			return builtin.DecodeScale(body)
+		}
+		return t.BodyType().DecodeProtobuf(body)
+	}
+	return body, load.CheckDepth(body)
+}
+
+// yamlToJSON converts a body.
+func yamlToJSON(body []byte) ([]byte, error) {
+	converted, err := yamltext.ToJSON(body, schema.MaxObjectBytes)
+	if large, is := errors.AsType[*yamltext.SizeError](err); is {
+		return nil, kube.TooLarge("%s", large.Error())
+	}
+	if err != nil {
+		return nil, kube.BadRequest("the object provided is unrecognized: yaml: %v", err)
+	}
+	return converted, nil
+}
+
+// Patch returns a patch, whose media type must be one that the resource accepts. Errors:
+// 415, and those of load.CheckDepth.
+func Patch(r *http.Request, t schema.Target, load *limit.Load) (kube.Patch, error) {
+	contentType, err := media.Of(r)
+	switch accepted := slices.Contains(t.Resource.PatchTypes, contentType); {
+	case err == nil && !accepted && strings.HasPrefix(contentType, "application/apply-patch+"):
+		return kube.Patch{}, kube.NoServerSideApply(t.Resource.PatchTypes)
+	case err != nil || !accepted:
+		return kube.Patch{}, kube.UnsupportedMediaType(t.Resource.PatchTypes)
+	}
+	body := limit.Received(r)
+	return kube.Patch{Type: types.PatchType(contentType), Body: body}, load.CheckDepth(body)
+}
+
+// DeleteOptions reads DeleteOptions from the body, or without one from the query q.
+// Errors: 400, 415.
+func DeleteOptions(r *http.Request, q url.Values) (metav1.DeleteOptions, error) {
+	if body := limit.Received(r); len(body) > 0 {
+		return decodeDeleteOptions(r, body)
+	}
+	return queriedDeleteOptions(q)
+}
+
+// queriedDeleteOptions reads DeleteOptions from the query, with the preconditions
+// uid and resourceVersion (apimachinery meta/v1 conversion.go
+// Convert_url_Values_To_v1_DeleteOptions).
+func queriedDeleteOptions(q url.Values) (metav1.DeleteOptions, error) {
+	o := metav1.DeleteOptions{DryRun: q["dryRun"]}
+	if text := q.Get("gracePeriodSeconds"); text != "" {
+		seconds, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return o, kube.BadRequest("gracePeriodSeconds: %v", err)
+		}
+		o.GracePeriodSeconds = &seconds
+	}
+	if q.Has("orphanDependents") {
+		orphan := kube.ParseBool(q, "orphanDependents")
+		o.OrphanDependents = &orphan //nolint:staticcheck // deprecated, and still sent by old clients
+	}
+	if policy := metav1.DeletionPropagation(q.Get("propagationPolicy")); policy != "" {
+		o.PropagationPolicy = &policy
+	}
+	uid, version := types.UID(q.Get("uid")), q.Get("resourceVersion")
+	if uid != "" || version != "" {
+		o.Preconditions = &metav1.Preconditions{}
+	}
+	if uid != "" {
+		o.Preconditions.UID = &uid
+	}
+	if version != "" {
+		o.Preconditions.ResourceVersion = &version
+	}
+	return o, nil
+}
+
+func decodeDeleteOptions(r *http.Request, body []byte) (metav1.DeleteOptions, error) {
+	contentType, err := media.Of(r)
+	if err != nil {
+		return metav1.DeleteOptions{}, err
+	}
+	switch contentType {
+	case media.Protobuf:
+		o, err := builtin.DecodeDeleteOptions(body)
+		if err != nil {
+			return metav1.DeleteOptions{}, err
+		}
+		return *o, nil
+	case media.JSON, media.YAML:
+		if contentType == media.YAML {
+			if body, err = yamlToJSON(body); err != nil {
+				return metav1.DeleteOptions{}, err
+			}
+		}
+		return strictDeleteOptions(body)
+	}
+	return metav1.DeleteOptions{}, kube.UnsupportedMediaType(media.Bodies(nil))
+}
+
+// strictDeleteOptions reads DeleteOptions and refuses unknown fields. Upstream ignores
+// them, and with them a misspelt precondition; a deletion cannot be undone, and DELETE has
+// no fieldValidation to ask for strictness.
+func strictDeleteOptions(body []byte) (metav1.DeleteOptions, error) {
+	var o metav1.DeleteOptions
+	unknown, err := kjson.UnmarshalStrict(body, &o)
+	if err == nil && o.Kind != "" && o.Kind != "DeleteOptions" {
+		return o, kube.BadRequest("the body of a DELETE must be DeleteOptions, not %s", o.Kind)
+	}
+	if err = errors.Join(append(unknown, err)...); err != nil {
+		return o, kube.BadRequest("decode DeleteOptions: %v", err)
+	}
+	return o, nil
+}

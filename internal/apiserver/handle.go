@@ -1,0 +1,186 @@
+package apiserver
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/gapless-io/gapless/internal/apiserver/feed"
+	"github.com/gapless-io/gapless/internal/apiserver/limit"
+	"github.com/gapless-io/gapless/internal/apiserver/metrics"
+	"github.com/gapless-io/gapless/internal/apiserver/route"
+	"github.com/gapless-io/gapless/internal/auth"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// ServeHTTP answers a request. A watch is run from here, where little of the
+// stack is used: it may last for hours.
+//
+//nolint:contextcheck // a feed has the context that it lives in
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Context().Err() != nil { // canceled before it began: the client does not wait for an answer
+		limit.Of(r.Context()).Fault(limit.Resets)
+		panic(http.ErrAbortHandler) // a return would be 200
+	}
+	switch f := s.handle(&recorder{ResponseWriter: w}, r); {
+	case f == nil:
+	case f.Detached:
+		go s.feeds.Run(f) // ends with the client or with Drain, and Wait waits for it
+	default:
+		s.feeds.Run(f)
+	}
+}
+
+// handle does all of a request but the running of a watch, which it returns: it finds
+// the route, identifies the caller, checks permissions, and measures.
+func (s *Server) handle(rec *recorder, r *http.Request) *feed.Feed {
+	defer s.recoverPanic(rec, r)
+	rec.Header().Set("Audit-Id", auditID(r))
+	rec.Header().Set("Cache-Control", "no-cache, private")
+	began := time.Now()
+	rt, err := route.Resolve(s.cfg.Live.Load(), r)
+	if err == nil {
+		err = auth.RefuseClaims(r.Header)
+	}
+	if err == nil && isOpen(rt, r) {
+		if err := s.serveOther(rec, r, rt); err != nil {
+			s.fail(rec, r, err)
+		}
+		return nil
+	}
+	user, authErr := auth.Authenticate(r)
+	switch {
+	case authErr != nil:
+		err = authErr
+		refuseUnread(rec, r)
+	case err == nil:
+		if err = auth.Authorize(user, rt.Attributes(r)); err == nil {
+			err = s.compareHistory(rec, r, rt.Query)
+		}
+	}
+	if authErr == nil {
+		r.Body = limit.Of(r.Context()).Request(r.Body)
+	}
+	if rt.Resource != nil && rt.Resource.Deprecation != "" {
+		addWarning(rec, rt.Resource.Deprecation)
+	}
+	ended := s.account(rec, r, rt, began)
+	switch {
+	case err != nil:
+	case rt.Verb == route.Watch:
+		var f *feed.Feed
+		var release func()
+		if f, release, err = s.openWatch(rec, r, rt, user.Name); f == nil {
+			break
+		}
+		closed := s.metrics.LongRunning(&rt)
+		f.OnEnd(func() { closed(); release(); ended() })
+		if f.Detached {
+			rec.ResponseWriter = nil // and with it all of the request
+		}
+		return f
+	default:
+		err = s.serveLimited(rec, r, rt, user.Name)
+	}
+	if err != nil {
+		s.fail(rec, r, err)
+	}
+	ended()
+	return nil
+}
+
+// recoverPanic is deferred by handle. It answers 500 where a handler panicked before it
+// answered, and otherwise cuts the connection: half an answer must not look complete.
+func (s *Server) recoverPanic(rec *recorder, r *http.Request) {
+	if rec.code == 0 && r.Context().Err() != nil {
+		limit.Of(r.Context()).Fault(limit.Resets)
+	}
+	cause := recover()
+	if cause == nil {
+		return
+	}
+	if err, ok := cause.(error); ok && errors.Is(err, http.ErrAbortHandler) {
+		panic(http.ErrAbortHandler)
+	}
+	s.logger.ErrorContext(r.Context(), "handler panicked", slog.Any("cause", cause),
+		slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.String("stack", string(debug.Stack())))
+	if rec.code != 0 {
+		panic(http.ErrAbortHandler)
+	}
+	s.fail(rec, r, kube.Internal(fmt.Errorf("panic: %v", cause)))
+}
+
+// account returns a function that counts and logs a request when it has ended. The
+// function keeps nothing of the request but what it logs.
+//
+//nolint:contextcheck // the request's context has ended when the function is called
+func (s *Server) account(rec *recorder, r *http.Request, rt route.Route, began time.Time) (ended func()) {
+	var attrs []slog.Attr
+	if s.logger.Enabled(r.Context(), slog.LevelDebug) {
+		attrs = []slog.Attr{
+			slog.String("verb", string(rt.Verb)), slog.String("uri", r.URL.RequestURI()),
+			slog.String("user_agent", r.UserAgent()), slog.String("audit_id", rec.Header().Get("Audit-Id")),
+		}
+	}
+	return func() {
+		s.metrics.Observe(&rt, metrics.Answer{Code: rec.code, Bytes: rec.bytes, Took: time.Since(began)})
+		if attrs != nil {
+			s.logger.LogAttrs(s.feeds.Draining(), slog.LevelDebug, "request", append(attrs, slog.Int("resp", rec.code), slog.Duration("latency", time.Since(began)))...)
+		}
+	}
+}
+
+// isOpen reports whether a path needs no credentials: health with its single checks, and
+// version.
+func isOpen(rt route.Route, r *http.Request) bool {
+	switch {
+	case rt.Resource != nil || r.Method != http.MethodGet:
+		return false
+	case rt.Path[0] == "version":
+		return len(rt.Path) == 1
+	}
+	return slices.Contains([]string{"livez", "readyz", "healthz"}, rt.Path[0])
+}
+
+// auditID is the client's id of the request, or a new one.
+func auditID(r *http.Request) string {
+	const longest = 64 // apiserver pkg/audit: longer ones are cut
+	if id := r.Header.Get("Audit-Id"); id != "" {
+		return id[:min(len(id), longest)]
+	}
+	return rand.Text()
+}
+
+// recorder records the status and size of an answer.
+type recorder struct {
+	http.ResponseWriter
+
+	code  int
+	bytes int64
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (r *recorder) WriteHeader(code int) {
+	if r.code == 0 {
+		r.code = code
+	}
+	r.ResponseWriter.WriteHeader(code)
+}
+
+// Write implements http.ResponseWriter.
+func (r *recorder) Write(p []byte) (int, error) {
+	if r.code == 0 {
+		r.code = http.StatusOK
+	}
+	n, err := r.ResponseWriter.Write(p)
+	r.bytes += int64(n)
+	return n, err
+}
+
+// Unwrap is for http.ResponseController.
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }

@@ -1,0 +1,78 @@
+package apiserver
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/gapless-io/gapless/internal/apiserver/route"
+	"github.com/gapless-io/gapless/internal/auth"
+)
+
+// health answers /livez, /readyz, /healthz and their single checks in upstream's
+// text form. Only callers with a valid certificate get the reason why a check failed;
+// upstream withholds it from all.
+func (s *Server) health(w http.ResponseWriter, r *http.Request, rt route.Route) {
+	endpoint, one := rt.Path[0], strings.Join(rt.Path[1:], "/")
+	checks := s.checks(endpoint) //nolint:contextcheck // the check of a shutdown is about the server's context
+	q := r.URL.Query()
+	var lines strings.Builder
+	failed, found := 0, false
+	_, stranger := auth.Authenticate(r)
+	known := stranger == nil
+	for _, c := range checks {
+		if one != "" && c.Name != one {
+			continue
+		}
+		found = true
+		if slices.Contains(q["exclude"], c.Name) {
+			fmt.Fprintf(&lines, "[+]%s excluded: ok\n", c.Name)
+			continue
+		}
+		if err := c.Check(); err != nil {
+			failed++
+			// Upstream's text, for callers without credentials.
+			reason := "reason withheld"
+			if known {
+				reason = strings.ReplaceAll(err.Error(), "\n", "; ") // a check is a line
+			}
+			fmt.Fprintf(&lines, "[-]%s failed: %s\n", c.Name, reason)
+			s.logger.WarnContext(r.Context(), "health check failed", slog.String("check", c.Name), slog.Any("error", err))
+			continue
+		}
+		fmt.Fprintf(&lines, "[+]%s ok\n", c.Name)
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	switch {
+	case one != "" && !found:
+		http.Error(w, "404 page not found", http.StatusNotFound)
+		return
+	case failed > 0:
+		w.WriteHeader(http.StatusInternalServerError)
+		fmt.Fprintf(&lines, "%s check failed\n", endpoint)
+	case q.Has("verbose"):
+		fmt.Fprintf(&lines, "%s check passed\n", endpoint)
+	default:
+		lines.Reset()
+		lines.WriteString("ok")
+	}
+	_, _ = io.WriteString(w, lines.String()) // the client has left
+}
+
+// checks returns the checks of an endpoint; every server has "ping" and "shutdown".
+func (s *Server) checks(endpoint string) []Check {
+	checks := []Check{{Name: "ping", Check: func() error { return nil }}}
+	for _, c := range s.cfg.Checks {
+		if !c.ReadyOnly || endpoint == "readyz" {
+			checks = append(checks, c)
+		}
+	}
+	if endpoint == "readyz" {
+		checks = append(checks, Check{Name: "shutdown", Check: s.feeds.Draining().Err})
+	}
+	return checks
+}

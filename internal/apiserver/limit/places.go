@@ -1,0 +1,145 @@
+package limit
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+)
+
+// ErrFull is returned when no place became free in time.
+var ErrFull = errors.New("no place became free")
+
+// Places are a bounded number of requests or bytes, shared fairly among users. Each user
+// may have at most a share: all of them divided by one more than the users that have or
+// want any, so that there is always space for another user. A request that gets none
+// waits; waiters whose user has the fewest are served first.
+type Places struct {
+	all    int
+	wait   time.Duration
+	queued int
+
+	// mu guards what follows.
+	mu    sync.Mutex
+	taken int
+	users map[string]*user
+}
+
+type user struct {
+	name    string
+	taken   int
+	waiting []*waiter
+}
+
+type waiter struct {
+	n       int
+	granted chan struct{}
+}
+
+// NewPlaces returns all places. At most queued requests of each user wait for
+// one, each for at most wait.
+func NewPlaces(all int, wait time.Duration, queued int) *Places {
+	return &Places{all: all, wait: wait, queued: queued, users: map[string]*user{}}
+}
+
+// Take takes n places for a user, and waits for them if necessary. The caller calls
+// release, once. Errors: ErrFull, and ctx's cause.
+func (p *Places) Take(ctx context.Context, name string, n int) (release func(), err error) {
+	p.mu.Lock()
+	u := p.users[name]
+	if u == nil {
+		u = &user{name: name}
+		p.users[name] = u
+	}
+	if len(u.waiting) == 0 && p.fitsLocked(u, n) {
+		p.grantLocked(u, n)
+		p.mu.Unlock()
+		return func() { p.giveBack(u, n) }, nil
+	}
+	if len(u.waiting) >= p.queued {
+		p.forgetLocked(u)
+		p.mu.Unlock()
+		return nil, ErrFull
+	}
+	w := &waiter{n: n, granted: make(chan struct{})}
+	u.waiting = append(u.waiting, w)
+	p.mu.Unlock()
+	late := time.NewTimer(p.wait)
+	defer late.Stop()
+	select {
+	case <-w.granted:
+		return func() { p.giveBack(u, n) }, nil
+	case <-late.C:
+		err = ErrFull
+	case <-ctx.Done():
+		err = context.Cause(ctx)
+	}
+	if !p.leave(u, w) { // it was granted meanwhile
+		p.giveBack(u, n)
+	}
+	return nil, err
+}
+
+// fitsLocked reports whether a user may have n more. A user that has none may have all free
+// places: n may be more than a share.
+func (p *Places) fitsLocked(u *user, n int) bool {
+	if p.taken == 0 {
+		return true
+	}
+	share := p.all / (len(p.users) + 1)
+	return p.taken+n <= p.all && (u.taken == 0 || u.taken+n <= share)
+}
+
+func (p *Places) grantLocked(u *user, n int) {
+	p.taken += n
+	u.taken += n
+}
+
+func (p *Places) giveBack(u *user, n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.taken -= n
+	u.taken -= n
+	p.forgetLocked(u)
+	p.servedLocked()
+}
+
+// leave removes a waiter, and reports whether it was still waiting.
+func (p *Places) leave(u *user, w *waiter) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at := slices.Index(u.waiting, w)
+	if at < 0 {
+		return false
+	}
+	u.waiting = slices.Delete(u.waiting, at, at+1)
+	p.forgetLocked(u)
+	p.servedLocked() // later waiters may fit now
+	return true
+}
+
+func (p *Places) forgetLocked(u *user) {
+	if u.taken == 0 && len(u.waiting) == 0 {
+		delete(p.users, u.name)
+	}
+}
+
+// servedLocked gives free places to waiters, the user with the fewest first.
+func (p *Places) servedLocked() {
+	for {
+		var next *user
+		for _, u := range p.users {
+			if len(u.waiting) > 0 && (next == nil || u.taken < next.taken) && p.fitsLocked(u, u.waiting[0].n) {
+				next = u
+			}
+		}
+		if next == nil {
+			return
+		}
+		w := next.waiting[0]
+		next.waiting = slices.Delete(next.waiting, 0, 1)
+		p.grantLocked(next, w.n)
+		close(w.granted)
+	}
+}

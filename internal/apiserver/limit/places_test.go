@@ -1,0 +1,111 @@
+package limit_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gapless-io/gapless/internal/apiserver/limit"
+)
+
+// held takes n units a number of times, and returns how often it got them.
+func held(t *testing.T, p *limit.Places, user string, n, times int) (got int, release []func()) {
+	t.Helper()
+	for range times {
+		give, err := p.Take(t.Context(), user, n)
+		switch {
+		case err == nil:
+			got++
+			release = append(release, give)
+		case !errors.Is(err, limit.ErrFull):
+			t.Fatal(err)
+		}
+	}
+	return got, release
+}
+
+func TestNoUserGetsAllPlaces(t *testing.T) {
+	p := limit.NewPlaces(12, 0, 0)
+	alice, release := held(t, p, "alice", 1, 20)
+	bob, _ := held(t, p, "bob", 1, 20)
+	carol, _ := held(t, p, "carol", 1, 20)
+	dave, _ := held(t, p, "dave", 1, 20)
+	if alice != 6 || bob != 4 || carol != 2 || dave != 0 {
+		t.Errorf("alice has %d, bob %d, carol %d, dave %d; want a half, a third, what is left, nothing", alice, bob, carol, dave)
+	}
+	for _, give := range release {
+		give()
+	}
+	if again, _ := held(t, p, "dave", 1, 20); again != 3 {
+		t.Errorf("dave has %d after alice left; want a quarter", again)
+	}
+}
+
+func TestRequestLargerThanAShareRunsAlone(t *testing.T) {
+	p := limit.NewPlaces(12, 0, 0)
+	got, release := held(t, p, "alice", 50, 2)
+	if got != 1 {
+		t.Fatalf("got %d of what is larger than all, want 1", got)
+	}
+	if bob, _ := held(t, p, "bob", 1, 1); bob != 0 {
+		t.Errorf("bob has %d while all is taken", bob)
+	}
+	release[0]()
+	if bob, _ := held(t, p, "bob", 1, 1); bob != 1 {
+		t.Errorf("bob has %d afterwards, want 1", bob)
+	}
+}
+
+func TestWaiterWithTheFewestPlacesIsServedFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := limit.NewPlaces(2, time.Minute, 1)
+		_, alice := held(t, p, "alice", 1, 1)
+		_, bob := held(t, p, "bob", 1, 1)
+		order := make(chan string, 2)
+		for _, user := range []string{"alice", "carol"} {
+			go func() { // ends when it is served
+				give, err := p.Take(t.Context(), user, 1)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				order <- user
+				give()
+			}()
+			synctest.Wait()
+		}
+		if got, _ := held(t, p, "carol", 1, 1); got != 0 {
+			t.Error("a second one of carol's waits where one may")
+		}
+		bob[0]()
+		if first := <-order; first != "carol" {
+			t.Errorf("%s was served first", first)
+		}
+		alice[0]()
+		if second := <-order; second != "alice" {
+			t.Errorf("%s was served second", second)
+		}
+	})
+}
+
+func TestWaiterTimesOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := limit.NewPlaces(1, 3*time.Second, 1)
+		_, release := held(t, p, "alice", 1, 1)
+		began := time.Now()
+		if _, err := p.Take(t.Context(), "bob", 1); !errors.Is(err, limit.ErrFull) || time.Since(began) != 3*time.Second {
+			t.Errorf("%v after %v, want ErrFull after 3s", err, time.Since(began))
+		}
+		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errors.New("left"))
+		defer cancel()
+		if _, err := p.Take(ctx, "bob", 1); err == nil || err.Error() != "left" {
+			t.Errorf("%v, want the cause of the context", err)
+		}
+		release[0]()
+		if got, _ := held(t, p, "bob", 1, 1); got != 1 {
+			t.Error("the place is lost")
+		}
+	})
+}

@@ -1,0 +1,99 @@
+package apiserver
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/gapless-io/gapless/internal/apiserver/limit"
+	"github.com/gapless-io/gapless/internal/apiserver/media"
+	"github.com/gapless-io/gapless/internal/apiserver/route"
+	"github.com/gapless-io/gapless/kube"
+)
+
+const (
+	// Bodies of largeBody bytes, or largeYAML of YAML, need a processor for about 5 ms,
+	// long enough to wait for one.
+	largeBody = 64 << 10
+	largeYAML = 4 << 10
+)
+
+// kindOf returns which limit a request counts for.
+func (s *Server) kindOf(rt route.Route) limit.Kind {
+	if rt.Verb.Writes() {
+		return s.load.Writing
+	}
+	if rt.Resource == nil && len(rt.Path) == 1 && rt.Path[0] == "metrics" {
+		return s.load.Spare
+	}
+	return s.load.Reading
+}
+
+// refuseUnread lets a request without a certificate be answered before its body is read.
+func refuseUnread(w http.ResponseWriter, r *http.Request) {
+	limit.Of(r.Context()).Fault(limit.Anonymous)
+	if r.ProtoMajor == 1 && r.Body != http.NoBody {
+		w.Header().Set("Connection", "close")
+	}
+}
+
+// serveLimited serves a request that is not a watch within the limits of one client: how
+// many such requests run at once, what their bodies need, and how long each takes.
+func (s *Server) serveLimited(w http.ResponseWriter, r *http.Request, rt route.Route, user string) error {
+	timeout, err := kube.ParseTimeout(rt.Query)
+	if err != nil {
+		return err
+	}
+	if timeout <= 0 || timeout > defaultDeadline {
+		timeout = defaultDeadline
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), timeout)
+	defer cancel()
+	// A client that neither sends its body nor reads its answer must not stay indefinitely. The
+	// body's limit is after the request's, so that it is answered and not cut off.
+	ctl, last := http.NewResponseController(w), time.Now().Add(timeout)
+	_ = ctl.SetReadDeadline(last.Add(time.Second)) // without support there is no limit
+	_ = ctl.SetWriteDeadline(last.Add(answerWithin))
+	r = r.WithContext(ctx)
+	if r.Body != http.NoBody && r.Method != http.MethodGet && r.Method != http.MethodHead {
+		release, err := s.load.Receive(w, r, user)
+		if err != nil {
+			return err
+		}
+		defer release()
+	}
+	release, err := s.load.Take(ctx, s.kindOf(rt), user)
+	if err != nil {
+		return err
+	}
+	defer release()
+	inFlight := s.metrics.InFlight(&rt)
+	inFlight.Inc()
+	defer inFlight.Dec()
+	if needsProcessor(r, rt) {
+		release, err := s.load.Take(ctx, s.load.Processors, user)
+		if err != nil {
+			return err
+		}
+		defer release()
+	}
+	if r.URL.Path == swaggerPath {
+		return s.serveSwagger(w, r, user)
+	}
+	return s.dispatch(w, r, rt)
+}
+
+// needsProcessor reports whether a request needs a processor for so long that it must wait
+// for one: large bodies, YAML, and definitions, whose schemas and rules are compiled.
+func needsProcessor(r *http.Request, rt route.Route) bool {
+	size := len(limit.Received(r))
+	contentType, err := media.Of(r)
+	isYAML := err == nil && contentType == media.YAML
+	return size >= largeBody || size >= largeYAML && isYAML || size > 0 && compiles(rt)
+}
+
+// compiles reports whether a request changes a definition.
+func compiles(rt route.Route) bool {
+	definition := rt.Resource != nil && rt.Resource.IsDefinition()
+	return definition && rt.Verb != route.Delete && rt.Verb != route.DeleteCollection
+}

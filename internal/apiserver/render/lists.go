@@ -1,0 +1,155 @@
+package render
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/gapless-io/gapless/internal/apiserver/blockzip"
+	"github.com/gapless-io/gapless/internal/apiserver/compress"
+	"github.com/gapless-io/gapless/internal/apiserver/media"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// Lists writes lists. It is safe for concurrent use.
+type Lists struct {
+	blocks *blockzip.Cache
+}
+
+// NewLists returns a writer of lists with an empty cache.
+func NewLists() *Lists { return &Lists{blocks: blockzip.NewCache(cacheBytes)} }
+
+// CacheBytes returns how much memory the compressed blocks take.
+func (ls *Lists) CacheBytes() int64 { return ls.blocks.Bytes() }
+
+// Write answers with a list. It writes the items one by one, so that a list needs the
+// same memory whatever its size; only YAML and indented JSON are put together first.
+// With an error the answer is not complete: begun reports whether a part of it was sent.
+func (ls *Lists) Write(w http.ResponseWriter, into Form, r *Renderer, l *kube.List) (begun bool, err error) {
+	head, err := r.listHead(l)
+	if err != nil {
+		return false, err
+	}
+	if into.format == formatYAML || into.pretty {
+		var whole bytes.Buffer
+		if err := r.writeItems(l, head, func(b []byte) { whole.Write(b) }); err != nil {
+			return false, err
+		}
+		Write(w, into, http.StatusOK, whole.Bytes())
+		return true, nil
+	}
+	if into.gzip && r.Whole() {
+		return ls.writeZipped(w, r, head, l)
+	}
+	out := compress.New(w, into.gzip)
+	defer out.Release()
+	w.Header().Set("Content-Type", media.JSON)
+	if err := r.writeItems(l, head, out.Write); err != nil {
+		return out.Begun(), err
+	}
+	out.Write([]byte("\n"))
+	out.Close()
+	return true, nil
+}
+
+// Write answers with a body of JSON, without a newline at its end, in a form.
+func Write(w http.ResponseWriter, into Form, code int, body []byte) {
+	contentType := media.JSON
+	switch {
+	case into.format == formatYAML:
+		if converted, err := yaml.JSONToYAML(body); err == nil {
+			contentType, body = media.YAML, converted
+		}
+	case into.pretty:
+		var indented bytes.Buffer
+		if json.Indent(&indented, body, "", "  ") == nil {
+			body = indented.Bytes()
+		}
+	}
+	out := compress.New(w, into.gzip)
+	defer out.Release()
+	w.Header().Set("Content-Type", contentType)
+	out.Code = code
+	out.Write(body)
+	if contentType == media.JSON {
+		out.Write([]byte("\n"))
+	}
+	out.Close()
+}
+
+// listHead returns a list up to the bracket that opens its items.
+func (r *Renderer) listHead(l *kube.List) ([]byte, error) {
+	meta := metav1.ListMeta{ResourceVersion: l.ResourceVersion.String(), Continue: l.Continue, RemainingItemCount: l.Remaining}
+	if l.Shard != "" {
+		meta.ShardInfo = &metav1.ShardInfo{Selector: l.Shard}
+	}
+	if r.shape == shapeTable {
+		return r.tableHead(meta)
+	}
+	metadata, err := json.Marshal(meta)
+	if err != nil {
+		return nil, fmt.Errorf("encode list metadata: %w", err)
+	}
+	kind, apiVersion := r.resource.ListKind, r.resource.APIVersion()
+	if r.shape == shapePartial {
+		kind, apiVersion = "PartialObjectMetadataList", r.apiVersion()
+	}
+	return fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,"metadata":%s,"items":[`, kind, apiVersion, metadata), nil
+}
+
+// writeItems writes the list piece by piece.
+func (r *Renderer) writeItems(l *kube.List, head []byte, write func([]byte)) error {
+	write(head)
+	if r.shape == shapeTable && r.resource.ListRow != nil {
+		r.cells = r.resource.ListRow(l.Items)
+	}
+	var between []byte
+	next := []byte{','}
+	if r.shape == shapeObject {
+		between, next = []byte("{"), []byte(",{")
+	}
+	for o, err := range l.Items {
+		if err != nil {
+			return err
+		}
+		var item []byte
+		switch r.shape {
+		case shapeTable:
+			item, err = r.row(o)
+		case shapePartial:
+			item, err = r.partial(o)
+		case shapeObject:
+			item = r.item(o)
+		}
+		if err != nil {
+			return err
+		}
+		write(between)
+		write(item)
+		between = next
+	}
+	write([]byte("]}"))
+	return nil
+}
+
+// item returns an object as lists have it, without the brace that opens it. The items
+// of built-in kinds do not say what they are, since the list does (upstream decodes
+// them into Go structs with an empty TypeMeta); custom resources do.
+func (r *Renderer) item(o *kube.Object) []byte {
+	if r.resource.Custom {
+		return o.JSON()[1:]
+	}
+	return o.Untyped()
+}
+
+// itemLess is by how much the items are shorter than the objects.
+func (r *Renderer) itemLess() int {
+	if r.resource.Custom {
+		return 0
+	}
+	return len(`"apiVersion":"","kind":"",`) + len(r.resource.APIVersion()) + len(r.resource.Kind)
+}

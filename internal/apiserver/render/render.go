@@ -1,0 +1,194 @@
+// Package render turns objects and lists into the bodies of answers.
+//
+// It has three nouns. A [Form] is what a client asks for: JSON or YAML, whole objects, a
+// Table, or metadata only. A [Renderer] turns the objects of one answer, or of one watch,
+// into its form. [Lists] writes lists, and keeps compressed blocks of them for the next
+// list.
+package render
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gapless-io/gapless/internal/apiserver/route"
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// Renderer turns objects of one resource into a form, for one answer or one watch. It is
+// used by one goroutine.
+type Renderer struct {
+	resource *schema.Resource
+	scale    bool // it renders scales of the resource
+	shape    shape
+	version  string // of meta.k8s.io
+	include  metav1.IncludeObjectPolicy
+	cells    func(o *kube.Object, now time.Time) []any // of a row of a table
+	now      time.Time
+	// columnsSent: on a watch only the first table has column definitions.
+	columnsSent bool
+	shared      *Shared // of the events of all watches; nil: none
+}
+
+// New returns a renderer for the answer to a request. It reads includeObject, which
+// applies to tables only. Errors: 400.
+func New(rt *route.Route, into Form) (*Renderer, error) {
+	p := &Renderer{
+		resource: rt.Resource, scale: rt.Subresource == "scale", shape: into.shape, version: into.version,
+		include: metav1.IncludeMetadata, now: time.Now(),
+	}
+	if p.shape != shapeTable {
+		return p, nil
+	}
+	p.cells = rt.Resource.Row
+	if p.scale {
+		p.cells = scaleRow
+	}
+	switch include := metav1.IncludeObjectPolicy(rt.Query.Get("includeObject")); include {
+	case "":
+	case metav1.IncludeNone, metav1.IncludeMetadata, metav1.IncludeObject:
+		p.include = include
+	default:
+		return nil, kube.BadRequest("unrecognized includeObject value: %q", include)
+	}
+	return p, nil
+}
+
+// Whole reports whether the form of an object is its own JSON.
+func (r *Renderer) Whole() bool { return r.shape == shapeObject }
+
+// Share makes Event share what it renders with the watches of other renderers.
+func (r *Renderer) Share(s *Shared) { r.shared = s }
+
+// Event returns the object of a watch event in the form, which must not be changed; ages
+// in a table are as of now, or of the same second.
+func (r *Renderer) Event(o *kube.Object) ([]byte, error) {
+	r.now = time.Now()
+	if r.shared == nil || r.shape == shapeTable && !r.columnsSent {
+		return r.Object(o)
+	}
+	return r.shared.event(r, o)
+}
+
+// Resource returns the resource whose objects are rendered.
+func (r *Renderer) Resource() *schema.Resource { return r.resource }
+
+func (r *Renderer) apiVersion() string { return "meta.k8s.io/" + r.version }
+
+// Object returns o in the form; a table has one row.
+func (r *Renderer) Object(o *kube.Object) ([]byte, error) {
+	switch r.shape {
+	case shapePartial:
+		return r.partial(o)
+	case shapeTable:
+		row, err := r.row(o)
+		if err != nil {
+			return nil, err
+		}
+		head, err := r.tableHead(metav1.ListMeta{ResourceVersion: o.ResourceVersion().String()})
+		if err != nil {
+			return nil, err
+		}
+		return append(append(head, row...), "]}"...), nil
+	case shapeObject:
+	}
+	return o.JSON(), nil
+}
+
+// partial returns o as a PartialObjectMetadata.
+func (r *Renderer) partial(o *kube.Object) ([]byte, error) {
+	var whole struct {
+		Metadata json.RawMessage `json:"metadata"`
+	}
+	if err := json.Unmarshal(o.JSON(), &whole); err != nil {
+		return nil, fmt.Errorf("read the metadata of %s: %w", o.Key(), err)
+	}
+	body := fmt.Appendf(make([]byte, 0, len(whole.Metadata)+96), `{"kind":"PartialObjectMetadata","apiVersion":%q,"metadata":`, r.apiVersion())
+	return append(append(body, whole.Metadata...), '}'), nil
+}
+
+// tableHead returns a table up to the bracket that opens its rows.
+func (r *Renderer) tableHead(meta metav1.ListMeta) ([]byte, error) {
+	metadata, err := json.Marshal(meta)
+	if err != nil {
+		return nil, fmt.Errorf("encode list metadata: %w", err)
+	}
+	columns := []byte("null")
+	if !r.columnsSent {
+		if columns, err = json.Marshal(r.columns()); err != nil {
+			return nil, fmt.Errorf("encode columns of %s: %w", r.resource.GR(), err)
+		}
+		r.columnsSent = true
+	}
+	return fmt.Appendf(nil, `{"kind":"Table","apiVersion":%q,"metadata":%s,"columnDefinitions":%s,"rows":[`, r.apiVersion(), metadata, columns), nil
+}
+
+// row returns one row of a table.
+func (r *Renderer) row(o *kube.Object) ([]byte, error) {
+	cells, err := json.Marshal(r.cells(o, r.now))
+	if err != nil {
+		return nil, fmt.Errorf("encode cells of %s: %w", o.Key(), err)
+	}
+	object := []byte("null")
+	switch r.include {
+	case metav1.IncludeObject:
+		object = o.JSON()
+	case metav1.IncludeMetadata:
+		if object, err = r.partial(o); err != nil {
+			return nil, err
+		}
+	case metav1.IncludeNone:
+	}
+	conditions, err := r.conditions(o)
+	if err != nil {
+		return nil, err
+	}
+	return fmt.Appendf(make([]byte, 0, len(cells)+len(conditions)+len(object)+24), `{"cells":%s,%s"object":%s}`, cells, conditions, object), nil
+}
+
+// conditions returns the member of a row with its conditions and a comma, or nothing.
+func (r *Renderer) conditions(o *kube.Object) ([]byte, error) {
+	if r.resource.RowConditions == nil || r.scale {
+		return nil, nil
+	}
+	all := r.resource.RowConditions(o)
+	if len(all) == 0 {
+		return nil, nil
+	}
+	encoded, err := json.Marshal(all)
+	if err != nil {
+		return nil, fmt.Errorf("encode conditions of %s: %w", o.Key(), err)
+	}
+	return fmt.Appendf(nil, `"conditions":%s,`, encoded), nil
+}
+
+// columns are those of the rows.
+func (r *Renderer) columns() []metav1.TableColumnDefinition {
+	if !r.scale {
+		return r.resource.Columns
+	}
+	// kubernetes pkg/printers/internalversion/printers.go scaleColumnDefinitions, and
+	// apiextensions apiserver/helpers.go getScaleColumnsForVersion.
+	desired, available, age := autoscalingv1.ScaleSpec{}.SwaggerDoc()["replicas"], autoscalingv1.ScaleStatus{}.SwaggerDoc()["replicas"], "string"
+	if r.resource.Custom {
+		desired, available, age = "Number of desired replicas", "Number of actual replicas", "date"
+	}
+	columns := schema.DefaultColumns(age)
+	return slices.Insert(columns, 1,
+		metav1.TableColumnDefinition{Name: "Desired", Type: "integer", Description: desired},
+		metav1.TableColumnDefinition{Name: "Available", Type: "integer", Description: available})
+}
+
+// scaleRow computes the cells of a scale.
+func scaleRow(o *kube.Object, now time.Time) []any {
+	var s autoscalingv1.Scale
+	if err := json.Unmarshal(o.JSON(), &s); err != nil {
+		return []any{o.Key().Name, nil, nil, schema.Age(o.Created(), now)}
+	}
+	return []any{s.Name, s.Spec.Replicas, s.Status.Replicas, schema.Age(o.Created(), now)}
+}

@@ -1,0 +1,59 @@
+package render
+
+import (
+	"sync/atomic"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/kube"
+)
+
+const (
+	// sharedSlots is how many events are kept, and sharedBytes the largest body of one,
+	// and the largest object: together they need at most 32 MiB. Watches that follow a
+	// busy resource are at most some dozen events apart.
+	sharedSlots = 256
+	sharedBytes = 64 << 10
+)
+
+// Shared keeps the bodies of the events that were rendered last, so that an event is
+// rendered once for all watches of one form and not once per watch. The zero value is
+// ready. It is safe for concurrent use.
+type Shared struct {
+	slots [sharedSlots]atomic.Pointer[sharedEvent]
+}
+
+type sharedEvent struct {
+	object *kube.Object
+	form   eventForm
+	body   []byte
+}
+
+// eventForm is all that the body of an event depends on besides the object. second is that
+// of the ages in a table.
+type eventForm struct {
+	resource *schema.Resource
+	scale    bool
+	shape    shape
+	version  string
+	include  metav1.IncludeObjectPolicy
+	second   int64
+}
+
+// event returns the object of an event in the form of r, which must not be changed.
+func (s *Shared) event(r *Renderer, o *kube.Object) ([]byte, error) {
+	form := eventForm{resource: r.resource, scale: r.scale, shape: r.shape, version: r.version, include: r.include}
+	if r.shape == shapeTable {
+		form.second = r.now.Unix()
+	}
+	slot := &s.slots[uint64(o.ResourceVersion())%sharedSlots]
+	if known := slot.Load(); known != nil && known.object == o && known.form == form {
+		return known.body, nil
+	}
+	body, err := r.Object(o)
+	if err == nil && len(body) <= sharedBytes && len(o.JSON()) <= sharedBytes {
+		slot.Store(&sharedEvent{object: o, form: form, body: body})
+	}
+	return body, err
+}

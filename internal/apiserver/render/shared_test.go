@@ -1,0 +1,137 @@
+package render_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gapless-io/gapless/internal/apiserver/render"
+	"github.com/gapless-io/gapless/internal/apiserver/route"
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/schema/builtin"
+	"github.com/gapless-io/gapless/kube"
+)
+
+const (
+	asTable    = "application/json;as=Table;g=meta.k8s.io;v=v1"
+	asMetadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+)
+
+// watcher returns the renderer of a new watch of config maps.
+func watcher(t *testing.T, events *render.Shared, accept, query string) *render.Renderer {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/v1/configmaps?watch=1&"+query, http.NoBody)
+	r.Header.Set("Accept", accept)
+	rt, err := route.Resolve(catalog, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	into, err := render.Negotiate(r, &rt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	renderer, err := render.New(&rt, into)
+	if err != nil {
+		t.Fatal(err)
+	}
+	renderer.Share(events)
+	return renderer
+}
+
+var catalog = builtin.Catalog()
+
+func configMap(t *testing.T, n int, data string) *kube.Object {
+	t.Helper()
+	resource, _ := catalog.Lookup(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"})
+	o, err := kube.ParseObject(fmt.Appendf(nil,
+		`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"n","resourceVersion":"%d","creationTimestamp":"2000-01-01T00:00:00Z"},"data":{"x":%q}}`, n, data), resource.Fields)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func event(t *testing.T, r *render.Renderer, o *kube.Object) []byte {
+	t.Helper()
+	body, err := r.Event(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+func TestWatchesOfOneFormShareAnEventsBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var events render.Shared
+		first, second := configMap(t, 7, ""), configMap(t, 8, "")
+		forms := map[string]*render.Renderer{
+			"metadata":        watcher(t, &events, asMetadata, ""),
+			"table":           watcher(t, &events, asTable, ""),
+			"table of object": watcher(t, &events, asTable, "includeObject=Object"),
+			"table of none":   watcher(t, &events, asTable, "includeObject=None"),
+		}
+		again := map[string]*render.Renderer{
+			"metadata":        watcher(t, &events, asMetadata, ""),
+			"table":           watcher(t, &events, asTable, ""),
+			"table of object": watcher(t, &events, asTable, "includeObject=Object"),
+			"table of none":   watcher(t, &events, asTable, "includeObject=None"),
+		}
+		seen := map[string]string{}
+		for name, r := range forms {
+			begin, other := string(event(t, r, first)), string(event(t, again[name], first))
+			if columns := strings.Contains(begin, `"columnDefinitions":[{`); begin != other || columns != strings.HasPrefix(name, "table") {
+				t.Errorf("%s: the first events are\n%s\n%s", name, begin, other)
+			}
+			body, same := event(t, r, second), event(t, again[name], second)
+			if &body[0] != &same[0] {
+				t.Errorf("%s: two bodies of one event\n%s\n%s", name, body, same)
+			}
+			for other, text := range seen {
+				if text == string(body) {
+					t.Errorf("%s and %s have the body %s", name, other, text)
+				}
+			}
+			seen[name] = string(body)
+		}
+	})
+}
+
+func TestSharedAgesAreOfTheSecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // in the year 2000, the config maps' creation
+		var events render.Shared
+		r, o := watcher(t, &events, asTable, ""), configMap(t, 7, "")
+		event(t, r, o)
+		for _, want := range []string{`"0s"`, `"1s"`, `"2s"`} {
+			if body := event(t, r, o); !strings.Contains(string(body), want) {
+				t.Errorf("%s, want the age %s", body, want)
+			}
+			<-time.After(time.Second)
+		}
+	})
+}
+
+func TestAnotherObjectOfTheSameResourceVersionIsRendered(t *testing.T) {
+	var events render.Shared
+	r := watcher(t, &events, asTable, "includeObject=Object")
+	event(t, r, configMap(t, 7, "a"))
+	a, b := configMap(t, 7, "a"), configMap(t, 7, "b")
+	for _, o := range []*kube.Object{a, b, a} { // such as an object that left a selection
+		if body := event(t, r, o); !strings.Contains(string(body), string(o.JSON())) {
+			t.Errorf("%s, want the row of %s", body, o.JSON())
+		}
+	}
+}
+
+func TestLargeEventsAreNotKept(t *testing.T) {
+	var events render.Shared
+	r := watcher(t, &events, asTable, "includeObject=Object")
+	o := configMap(t, 7, strings.Repeat("x", 64<<10))
+	event(t, r, o)
+	if a, b := event(t, r, o), event(t, r, o); &a[0] == &b[0] || string(a) != string(b) {
+		t.Error("a large body is kept")
+	}
+}

@@ -1,0 +1,145 @@
+package render
+
+import (
+	"bufio"
+	"net/http"
+	"sync"
+
+	"github.com/gapless-io/gapless/internal/apiserver/blockzip"
+	"github.com/gapless-io/gapless/internal/apiserver/compress"
+	"github.com/gapless-io/gapless/internal/apiserver/media"
+	"github.com/gapless-io/gapless/kube"
+)
+
+const (
+	// cacheBytes bounds the compressed blocks of lists that are kept for the next list.
+	cacheBytes = 128 << 20
+	// blockItems is how many items a block has on average, and blockBytes when it ends
+	// at the latest.
+	blockItems = 64
+	blockBytes = 256 << 10
+)
+
+//nolint:gochecknoglobals // scratch memory, shared by all servers of a process
+var pieces = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, compress.ChunkBytes) }}
+
+// zipper writes a list of whole objects compressed, block by block: a block that
+// an earlier list had is reused. Where blocks begin depends on the items
+// alone, so that a write changes one block and leaves the others. A list that is
+// too small to be compressed is written uncompressed.
+type zipper struct {
+	w      http.ResponseWriter
+	item   func(*kube.Object) []byte // see Renderer.item
+	less   int                       // how much shorter an item is than its object
+	cache  *blockzip.Cache
+	form   string
+	head   []byte
+	out    *bufio.Writer
+	stream *blockzip.Stream // nil until the list is known to be large
+	held   []*kube.Object   // items that were not written yet
+	bytes  int
+	comma  bool // a block was written
+	ids    []uint64
+}
+
+// writeZipped is Write for a list of whole objects in compressed JSON.
+func (ls *Lists) writeZipped(w http.ResponseWriter, r *Renderer, head []byte, l *kube.List) (begun bool, err error) {
+	z := &zipper{w: w, item: r.item, less: r.itemLess(), cache: ls.blocks, head: head}
+	compress.Varies(w.Header())
+	w.Header().Set("Content-Type", media.JSON)
+	defer z.release()
+	for o, err := range l.Items {
+		if err != nil {
+			return z.stream != nil, err
+		}
+		z.add(o)
+	}
+	if z.stream == nil {
+		z.writePlain()
+		return true, nil
+	}
+	z.flush()
+	z.stream.Plain([]byte(listTail))
+	_ = z.stream.Close() // the client left
+	_ = z.out.Flush()
+	return true, nil
+}
+
+// release gives the memory of pieces back.
+func (z *zipper) release() {
+	if z.out != nil {
+		z.out.Reset(nil)
+		pieces.Put(z.out)
+	}
+}
+
+// listTail ends a list and its line.
+const listTail = "]}\n"
+
+func (z *zipper) add(o *kube.Object) {
+	if z.stream != nil && len(z.held) > 0 && (begins(o) || z.bytes >= blockBytes) {
+		z.flush()
+	}
+	z.held = append(z.held, o)
+	z.bytes += len(o.JSON()) - z.less
+	if z.stream == nil && len(z.head)+z.bytes > compress.From {
+		z.begin()
+	}
+}
+
+// begins reports whether a block begins with the item; it depends on its version
+// only, by Fibonacci hashing.
+func begins(o *kube.Object) bool {
+	return uint64(o.ResourceVersion())*0x9E3779B97F4A7C15>>32%blockItems == 0
+}
+
+// begin sends the header, and then adds the items that were held back.
+func (z *zipper) begin() {
+	z.w.Header().Set("Content-Encoding", "gzip")
+	z.w.WriteHeader(http.StatusOK)
+	z.out = pieces.Get().(*bufio.Writer) //nolint:forcetypeassert // the pool holds nothing else
+	z.out.Reset(z.w)
+	z.stream = blockzip.NewStream(z.out)
+	z.stream.Plain(z.head)
+	held := z.held
+	z.held, z.bytes = nil, 0
+	z.form = held[0].APIVersion() + " " + held[0].Kind()
+	for _, o := range held {
+		z.add(o)
+	}
+}
+
+// flush writes the held items as one block; a comma separates blocks.
+func (z *zipper) flush() {
+	z.ids = z.ids[:0]
+	for _, o := range z.held {
+		z.ids = append(z.ids, uint64(o.ResourceVersion()))
+	}
+	block := z.cache.Block(blockzip.Parts{Form: z.form, Items: z.ids}, func() *blockzip.Block {
+		return blockzip.Compress(z.writeHeld)
+	})
+	if z.comma {
+		z.stream.Plain([]byte{','})
+	}
+	z.stream.Block(block)
+	z.comma = true
+	clear(z.held)
+	z.held, z.bytes = z.held[:0], 0
+}
+
+func (z *zipper) writeHeld(write func([]byte)) {
+	between := []byte("{")
+	for _, o := range z.held {
+		write(between)
+		write(z.item(o))
+		between = []byte(",{")
+	}
+}
+
+// writePlain answers with a small list.
+func (z *zipper) writePlain() {
+	body := z.head
+	z.writeHeld(func(p []byte) { body = append(body, p...) })
+	z.w.WriteHeader(http.StatusOK)
+	_, _ = z.w.Write(append(body, listTail...)) // the client left
+}

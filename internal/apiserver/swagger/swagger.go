@@ -1,0 +1,170 @@
+// Package swagger serves the OpenAPI v2 document, /openapi/v2, which kubectl before 1.27
+// validates with.
+//
+// It has two nouns. [Documents] keeps the parts that documents are made of: one of all
+// built-in kinds, and one of each version of a custom resource. A [Document] is these parts
+// in one encoding. Parts are kept compressed only, about a tenth of the document, and
+// are sent as they are kept. A part is built when a document is requested that has it
+// and kept until its resource changes or goes: after a change of one definition, the next
+// request builds the part of that definition. Nothing is built that nobody requests.
+package swagger
+
+import (
+	"context"
+	"crypto/sha512"
+	"fmt"
+	"hash"
+	"slices"
+	"sync/atomic"
+
+	"github.com/gapless-io/gapless/internal/apiserver/blockzip"
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/schema/openapi"
+)
+
+// Documents keeps documents and their parts. It is safe for concurrent use.
+type Documents struct {
+	// turn holds one token: who has it builds, and may use parts.
+	turn  chan struct{}
+	parts map[key]part
+	// The newest documents.
+	json, protobuf atomic.Pointer[Document]
+}
+
+// key identifies a part; resource is nil for the built-in kinds, which do not change.
+type key struct {
+	form     openapi.Form
+	resource *schema.Resource
+}
+
+// part is a fragment, compressed.
+type part struct {
+	paths, definitions *blockzip.Block
+	sum                [sha512.Size]byte
+}
+
+// New returns documents of which nothing is built yet.
+func New() *Documents {
+	d := &Documents{turn: make(chan struct{}, 1), parts: map[key]part{}}
+	d.turn <- struct{}{}
+	return d
+}
+
+// Built returns the document of a catalog if it is built, else nil.
+func (d *Documents) Built(catalog *schema.Catalog, form openapi.Form) *Document {
+	if doc := d.newest(form).Load(); doc != nil && doc.catalog == catalog {
+		return doc
+	}
+	return nil
+}
+
+func (d *Documents) newest(form openapi.Form) *atomic.Pointer[Document] {
+	if form == openapi.Protobuf {
+		return &d.protobuf
+	}
+	return &d.json
+}
+
+// Build returns the document of a catalog and builds the parts that are missing. Of several
+// callers one builds and the others wait, until ctx ends.
+func (d *Documents) Build(ctx context.Context, catalog *schema.Catalog, form openapi.Form) (*Document, error) {
+	select {
+	case <-d.turn:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	defer func() { d.turn <- struct{}{} }()
+	if doc := d.Built(catalog, form); doc != nil {
+		return doc, nil
+	}
+	resources := slices.DeleteFunc(slices.Clone(catalog.Resources()), func(r *schema.Resource) bool { return !r.Custom })
+	parts := make([]part, 0, len(resources)+1)
+	used := map[key]bool{}
+	for _, r := range append([]*schema.Resource{nil}, resources...) {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx) // what is built is kept
+		}
+		k := key{form, r}
+		p, ok := d.parts[k]
+		if !ok {
+			var err error
+			if p, err = build(k, catalog); err != nil {
+				return nil, err
+			}
+			d.parts[k] = p
+		}
+		parts = append(parts, p)
+		used[k] = true
+	}
+	for k := range d.parts {
+		if k.form == form && !used[k] {
+			delete(d.parts, k)
+		}
+	}
+	doc, err := assemble(form, parts)
+	if err != nil {
+		return nil, err
+	}
+	doc.catalog = catalog
+	d.newest(form).Store(doc)
+	return doc, nil
+}
+
+func build(k key, catalog *schema.Catalog) (part, error) {
+	var f openapi.Fragment
+	var err error
+	if k.resource == nil {
+		f, err = openapi.BuiltIn(k.form, catalog.Resources())
+	} else {
+		f, err = openapi.Custom(k.form, k.resource)
+	}
+	if err != nil {
+		return part{}, fmt.Errorf("build the OpenAPI v2 document: %w", err)
+	}
+	if k.form == openapi.JSON && k.resource != nil { // the built-in part is before it
+		f.Paths, f.Definitions = append([]byte{','}, f.Paths...), append([]byte{','}, f.Definitions...)
+	}
+	sum := sha512.New()
+	write(sum, f.Paths)
+	write(sum, f.Definitions)
+	p := part{paths: compressed(f.Paths), definitions: compressed(f.Definitions)}
+	sum.Sum(p.sum[:0])
+	return p, nil
+}
+
+// write adds a run of bytes and its length to a hash, which does not fail.
+func write(h hash.Hash, p []byte) { _, _ = fmt.Fprintf(h, "%d:%s", len(p), p) }
+
+func compressed(p []byte) *blockzip.Block {
+	return blockzip.Compress(func(add func([]byte)) { add(p) })
+}
+
+// assemble puts the parts into their frame.
+func assemble(form openapi.Form, parts []part) (*Document, error) {
+	var paths, definitions int64
+	for _, p := range parts {
+		n, _ := p.paths.Size()
+		paths += n
+		n, _ = p.definitions.Size()
+		definitions += n
+	}
+	frame, err := form.Frame(int(paths), int(definitions))
+	if err != nil {
+		return nil, fmt.Errorf("build the OpenAPI v2 document: %w", err)
+	}
+	doc := &Document{form: form, blocks: []*blockzip.Block{compressed(frame.Begin)}}
+	sum := sha512.New()
+	write(sum, frame.Begin)
+	write(sum, frame.End)
+	for _, p := range parts {
+		doc.blocks = append(doc.blocks, p.paths)
+		_, _ = sum.Write(p.sum[:])
+	}
+	doc.blocks = append(doc.blocks, compressed(frame.Middle))
+	for _, p := range parts {
+		doc.blocks = append(doc.blocks, p.definitions)
+	}
+	doc.blocks = append(doc.blocks, compressed(frame.End))
+	doc.etag = fmt.Sprintf(`"%X"`, sum.Sum(nil))
+	return doc, nil
+}

@@ -1,0 +1,139 @@
+// Package unserved explains a 404 for a path that the server does not serve.
+//
+// It has one noun. A [Place] is what a path below /api or /apis names. Upstream
+// answers most of these with the text "404 page not found", which clients show as "the
+// server could not find the requested resource": the answers begin with that.
+package unserved
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	apischema "k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// Place is what a path names; "" is what it does not name.
+type Place struct {
+	schema.GroupVersionResource
+	Namespace   string
+	Name        string
+	Subresource string
+	Watch       bool // it is a deprecated path with /watch/
+	Below       bool // the path continues below a subresource that is served
+}
+
+// EmptySegment is 404 for a path like /api/v1//pods.
+func EmptySegment() error {
+	return kube.NotServed(apischema.GroupResource{}, "", "a segment of the path is empty")
+}
+
+// At is 404 for a place at which a catalog serves nothing, with the missing part and the
+// reason.
+func At(catalog *schema.Catalog, p Place) error {
+	return kube.NotServed(apischema.GroupResource{Group: p.Group, Resource: p.Resource}, p.Name, why(catalog, p))
+}
+
+func why(catalog *schema.Catalog, p Place) string {
+	gv := apischema.GroupVersion{Group: p.Group, Version: p.Version}
+	resource, ok := catalog.Lookup(p.GroupVersionResource)
+	switch {
+	case !ok && !servesVersion(catalog, gv):
+		return groupNotServed(catalog, gv)
+	case !ok:
+		name := apischema.GroupResource{Group: p.Group, Resource: p.Resource}.String()
+		return fmt.Sprintf("%s is not served in %s", p.Resource, gv) + because(kindReasons(), name)
+	case p.Namespace != "" && !resource.Namespaced:
+		return p.Resource + " are in no namespace, and the path names one"
+	case p.Namespace == "" && resource.Namespaced:
+		return p.Resource + " are in namespaces, and the path names none"
+	case p.Watch:
+		return "the path is too long for a watch"
+	case p.Below:
+		return fmt.Sprintf("there is nothing below %s/%s", p.Resource, p.Subresource)
+	}
+	return fmt.Sprintf("%s/%s is not served in %s", p.Resource, p.Subresource, gv) + because(subresourceReasons(), p.Subresource)
+}
+
+// versions are those of a group.
+func versions(catalog *schema.Catalog, group string) []string {
+	var all []string
+	for _, g := range catalog.Groups() {
+		if g.Name == group {
+			for _, v := range g.Versions {
+				all = append(all, v.Version)
+			}
+		}
+	}
+	return all
+}
+
+func servesVersion(catalog *schema.Catalog, gv apischema.GroupVersion) bool {
+	return slices.Contains(versions(catalog, gv.Group), gv.Version)
+}
+
+func groupNotServed(catalog *schema.Catalog, gv apischema.GroupVersion) string {
+	if served := versions(catalog, gv.Group); len(served) > 0 {
+		return fmt.Sprintf("%s is not served, there is %s", gv, strings.Join(served, ", "))
+	}
+	return fmt.Sprintf("the API group %s is not served", gv.Group) + because(groupReasons(), gv.Group)
+}
+
+// because returns a reason as the end of a sentence; "" for what is not implemented.
+func because(reasons map[string]string, of string) string {
+	if why := reasons[of]; why != "" {
+		return ": " + why
+	}
+	return ""
+}
+
+const (
+	nothingRuns  = "no containers run here, this server only keeps objects"
+	noProxy      = "this server sends no request on to pods, services or nodes"
+	noTokens     = "this server issues and takes no tokens, callers are known by their client certificates"
+	noAggregated = "other API servers are not aggregated"
+)
+
+// subresourceReasons are the reasons why subresources are not served.
+func subresourceReasons() map[string]string {
+	return map[string]string{
+		"exec": nothingRuns, "attach": nothingRuns, "portforward": nothingRuns, "log": nothingRuns, "resize": nothingRuns,
+		"proxy": noProxy, "token": noTokens,
+	}
+}
+
+// kindReasons are the reasons why kinds that a cluster answers itself are not served.
+func kindReasons() map[string]string {
+	return map[string]string{
+		"tokenreviews.authentication.k8s.io": noTokens,
+	}
+}
+
+// groupReasons are the reasons why groups of other clusters are not served.
+func groupReasons() map[string]string {
+	return map[string]string{
+		"apiregistration.k8s.io": noAggregated, "metrics.k8s.io": noAggregated, "custom.metrics.k8s.io": noAggregated, "external.metrics.k8s.io": noAggregated,
+	}
+}
+
+// Document returns 404 with the reason for a path outside of /api and /apis that other
+// clusters serve, and nil for other paths.
+func Document(path []string) error {
+	var why string
+	switch whole := "/" + strings.Join(path, "/"); {
+	case strings.HasPrefix(whole, "/swagger"):
+		why = whole + " is not served, only /openapi/v2 and /openapi/v3"
+	case whole == "/.well-known/openid-configuration", whole == "/openid/v1/jwks":
+		why = whole + " is not served: " + noTokens
+	case path[0] == "logs":
+		why = whole + " is not served: " + nothingRuns
+	case path[0] == "debug":
+		why = whole + " is not served: profiles are at the address of --debug-listen"
+	default:
+		return nil
+	}
+	return kube.NotServed(apischema.GroupResource{}, "", why)
+}

@@ -1,0 +1,115 @@
+package apiserver_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestUnservedPathsGetTheReason has each path that a client of a cluster may ask
+// for in vain, with the end of the message.
+func TestUnservedPathsGetTheReason(t *testing.T) {
+	d := openServer(t, nil)
+	const (
+		pod        = "/api/v1/namespaces/default/pods/p"
+		containers = ": no containers run here, this server only keeps objects"
+		proxies    = ": this server sends no request on to pods, services or nodes"
+		tokens     = ": this server issues and takes no tokens, callers are known by their client certificates"
+		aggregated = ": other API servers are not aggregated"
+	)
+	for _, c := range []struct{ method, path, details, want string }{
+		{"POST", pod + "/exec?command=ls", "pods p", "pods/exec is not served in v1" + containers},
+		{"GET", pod + "/exec?command=ls", "pods p", "pods/exec is not served in v1" + containers},
+		{"POST", pod + "/attach", "pods p", "pods/attach is not served in v1" + containers},
+		{"POST", pod + "/portforward", "pods p", "pods/portforward is not served in v1" + containers},
+		{"GET", pod + "/log?follow=true", "pods p", "pods/log is not served in v1" + containers},
+		{"PATCH", pod + "/resize", "pods p", "pods/resize is not served in v1" + containers},
+		{"GET", pod + "/proxy", "pods p", "pods/proxy is not served in v1" + proxies},
+		{"PUT", pod + "/proxy/a/b/c", "pods p", "pods/proxy is not served in v1" + proxies},
+		{"GET", "/api/v1/namespaces/default/services/s/proxy/a", "services s", "services/proxy is not served in v1" + proxies},
+		{"GET", "/api/v1/nodes/n/proxy/stats/summary", "nodes n", "nodes/proxy is not served in v1" + proxies},
+		{"POST", "/api/v1/namespaces/default/serviceaccounts/a/token", "serviceaccounts a", "serviceaccounts/token is not served in v1" + tokens},
+		{"POST", "/apis/authentication.k8s.io/v1/tokenreviews", "tokenreviews.authentication.k8s.io ", tokens},
+		{"GET", "/apis/metrics.k8s.io/v1beta1/nodes", "nodes.metrics.k8s.io ", "the API group metrics.k8s.io is not served" + aggregated},
+		{"GET", "/apis/metrics.k8s.io/v1beta1", ".metrics.k8s.io ", "the API group metrics.k8s.io is not served" + aggregated},
+		{"GET", pod + "/nope", "pods p", "pods/nope is not served in v1"},
+		{"GET", configMaps + "/a/scale", "configmaps a", "configmaps/scale is not served in v1"},
+		{"PUT", configMaps + "/a/status", "configmaps a", "configmaps/status is not served in v1"},
+		{"GET", pod + "/status/b", "pods p", "there is nothing below pods/status"},
+		{"GET", "/api/v1/namespaces/default/unicorns/u", "unicorns u", "unicorns is not served in v1"},
+		{"POST", "/apis/apps/v1/namespaces/default/unicorns", "unicorns.apps ", "unicorns is not served in apps/v1"},
+		{"DELETE", "/apis/apps/v1beta1/namespaces/default/deployments/d", "deployments.apps d", "apps/v1beta1 is not served, there is v1"},
+		{"GET", "/api/v7", " ", "v7 is not served, there is v1"},
+		{"GET", "/apis/nope", ".nope ", "the API group nope is not served"},
+		{"GET", "/apis/nope/v1/namespaces/n/things/t", "things.nope t", "the API group nope is not served"},
+		{"GET", "/api/v1/configmaps/a", "configmaps a", "configmaps are in namespaces, and the path names none"},
+		{"GET", "/api/v1/namespaces/default/nodes/n", "nodes n", "nodes are in no namespace, and the path names one"},
+		{"GET", "/api/v1/watch/namespaces/default/pods/p/status", "pods p", "the path is too long for a watch"},
+		{"GET", "/api/v1/namespaces//configmaps", " ", "a segment of the path is empty"},
+		{"GET", "/swagger-2.0.0.pb-v1", " ", "is not served, only /openapi/v2 and /openapi/v3"},
+		{"GET", "/logs/kubelet.log", " ", containers},
+		{"GET", "/debug/pprof/heap", " ", "profiles are at the address of --debug-listen"},
+		{"GET", "/.well-known/openid-configuration", " ", tokens},
+		{"GET", "/openid/v1/jwks", " ", tokens},
+	} {
+		for _, client := range []*http.Client{d.h1, d.h2} {
+			a := d.by(client, c.method, c.path, "")
+			s := tree(t, a.body)
+			message, _ := s["message"].(string)
+			if a.StatusCode != http.StatusNotFound || s["kind"] != "Status" || s["reason"] != "NotFound" ||
+				!strings.HasPrefix(message, "the server could not find the requested resource: ") || !strings.HasSuffix(message, c.want) {
+				t.Errorf("%s %s: %d %s\nwant %s", c.method, c.path, a.StatusCode, a.body, c.want)
+			}
+			details, _ := s["details"].(map[string]any)
+			text := func(name string) string { v, _ := details[name].(string); return v }
+			got := text("kind") + " " + text("name")
+			if group := text("group"); group != "" {
+				got = text("kind") + "." + group + " " + text("name")
+			}
+			if got != c.details {
+				t.Errorf("%s %s: details %q, want %q", c.method, c.path, got, c.details)
+			}
+		}
+	}
+	for path, want := range map[string]string{"/nope": `"paths"`, "/livez/nope": "404 page not found"} { // as upstream
+		if a := d.do("GET", path, ""); a.StatusCode != http.StatusNotFound || !strings.Contains(a.body, want) {
+			t.Errorf("%s: %d %s", path, a.StatusCode, a.body)
+		}
+	}
+	for _, path := range []string{"/api/v1", "/apis/apps", "/apis/apps/v1", "/apis/nope/v1"} {
+		if a := d.do("POST", path, "{}"); a.StatusCode != http.StatusMethodNotAllowed {
+			t.Errorf("POST %s: %d %s", path, a.StatusCode, a.body)
+		}
+	}
+}
+
+// TestUpgradeAtAnUnservedPathGetsTheReason is kubectl exec, which tries a
+// WebSocket and then SPDY.
+func TestUpgradeAtAnUnservedPathGetsTheReason(t *testing.T) {
+	d := openServer(t, nil)
+	for _, c := range []struct{ method, headers string }{
+		{"GET", fabric8 + "Sec-WebSocket-Protocol: v5.channel.k8s.io\r\n"},
+		{"POST", "Connection: Upgrade\r\nUpgrade: SPDY/3.1\r\nX-Stream-Protocol-Version: v4.channel.k8s.io\r\nContent-Length: 0\r\n"},
+	} {
+		_, from := d.raw(c.method+" /api/v1/namespaces/default/pods/p/exec?command=ls&stdout=true HTTP/1.1", c.headers)
+		resp := answerOf(t, from)
+		body, err := io.ReadAll(resp.Body)
+		if err != nil || resp.StatusCode != http.StatusNotFound || !strings.Contains(string(body), "no containers run here") {
+			t.Errorf("%s: %s %s, %v", c.method, resp.Status, body, err)
+		}
+	}
+}
+
+func TestServerSideApplyIsRefusedByName(t *testing.T) {
+	d := openServer(t, nil)
+	d.create("a", "")
+	for _, media := range []string{"application/apply-patch+yaml", "application/apply-patch+cbor"} {
+		a := d.do("PATCH", configMaps+"/a?fieldManager=x", "metadata: {}", "Content-Type: "+media)
+		message, _ := tree(t, a.body)["message"].(string)
+		const want = "server-side apply (application/apply-patch+yaml) is not supported by this server - accepted media types include: application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json"
+		if a.StatusCode != http.StatusUnsupportedMediaType || message != want {
+			t.Errorf("%s: %d %s\nwant %s", media, a.StatusCode, a.body, want)
+		}
+	}
+}

@@ -1,0 +1,30 @@
+package auth_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/gapless-io/gapless/internal/auth"
+	"github.com/gapless-io/gapless/kube"
+)
+
+func TestHeadersCannotChangeTheCaller(t *testing.T) {
+	for name, refused := range map[string]bool{
+		"Impersonate-User": true, "Impersonate-Group": true, "Impersonate-Uid": true, "Impersonate-Extra-Scopes": true,
+		"Impersonate-Extra-a%2fb": true, "Impersonate-": true, "Impersonate-Whatever-Comes": true, "iMPERSONATE-uSER": true,
+		"X-Remote-User": true, "X-Remote-Group": true, "X-Remote-Uid": true, "X-Remote-Extra-Scopes": true, "x-remote-user": true,
+		"Authorization": false, "X-Remote-Addr": false, "X-Remote-Userland": false, "Impersonate": false, "X-Forwarded-For": false,
+	} {
+		err := auth.RefuseClaims(http.Header{"Accept": {"*/*"}, name: {""}})
+		if (err != nil) != refused {
+			t.Errorf("%s: %v, want refused: %v", name, err, refused)
+		}
+		if s := kube.StatusOf(err); refused && (s.Code != 403 || s.Reason != "Forbidden" || !strings.Contains(s.Message, name)) {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+	if s := kube.StatusOf(auth.RefuseClaims(http.Header{"X-Remote-User": nil, "Impersonate-User": nil, "Impersonate-Group": nil})); !strings.Contains(s.Message, "Impersonate-Group") {
+		t.Errorf("of several headers the first by name is to be said: %s", s.Message)
+	}
+}

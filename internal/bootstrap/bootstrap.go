@@ -1,0 +1,227 @@
+// Package bootstrap creates the objects that every cluster has, and restores them as a
+// cluster does.
+//
+// It has two nouns. A [Controller] creates what kube-apiserver creates at its start (the
+// Service kubernetes with its endpoints, the bootstrap roles) and, if configured, what
+// kube-controller-manager maintains (in every namespace the ConfigMap
+// kube-root-ca.crt and the ServiceAccount default; aggregated roles). A task is one object,
+// or the objects of one namespace, to check; it is idempotent, and writes nothing when
+// nothing has to change.
+package bootstrap
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// Verbs is what a Controller needs of a registry.
+type Verbs interface {
+	Get(ctx context.Context, t schema.Target, rv string) (*kube.Object, error)
+	Watch(ctx context.Context, t schema.Target, o kube.ListOptions) (kube.Watch, error)
+	Create(ctx context.Context, t schema.Target, body []byte, o metav1.CreateOptions) (kube.Written, error)
+	Update(ctx context.Context, t schema.Target, body []byte, o metav1.UpdateOptions) (kube.Written, error)
+	Delete(ctx context.Context, t schema.Target, o metav1.DeleteOptions) (kube.Written, error)
+}
+
+// Config says what a Controller creates. All members but CA are required.
+type Config struct {
+	Verbs Verbs
+	Live  *schema.Live
+	// Address is where clients reach the server.
+	Address netip.AddrPort
+	// CA is the certificate, in PEM, of the CA of the server's certificate. Without it the
+	// Controller leaves out what kube-controller-manager maintains.
+	CA     []byte
+	Logger *slog.Logger
+}
+
+// Controller creates the objects. Make and Run are called once each, Make first.
+type Controller struct {
+	verbs   Verbs
+	live    *schema.Live
+	address netip.AddrPort
+	ca      []byte
+	logger  *slog.Logger
+
+	due   due
+	roles roles
+}
+
+// New returns a Controller; it starts nothing.
+func New(cfg Config) *Controller {
+	return &Controller{
+		verbs: cfg.Verbs, live: cfg.Live, address: cfg.Address, ca: cfg.CA, logger: cfg.Logger,
+		due: due{wake: make(chan struct{}, 1)},
+	}
+}
+
+// How long a Controller waits after a failure before it tries again, and how many tasks
+// run concurrently, so that they share the syncs of the store.
+const (
+	minRetry = time.Second
+	maxRetry = time.Minute
+	workers  = 8
+)
+
+// Make creates the server's own objects. It logs failures, and Run tries again: a server
+// with a full disk must still serve reads.
+func (c *Controller) Make(ctx context.Context) {
+	for _, object := range c.own() {
+		c.due.add(task{what: ownObject, name: object.name})
+	}
+	for _, object := range firstRoles() {
+		c.due.add(task{what: firstRole, name: object.name})
+	}
+	c.due.add(c.doAll(ctx, c.due.take())...)
+}
+
+// Run maintains the objects until ctx ends.
+func (c *Controller) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	wg.Go(func() { c.follow(ctx) }) // it is Run's, and ends with ctx
+	retry := minRetry
+	var again <-chan time.Time // nil when no task has failed
+	failed := map[task]struct{}{}
+	for ctx.Err() == nil {
+		for _, t := range c.doAll(ctx, c.due.take()) {
+			failed[t] = struct{}{}
+		}
+		switch {
+		case len(failed) == 0:
+			retry = minRetry
+		case again == nil:
+			again = time.After(retry)
+			retry = min(2*retry, maxRetry)
+		}
+		select {
+		case <-c.due.wake: // by a new task: failed ones wait for again
+		case <-again:
+			again = nil
+			c.due.add(slices.Collect(maps.Keys(failed))...)
+			clear(failed)
+		case <-ctx.Done():
+		}
+	}
+	wg.Wait()
+	return nil
+}
+
+// doAll runs tasks, several concurrently, and returns those that failed.
+func (c *Controller) doAll(ctx context.Context, tasks []task) (left []task) {
+	var mu sync.Mutex // guards left
+	turns := make(chan task)
+	var wg sync.WaitGroup
+	// They are doAll's, and end when turns is closed.
+	for range min(workers, len(tasks)) {
+		wg.Go(func() {
+			for t := range turns {
+				if err := c.do(ctx, t); err != nil && ctx.Err() == nil {
+					c.logger.LogAttrs(ctx, slog.LevelWarn, "create a bootstrap object",
+						slog.String("what", string(t.what)), slog.String("name", t.name), slog.Any("err", err))
+					mu.Lock()
+					left = append(left, t)
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	for _, t := range tasks {
+		turns <- t
+	}
+	close(turns)
+	wg.Wait()
+	return left
+}
+
+// task is one object, or the objects of one namespace, to check.
+type task struct {
+	what what
+	name string
+}
+
+type what string
+
+// The kinds of tasks.
+const (
+	ownObject what = "object of the server"
+	firstRole what = "role"
+	namespace what = "namespace"
+	aggregate what = "aggregated role"
+)
+
+func (c *Controller) do(ctx context.Context, t task) error {
+	switch t.what {
+	case ownObject:
+		return c.ensureOne(ctx, c.own(), t.name)
+	case firstRole:
+		return c.ensureOne(ctx, firstRoles(), t.name)
+	case namespace:
+		return c.fill(ctx, t.name)
+	case aggregate:
+		return c.aggregate(ctx, t.name)
+	}
+	return nil
+}
+
+// due is the set of pending tasks.
+type due struct {
+	wake chan struct{} // holds one token: a task is pending
+
+	// mu guards tasks.
+	mu    sync.Mutex
+	tasks map[task]struct{}
+}
+
+func (d *due) add(tasks ...task) {
+	if len(tasks) == 0 {
+		return
+	}
+	d.mu.Lock()
+	if d.tasks == nil {
+		d.tasks = map[task]struct{}{}
+	}
+	for _, t := range tasks {
+		d.tasks[t] = struct{}{}
+	}
+	d.mu.Unlock()
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (d *due) take() []task {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	tasks := make([]task, 0, len(d.tasks))
+	for t := range d.tasks {
+		tasks = append(tasks, t)
+	}
+	d.tasks = nil
+	return tasks
+}
+
+// target is a place for objects of a resource; its Resource is nil when the catalog
+// does not have it.
+func (c *Controller) target(gr schema.GroupResource, namespace string) schema.Target {
+	resource, _ := c.live.Load().Storage(gr)
+	return schema.Target{Resource: resource, Namespace: namespace}
+}
+
+func core(plural string) schema.GroupResource { return schema.GroupResource{Resource: plural} }
+
+func namespaces() schema.GroupResource { return core("namespaces") }
+
+func rbac(plural string) schema.GroupResource {
+	return schema.GroupResource{Group: "rbac.authorization.k8s.io", Resource: plural}
+}

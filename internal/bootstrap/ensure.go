@@ -1,0 +1,136 @@
+package bootstrap
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// object is an object that must exist.
+type object struct {
+	resource        schema.GroupResource
+	namespace, name string
+	// wanted is what to create if there is none, a struct of k8s.io/api; nil: nothing.
+	wanted any
+	// correct returns the corrected form of the existing object, nil if it is correct. An
+	// error other than errReplace ends the attempt.
+	correct func(there []byte) (any, error)
+}
+
+// errReplace says that an object cannot be corrected, but must be recreated.
+var errReplace = errors.New("it has to be replaced")
+
+// attempts bounds how often an object is read again after a conflict.
+const attempts = 10
+
+func (c *Controller) ensureOne(ctx context.Context, objects []object, name string) error {
+	var errs []error
+	for _, o := range objects {
+		if o.name == name {
+			errs = append(errs, c.ensure(ctx, o))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// ensure creates an object, or corrects the existing one.
+func (c *Controller) ensure(ctx context.Context, o object) error {
+	t := c.target(o.resource, o.namespace)
+	if t.Resource == nil {
+		return nil // a catalog without it: a test's
+	}
+	t.Name = o.name
+	var err error
+	for range attempts {
+		if err = c.ensureNow(ctx, t, o); err == nil || !isConflict(err) {
+			break
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", o.resource, o.name, err)
+	}
+	return nil
+}
+
+func (c *Controller) ensureNow(ctx context.Context, t schema.Target, o object) error {
+	there, err := c.verbs.Get(ctx, t, "")
+	if isNotFound(err) && o.wanted != nil {
+		return c.create(ctx, t, o.wanted)
+	}
+	if err != nil {
+		return err
+	}
+	corrected, err := o.correct(there.JSON())
+	switch {
+	case errors.Is(err, errReplace):
+		uid := there.UID()
+		if _, err := c.verbs.Delete(ctx, t, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}}); err != nil {
+			return err
+		}
+		return c.create(ctx, t, o.wanted)
+	case err != nil || corrected == nil:
+		return err
+	}
+	body, err := json.Marshal(corrected)
+	if err != nil {
+		return err
+	}
+	_, err = c.verbs.Update(ctx, t, body, metav1.UpdateOptions{})
+	return err
+}
+
+func (c *Controller) create(ctx context.Context, t schema.Target, wanted any) error {
+	body, err := json.Marshal(wanted)
+	if err != nil {
+		return err
+	}
+	t.Name = ""
+	_, err = c.verbs.Create(ctx, t, body, metav1.CreateOptions{})
+	return err
+}
+
+// correction returns the member correct of an object: it decodes the existing object and
+// calls change, which returns whether it changed it.
+func correction[T any](change func(there *T) (changed bool, err error)) func([]byte) (any, error) {
+	return func(there []byte) (any, error) {
+		typed := new(T)
+		if err := json.Unmarshal(there, typed); err != nil {
+			return nil, err
+		}
+		changed, err := change(typed)
+		if err != nil || !changed {
+			return nil, err
+		}
+		return typed, nil
+	}
+}
+
+func isNotFound(err error) bool { return hasReason(err, metav1.StatusReasonNotFound) }
+
+// isConflict reports whether another writer was faster.
+func isConflict(err error) bool {
+	return hasReason(err, metav1.StatusReasonConflict) || hasReason(err, metav1.StatusReasonAlreadyExists)
+}
+
+func hasReason(err error, reason metav1.StatusReason) bool {
+	e, is := errors.AsType[*kube.StatusError](err)
+	return is && e.Status.Reason == reason
+}
+
+// set sets a member of a map that may be nil, and reports whether that changed it.
+func set(m *map[string]string, key, value string) (changed bool) {
+	if was, has := (*m)[key]; has && was == value {
+		return false
+	}
+	if *m == nil {
+		*m = map[string]string{}
+	}
+	(*m)[key] = value
+	return true
+}

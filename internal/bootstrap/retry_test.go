@@ -1,0 +1,75 @@
+package bootstrap_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gapless-io/gapless/internal/bootstrap"
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/schema/builtin"
+	"github.com/gapless-io/gapless/kube"
+)
+
+var errFull = errors.New("no space left on device")
+
+// full is a registry without space: it fails every call, and counts those of tasks.
+type full struct{ calls atomic.Int64 }
+
+func (f *full) fail() error {
+	f.calls.Add(1)
+	return errFull
+}
+
+func (f *full) Get(context.Context, schema.Target, string) (*kube.Object, error) {
+	return nil, f.fail()
+}
+
+func (f *full) Watch(context.Context, schema.Target, kube.ListOptions) (kube.Watch, error) {
+	return nil, errFull
+}
+
+func (f *full) Create(context.Context, schema.Target, []byte, metav1.CreateOptions) (kube.Written, error) {
+	return kube.Written{}, f.fail()
+}
+
+func (f *full) Update(context.Context, schema.Target, []byte, metav1.UpdateOptions) (kube.Written, error) {
+	return kube.Written{}, f.fail()
+}
+
+func (f *full) Delete(context.Context, schema.Target, metav1.DeleteOptions) (kube.Written, error) {
+	return kube.Written{}, f.fail()
+}
+
+// TestFailedWritesAreRetriedWithBackoff: a disk may be full for hours, and each try is a
+// line in the log.
+func TestFailedWritesAreRetriedWithBackoff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		verbs := &full{}
+		k := bootstrap.New(bootstrap.Config{
+			Verbs: verbs, Live: schema.NewLive(builtin.Catalog()), Address: netip.MustParseAddrPort(here),
+			Logger: slog.New(slog.DiscardHandler),
+		})
+		ctx, stop := context.WithCancel(t.Context())
+		k.Make(ctx)
+		once := verbs.calls.Load()
+		ended := make(chan error, 1)
+		go func() { ended <- k.Run(ctx) }() // ends with stop
+		<-time.After(time.Hour)             // virtual
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		// 1, 2, 4, … 32 s, and then a minute each time.
+		if rounds := verbs.calls.Load() / once; rounds < 60 || rounds > 70 {
+			t.Errorf("everything was tried %d times in an hour", rounds)
+		}
+	})
+}

@@ -1,0 +1,97 @@
+// Package durable writes files and creates directories that survive a power failure.
+//
+// It has two nouns: a file, which is replaced atomically, and a directory, which is
+// created with its parents. The entry in the parent directory is synced too.
+package durable
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+)
+
+// WriteFile replaces the file at path with body, readable by its owner only. What
+// it writes first has an unpredictable name and is created exclusively, so that
+// no other writer of the directory can redirect it; a link at path itself is
+// replaced and not followed. On an error the former file is as it was.
+func WriteFile(path string, body []byte) error {
+	dir := filepath.Dir(path)
+	tmp, err := os.CreateTemp(dir, "."+filepath.Base(path)+"-*") // 0600
+	if err != nil {
+		return err
+	}
+	_, err = tmp.Write(body)
+	if err == nil {
+		err = tmp.Sync()
+	}
+	if err = errors.Join(err, tmp.Close()); err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(tmp.Name()))
+	}
+	return SyncDir(dir)
+}
+
+// MkdirAll makes the directory dir and those above it that are missing, for their
+// owner only, and syncs the parent of each one that it made.
+func MkdirAll(dir string) error { return mkdirAll(dir, SyncDir) }
+
+func mkdirAll(dir string, sync func(string) error) error {
+	missing, err := Missing(dir)
+	if err != nil {
+		return err
+	}
+	if len(missing) == 0 {
+		return os.MkdirAll(dir, 0o700) // it says so if dir is a file
+	}
+	for _, dir := range slices.Backward(missing) {
+		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		if err := sync(filepath.Dir(dir)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Missing returns the directory dir and those above it that do not exist, the
+// deepest first.
+func Missing(dir string) ([]string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, err
+	}
+	var missing []string
+	for {
+		_, err := os.Stat(dir)
+		if err == nil {
+			return missing, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		missing = append(missing, dir)
+		if dir == filepath.Dir(dir) {
+			return missing, nil
+		}
+		dir = filepath.Dir(dir)
+	}
+}
+
+// SyncDir returns after every entry of the directory is on disk. It does nothing
+// on Windows, where directories cannot be synced.
+func SyncDir(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

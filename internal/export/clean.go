@@ -1,0 +1,134 @@
+package export
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gapless-io/gapless/client"
+)
+
+// Why an object is left out.
+const (
+	byStart      = "objects that each start of a server creates"
+	byController = "objects that belong to a controller"
+	ofCluster    = "tokens of service accounts"
+	inDeletion   = "objects that are being deleted"
+)
+
+// transient reports whether a resource has objects that come and go by themselves.
+func transient(r client.Resource) bool {
+	switch r.GroupResource().String() {
+	case "events", "events.events.k8s.io", "leases.coordination.k8s.io":
+		return true
+	}
+	return false
+}
+
+// view reports whether a resource shows the objects of another one, which is exported.
+func view(r client.Resource) bool {
+	return r.GroupResource().String() == "events.events.k8s.io" || r.Group == "extensions"
+}
+
+// clean removes from an object what the server writes, and what names something that
+// another server does not have. It returns why the object is left out, "" if it is not.
+func (o Options) clean(r client.Resource, tree map[string]any) (why string) {
+	meta, _ := tree["metadata"].(map[string]any)
+	if meta == nil {
+		meta = map[string]any{}
+	}
+	if meta["deletionTimestamp"] != nil {
+		return inDeletion
+	}
+	if controlled(meta) && !o.All {
+		return byController
+	}
+	for _, name := range []string{
+		"uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink", "generateName",
+		"ownerReferences", // they have the uid of the owner
+	} {
+		delete(meta, name)
+	}
+	if !o.Status {
+		delete(tree, "status")
+	}
+	name, _ := meta["name"].(string)
+	switch r.GroupResource().String() {
+	case "namespaces":
+		cleanNamespace(tree, meta, name)
+		if !o.All && firstNamespace(name) && bare(tree, meta) {
+			return byStart
+		}
+	case "serviceaccounts":
+		if !o.All && name == "default" && bare(tree, meta) {
+			return byStart
+		}
+	case "configmaps":
+		if !o.All && name == "kube-root-ca.crt" {
+			return byStart
+		}
+	case "secrets":
+		if !o.All && tree["type"] == string(corev1.SecretTypeServiceAccountToken) {
+			return ofCluster
+		}
+	case "services", "endpoints", "endpointslices.discovery.k8s.io":
+		if !o.All && name == "kubernetes" && meta["namespace"] == corev1.NamespaceDefault {
+			return byStart
+		}
+	case "clusterroles.rbac.authorization.k8s.io":
+		if tree["aggregationRule"] != nil {
+			delete(tree, "rules") // a controller writes them
+		}
+	}
+	if labels, _ := meta["labels"].(map[string]any); !o.All && r.Group == "rbac.authorization.k8s.io" && labels["kubernetes.io/bootstrapping"] != nil {
+		return byStart
+	}
+	return ""
+}
+
+// controlled reports whether a controller made an object, and would make it again.
+func controlled(meta map[string]any) bool {
+	owners, _ := meta["ownerReferences"].([]any)
+	return slices.ContainsFunc(owners, func(owner any) bool {
+		o, _ := owner.(map[string]any)
+		return o["controller"] == true
+	})
+}
+
+// cleanNamespace removes the label and the finalizer that every namespace gets.
+func cleanNamespace(tree, meta map[string]any, name string) {
+	labels, _ := meta["labels"].(map[string]any)
+	if labels[corev1.LabelMetadataName] == name {
+		if delete(labels, corev1.LabelMetadataName); len(labels) == 0 {
+			delete(meta, "labels")
+		}
+	}
+	spec, _ := tree["spec"].(map[string]any)
+	finalizers, _ := spec["finalizers"].([]any)
+	if len(finalizers) == 1 && finalizers[0] == string(corev1.FinalizerKubernetes) {
+		if delete(spec, "finalizers"); len(spec) == 0 {
+			delete(tree, "spec")
+		}
+	}
+}
+
+// firstNamespace reports whether every server has a namespace.
+func firstNamespace(name string) bool {
+	return slices.Contains([]string{metav1.NamespaceDefault, metav1.NamespaceSystem, metav1.NamespacePublic, corev1.NamespaceNodeLease}, name)
+}
+
+// bare reports whether an object has only its name and its place.
+func bare(tree, meta map[string]any) bool {
+	for name := range tree {
+		if !slices.Contains([]string{"apiVersion", "kind", "metadata"}, name) {
+			return false
+		}
+	}
+	for name := range meta {
+		if name != "name" && name != "namespace" {
+			return false
+		}
+	}
+	return true
+}

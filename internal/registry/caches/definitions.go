@@ -1,0 +1,99 @@
+package caches
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/schema/custom"
+	"github.com/gapless-io/gapless/internal/watchcache"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// withDefinitions returns the catalog with the resources of all stored definitions.
+func withDefinitions(catalog *schema.Catalog, definitions *watchcache.Snapshot) (*schema.Catalog, error) {
+	var all []*schema.Resource
+	for o := range definitions.Scan("", watchcache.Selection{}) {
+		gr := schema.DefinedBy(o.Key().Name)
+		if catalog.BuiltIn(gr) {
+			continue
+		}
+		resources, err := custom.Resources(o.JSON())
+		if err != nil {
+			return nil, fmt.Errorf("definition %s at revision %d: %w", o.Key(), o.ResourceVersion(), err)
+		}
+		all = append(all, resources...)
+	}
+	return catalog.With(all...), nil
+}
+
+// define puts a definition in force that was appended but not published yet: when
+// its writer is answered, the resource is there.
+func (p *Publisher) define(ctx context.Context, e *watchcache.Entry) error {
+	gr := schema.DefinedBy(e.Object.Key().Name)
+	catalog := p.set.live.Load()
+	if catalog.BuiltIn(gr) {
+		p.set.logger.LogAttrs(ctx, slog.LevelWarn, "a definition of a built-in resource has no effect", slog.String("resource", gr.String()))
+		return nil
+	}
+	var resources []*schema.Resource
+	if !e.Deleted {
+		var err error
+		if resources, err = custom.Resources(e.Object.JSON()); err != nil {
+			return fmt.Errorf("definition %s at revision %d: %w", gr, e.RV, err)
+		}
+	}
+	r := p.set.Lookup(gr)
+	if len(resources) == 0 {
+		if r != nil {
+			p.set.live.Store(catalog.Without(gr))
+			p.set.replace(gr.String(), nil)
+			r.endedAt.Store(int64(e.RV))
+			r.Cache.End(e.RV)
+		}
+		return nil
+	}
+	catalog = catalog.With(resources...)
+	if err := p.prepare(ctx, catalog, r, e); err != nil {
+		return err
+	}
+	p.set.live.Store(catalog)
+	if r != nil {
+		r.Cache.Interrupt() // watches of a version that is no longer served end
+	}
+	return nil
+}
+
+// prepare makes the cache of a defined resource. When the resource has one and its
+// selectable fields change, prepare reads the objects in the cache again: watches stay
+// open, and the older entries are read from the store from now on.
+func (p *Publisher) prepare(ctx context.Context, catalog *schema.Catalog, r *Resource, e *watchcache.Entry) error {
+	gr := schema.DefinedBy(e.Object.Key().Name)
+	if r == nil {
+		r := p.set.newResource(catalog, gr)
+		r.Since(int64(e.RV))
+		if err := r.load(ctx, int64(e.RV)); err != nil {
+			return err
+		}
+		p.set.replace(gr.String(), r)
+		return nil
+	}
+	fields := selectable(catalog, gr)
+	if sameFields(fields, r.Fields()) {
+		return nil
+	}
+	r.SetFields(fields)
+	var objects []*kube.Object
+	for o := range r.Cache.Snapshot().Scan("", watchcache.Selection{}) {
+		again, err := r.Object(r.Key(o.Key()), o.Value(), int64(o.ResourceVersion()))
+		if err != nil {
+			return err
+		}
+		objects = append(objects, again)
+	}
+	r.Cache.Load(slices.Clip(objects), e.RV)
+	r.Cache.Forget(e.RV)
+	return nil
+}

@@ -1,0 +1,172 @@
+package caches
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/store"
+	"github.com/gapless-io/gapless/internal/watchcache"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// Publisher turns the store's feed into entries of the caches, in the order of the
+// revisions, and moves the clock when every cache has them.
+type Publisher struct {
+	set  *Set
+	feed store.Feed
+	// appended is called after each append.
+	appended func(*Resource, []*watchcache.Entry)
+	// pending are the entries of the current batch that are not appended yet.
+	pending map[*Resource][]*watchcache.Entry
+	order   []*Resource // the keys of pending
+	// compacted is the revision up to which the caches were compacted with the store.
+	compacted int64
+}
+
+// loadAttempts bounds how often loading begins again because history is compacted
+// faster than it is read.
+const loadAttempts = 10
+
+// Load reads everything at one revision, and returns the publisher of later changes, which
+// the caller closes. Load is called once. Calls of WaitPublished end with ctx.
+func (s *Set) Load(ctx context.Context) (*Publisher, error) {
+	s.publishing.Store(&ctx)
+	for attempt := 1; ; attempt++ {
+		p, err := s.loadOnce(ctx)
+		if _, compacted := errors.AsType[*store.CompactedError](err); !compacted || attempt == loadAttempts {
+			return p, err
+		}
+	}
+}
+
+func (s *Set) loadOnce(ctx context.Context) (*Publisher, error) {
+	revision, err := s.store.Progress(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("ask for the latest revision: %w", err)
+	}
+	feed, err := s.store.Changes(ctx, store.From{
+		After: revision, Hold: true,
+		// The caches have the objects before changes; the last content of a deleted one
+		// is decoded afresh.
+		Want: func(c store.Change) (value, previous bool) { return true, c.Deleted },
+	})
+	if err != nil {
+		return nil, fmt.Errorf("open the feed after revision %d: %w", revision, err)
+	}
+	if err := s.loadAt(ctx, revision); err != nil {
+		return nil, errors.Join(err, feed.Close())
+	}
+	return &Publisher{set: s, feed: feed, pending: map[*Resource][]*watchcache.Entry{}}, nil
+}
+
+// loadAt fills the set with the state at a revision: the definitions first, since they
+// say which other resources there are.
+func (s *Set) loadAt(ctx context.Context, revision int64) error {
+	s.clock = watchcache.NewClock(kube.ResourceVersion(revision))
+	catalog := s.live.Load()
+	all, created := map[string]*Resource{}, map[string]int64{}
+	if definitions, found := catalog.Storage(schema.Definitions()); found {
+		r := s.newResource(catalog, definitions.GR())
+		err := r.load(ctx, revision)
+		if err != nil {
+			return err
+		}
+		all[r.GR.String()] = r
+		if created, err = r.Created(ctx, revision); err != nil {
+			return err
+		}
+		if catalog, err = withDefinitions(catalog, r.Cache.Snapshot()); err != nil {
+			return err
+		}
+	}
+	for _, resource := range catalog.Stored() {
+		if all[resource.GR().String()] != nil {
+			continue
+		}
+		r := s.newResource(catalog, resource.GR())
+		r.Since(created[resource.GR().String()])
+		if err := r.load(ctx, revision); err != nil {
+			return err
+		}
+		all[r.GR.String()] = r
+	}
+	s.resources.Store(&all)
+	s.live.Store(catalog)
+	return nil
+}
+
+// Close closes the feed.
+func (p *Publisher) Close() error { return p.feed.Close() }
+
+// Run publishes until ctx ends, whose cause it returns, or until something cannot be
+// published: then nothing that is written becomes visible any more. It calls appended
+// after each append, with the entries of one resource; appended must not block.
+func (p *Publisher) Run(ctx context.Context, appended func(*Resource, []*watchcache.Entry)) error {
+	p.appended = appended
+	for {
+		batch, err := p.feed.Next(ctx)
+		if err != nil {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return p.stopped(ctx, fmt.Errorf("follow the store's feed: %w", err))
+		}
+		if err := p.publish(ctx, batch); err != nil {
+			return p.stopped(ctx, err)
+		}
+	}
+}
+
+// stopped logs what stops the publisher.
+func (p *Publisher) stopped(ctx context.Context, err error) error {
+	p.set.logger.LogAttrs(ctx, slog.LevelError, "publishing stopped: new writes stay invisible; restart the server",
+		slog.Int64("rv", int64(p.set.Published())), slog.Any("err", err))
+	return err
+}
+
+// publish makes one batch visible.
+func (p *Publisher) publish(ctx context.Context, batch store.Batch) error {
+	definitions := schema.Definitions().String()
+	for _, change := range batch.Changes {
+		resource := store.ResourceOf(change.Key)
+		r := (*p.set.resources.Load())[resource]
+		if r == nil {
+			continue // its definition was deleted, or is not established: it has no readers
+		}
+		e, err := r.entry(change)
+		if err != nil {
+			return err
+		}
+		if p.pending[r] == nil {
+			p.order = append(p.order, r)
+		}
+		p.pending[r] = append(p.pending[r], e)
+		if resource == definitions {
+			p.flush()
+			if err := p.define(ctx, e); err != nil {
+				return err
+			}
+		}
+	}
+	p.flush()
+	p.set.clock.Publish(kube.ResourceVersion(batch.Through))
+	if batch.Compacted > p.compacted {
+		p.compacted = batch.Compacted
+		p.set.Forget(p.compacted)
+	}
+	return nil
+}
+
+// flush appends what is pending, one batch for each resource.
+func (p *Publisher) flush() {
+	for _, r := range p.order {
+		entries := p.pending[r]
+		r.Cache.Append(entries...)
+		delete(p.pending, r)
+		p.appended(r, entries)
+	}
+	p.order = p.order[:0]
+}

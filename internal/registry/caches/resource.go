@@ -1,0 +1,115 @@
+package caches
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync/atomic"
+
+	"github.com/gapless-io/gapless/internal/registry/stored"
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/store"
+	"github.com/gapless-io/gapless/internal/watchcache"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// Resource is one resource with its cache. It lives as long as the resource does: a
+// new version, or a changed schema, leaves it as it is. It is safe for concurrent use.
+type Resource struct {
+	*stored.Resource
+
+	Cache *watchcache.Cache
+
+	set *Set
+	// endedAt is the revision at which the resource's definition was deleted, 0 as
+	// long as there is one. It is set before anything later is published.
+	endedAt atomic.Int64
+}
+
+// newResource returns a resource without any objects.
+func (s *Set) newResource(c *schema.Catalog, gr schema.GroupResource) *Resource {
+	r := &Resource{Resource: s.source.Resource(gr, selectable(c, gr)), set: s}
+	cfg := s.window
+	cfg.Clock, cfg.History = s.clock, r.Resource
+	r.Cache = watchcache.New(cfg)
+	return r
+}
+
+// load gives a resource its state at a revision.
+func (r *Resource) load(ctx context.Context, revision int64) error {
+	objects, err := r.Load(ctx, revision)
+	if err == nil {
+		r.Cache.Load(objects, kube.ResourceVersion(revision))
+	}
+	return err
+}
+
+// Ended reports whether the resource's definition was deleted. A request that began
+// before may still hold the resource.
+func (r *Resource) Ended() bool { return r.endedAt.Load() != 0 }
+
+// Fresh returns a state that has every write that was acknowledged before the call. It
+// waits for the publisher. Errors: those of the store, ctx's cause,
+// *kube.TooLargeResourceVersionError after 3 s.
+func (r *Resource) Fresh(ctx context.Context) (*watchcache.Snapshot, error) {
+	progress, err := r.set.store.Progress(ctx)
+	if err != nil {
+		return nil, stored.Failure(err)
+	}
+	return r.Cache.WaitFresh(ctx, kube.ResourceVersion(progress))
+}
+
+// Find returns an object as the cache has it; when the cache has none, as Fresh has
+// it. It returns nil when there is none. Errors: those of Fresh.
+func (r *Resource) Find(ctx context.Context, key kube.Key) (*kube.Object, error) {
+	if o, found := r.Cache.Snapshot().Get(key); found {
+		return o, nil
+	}
+	s, err := r.Fresh(ctx)
+	if err != nil {
+		return nil, err
+	}
+	o, _ := s.Get(key)
+	return o, nil
+}
+
+// entry turns a change of the feed into an entry, without the previous object where
+// the cache has it.
+func (r *Resource) entry(c store.Change) (*watchcache.Entry, error) {
+	if !c.Deleted {
+		c.Previous = nil
+	}
+	return r.Entry(c)
+}
+
+// maxFields is how many selectable fields an object can have (kube.NewObject).
+const maxFields = 64
+
+// selectable returns the selectable fields of all versions of a resource: its
+// objects are read once for all of them.
+func selectable(c *schema.Catalog, gr schema.GroupResource) []kube.FieldPath {
+	var fields []kube.FieldPath
+	add := func(r *schema.Resource) {
+		for _, f := range r.Fields {
+			if !slices.ContainsFunc(fields, func(other kube.FieldPath) bool { return other.Label == f.Label }) {
+				fields = append(fields, f)
+			}
+		}
+	}
+	if r, found := c.Storage(gr); found {
+		add(r)
+	}
+	for _, r := range c.Resources() {
+		if r.GR() == gr && r.Conversion == nil {
+			add(r)
+		}
+	}
+	slices.SortFunc(fields, func(a, b kube.FieldPath) int { return cmp.Compare(a.Label, b.Label) })
+	return fields[:min(len(fields), maxFields)]
+}
+
+func sameFields(a, b []kube.FieldPath) bool {
+	return slices.EqualFunc(a, b, func(a, b kube.FieldPath) bool {
+		return a.Label == b.Label && a.Default == b.Default && slices.Equal(a.Path, b.Path)
+	})
+}

@@ -1,0 +1,69 @@
+package registry
+
+import (
+	"context"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/gapless-io/gapless/internal/registry/strategy"
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// lifecycleVerbs implements lifecycle.Verbs.
+type lifecycleVerbs struct{ *Registry }
+
+// CreateObject implements lifecycle.Verbs.
+func (v lifecycleVerbs) CreateObject(ctx context.Context, resource *schema.Resource, u *unstructured.Unstructured) error {
+	w, err := v.newWrite(schema.Target{Resource: resource, Namespace: u.GetNamespace()}, nil)
+	if err != nil {
+		return err
+	}
+	if _, err := v.create(ctx, w, u); err != nil && !isAlreadyExists(err) {
+		return err
+	}
+	return nil
+}
+
+// DeleteObjects implements lifecycle.Verbs.
+func (v lifecycleVerbs) DeleteObjects(ctx context.Context, resource *schema.Resource, items []*kube.Object, options func(*kube.Object) metav1.DeleteOptions) (left int, err error) {
+	w, err := v.newWrite(schema.Target{Resource: resource}, nil)
+	if err != nil {
+		return 0, err
+	}
+	outcomes, err := v.deleteEach(ctx, w, items, options)
+	for _, out := range outcomes {
+		if out.object != nil && !out.removed {
+			left++
+		}
+	}
+	return left, err
+}
+
+// Finalize implements lifecycle.Verbs.
+func (v lifecycleVerbs) Finalize(ctx context.Context, t schema.Target, release func(*unstructured.Unstructured)) error {
+	w, err := v.newWrite(t, nil)
+	if err != nil {
+		return err
+	}
+	_, err = v.mutate(ctx, w, func(current *kube.Object) (decision, error) {
+		if current == nil || !current.Deleting() {
+			return decision{}, nil
+		}
+		u, err := treeOf(current)
+		if err != nil {
+			return decision{}, err
+		}
+		release(u)
+		if strategy.Finished(t.Resource, u) {
+			return decision{remove: true}, nil
+		}
+		value, err := encodeStored(t.Resource, u)
+		if err != nil || string(value) == string(current.Value()) {
+			return decision{}, err
+		}
+		return decision{value: value}, nil
+	})
+	return err
+}

@@ -1,0 +1,91 @@
+package lifecycle
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gapless-io/gapless/internal/registry/caches"
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// Admission reports whether an object may be created (upstream's plugin
+// NamespaceLifecycle, and its handler of custom resources). It is safe for concurrent
+// use.
+type Admission struct {
+	caches    *caches.Set
+	creations creations
+}
+
+// NewAdmission returns the admission of objects to the resources of a set.
+func NewAdmission(set *caches.Set) *Admission { return &Admission{caches: set} }
+
+// Begin begins the creation of an object. Without an error the caller calls end when the
+// object is committed or given up: until then the Controller does not take the
+// namespace or the definition for empty. Errors: 403 in a namespace under deletion, 404
+// without the namespace or the definition, 405 for a definition under deletion, those
+// of Resource.Fresh.
+func (a *Admission) Begin(ctx context.Context, t schema.Target) (end func(), err error) {
+	end = a.creations.begin() // before the look, so that the controller waits for it
+	if err = a.checkDefinition(ctx, t.Resource); err == nil {
+		err = a.checkNamespace(ctx, t)
+	}
+	if err != nil {
+		end()
+		return nil, err
+	}
+	return end, nil
+}
+
+// checkDefinition refuses an object whose definition was deleted, or is being deleted.
+func (a *Admission) checkDefinition(ctx context.Context, resource *schema.Resource) error {
+	definitions := a.caches.Lookup(schema.Definitions())
+	if !resource.Custom || definitions == nil {
+		return nil
+	}
+	definition, err := definitions.Find(ctx, kube.Key{Name: resource.GR().String()})
+	switch {
+	case err != nil:
+		return err
+	case definition == nil:
+		return kube.NotFound(resource.GR(), "")
+	case definition.Deleting():
+		e := kube.MethodNotAllowed(resource.GR(), "create")
+		// apiextensions customresource_handler.go.
+		e.Status.Message = "create not allowed while custom resource definition is terminating"
+		return e
+	}
+	return nil
+}
+
+// checkNamespace refuses an object whose namespace does not exist, or is being deleted.
+func (a *Admission) checkNamespace(ctx context.Context, t schema.Target) error {
+	namespaces := a.caches.Lookup(schema.Namespaces())
+	if !t.Resource.Namespaced || t.Namespace == "" || namespaces == nil {
+		return nil
+	}
+	ns, err := namespaces.Find(ctx, kube.Key{Name: t.Namespace})
+	switch {
+	case err != nil:
+		return err
+	case ns == nil:
+		return kube.NotFound(schema.Namespaces(), t.Namespace)
+	case ns.Deleting():
+		return terminating(t)
+	}
+	return nil
+}
+
+// terminating is 403 with the cause by which clients know it.
+func terminating(t schema.Target) error {
+	e := kube.Forbidden(t.Resource.GR(), t.Name,
+		fmt.Sprintf("unable to create new content in namespace %s because it is being terminated", t.Namespace))
+	e.Status.Details.Causes = append(e.Status.Details.Causes, metav1.StatusCause{
+		Type:    "NamespaceTerminating", // k8s.io/api core/v1 NamespaceTerminatingCause
+		Message: fmt.Sprintf("namespace %s is being terminated", t.Namespace),
+		Field:   "metadata.namespace",
+	})
+	return e
+}

@@ -1,0 +1,225 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/gapless-io/gapless/internal/registry/caches"
+	"github.com/gapless-io/gapless/internal/registry/strategy"
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/watchcache"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// Verbs is what the controller needs of a registry.
+type Verbs interface {
+	// CreateObject stores a new object, unless one of its name is there.
+	CreateObject(ctx context.Context, r *schema.Resource, u *unstructured.Unstructured) error
+	// DeleteObjects deletes objects of one resource, and returns how many of them are
+	// still there: finalizers or a grace period hold them.
+	DeleteObjects(ctx context.Context, r *schema.Resource, items []*kube.Object, options func(*kube.Object) metav1.DeleteOptions) (left int, err error)
+	// Finalize changes an object under deletion by release, and removes it when nothing
+	// holds it any more. It does nothing to an object that is not under deletion.
+	Finalize(ctx context.Context, t schema.Target, release func(*unstructured.Unstructured)) error
+}
+
+// Config configures a Controller. All members are required.
+type Config struct {
+	Caches    *caches.Set
+	Live      *schema.Live
+	Admission *Admission
+	Verbs     Verbs
+	Logger    *slog.Logger
+}
+
+// Controller deletes the content of namespaces and definitions under deletion, and then
+// removes them. Upstream's is the namespace controller, and the finalizer of
+// apiextensions-apiserver.
+type Controller struct {
+	cfg    Config
+	wake   chan struct{} // holds one token: look again
+	active atomic.Bool   // something under deletion still has content: every removal counts
+}
+
+// NewController returns a controller; it starts no goroutine.
+func NewController(cfg Config) *Controller {
+	return &Controller{cfg: cfg, wake: make(chan struct{}, 1)}
+}
+
+// How long the controller waits after an error before it tries again.
+const (
+	minRetry = time.Second
+	maxRetry = time.Minute
+)
+
+// CreateNamespaces creates the namespaces that always exist, unless they are there.
+func (c *Controller) CreateNamespaces(ctx context.Context) error {
+	resource, found := c.cfg.Live.Load().Storage(schema.Namespaces())
+	if !found {
+		return nil // a catalog without namespaces: a test's
+	}
+	namespaces := c.cfg.Caches.Lookup(schema.Namespaces()).Cache.Snapshot()
+	for _, name := range initialNamespaces() {
+		if _, found := namespaces.Get(kube.Key{Name: name}); found {
+			continue
+		}
+		u := &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name},
+		}}
+		if err := c.cfg.Verbs.CreateObject(ctx, resource, u); err != nil {
+			return fmt.Errorf("create namespace %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// Notify wakes the controller when entries may be work for it. The publisher calls it
+// after each append; it does not block.
+func (c *Controller) Notify(r *caches.Resource, entries []*watchcache.Entry) {
+	container := r.GR == schema.Namespaces() || r.GR == schema.Definitions()
+	active := c.active.Load()
+	if !container && !active {
+		return
+	}
+	if slices.ContainsFunc(entries, func(e *watchcache.Entry) bool {
+		return container && e.Object.Deleting() || active && e.Deleted
+	}) {
+		select {
+		case c.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Run deletes namespaces and definitions with their content until ctx ends. It also
+// finishes deletions that an earlier process began.
+func (c *Controller) Run(ctx context.Context) {
+	retry := minRetry
+	for {
+		c.active.Store(true) // before the look, so that no removal is missed
+		left, err := c.deleteAll(ctx)
+		if left == 0 && err == nil {
+			c.active.Store(false)
+		}
+		var again <-chan time.Time
+		if err != nil {
+			if ctx.Err() != nil {
+				return
+			}
+			c.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "delete the content of namespaces and definitions",
+				slog.Int64("retry_ms", retry.Milliseconds()), slog.Any("err", err))
+			again = time.After(retry)
+			retry = min(2*retry, maxRetry)
+		} else {
+			retry = minRetry
+		}
+		select {
+		case <-c.wake:
+		case <-again:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// deleteAll does what can be done now; left is how many objects are still held.
+func (c *Controller) deleteAll(ctx context.Context) (left int, err error) {
+	var errs []error
+	for _, container := range []struct {
+		gr     schema.GroupResource
+		delete func(context.Context, schema.Target) (int, error)
+	}{{schema.Definitions(), c.deleteDefinition}, {schema.Namespaces(), c.deleteNamespace}} {
+		cached := c.cfg.Caches.Lookup(container.gr)
+		resource, found := c.cfg.Live.Load().Storage(container.gr)
+		if cached == nil || !found {
+			continue
+		}
+		for o := range cached.Cache.Snapshot().Scan("", watchcache.Selection{}) {
+			if !o.Deleting() {
+				continue
+			}
+			n, err := container.delete(ctx, schema.Target{Resource: resource, Name: o.Key().Name})
+			left += n
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s %s: %w", resource.Kind, o.Key().Name, err))
+			}
+		}
+	}
+	return left, errors.Join(errs...)
+}
+
+// deleteNamespace deletes everything in a namespace; when nothing is left it
+// removes the namespace.
+func (c *Controller) deleteNamespace(ctx context.Context, t schema.Target) (left int, err error) {
+	// Creations that saw the namespace before its deletion began are committed then.
+	if err := c.cfg.Admission.creations.wait(ctx); err != nil {
+		return 0, err
+	}
+	for _, resource := range c.cfg.Live.Load().Stored() {
+		if !resource.Namespaced {
+			continue
+		}
+		n, err := c.deleteContent(ctx, resource, t.Name)
+		if err != nil {
+			return left, err
+		}
+		left += n
+	}
+	if left > 0 {
+		return left, nil
+	}
+	return 0, c.cfg.Verbs.Finalize(ctx, t, func(u *unstructured.Unstructured) {
+		unstructured.RemoveNestedField(u.Object, "spec", "finalizers")
+	})
+}
+
+// deleteDefinition deletes the custom resources of a definition; when nothing is left
+// it removes the definition.
+func (c *Controller) deleteDefinition(ctx context.Context, t schema.Target) (left int, err error) {
+	if err := c.cfg.Admission.creations.wait(ctx); err != nil {
+		return 0, err
+	}
+	if resource, found := c.cfg.Live.Load().Storage(schema.DefinedBy(t.Name)); found && resource.Custom {
+		if left, err = c.deleteContent(ctx, resource, ""); err != nil || left > 0 {
+			return left, err
+		}
+	}
+	return 0, c.cfg.Verbs.Finalize(ctx, t, func(u *unstructured.Unstructured) {
+		u.SetFinalizers(slices.DeleteFunc(u.GetFinalizers(), func(f string) bool { return f == strategy.DefinitionFinalizer }))
+	})
+}
+
+// deleteContent deletes the objects of one resource in a namespace, or all of them, and
+// returns how many are still held.
+func (c *Controller) deleteContent(ctx context.Context, resource *schema.Resource, namespace string) (left int, err error) {
+	cached := c.cfg.Caches.Lookup(resource.GR())
+	if cached == nil {
+		return 0, nil // its definition was removed just now, after its objects
+	}
+	s, err := cached.Fresh(ctx)
+	if err != nil {
+		return 0, err
+	}
+	items := slices.Collect(s.Scan("", watchcache.Selection{Namespace: namespace}))
+	return c.cfg.Verbs.DeleteObjects(ctx, resource, items, c.deleteOptions)
+}
+
+// deleteOptions ends a pod at once when its node does not exist: no kubelet is there
+// to end it gracefully (upstream's pod garbage collector).
+func (c *Controller) deleteOptions(o *kube.Object) metav1.DeleteOptions {
+	nodes := c.cfg.Caches.Lookup(schema.GroupResource{Resource: "nodes"})
+	if name := o.Fields().Get("spec.nodeName"); name != "" && nodes != nil {
+		if _, found := nodes.Cache.Snapshot().Get(kube.Key{Name: name}); !found {
+			return metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}
+		}
+	}
+	return metav1.DeleteOptions{}
+}

@@ -1,0 +1,126 @@
+// Package metadata recognizes metadata that is certainly valid, as that of most objects
+// is, without the regular expressions and copies of apimachinery's validation. What it
+// does not recognize may be valid as well.
+//
+// It has one noun. Metadata is that of an object, as decoded JSON.
+package metadata
+
+import (
+	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+
+	"github.com/gapless-io/gapless/internal/schema"
+)
+
+// Valid reports whether the metadata of an object certainly passes apimachinery's
+// ValidateObjectMetaAccessor, besides the rules for names. It knows nothing of owners,
+// finalizers and deletion.
+func Valid(meta map[string]any, namespaced bool) bool {
+	if name, _ := meta["name"].(string); name == "" {
+		return false
+	}
+	if namespace, _ := meta["namespace"].(string); namespaced && !schema.IsLabel(namespace) {
+		return false
+	}
+	for member, value := range meta {
+		switch member {
+		case "name", "uid", "creationTimestamp", "resourceVersion":
+			if _, is := value.(string); !is {
+				return false
+			}
+		case "namespace":
+			if !namespaced {
+				return false
+			}
+		case "generation":
+			if n, is := value.(int64); !is || n < 0 {
+				return false
+			}
+		case "labels":
+			if !validLabels(value) {
+				return false
+			}
+		case "annotations":
+			if !validAnnotations(value) {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// ValidUpdate reports whether meta certainly passes apimachinery's
+// ValidateObjectMetaAccessorUpdate as what replaces old; both are Valid.
+func ValidUpdate(meta, old map[string]any) bool {
+	for _, member := range []string{"name", "namespace", "uid", "creationTimestamp"} {
+		if meta[member] != old[member] {
+			return false
+		}
+	}
+	version, _ := meta["resourceVersion"].(string)
+	generation, _ := meta["generation"].(int64)
+	before, _ := old["generation"].(int64)
+	return version != "" && generation >= before
+}
+
+func validLabels(value any) bool {
+	labels, is := value.(map[string]any)
+	if !is {
+		return false
+	}
+	for key, value := range labels {
+		text, is := value.(string)
+		if !is || !isQualified(key) || text != "" && !isName(text) {
+			return false
+		}
+	}
+	return true
+}
+
+// validAnnotations does not know keys with capital letters before the slash, which
+// apimachinery takes.
+func validAnnotations(value any) bool {
+	annotations, is := value.(map[string]any)
+	if !is {
+		return false
+	}
+	size := 0
+	for key, value := range annotations {
+		text, is := value.(string)
+		if !is || !isQualified(key) {
+			return false
+		}
+		size += len(key) + len(text)
+	}
+	return size <= apivalidation.TotalAnnotationSizeLimitB
+}
+
+// isQualified reports whether a key is a name, with a DNS subdomain and a slash before
+// it or not.
+func isQualified(key string) bool {
+	for i := range len(key) {
+		if key[i] == '/' {
+			return schema.IsSubdomain(key[:i]) && isName(key[i+1:])
+		}
+	}
+	return isName(key)
+}
+
+// isName reports whether s is the name part of a qualified name, or the value of a label.
+func isName(s string) bool {
+	const most = 63
+	if len(s) == 0 || len(s) > most || !isAlphanumeric(s[0]) || !isAlphanumeric(s[len(s)-1]) {
+		return false
+	}
+	for i := range len(s) {
+		if c := s[i]; !isAlphanumeric(c) && c != '-' && c != '_' && c != '.' {
+			return false
+		}
+	}
+	return true
+}
+
+func isAlphanumeric(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+}

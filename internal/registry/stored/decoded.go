@@ -1,0 +1,136 @@
+package stored
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/gapless-io/gapless/internal/watchcache"
+	"github.com/gapless-io/gapless/kube"
+)
+
+const (
+	// decodedBytes bounds the entries of history that are kept for other readers, for all
+	// resources together. The objects before the changes, which selectors need, are mostly
+	// those of other entries and do not count; they can take as much again. A quarter of the
+	// entries was too little for 64 watches that begin 100 000 changes of 1.4 KB back at
+	// once: they drifted apart, and each decoded for itself (bench, resume-select-label).
+	// entryBytes is what an entry takes beside the bytes of its object.
+	decodedBytes = 32 << 20
+	entryBytes   = 512
+	// keepDecoded is how long after the last read they are kept.
+	keepDecoded = 10 * time.Second
+)
+
+// decoded are the entries of history that were decoded last. Watches that resume from
+// about the same revision, after a restart for example, share them: each change is read
+// and decoded once, as long as the watches are less than decodedBytes apart. Which changes
+// there are is not known here: every reader asks the store, which also says what expired.
+type decoded struct {
+	// mu guards all fields.
+	mu      sync.Mutex
+	entries map[int64]kept // by revision, of which each has one change
+	order   []int64        // the keys of entries, oldest first
+	bytes   int64
+	reading map[place]chan struct{}
+	used    time.Time
+	ticking bool // expire will be called
+}
+
+// kept is an entry whose objects have certain selectable fields. The pointer stands for
+// the resource too: each has its own.
+type kept struct {
+	*watchcache.Entry
+
+	fields *[]kube.FieldPath
+}
+
+func (k kept) bytes() int64 { return int64(len(k.Object.JSON())) + entryBytes }
+
+// get returns the entry of a revision, which may lack the object before, or nil.
+func (d *decoded) get(revision int64, fields *[]kube.FieldPath) *watchcache.Entry {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if k := d.entries[revision]; k.fields == fields {
+		return k.Entry
+	}
+	return nil
+}
+
+// object returns the object that a revision wrote, or nil.
+func (d *decoded) object(revision int64, fields *[]kube.FieldPath) *kube.Object {
+	if e := d.get(revision, fields); e != nil && !e.Deleted {
+		return e.Object
+	}
+	return nil
+}
+
+// join waits if another reader is reading at the same place, so that its entries are found.
+// Otherwise others wait until finish is called. It returns ctx's cause when ctx ends first.
+func (d *decoded) join(ctx context.Context, p place) (finish func(), err error) {
+	d.mu.Lock()
+	first := d.reading[p]
+	if first == nil {
+		done := make(chan struct{})
+		d.reading[p] = done
+		d.mu.Unlock()
+		return func() {
+			d.mu.Lock()
+			delete(d.reading, p)
+			d.mu.Unlock()
+			close(done)
+		}, nil
+	}
+	d.mu.Unlock()
+	select {
+	case <-first:
+		return func() {}, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// place is where a reader reads.
+type place struct {
+	fields *[]kube.FieldPath
+	after  int64
+}
+
+// put keeps entries, and drops the oldest when there are too many.
+func (d *decoded) put(entries []*watchcache.Entry, fields *[]kube.FieldPath) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, e := range entries {
+		revision, k := int64(e.RV), kept{e, fields}
+		if was, is := d.entries[revision]; is {
+			d.bytes -= was.bytes()
+		} else {
+			d.order = append(d.order, revision)
+		}
+		d.entries[revision] = k
+		d.bytes += k.bytes()
+	}
+	for d.bytes > decodedBytes {
+		d.bytes -= d.entries[d.order[0]].bytes()
+		delete(d.entries, d.order[0])
+		d.order = d.order[1:]
+	}
+	d.used = time.Now()
+	if !d.ticking && len(d.entries) > 0 {
+		d.ticking = true
+		time.AfterFunc(keepDecoded, d.expire)
+	}
+}
+
+// expire drops all entries when nothing was read for keepDecoded. It is called again as
+// long as there are any.
+func (d *decoded) expire() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if time.Since(d.used) >= keepDecoded {
+		d.entries, d.order, d.bytes = map[int64]kept{}, nil, 0
+	}
+	if d.ticking = len(d.entries) > 0; d.ticking {
+		time.AfterFunc(keepDecoded, d.expire)
+	}
+}

@@ -1,0 +1,135 @@
+package stored
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gapless-io/gapless/internal/store"
+	"github.com/gapless-io/gapless/internal/watchcache"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// entry returns an update at rv of an object with so many bytes of content.
+func entry(t *testing.T, rv kube.ResourceVersion, size int) *watchcache.Entry {
+	t.Helper()
+	o, err := kube.NewObject(fmt.Appendf(nil, `{"metadata":{"name":"a"},"data":%q}`, strings.Repeat("x", size)), rv, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := watchcache.NewEntry(rv, o, nil)
+	e.Replaces = true
+	return e
+}
+
+func newDecoded() *decoded {
+	var none store.Store
+	return &NewSource(none).decoded
+}
+
+func TestDecodedEntriesAreKeptForTheirFieldsOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDecoded()
+		fields, others := &[]kube.FieldPath{}, &[]kube.FieldPath{}
+		first := entry(t, 1, 10)
+		d.put([]*watchcache.Entry{first}, fields)
+		if d.get(1, fields) != first || d.object(1, fields) != first.Object {
+			t.Error("an entry is not found")
+		}
+		if d.get(1, others) != nil || d.get(2, fields) != nil || d.object(1, others) != nil {
+			t.Error("an entry is found that was not put")
+		}
+		with := watchcache.NewEntry(1, first.Object, first.Object.WithResourceVersion(0))
+		deleted := watchcache.NewDeletion(2, first.Object)
+		d.put([]*watchcache.Entry{with, deleted}, fields)
+		if d.get(1, fields) != with || d.get(2, fields) != deleted || d.object(2, fields) != nil {
+			t.Error("an entry is not replaced, or a deletion has an object")
+		}
+	})
+}
+
+func TestDecodedEntriesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDecoded()
+		fields := &[]kube.FieldPath{}
+		const size = 100 << 10
+		for rv := kube.ResourceVersion(1); rv <= 400; rv++ {
+			d.put([]*watchcache.Entry{entry(t, rv, size)}, fields)
+			d.put([]*watchcache.Entry{entry(t, rv, size)}, fields) // is no second one
+		}
+		held := 0
+		for rv := range int64(401) {
+			if d.get(rv, fields) != nil {
+				held++
+			} else if rv > 300 {
+				t.Errorf("the entry of %d is gone", rv)
+			}
+		}
+		if most := decodedBytes / size; held > most || held < most-10 || held != len(d.order) {
+			t.Errorf("%d entries are held, %d in order; %d have room", held, len(d.order), most)
+		}
+		<-time.After(keepDecoded / 2)
+		d.put(nil, fields) // a read that finds everything
+		<-time.After(keepDecoded - 1)
+		if d.get(400, fields) == nil {
+			t.Error("what was used is gone")
+		}
+		<-time.After(keepDecoded)
+		synctest.Wait()
+		if d.get(400, fields) != nil || len(d.order) != 0 || d.bytes != 0 || d.ticking {
+			t.Errorf("what was not used is held: %d entries, %d bytes", len(d.order), d.bytes)
+		}
+	})
+}
+
+func TestReadersAtOnePlaceWaitForTheFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDecoded()
+		here := place{fields: &[]kube.FieldPath{}, after: 7}
+		finish, err := d.join(t.Context(), here)
+		if err != nil {
+			t.Fatal(err)
+		}
+		elsewhere, err := d.join(t.Context(), place{fields: here.fields, after: 8})
+		if err != nil {
+			t.Fatal(err)
+		}
+		elsewhere()
+		cause := errors.New("left")
+		leaving, leave := context.WithCancelCause(t.Context())
+		var joined atomic.Int64
+		for _, ctx := range []context.Context{t.Context(), leaving, t.Context()} {
+			go func() { // ends with finish
+				done, err := d.join(ctx, here)
+				if ctx == leaving {
+					if !errors.Is(err, cause) {
+						t.Errorf("a reader that leaves gets %v", err)
+					}
+					return
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				joined.Add(1)
+				done()
+			}()
+		}
+		synctest.Wait()
+		leave(cause)
+		synctest.Wait()
+		if joined.Load() != 0 {
+			t.Errorf("%d readers did not wait", joined.Load())
+		}
+		finish()
+		synctest.Wait()
+		if joined.Load() != 2 || len(d.reading) != 0 {
+			t.Errorf("%d readers went on, %d places are read", joined.Load(), len(d.reading))
+		}
+	})
+}

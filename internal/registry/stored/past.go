@@ -1,0 +1,148 @@
+package stored
+
+import (
+	"context"
+	"iter"
+	"strings"
+
+	"github.com/gapless-io/gapless/internal/store"
+	"github.com/gapless-io/gapless/internal/watchcache"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// maxPage is how many keys one read of a past state scans.
+const maxPage = 512
+
+// Past is the state of a resource at a past revision. It holds no history: it reads
+// everything from the store when needed, and expires with it.
+type Past struct {
+	resource *Resource
+	rv       kube.ResourceVersion
+	now      *watchcache.Snapshot
+	first    int // keys to scan in the first read
+}
+
+// Past returns the resource at rv for a list of at most limit objects, 0 for all.
+// Objects that now has in the same version are taken from now, and not read.
+func (r *Resource) Past(rv kube.ResourceVersion, now *watchcache.Snapshot, limit int64) *Past {
+	p := &Past{resource: r, rv: rv, now: now, first: maxPage}
+	if limit > 0 && limit < maxPage {
+		p.first = int(limit)
+	}
+	return p
+}
+
+// RV returns the resourceVersion of the state.
+func (p *Past) RV() kube.ResourceVersion { return p.rv }
+
+// Scan yields what Snapshot.Scan yielded at that revision, and reads page by page. An error
+// is the last thing that it yields; without one it has yielded everything. Errors:
+// *kube.ExpiredError of a list, ctx's cause, those of the store.
+func (p *Past) Scan(ctx context.Context, start string, sel watchcache.Selection) iter.Seq2[*kube.Object, error] {
+	return func(yield func(*kube.Object, error) bool) {
+		q := p.query(start, sel.Namespace)
+		if key, one := p.now.Single(sel); one {
+			if key < start {
+				return
+			}
+			q.Start, q.End = p.resource.prefix+key, ""
+		}
+		for q.Limit = p.first; ; q.Limit = min(2*q.Limit, maxPage) {
+			objects, next, err := p.page(ctx, q, sel)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, o := range objects {
+				if !yield(o, nil) {
+					return
+				}
+			}
+			if next == "" {
+				return
+			}
+			q.Start = next
+		}
+	}
+}
+
+// query selects the keys >= start, in one namespace or ("") in all.
+func (p *Past) query(start, namespace string) store.Query {
+	prefix := p.resource.prefix
+	if namespace != "" {
+		prefix += namespace + "/"
+	}
+	return store.Query{
+		Start: max(p.resource.prefix+start, prefix), End: store.PrefixEnd(prefix), AtRevision: int64(p.rv),
+	}
+}
+
+// page reads one page and returns the selected objects, and the key at which the next page
+// begins, "" when there is none.
+func (p *Past) page(ctx context.Context, q store.Query, sel watchcache.Selection) (objects []*kube.Object, next string, err error) {
+	release, err := p.resource.source.acquire(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	defer release()
+	// Values are not read for other names, and for objects that the cache has.
+	named := func(key string) bool { return sel.Name == "" || strings.HasSuffix(key, "/"+sel.Name) }
+	q.Want = func(key string, modRevision int64) bool { return named(key) && p.held(key, modRevision) == nil }
+	page, err := p.resource.source.store.Read(ctx, q)
+	if err != nil {
+		return nil, "", p.resource.failed(err, p.rv, kube.ExpiredList)
+	}
+	for _, record := range page.Records {
+		if !named(record.Key) {
+			continue
+		}
+		o := p.held(record.Key, record.ModRevision)
+		if o == nil {
+			if o, err = p.resource.Object(record.Key, record.Value, record.ModRevision); err != nil {
+				return nil, "", err
+			}
+		}
+		if sel.Matches(o) {
+			objects = append(objects, o)
+		}
+	}
+	if page.More {
+		next = page.Records[len(page.Records)-1].Key + "\x00"
+	}
+	return objects, next, nil
+}
+
+// held returns the cache's object if it has this revision.
+func (p *Past) held(key string, modRevision int64) *kube.Object {
+	o, found := p.now.Lookup(strings.TrimPrefix(key, p.resource.prefix))
+	if !found || int64(o.ResourceVersion()) != modRevision {
+		return nil
+	}
+	return o
+}
+
+// Count returns how many objects have a key >= start, in one namespace or ("") in
+// all. It may scan all keys of the resource, but reads no values.
+func (p *Past) Count(ctx context.Context, start, namespace string) (int64, error) {
+	q := p.query(start, namespace)
+	q.Count = true
+	page, err := p.one(ctx, q)
+	return int64(len(page.Records)) + page.Remaining, err
+}
+
+// Follows reports whether an object has a key >= start.
+func (p *Past) Follows(ctx context.Context, start, namespace string) (bool, error) {
+	page, err := p.one(ctx, p.query(start, namespace))
+	return len(page.Records) > 0, err
+}
+
+// one reads the first key of a range.
+func (p *Past) one(ctx context.Context, q store.Query) (store.Page, error) {
+	q.Limit = 1
+	q.Want = func(string, int64) bool { return false }
+	page, err := p.resource.source.store.Read(ctx, q)
+	if err != nil {
+		err = p.resource.failed(err, p.rv, kube.ExpiredList)
+	}
+	return page, err
+}

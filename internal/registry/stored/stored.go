@@ -1,0 +1,135 @@
+// Package stored reads one resource from a store, and decodes stored bytes into objects.
+//
+// It has four nouns. A [Source] is a store with a bound on concurrent reads of its
+// history. A [Resource] is one resource of it. A [Past] is the state of a resource at a
+// past revision, read page by page. [Counts] cache how many objects follow the end of a
+// page.
+//
+// A read of history holds at most a page, however long the history is and however many
+// clients read it. Only Load, for the caches, returns all objects of a resource.
+package stored
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/store"
+	"github.com/gapless-io/gapless/internal/watchcache"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// readers bounds concurrent reads of history; more wait. A read holds at most a batch of a
+// feed, 4 MiB (revlog), or a page, 1 MiB or one record, and as much again for the decoded
+// objects. Those of feeds are kept for other readers too (decodedBytes).
+const readers = 16
+
+// Source is a store with a bound on concurrent reads of its history.
+type Source struct {
+	store   store.Store
+	slots   chan struct{} // holds one token for each read of history
+	decoded decoded
+	buffers sync.Pool // of *store.Buffer, for the values of one read
+}
+
+// NewSource returns the source of a store's resources.
+func NewSource(s store.Store) *Source {
+	return &Source{
+		store: s, slots: make(chan struct{}, readers), decoded: decoded{entries: map[int64]kept{}, reading: map[place]chan struct{}{}},
+		buffers: sync.Pool{New: func() any { return &store.Buffer{} }},
+	}
+}
+
+// acquire waits for a free slot. The caller calls release. It returns ctx's cause when ctx
+// ends first.
+func (s *Source) acquire(ctx context.Context) (release func(), err error) {
+	select {
+	case s.slots <- struct{}{}:
+		return func() { <-s.slots }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// Resource is one resource of a source. It is safe for concurrent use.
+type Resource struct {
+	GR     schema.GroupResource
+	Counts Counts
+
+	source *Source
+	prefix string // of its keys in the store, with the slash
+	born   int64  // the revision at which the resource's definition was created
+	fields atomic.Pointer[[]kube.FieldPath]
+}
+
+// Resource returns a resource whose objects have the given selectable fields.
+func (s *Source) Resource(gr schema.GroupResource, fields []kube.FieldPath) *Resource {
+	r := &Resource{GR: gr, source: s, prefix: gr.String() + "/"}
+	r.SetFields(fields)
+	return r
+}
+
+// Since sets the revision at which the resource's definition was created; it is called
+// before the resource is used. Older history belongs to a deleted definition of the same
+// name, maybe with another scope: reads of it expire.
+func (r *Resource) Since(revision int64) { r.born = revision }
+
+// Fields returns the selectable fields.
+func (r *Resource) Fields() []kube.FieldPath { return *r.fields.Load() }
+
+// SetFields changes the selectable fields of the objects that are read from now on.
+func (r *Resource) SetFields(fields []kube.FieldPath) { r.fields.Store(&fields) }
+
+// Key is an object's key in the store.
+func (r *Resource) Key(key kube.Key) string { return r.prefix + key.String() }
+
+// Object decodes a stored value. An error means that this server did not write the value,
+// or that its bytes have changed.
+func (r *Resource) Object(key string, value []byte, revision int64) (*kube.Object, error) {
+	return r.objectWith(r.Fields(), key, value, revision)
+}
+
+func (r *Resource) objectWith(fields []kube.FieldPath, key string, value []byte, revision int64) (*kube.Object, error) {
+	o, err := kube.NewObject(value, kube.ResourceVersion(revision), fields)
+	if err != nil {
+		return nil, fmt.Errorf("stored value of %q at revision %d: %w", key, revision, err)
+	}
+	if own := r.Key(o.Key()); own != key {
+		return nil, fmt.Errorf("stored value of %q at revision %d: it is the object %q", key, revision, own)
+	}
+	return o, nil
+}
+
+// Entry turns a change of the store, with all its values, into an entry of the watch cache.
+func (r *Resource) Entry(c store.Change) (*watchcache.Entry, error) {
+	var object, previous *kube.Object
+	var err error
+	if c.Previous != nil {
+		if previous, err = r.Object(c.Key, c.Previous.Value, c.Previous.ModRevision); err != nil {
+			return nil, err
+		}
+	}
+	if !c.Deleted {
+		if object, err = r.Object(c.Key, c.Value, c.Revision); err != nil {
+			return nil, err
+		}
+	}
+	return entryOf(c, object, previous)
+}
+
+// entryOf returns the entry of a change. object is nil for a deletion, and previous may be
+// nil for an update of which it is not required.
+func entryOf(c store.Change, object, previous *kube.Object) (*watchcache.Entry, error) {
+	rv := kube.ResourceVersion(c.Revision)
+	switch {
+	case c.Deleted && previous == nil:
+		return nil, fmt.Errorf("deletion of %q at revision %d has no previous value", c.Key, c.Revision)
+	case c.Deleted:
+		return watchcache.NewDeletion(rv, previous), nil
+	}
+	e := watchcache.NewEntry(rv, object, previous)
+	e.Replaces = c.Previous != nil
+	return e, nil
+}

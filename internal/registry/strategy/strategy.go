@@ -1,0 +1,223 @@
+// Package strategy turns the object that a client sent into the object to store: it sets
+// the fields that only the server sets, keeps what an endpoint cannot change, fills in
+// defaults and counts the generation. Upstream does that in rest.BeforeCreate,
+// rest.BeforeUpdate, rest.BeforeDelete and the strategies of its kinds
+// (pkg/registry/*/strategy.go). It does not validate.
+//
+// It has three nouns, one for each kind of write: [Create], [Update] and [Delete]. Where
+// kinds differ, [schema.Resource] has the rule.
+package strategy
+
+import (
+	"maps"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/uuid"
+
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// Create completes a new object, in place. Errors: those of [schema.Type]'s Default.
+func Create(r *schema.Resource, u *unstructured.Unstructured) error {
+	meta := metadata(u.Object)
+	wipe(meta)
+	meta["uid"] = string(uuid.NewUUID())
+	meta["creationTimestamp"] = time.Now().UTC().Format(time.RFC3339)
+	if first := firstGeneration(r); first > 0 {
+		meta["generation"] = first
+	}
+	dropStatus := r.HasStatus && !r.StatusOnCreate
+	if dropStatus && !r.Custom {
+		// The defaults of a built-in kind include its initial status.
+		delete(u.Object, "status")
+	}
+	err := r.Type.Default(u)
+	if dropStatus && r.Custom {
+		delete(u.Object, "status")
+	}
+	if err != nil {
+		return err
+	}
+	return complete(r, u, nil)
+}
+
+// complete fills in what depends on the stored object, which is nil for a creation.
+func complete(r *schema.Resource, u *unstructured.Unstructured, old map[string]any) error {
+	if r.Complete == nil {
+		return nil
+	}
+	if err := r.Complete(u.Object, old); err != nil {
+		return kube.BadRequest("%s: %v", r.Kind, err)
+	}
+	return nil
+}
+
+// Update completes u, which replaces old, in place: it copies from old what the target's
+// endpoint cannot change, and counts the change in the generation.
+func Update(t schema.Target, u, old *unstructured.Unstructured) error {
+	r := t.Resource
+	sub, status := t.Resource.Subresource(t.Subresource), t.Subresource == "status"
+	switch {
+	case sub != nil:
+		whole, err := sub.Apply(u, old)
+		if err != nil {
+			return err
+		}
+		u.Object = whole.Object
+	case status:
+		changeStatus(r, u, old)
+	}
+	inherit(metadata(u.Object), metadata(old.Object))
+	if t.Subresource == "" {
+		for _, part := range r.KeptParts {
+			keep(u, old, part)
+		}
+	}
+	var err error
+	if r.Custom {
+		err = r.Type.Default(u)
+	}
+	if r.HasStatus && t.Subresource == "" {
+		keep(u, old, "status")
+	}
+	if !r.Custom {
+		err = r.Type.Default(u)
+	}
+	if err != nil {
+		return err
+	}
+	if err := complete(r, u, old.Object); err != nil {
+		return err
+	}
+	u.SetResourceVersion(old.GetResourceVersion())
+	if status || sub != nil && sub.SameGeneration {
+		return nil
+	}
+	return count(r, u, old)
+}
+
+// changeStatus restricts u to what a write of the status can change: the status, and for
+// built-in kinds metadata too, except for what the kind keeps.
+func changeStatus(r *schema.Resource, u, old *unstructured.Unstructured) {
+	wanted := u.Object
+	u.Object = old.DeepCopy().Object
+	setPart(u.Object, wanted, "status")
+	if r.Custom {
+		return
+	}
+	kept := metadata(u.Object)
+	setPart(u.Object, wanted, "metadata")
+	for _, name := range r.StatusKeeps {
+		setPart(metadata(u.Object), kept, name)
+	}
+}
+
+// wipe removes the fields that only the server sets (apiserver
+// rest.WipeObjectMetaSystemFields), and managedFields: this server does not track
+// who owns which field.
+func wipe(meta map[string]any) {
+	for _, name := range []string{
+		"uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink",
+		"generation", "managedFields", "resourceVersion",
+	} {
+		delete(meta, name)
+	}
+}
+
+// inherit copies from the old metadata what an update does not change, like
+// rest.BeforeUpdate. What a client must not set, such as a deletionTimestamp, stays in
+// meta, and validation refuses it.
+func inherit(meta, old map[string]any) {
+	setPart(meta, old, "creationTimestamp")
+	setPart(meta, old, "generation")
+	if was, has := old["deletionTimestamp"]; has {
+		meta["deletionTimestamp"] = was
+	}
+	if was, has := old["deletionGracePeriodSeconds"]; has && meta["deletionGracePeriodSeconds"] == nil {
+		meta["deletionGracePeriodSeconds"] = was
+	}
+	if uid, _ := meta["uid"].(string); uid == "" {
+		meta["uid"] = old["uid"]
+	}
+	delete(meta, "selfLink")
+	delete(meta, "managedFields")
+}
+
+// firstGeneration is the generation of a new object, 0 for none.
+func firstGeneration(r *schema.Resource) int64 {
+	switch r.Generation {
+	case schema.NoGeneration, schema.GenerationOfSpecChanges:
+		return 0
+	case schema.GenerationOne, schema.GenerationOfSpec, schema.GenerationOfSpecAndAnnotations,
+		schema.GenerationOfContent, schema.GenerationOfContentAndLabels:
+	}
+	return 1
+}
+
+// count adds one to the generation when anything changed that it counts.
+func count(r *schema.Resource, u, old *unstructured.Unstructured) error {
+	is, err := same(counted(r, u.Object), counted(r, old.Object))
+	if err != nil {
+		return kube.BadRequest("%v", err)
+	}
+	if !is {
+		u.SetGeneration(old.GetGeneration() + 1)
+	}
+	return nil
+}
+
+// counted returns the parts of an object that its generation counts.
+func counted(r *schema.Resource, o map[string]any) map[string]any {
+	switch r.Generation {
+	case schema.NoGeneration, schema.GenerationOne:
+	case schema.GenerationOfSpec, schema.GenerationOfSpecChanges:
+		return map[string]any{"spec": o["spec"]}
+	case schema.GenerationOfSpecAndAnnotations:
+		return map[string]any{"spec": o["spec"], "annotations": metadata(o)["annotations"]}
+	case schema.GenerationOfContent:
+		return content(o)
+	case schema.GenerationOfContentAndLabels:
+		parts := content(o)
+		parts["labels"] = metadata(o)["labels"]
+		return parts
+	}
+	return nil
+}
+
+// content returns what an object has besides metadata and the names of its type.
+func content(o map[string]any) map[string]any {
+	parts := maps.Clone(o)
+	for _, name := range []string{"apiVersion", "kind", "metadata"} {
+		delete(parts, name)
+	}
+	return parts
+}
+
+// metadata returns an object's metadata, and makes it when it is missing.
+func metadata(o map[string]any) map[string]any {
+	meta, is := o["metadata"].(map[string]any)
+	if !is {
+		meta = map[string]any{}
+		o["metadata"] = meta
+	}
+	return meta
+}
+
+// setPart copies one member of an object to another one; it removes a missing one.
+func setPart(to, from map[string]any, name string) {
+	delete(to, name)
+	if value, has := from[name]; has {
+		to[name] = value
+	}
+}
+
+// keep copies one part of old to u. It is a deep copy, since defaults may change it.
+func keep(u, old *unstructured.Unstructured, part string) {
+	delete(u.Object, part)
+	if was, has := old.Object[part]; has {
+		u.Object[part] = runtime.DeepCopyJSONValue(was)
+	}
+}

@@ -1,0 +1,83 @@
+package registry
+
+import (
+	"context"
+	"net/http"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/gapless-io/gapless/internal/registry/eviction"
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// createSubresource does a POST to a subresource: binds a pod, or evicts one.
+func (r *Registry) createSubresource(ctx context.Context, t schema.Target, body []byte, o metav1.CreateOptions) (kube.Written, error) {
+	through := t.Resource.Through
+	if through != nil {
+		t.Resource, t.Subresource = through.Resource, through.Subresource
+	}
+	sub := t.Resource.Subresource(t.Subresource)
+	if sub == nil || sub.Body == nil {
+		return kube.Written{}, kube.NotFound(t.Resource.GR(), t.Name)
+	}
+	sent, warnings, err := sub.Body.Decode(body, validation(o.FieldValidation))
+	if err != nil {
+		return kube.Written{}, err
+	}
+	if through != nil {
+		t.Name = sent.GetName()
+	}
+	if sent.GetName() != t.Name || t.Name == "" {
+		return kube.Written{}, kube.BadRequest("name in URL does not match name in %s object", sub.Kind.Kind)
+	}
+	if err := matchNamespace(t, sent); err != nil {
+		return kube.Written{}, err
+	}
+	if sub.Apply == nil {
+		err = eviction.Evict(ctx, evictionVerbs{r}, eviction.Request{Pod: t, Eviction: sent, DryRun: o.DryRun})
+	} else {
+		err = r.modify(ctx, t, o.DryRun, func(*unstructured.Unstructured) (*unstructured.Unstructured, error) { return sent.DeepCopy(), nil })
+	}
+	if err != nil {
+		return kube.Written{}, err
+	}
+	done := &metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess, Code: http.StatusCreated,
+	}
+	return kube.Written{Status: done, Created: true, Warnings: warnings}, nil
+}
+
+// modify updates the object of a target by wanted.
+func (r *Registry) modify(ctx context.Context, t schema.Target, dryRun []string, wanted func(*unstructured.Unstructured) (*unstructured.Unstructured, error)) error {
+	w, err := r.newWrite(t, dryRun)
+	if err != nil {
+		return err
+	}
+	_, err = r.update(ctx, w, func(current *kube.Object) (*unstructured.Unstructured, error) {
+		if current == nil {
+			return nil, kube.NotFound(t.Resource.GR(), t.Name)
+		}
+		u, err := treeOf(t.Resource.Show(current))
+		if err != nil {
+			return nil, err
+		}
+		return wanted(u)
+	})
+	return err
+}
+
+// evictionVerbs implements eviction.Verbs.
+type evictionVerbs struct{ *Registry }
+
+// Budgets implements eviction.Verbs.
+func (v evictionVerbs) Budgets() *schema.Resource {
+	budgets, _ := v.live.Load().Storage(schema.GroupResource{Group: "policy", Resource: "poddisruptionbudgets"})
+	return budgets
+}
+
+// Change implements eviction.Verbs.
+func (v evictionVerbs) Change(ctx context.Context, t schema.Target, change func(u *unstructured.Unstructured) error) error {
+	return v.modify(ctx, t, nil, func(u *unstructured.Unstructured) (*unstructured.Unstructured, error) { return u, change(u) })
+}

@@ -1,0 +1,154 @@
+package registry_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/gapless-io/gapless/kube"
+)
+
+const (
+	newEvents = "events.k8s.io/v1/events"
+	oldScaler = "autoscaling/v1/horizontalpodautoscalers"
+	newScaler = "autoscaling/v2/horizontalpodautoscalers"
+)
+
+func oldEvent(name string) string {
+	return `{"apiVersion":"v1","kind":"Event","metadata":{"name":"` + name + `"},"involvedObject":{"kind":"Pod","namespace":"default","name":"p"},` +
+		`"reason":"Pulled","message":"m","count":2,"type":"Normal","source":{"component":"kubelet"},"firstTimestamp":"2026-11-20T10:00:00Z"}`
+}
+
+func newEvent(name string) string {
+	return `{"apiVersion":"events.k8s.io/v1","kind":"Event","metadata":{"name":"` + name + `"},"regarding":{"kind":"Pod","namespace":"default","name":"p"},` +
+		`"eventTime":"2026-11-20T10:00:00.123456Z","reportingController":"c","reportingInstance":"i","action":"a","reason":"Failed","note":"n","type":"Warning"}`
+}
+
+func TestEventsAreTheSameInBothGroups(t *testing.T) {
+	s := serve(t)
+	watches := map[string]*watcher{}
+	for _, group := range []string{"events", newEvents} {
+		watches[group] = s.watch(s.at(group, "default"), func(o *kube.ListOptions) { o.ResourceVersion = "0" })
+	}
+	old, fresh := s.create(s.at("events", "default"), oldEvent("old")), s.create(s.at(newEvents, "default"), newEvent("new"))
+	if fresh.APIVersion() != "events.k8s.io/v1" || fresh.ResourceVersion() <= old.ResourceVersion() {
+		t.Errorf("created %s", fresh.JSON())
+	}
+	shown := s.get(s.at(newEvents, "default", "old"))
+	for path, want := range map[string]any{
+		"note": "m", "deprecatedCount": 2.0, "deprecatedFirstTimestamp": "2026-11-20T10:00:00Z", "message": nil, "count": nil, "involvedObject": nil,
+	} {
+		if got := field(t, shown, path); got != want {
+			t.Errorf("the old event has %s %v, want %v", path, got, want)
+		}
+	}
+	if shown.ResourceVersion() != old.ResourceVersion() || shown.UID() != old.UID() || field(t, shown, "regarding", "name") != "p" {
+		t.Errorf("the old event is shown as %s", shown.JSON())
+	}
+	if o := s.get(s.at("events", "default", "new")); field(t, o, "message") != "n" || field(t, o, "reportingComponent") != "c" || o.APIVersion() != "v1" {
+		t.Errorf("the new event is shown as %s", o.JSON())
+	}
+	s.delete(s.at(newEvents, "default", "old"))
+	for group, w := range watches {
+		if diff := cmp.Diff([]string{"END", "ADDED default/old", "ADDED default/new", "DELETED default/old"}, w.take(4)); diff != "" {
+			t.Errorf("watch of %s (-want +got):\n%s", group, diff)
+		}
+	}
+	// Initial events, lists and watches show the form that they are of.
+	w := s.watch(s.at(newEvents, "default"), nil)
+	s.create(s.at("events", "default"), oldEvent("third"))
+	for _, want := range []string{"new", "", "third"} {
+		switch e := w.next(); {
+		case want == "":
+		case field(t, e.Object, "regarding", "name") != "p" || e.Object.Key().Name != want || e.Object.APIVersion() != "events.k8s.io/v1":
+			t.Errorf("the watch shows %s", e.Object.JSON())
+		}
+	}
+	list := items(s.list(s.at(newEvents, "default"), func(o *kube.ListOptions) {
+		o.Fields = fields.ParseSelectorOrDie("regarding.name=p,type=Warning")
+	}))
+	if len(list) != 1 || field(t, list[0], "note") != "n" {
+		t.Errorf("selected %d events", len(list))
+	}
+}
+
+func TestUpdateWithAConvertedObjectChangesNothing(t *testing.T) {
+	s := serve(t)
+	s.create(s.at("events", "default"), oldEvent("old"))
+	s.create(s.at(newEvents, "default"), newEvent("new"))
+	metrics := `[{"type":"Resource","resource":{"name":"cpu","target":{"type":"Utilization","averageUtilization":70}}},` +
+		`{"type":"ContainerResource","containerResource":{"name":"memory","container":"c","target":{"type":"AverageValue","averageValue":"1Gi"}}},` +
+		`{"type":"Pods","pods":{"metric":{"name":"rps","selector":{"matchLabels":{"a":"b"}}},"target":{"type":"AverageValue","averageValue":"1k"}}},` +
+		`{"type":"Object","object":{"describedObject":{"kind":"Service","name":"s"},"metric":{"name":"hits"},"target":{"type":"Value","value":"10"}}},` +
+		`{"type":"External","external":{"metric":{"name":"queue"},"target":{"type":"AverageValue","averageValue":"5"}}}]`
+	s.create(s.at(newScaler, "default"), `{"apiVersion":"autoscaling/v2","kind":"HorizontalPodAutoscaler","metadata":{"name":"h","annotations":{"mine":"x"}},`+
+		`"spec":{"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"d"},"maxReplicas":3,"metrics":`+metrics+`,"behavior":{"scaleDown":{"stabilizationWindowSeconds":7}}}}`)
+	for resource, name := range map[string]string{"events": "new", newEvents: "new", oldScaler: "h"} {
+		before := s.get(s.at(resource, "default", name))
+		after := s.update(s.at(resource, "default", name), string(before.JSON()))
+		if after.ResourceVersion() != before.ResourceVersion() || !bytes.Equal(after.JSON(), before.JSON()) {
+			t.Errorf("%s was\n%s and became\n%s", resource, before.JSON(), after.JSON())
+		}
+	}
+}
+
+func TestAutoscalingV1IsStoredAsV2(t *testing.T) {
+	s := serve(t)
+	created := s.create(s.at(oldScaler, "default"), `{"metadata":{"name":"h"},"spec":{"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"d"},"maxReplicas":3}}`)
+	if field(t, created, "spec", "targetCPUUtilizationPercentage") != 80.0 {
+		t.Errorf("created %s, want the usual utilization", created.JSON())
+	}
+	const memory = `{"type":"Resource","resource":{"name":"memory","target":{"type":"AverageValue","averageValue":"1Gi"}}}`
+	s.merge(s.at(newScaler, "default", "h"), `{"spec":{"metrics":[`+memory+`],"behavior":{"scaleUp":{"selectPolicy":"Min"}}}}`)
+	old := s.get(s.at(oldScaler, "default", "h"))
+	notes, _ := field(t, old, "metadata", "annotations").(map[string]any)
+	if notes["autoscaling.alpha.kubernetes.io/metrics"] != `[{"resource":{"name":"memory","targetAverageValue":"1Gi"},"type":"Resource"}]` {
+		t.Errorf("annotations %v", notes)
+	}
+	// An update through the old version keeps what it cannot say.
+	s.merge(s.at(oldScaler, "default", "h"), `{"spec":{"maxReplicas":9,"targetCPUUtilizationPercentage":50}}`)
+	spec, err := json.Marshal(field(t, s.get(s.at(newScaler, "default", "h")), "spec"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"maxReplicas":9`, `"averageUtilization":50`, `"averageValue":"1Gi"`, `"selectPolicy":"Min"`} {
+		if !bytes.Contains(spec, []byte(want)) {
+			t.Errorf("the spec has no %s: %s", want, spec)
+		}
+	}
+	if notes := field(t, s.get(s.at(newScaler, "default", "h")), "metadata", "annotations"); notes != nil {
+		t.Errorf("the new version has the annotations %v", notes)
+	}
+}
+
+func TestConvertedObjectMustBeValidInItsStoredForm(t *testing.T) {
+	s := serve(t)
+	for name, body := range map[string]string{
+		"metric without a type": `{"autoscaling.alpha.kubernetes.io/metrics":"[{}]"}`,
+		"metric of a number":    `{"autoscaling.alpha.kubernetes.io/metrics":"[{\"type\":5}]"}`,
+	} {
+		_, err := s.Create(t.Context(), s.at(oldScaler, "default"), fmt.Appendf(nil,
+			`{"metadata":{"name":"h","annotations":%s},"spec":{"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"d"},"maxReplicas":3}}`, body), metav1.CreateOptions{})
+		if kube.StatusOf(err).Code != 422 {
+			t.Errorf("%s: %v, want 422", name, err)
+		}
+	}
+	for name, body := range map[string]string{
+		"no eventTime":    `{"metadata":{"name":"e"},"regarding":{"namespace":"default"},"type":"Normal"}`,
+		"other namespace": `{"metadata":{"name":"e"},"regarding":{"namespace":"other"},"type":"Normal"}`,
+	} {
+		if _, err := s.Create(t.Context(), s.at(newEvents, "default"), []byte(body), metav1.CreateOptions{}); kube.StatusOf(err).Code != 422 {
+			t.Errorf("%s: %v, want 422", name, err)
+		}
+	}
+	s.create(s.at(newEvents, "default"), newEvent("e"))
+	_, err := s.Update(t.Context(), s.at(newEvents, "default", "e"), []byte(newEvent("e")[:len(newEvent("e"))-1]+`,"action":"other"}`), metav1.UpdateOptions{})
+	if got := status(err); got != `422 Invalid Event.events.k8s.io "e" is invalid: action: Invalid value: "other": field is immutable` {
+		t.Errorf("a changed event: %s", got)
+	}
+}

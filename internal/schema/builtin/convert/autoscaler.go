@@ -1,0 +1,303 @@
+package convert
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+
+	kjson "sigs.k8s.io/json"
+)
+
+// Where autoscaling/v1 has what its fields cannot say (kubernetes
+// pkg/apis/autoscaling/annotations.go).
+const (
+	metricsNote    = "autoscaling.alpha.kubernetes.io/metrics"
+	behaviorNote   = "autoscaling.alpha.kubernetes.io/behavior"
+	currentNote    = "autoscaling.alpha.kubernetes.io/current-metrics"
+	conditionsNote = "autoscaling.alpha.kubernetes.io/conditions"
+)
+
+// usualUtilization is the target of an autoscaler without metrics, in percent of the
+// requested CPU (pkg/apis/autoscaling DefaultCPUUtilization).
+const usualUtilization = 80
+
+// ShowAutoscaler makes an autoscaler of autoscaling/v1 of one of autoscaling/v2.
+func ShowAutoscaler(content map[string]any) map[string]any {
+	shown := maps.Clone(content)
+	notes := notes{}
+	if spec, is := content["spec"].(tree); is {
+		v1 := pick(spec, "scaleTargetRef", "minReplicas", "maxReplicas")
+		var others []any
+		for m := range each(spec["metrics"]) {
+			if use := cpuUse(m, "target"); use != nil && v1["targetCPUUtilizationPercentage"] == nil {
+				v1["targetCPUUtilizationPercentage"] = use
+				continue
+			}
+			others = append(others, flat(m, "target"))
+		}
+		notes.put(metricsNote, others, len(others))
+		notes.put(behaviorNote, spec["behavior"], size(spec["behavior"]))
+		shown["spec"] = v1
+	}
+	if status, is := content["status"].(tree); is {
+		v1 := pick(status, "observedGeneration", "lastScaleTime", "currentReplicas", "desiredReplicas")
+		var current []any
+		for m := range each(status["currentMetrics"]) {
+			if use := cpuUse(m, "current"); use != nil {
+				v1["currentCPUUtilizationPercentage"] = use
+			}
+			current = append(current, flat(m, "current"))
+		}
+		// With the CPU, whose raw value has no field of its own.
+		notes.put(currentNote, current, len(current))
+		notes.put(conditionsNote, status["conditions"], size(status["conditions"]))
+		shown["status"] = v1
+	}
+	return notes.onto(shown)
+}
+
+// StoreAutoscaler makes an autoscaler of autoscaling/v2 of one of autoscaling/v1.
+// An annotation that is not JSON is ignored; its content is not checked.
+func StoreAutoscaler(content map[string]any) map[string]any {
+	stored := maps.Clone(content)
+	said := read(content)
+	if spec, is := content["spec"].(tree); is {
+		v2 := pick(spec, "scaleTargetRef", "minReplicas", "maxReplicas")
+		var metrics []any
+		if use := spec["targetCPUUtilizationPercentage"]; use != nil {
+			metrics = append(metrics, cpu(use))
+		}
+		for m := range each(said[metricsNote]) {
+			metrics = append(metrics, deep(m, "target"))
+		}
+		if len(metrics) == 0 {
+			metrics = []any{cpu(int64(usualUtilization))}
+		}
+		v2["metrics"] = metrics
+		if behavior, is := said[behaviorNote].(tree); is {
+			v2["behavior"] = behavior
+		}
+		stored["spec"] = v2
+	}
+	if status, is := content["status"].(tree); is {
+		v2 := pick(status, "observedGeneration", "lastScaleTime", "currentReplicas", "desiredReplicas")
+		var current []any
+		for m := range each(said[currentNote]) {
+			current = append(current, deep(m, "current"))
+		}
+		if use := status["currentCPUUtilizationPercentage"]; use != nil && current == nil {
+			current = []any{tree{"type": "Resource", "resource": tree{"name": "cpu", "current": tree{"averageUtilization": use}}}}
+		}
+		v2["currentMetrics"] = current
+		if conditions, is := said[conditionsNote].([]any); is {
+			v2["conditions"] = conditions
+		}
+		stored["status"] = v2
+	}
+	return unnoted(stored)
+}
+
+func cpu(use any) tree {
+	return tree{"type": "Resource", "resource": tree{"name": "cpu", "target": tree{"type": "Utilization", "averageUtilization": use}}}
+}
+
+// cpuUse is the CPU utilization that a metric is about; nil when it is about another
+// thing. goal is "target" or "current".
+func cpuUse(metric tree, goal string) any {
+	resource, _ := metric["resource"].(tree)
+	if metric["type"] != "Resource" || resource["name"] != "cpu" {
+		return nil
+	}
+	value, _ := resource[goal].(tree)
+	return value["averageUtilization"]
+}
+
+// place is where one value of a metric stands: in autoscaling/v2 below two names
+// (or one), in autoscaling/v1 below one.
+type place struct {
+	outer, inner string
+	flat         string
+}
+
+// places are those of the metrics of a type ("Resource", "Pods", …).
+func places(kind, goal string) (member string, all []place) {
+	capital := map[string]string{"target": "Target", "current": "Current"}[goal]
+	utilization := place{goal, "averageUtilization", goal + "AverageUtilization"}
+	average := place{goal, "averageValue", goal + "AverageValue"}
+	value := place{goal, "value", goal + "Value"}
+	named := place{"metric", "name", "metricName"}
+	if capital == "" {
+		return "", nil
+	}
+	switch kind {
+	case "Resource":
+		return "resource", []place{{"name", "", "name"}, utilization, average}
+	case "ContainerResource":
+		return "containerResource", []place{{"name", "", "name"}, {"container", "", "container"}, utilization, average}
+	case "Pods":
+		return "pods", []place{named, {"metric", "selector", "selector"}, average}
+	case "Object":
+		return "object", []place{
+			{"describedObject", "", "target"}, named, {"metric", "selector", "selector"}, value, {goal, "averageValue", "averageValue"},
+		}
+	case "External":
+		return "external", []place{named, {"metric", "selector", "metricSelector"}, value, average}
+	}
+	return "", nil
+}
+
+// flat is a metric of autoscaling/v2 as autoscaling/v1 writes it.
+func flat(metric tree, goal string) tree {
+	kind, _ := metric["type"].(string)
+	member, all := places(kind, goal)
+	source, is := metric[member].(tree)
+	if !is {
+		return metric
+	}
+	out := tree{}
+	for _, p := range all {
+		value := source[p.outer]
+		if p.inner != "" {
+			outer, _ := value.(tree)
+			value = outer[p.inner]
+		}
+		if value != nil {
+			out[p.flat] = value
+		}
+	}
+	return tree{"type": kind, member: out}
+}
+
+// deep is flat the other way round.
+func deep(metric tree, goal string) tree {
+	kind, _ := metric["type"].(string)
+	member, all := places(kind, goal)
+	source, is := metric[member].(tree)
+	if !is {
+		return metric
+	}
+	out := tree{}
+	for _, p := range all {
+		value := source[p.flat]
+		switch {
+		case value == nil:
+		case p.inner == "":
+			out[p.outer] = value
+		default:
+			outer, is := out[p.outer].(tree)
+			if !is {
+				outer = tree{}
+				out[p.outer] = outer
+			}
+			outer[p.inner] = value
+		}
+	}
+	if target, is := out["target"].(tree); is && goal == "target" {
+		switch {
+		case target["averageUtilization"] != nil:
+			target["type"] = "Utilization"
+		case target["value"] != nil:
+			target["type"] = "Value"
+		default:
+			target["type"] = "AverageValue"
+		}
+	}
+	return tree{"type": kind, member: out}
+}
+
+// notes are annotations with JSON in them.
+type notes map[string]string
+
+// put adds one, unless it is empty.
+func (n notes) put(name string, value any, size int) {
+	if size == 0 {
+		return
+	}
+	if text, err := json.Marshal(value); err == nil { // it comes from JSON
+		n[name] = string(text)
+	}
+}
+
+// onto adds the annotations to an object.
+func (n notes) onto(object tree) tree {
+	if len(n) == 0 {
+		return object
+	}
+	metadata, _ := object["metadata"].(tree)
+	annotations, _ := metadata["annotations"].(tree)
+	metadata, annotations = maps.Clone(metadata), maps.Clone(annotations)
+	if metadata == nil {
+		metadata = tree{}
+	}
+	if annotations == nil {
+		annotations = tree{}
+	}
+	for name, text := range n {
+		annotations[name] = text
+	}
+	metadata["annotations"], object["metadata"] = annotations, metadata
+	return object
+}
+
+// read decodes the annotations of an object.
+func read(object tree) tree {
+	metadata, _ := object["metadata"].(tree)
+	annotations, _ := metadata["annotations"].(tree)
+	said := tree{}
+	for _, name := range []string{metricsNote, behaviorNote, currentNote, conditionsNote} {
+		text, _ := annotations[name].(string)
+		var value any
+		if kjson.UnmarshalCaseSensitivePreserveInts([]byte(text), &value) == nil {
+			said[name] = value
+		}
+	}
+	return said
+}
+
+// unnoted returns an object without the annotations.
+func unnoted(object tree) tree {
+	metadata, _ := object["metadata"].(tree)
+	annotations, _ := metadata["annotations"].(tree)
+	if len(annotations) == 0 {
+		return object
+	}
+	left := maps.Clone(annotations)
+	for _, name := range []string{metricsNote, behaviorNote, currentNote, conditionsNote} {
+		delete(left, name)
+	}
+	metadata = maps.Clone(metadata)
+	if metadata["annotations"] = left; len(left) == 0 {
+		delete(metadata, "annotations")
+	}
+	object["metadata"] = metadata
+	return object
+}
+
+// each yields the objects of a list.
+func each(list any) func(yield func(tree) bool) {
+	items, _ := list.([]any)
+	return func(yield func(tree) bool) {
+		for _, item := range items {
+			if t, is := item.(tree); is && !yield(t) {
+				return
+			}
+		}
+	}
+}
+
+func size(value any) int {
+	switch v := value.(type) {
+	case tree:
+		return len(v)
+	case []any:
+		return len(v)
+	}
+	return 0
+}
+
+// pick returns the named members that an object has.
+func pick(object tree, names ...string) tree {
+	picked := maps.Clone(object)
+	maps.DeleteFunc(picked, func(name string, _ any) bool { return !slices.Contains(names, name) })
+	return picked
+}

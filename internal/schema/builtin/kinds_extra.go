@@ -1,0 +1,104 @@
+package builtin
+
+import (
+	"reflect"
+	"slices"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/schema/builtin/defaults"
+	"github.com/gapless-io/gapless/internal/schema/builtin/parts"
+	"github.com/gapless-io/gapless/internal/schema/builtin/validation"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// clusterKinds are what the machinery of a cluster works with: signers, drivers of
+// volumes, container runtimes. Nothing acts on them here.
+func clusterKinds() []*schema.Resource {
+	const volumes = "storage.k8s.io"
+	return []*schema.Resource{
+		kind(row{
+			group: "certificates.k8s.io", version: "v1", kind: "CertificateSigningRequest", short: []string{"csr"},
+			cluster: true, status: true, name: schema.SegmentName, keeps: []string{"spec"}, signed: parts.Sign,
+			fields: []kube.FieldPath{at("spec.signerName")}, subresources: parts.OfSigningRequests(),
+		}, rules[*certificatesv1.CertificateSigningRequest]{object: validation.CertificateSigningRequest}),
+		kind(row{
+			group: volumes, version: "v1", kind: "CSIDriver", cluster: true, needsVersion: true, returnDeleted: true,
+			defaults: defaults.Driver,
+		}, rules[*storagev1.CSIDriver]{object: validation.CSIDriver, update: validation.CSIDriverUpdate}),
+		kind(row{
+			group: volumes, version: "v1", kind: "CSINode", cluster: true, needsVersion: true, returnDeleted: true,
+		}, rules[*storagev1.CSINode]{object: validation.CSINode, update: validation.CSINodeUpdate}),
+		kind(row{
+			group: volumes, version: "v1", kind: "VolumeAttachment", cluster: true, status: true, needsVersion: true,
+			returnDeleted: true, defaults: defaults.Attachment,
+		}, rules[*storagev1.VolumeAttachment]{object: validation.VolumeAttachment, update: validation.VolumeAttachmentUpdate}),
+		kind(row{
+			group: "node.k8s.io", version: "v1", kind: "RuntimeClass", plural: "runtimeclasses", cluster: true,
+			needsVersion: true,
+		}, rules[*nodev1.RuntimeClass]{object: validation.RuntimeClass, update: validation.RuntimeClassUpdate}),
+	}
+}
+
+// questions are the kinds that are created to be answered at once, and not stored:
+// reviews of what a user may do, and bindings of pods to nodes.
+func questions(stored []*schema.Resource) []*schema.Resource {
+	const authorization = "authorization.k8s.io"
+	pods := stored[slices.IndexFunc(stored, func(r *schema.Resource) bool { return r.GR().String() == "pods" })]
+	binding := kind(row{version: "v1", kind: "Binding", question: true}, rules[*corev1.Binding]{})
+	binding.Through = &schema.Through{Resource: pods, Subresource: "binding"}
+	return []*schema.Resource{
+		binding,
+		kind(row{
+			group: "authentication.k8s.io", version: "v1", kind: "SelfSubjectReview", cluster: true, question: true,
+		}, rules[*authenticationv1.SelfSubjectReview]{}),
+		kind(row{
+			group: authorization, version: "v1", kind: "LocalSubjectAccessReview", question: true,
+		}, rules[*authorizationv1.LocalSubjectAccessReview]{}),
+		kind(row{
+			group: authorization, version: "v1", kind: "SelfSubjectAccessReview", cluster: true, question: true,
+		}, rules[*authorizationv1.SelfSubjectAccessReview]{}),
+		kind(row{
+			group: authorization, version: "v1", kind: "SelfSubjectRulesReview", cluster: true, question: true,
+		}, rules[*authorizationv1.SelfSubjectRulesReview]{}),
+		kind(row{
+			group: authorization, version: "v1", kind: "SubjectAccessReview", cluster: true, question: true,
+		}, rules[*authorizationv1.SubjectAccessReview]{}),
+	}
+}
+
+// ofPods are the subresources of pods that are served without anything that runs
+// them.
+func ofPods() []schema.Subresource {
+	return []schema.Subresource{
+		{
+			Name: "binding", Verbs: []string{"create"}, Apply: parts.Bind, SameGeneration: true,
+			Kind: schema.GroupVersionKind{Version: "v1", Kind: "Binding"},
+			Body: bodyOf[corev1.Binding]("", "Binding"), GoType: reflect.TypeFor[corev1.Binding](),
+		},
+		{
+			Name: "ephemeralcontainers", Verbs: []string{"get", "patch", "update"},
+			Kind:  schema.GroupVersionKind{Version: "v1", Kind: "Pod"},
+			Apply: parts.TakeEphemeralContainers, Check: parts.CheckEphemeralContainers,
+		},
+		{
+			Name: "eviction", Verbs: []string{"create"},
+			Kind: schema.GroupVersionKind{Group: "policy", Version: "v1", Kind: "Eviction"},
+			Body: bodyOf[policyv1.Eviction]("policy", "Eviction"), GoType: reflect.TypeFor[policyv1.Eviction](),
+		},
+	}
+}
+
+// bodyOf decodes the bodies of a subresource that are of a kind of their own.
+func bodyOf[T any, P object[T]](group, kind string) schema.Type {
+	t := newType[T, P](schema.GroupVersionKind{Group: group, Version: "v1", Kind: kind})
+	t.validName = schema.SubdomainName
+	return t
+}

@@ -1,0 +1,156 @@
+package parts
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gapless-io/gapless/internal/schema"
+)
+
+// Sign writes the caller into a new signing request, and removes what the request itself
+// says about its user.
+func Sign(u *unstructured.Unstructured, by *schema.Caller) {
+	spec := made(u.Object, "spec")
+	for _, name := range []string{"username", "uid", "groups", "extra"} {
+		delete(spec, name)
+	}
+	if by == nil {
+		return
+	}
+	spec["username"] = by.Name
+	groups := make([]any, len(by.Groups))
+	for i, group := range by.Groups {
+		groups[i] = group
+	}
+	if len(groups) > 0 {
+		spec["groups"] = groups
+	}
+}
+
+// OfSigningRequests are the subresources of signing requests: approval, and a status
+// that leaves it alone.
+func OfSigningRequests() []schema.Subresource {
+	kind := schema.GroupVersionKind{Group: "certificates.k8s.io", Version: "v1", Kind: "CertificateSigningRequest"}
+	verbs := []string{"get", "patch", "update"}
+	return []schema.Subresource{
+		{Name: "approval", Verbs: verbs, Kind: kind, Apply: takeApproval, Check: checkApproval},
+		{Name: "status", Verbs: verbs, Kind: kind, Apply: takeSigned, Check: checkSigned},
+	}
+}
+
+// takeApproval copies the conditions, and metadata.
+func takeApproval(sent, old *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	request := sent.DeepCopy()
+	take(request.Object, old.Object, "spec")
+	take(request.Object, old.Object, "status")
+	take(made(request.Object, "status"), member(sent.Object, "status"), "conditions")
+	return timed(request, old), nil
+}
+
+// takeSigned copies the status, and metadata.
+func takeSigned(sent, old *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	request := sent.DeepCopy()
+	take(request.Object, old.Object, "spec")
+	return timed(request, old), nil
+}
+
+// timed fills in the times of conditions. One that has not changed keeps the time of its
+// transition.
+func timed(request, old *unstructured.Unstructured) *unstructured.Unstructured {
+	now := time.Now().UTC().Format(time.RFC3339)
+	for _, c := range conditions(request) {
+		if c["lastUpdateTime"] == nil {
+			c["lastUpdateTime"] = now
+		}
+		if c["lastTransitionTime"] != nil {
+			continue
+		}
+		c["lastTransitionTime"] = now
+		kind, _ := c["type"].(string)
+		if was := condition(old, kind); was != nil && was["status"] == c["status"] && was["lastTransitionTime"] != nil {
+			c["lastTransitionTime"] = was["lastTransitionTime"]
+		}
+	}
+	return request
+}
+
+func conditions(request *unstructured.Unstructured) []tree {
+	list, _ := member(request.Object, "status")["conditions"].([]any)
+	found := make([]tree, 0, len(list))
+	for _, item := range list {
+		if condition, is := item.(tree); is {
+			found = append(found, condition)
+		}
+	}
+	return found
+}
+
+// checkApproval lets a request be approved or denied, once and for all.
+func checkApproval(u, old *unstructured.Unstructured) field.ErrorList {
+	at := field.NewPath("status", "conditions")
+	errs := checkConditions(at, u)
+	for _, decided := range []string{"Approved", "Denied"} {
+		if condition(old, decided) != nil && condition(u, decided) == nil {
+			errs = append(errs, field.Forbidden(at, fmt.Sprintf("updates may not remove a condition of type %q", decided)))
+		}
+	}
+	return errs
+}
+
+// checkSigned refuses changes of the approval, and of an issued certificate.
+func checkSigned(u, old *unstructured.Unstructured) field.ErrorList {
+	at := field.NewPath("status", "conditions")
+	errs := checkConditions(at, u)
+	for _, decided := range []string{"Approved", "Denied"} {
+		is, was := condition(u, decided), condition(old, decided)
+		switch {
+		case equality.Semantic.DeepEqual(is, was):
+		case was == nil:
+			errs = append(errs, field.Forbidden(at, fmt.Sprintf("updates may not add a condition of type %q", decided)))
+		case is == nil:
+			errs = append(errs, field.Forbidden(at, fmt.Sprintf("updates may not remove a condition of type %q", decided)))
+		default:
+			errs = append(errs, field.Forbidden(at, fmt.Sprintf("updates may not modify a condition of type %q", decided)))
+		}
+	}
+	issued := member(old.Object, "status")["certificate"]
+	if now := member(u.Object, "status")["certificate"]; issued != nil && now != issued {
+		errs = append(errs, field.Forbidden(field.NewPath("status", "certificate"), "updates may not modify existing certificate content"))
+	}
+	return errs
+}
+
+func checkConditions(at *field.Path, u *unstructured.Unstructured) field.ErrorList {
+	var errs field.ErrorList
+	seen := map[any]bool{}
+	for i, c := range conditions(u) {
+		kind := c["type"]
+		switch {
+		case kind == nil || kind == "":
+			errs = append(errs, field.Required(at.Index(i).Child("type"), ""))
+		case seen[kind]:
+			errs = append(errs, field.Duplicate(at.Index(i).Child("type"), kind))
+		}
+		seen[kind] = true
+		if decision := kind == "Approved" || kind == "Denied" || kind == "Failed"; decision && c["status"] != "True" {
+			errs = append(errs, field.NotSupported(at.Index(i).Child("status"), c["status"], []string{"True"}))
+		}
+	}
+	if seen["Approved"] && seen["Denied"] {
+		errs = append(errs, field.Invalid(at, "Denied", "Approved and Denied conditions are mutually exclusive"))
+	}
+	return errs
+}
+
+func condition(u *unstructured.Unstructured, kind string) tree {
+	for _, c := range conditions(u) {
+		if c["type"] == kind {
+			return c
+		}
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+package builtin
+
+import (
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/schema/builtin/defaults"
+)
+
+// The rules of upstream's strategies for metadata, by resource: PrepareForCreate and
+// PrepareForUpdate in pkg/registry/*/strategy.go of Kubernetes 1.37.
+
+// generation returns what the generation of a kind counts. Nodes, services, namespaces,
+// volumes, claims, quotas and leases have none upstream, though they have a spec.
+func generation(gr schema.GroupResource) schema.Generation {
+	switch gr.String() {
+	case "pods", "replicationcontrollers",
+		"daemonsets.apps", "replicasets.apps", "statefulsets.apps", "cronjobs.batch", "jobs.batch",
+		// Since 1.37 (kubernetes#138228).
+		"horizontalpodautoscalers.autoscaling",
+		"poddisruptionbudgets.policy", "customresourcedefinitions.apiextensions.k8s.io",
+		"ingresses.networking.k8s.io", "ingressclasses.networking.k8s.io", "networkpolicies.networking.k8s.io":
+		return schema.GenerationOfSpec
+	case "deployments.apps":
+		// Its annotations are copied to its replica sets.
+		return schema.GenerationOfSpecAndAnnotations
+	case "podtemplates":
+		return schema.GenerationOfContent
+	case "endpointslices.discovery.k8s.io":
+		return schema.GenerationOfContentAndLabels
+	case "csidrivers.storage.k8s.io":
+		return schema.GenerationOfSpecChanges
+	case "priorityclasses.scheduling.k8s.io":
+		return schema.GenerationOne
+	}
+	return schema.NoGeneration
+}
+
+// statusKeeps are the members of metadata that a write of the status does not change.
+// Definitions keep none: upstream's strategy means to reset them all, but copies the
+// new metadata onto themselves (kubernetes#137681).
+func statusKeeps(gr schema.GroupResource) []string {
+	switch gr.String() {
+	case "pods":
+		return []string{"ownerReferences"}
+	case "deployments.apps":
+		return []string{"labels"}
+	case "volumeattachments.storage.k8s.io":
+		return []string{"labels", "annotations", "finalizers", "ownerReferences"}
+	}
+	return nil
+}
+
+// complete returns what fills in the parts of a kind's objects that depend on the stored
+// object; nil for none.
+func complete(gr schema.GroupResource) func(u, old map[string]any) error {
+	switch gr.String() {
+	case "deployments.apps", "replicasets.apps", "statefulsets.apps", "replicationcontrollers":
+		return defaults.Template
+	case "podtemplates":
+		return defaults.TemplateOnly
+	case "cronjobs.batch":
+		return defaults.JobTemplate
+	case "leases.coordination.k8s.io":
+		return defaults.Lease
+	case "nodes":
+		return defaults.NodeConfig
+	case "serviceaccounts":
+		return defaults.SecretNames
+	case "daemonsets.apps":
+		return defaults.TemplateGeneration
+	case "jobs.batch":
+		return defaults.JobSelector
+	case "persistentvolumeclaims":
+		return defaults.DataSources
+	case "persistentvolumes":
+		return defaults.PhaseTransition
+	case "namespaces":
+		return defaults.NamespaceFinalizer
+	case "endpointslices.discovery.k8s.io":
+		return defaults.Topology
+	case "pods":
+		return defaults.PodStatus
+	case "services":
+		return defaults.ServiceType
+	}
+	return nil
+}

@@ -1,0 +1,30 @@
+package check
+
+import (
+	"reflect"
+	"strings"
+)
+
+// Sources counts the pointers that are set in a union of the API, such as the possible
+// sources of a volume.
+func Sources(union any) int {
+	n := 0
+	for _, f := range reflect.ValueOf(union).Fields() {
+		if f.Kind() == reflect.Pointer && !f.IsNil() {
+			n++
+		}
+	}
+	return n
+}
+
+// SourceNames returns the JSON names of the pointers that are set in a union.
+func SourceNames(union any) []string {
+	var names []string
+	for t, f := range reflect.ValueOf(union).Fields() {
+		if f.Kind() == reflect.Pointer && !f.IsNil() {
+			name, _, _ := strings.Cut(t.Tag.Get("json"), ",")
+			names = append(names, name)
+		}
+	}
+	return names
+}

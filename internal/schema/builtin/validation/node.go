@@ -1,0 +1,76 @@
+package validation
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gapless-io/gapless/internal/schema/builtin/validation/check"
+	"github.com/gapless-io/gapless/internal/schema/builtin/validation/pods"
+)
+
+// Node validates a Node.
+func Node(o *corev1.Node) field.ErrorList {
+	// Upstream's path is in metadata.
+	errs := checkTaints(field.NewPath("metadata", "taints"), o.Spec.Taints)
+	at := check.Spec("podCIDRs")
+	for i, block := range o.Spec.PodCIDRs {
+		errs = append(errs, validation.IsValidCIDRForLegacyField(at.Index(i), block, false, nil)...)
+	}
+	if len(o.Spec.PodCIDRs) > 1 && !onePerFamily(o.Spec.PodCIDRs) {
+		errs = append(errs, field.Invalid(at, o.Spec.PodCIDRs, "may specify no more than one CIDR for each IP family"))
+	}
+	errs = append(errs, checkQuantities(field.NewPath("status", "capacity"), o.Status.Capacity)...)
+	return append(errs, checkQuantities(field.NewPath("status", "allocatable"), o.Status.Allocatable)...)
+}
+
+// onePerFamily reports whether blocks are one of IPv4 and one of IPv6.
+func onePerFamily(blocks []string) bool {
+	v6 := 0
+	for _, block := range blocks {
+		if strings.Contains(block, ":") {
+			v6++
+		}
+	}
+	return len(blocks) == 2 && v6 == 1
+}
+
+// checkQuantities checks the resources of a node; their names are fields of upstream's
+// paths.
+func checkQuantities(at *field.Path, amounts corev1.ResourceList) field.ErrorList {
+	var errs field.ErrorList
+	for name, amount := range amounts {
+		if amount.Sign() < 0 {
+			errs = append(errs, field.Invalid(at.Child(string(name)), amount.String(), "must be greater than or equal to 0"))
+		}
+	}
+	return errs
+}
+
+func checkTaints(at *field.Path, taints []corev1.Taint) field.ErrorList {
+	var errs field.ErrorList
+	type pair struct {
+		key    string
+		effect corev1.TaintEffect
+	}
+	seen := map[pair]bool{}
+	for i, t := range taints {
+		p := at.Index(i)
+		errs = append(errs, metavalidation.ValidateLabelName(t.Key, p.Child("key"))...)
+		if why := validation.IsValidLabelValue(t.Value); len(why) > 0 {
+			errs = append(errs, field.Invalid(p.Child("value"), t.Value, strings.Join(why, ";")))
+		}
+		errs = append(errs, pods.TaintEffect(p.Child("effect"), t.Effect)...)
+		key := pair{t.Key, t.Effect}
+		if seen[key] {
+			again := field.Duplicate(p, t)
+			again.Detail = "taints must be unique by key and effect pair"
+			errs = append(errs, again)
+		}
+		seen[key] = true
+	}
+	return errs
+}

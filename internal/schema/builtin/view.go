@@ -1,0 +1,88 @@
+package builtin
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// view converts between a resource and another one that stores its objects.
+type view struct {
+	show, store func(tree) tree
+	fields      map[string]string // see schema.Conversion
+}
+
+// normal is content as the Go struct of the kind has it: without members that it
+// does not know, and with those that it always writes. Content that does not fit is
+// returned as it is, for Validate to refuse.
+func (t *goType[T, P]) normal(content tree) tree {
+	obj, err := t.typed(&unstructured.Unstructured{Object: content})
+	if err != nil {
+		return content
+	}
+	normal, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
+	if err != nil {
+		return content
+	}
+	return normal
+}
+
+// normalizer is a goType of any kind.
+type normalizer interface {
+	schema.Type
+	normal(content tree) tree
+}
+
+// viewType is a kind whose objects are stored as those of another kind: they must
+// be valid there too.
+type viewType struct {
+	normalizer
+
+	stored schema.Type
+	store  func(tree) tree
+}
+
+// Validate applies the rules of both kinds.
+func (t viewType) Validate(u, old *unstructured.Unstructured) field.ErrorList {
+	errs := t.normalizer.Validate(u, old)
+	if len(errs) > 0 {
+		return errs // the stored form would give other errors
+	}
+	kept := func(u *unstructured.Unstructured) *unstructured.Unstructured {
+		if u == nil {
+			return nil
+		}
+		return &unstructured.Unstructured{Object: t.store(u.Object)}
+	}
+	return t.stored.Validate(kept(u), kept(old))
+}
+
+// asViewOf makes r show the objects of another resource.
+func asViewOf(stored, r *schema.Resource, v view) *schema.Resource {
+	shown, shows := r.Type.(normalizer)
+	kept, keeps := stored.Type.(normalizer)
+	if !shows || !keeps {
+		return r // a catalog's mistake, which a test finds
+	}
+	store := func(content tree) tree {
+		content = v.store(content)
+		content["apiVersion"] = stored.APIVersion()
+		return kept.normal(content)
+	}
+	r.Type = viewType{normalizer: shown, stored: stored.Type, store: store}
+	r.StorageVersion = ""
+	r.Conversion = &schema.Conversion{
+		Of: stored, Store: store, Fields: v.fields,
+		Show: func(content tree) tree { return shown.normal(v.show(content)) },
+	}
+	r.Columns = stored.Columns
+	r.Row = func(o *kube.Object, now time.Time) []any {
+		return stored.Row(schema.Converted(o, store), now)
+	}
+	return r
+}

@@ -1,0 +1,68 @@
+package schema
+
+import (
+	"github.com/gapless-io/gapless/internal/schema/jsontree"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// Conversion makes a resource a view of the objects of another one, which stores them: the
+// events of events.k8s.io are those of the core group, and autoscaling/v1 is a view of
+// autoscaling/v2. A write through one is visible in both, in lists and watches.
+type Conversion struct {
+	// Of is the resource that stores the objects, in the version in which it stores them.
+	Of *Resource
+	// Show converts stored content to this version, and Store converts it back. The result
+	// may share parts with the argument, which they do not change.
+	Show, Store func(content map[string]any) map[string]any
+	// Fields maps the selectable fields that have another label in Of.
+	Fields map[string]string
+}
+
+// Home returns the resource that stores the objects: the resource itself, unless it is a
+// view of another one.
+func (r *Resource) Home() *Resource {
+	if r.Conversion != nil {
+		return r.Conversion.Of
+	}
+	return r
+}
+
+// Show returns a stored object in this version.
+func (r *Resource) Show(o *kube.Object) *kube.Object {
+	shown := o.WithAPIVersion(r.APIVersion())
+	if r.Conversion == nil {
+		return shown
+	}
+	return Converted(shown, r.Conversion.Show)
+}
+
+// Converted returns an object with its content converted by convert.
+func Converted(o *kube.Object, convert func(content map[string]any) map[string]any) *kube.Object {
+	content, err := jsontree.Decode(o.JSON())
+	if err != nil {
+		return o // it cannot fail: stored content was decoded before
+	}
+	converted, err := o.WithContent(convert(content))
+	if err != nil {
+		return o // as above
+	}
+	return converted
+}
+
+// Store converts content of this version to the stored form, except apiVersion.
+func (r *Resource) Store(content map[string]any) map[string]any {
+	if r.Conversion == nil {
+		return content
+	}
+	return r.Conversion.Store(content)
+}
+
+// StoredField returns the label that a selectable field has in the stored objects.
+func (r *Resource) StoredField(label string) string {
+	if r.Conversion != nil {
+		if stored, is := r.Conversion.Fields[label]; is {
+			return stored
+		}
+	}
+	return label
+}

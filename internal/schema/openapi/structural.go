@@ -1,0 +1,122 @@
+package openapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	openapiv2 "k8s.io/apiextensions-apiserver/pkg/controller/openapi/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kjson "sigs.k8s.io/json"
+
+	"github.com/gapless-io/gapless/internal/schema"
+)
+
+// custom returns the fragment of a custom resource with this schema; nil allows any content.
+func custom(form Form, r *schema.Resource, openAPI []byte) (Fragment, error) {
+	def, err := customSchema(openAPI)
+	if err != nil {
+		return Fragment{}, fmt.Errorf("schema of %s: %w", r.GVK(), err)
+	}
+	def["x-kubernetes-group-version-kind"] = kinds(r.GVK())
+	defs := &definitions{schemas: object{}, dialect: version2} // it has no Go types
+	b := bodies{object: customName(r, r.Kind), list: customName(r, r.ListKind)}
+	defs.schemas[b.object] = def
+	defs.addList(b.list, b.object, r)
+	paths := object{}
+	defs.addSwaggerPaths(paths, r, b)
+	return form.encode(paths, defs.schemas)
+}
+
+// customName is the name of a definition. A group below api.k8s.io could take the name of a
+// built-in kind.
+func customName(r *schema.Resource, kind string) string {
+	name := reverse(r.Group) + "." + r.Version + "." + kind
+	if strings.HasPrefix(name, "io.k8s.api.") {
+		name += "_v2" // as upstream renames the second of two
+	}
+	return name
+}
+
+// customSchema turns the openAPIV3Schema of a version into what version 2 can say of it. kubectl
+// takes an object without properties for one with any content, and one with
+// properties for one with no others: an object that keeps unknown fields has none.
+func customSchema(openAPI []byte) (object, error) {
+	anything := object{"type": "object"}
+	if len(openAPI) == 0 {
+		return anything, nil
+	}
+	var v1 apiextensionsv1.JSONSchemaProps
+	if err := kjson.UnmarshalCaseSensitivePreserveInts(openAPI, &v1); err != nil {
+		return nil, err
+	}
+	var props apiextensions.JSONSchemaProps
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(&v1, &props, nil); err != nil {
+		return nil, err
+	}
+	structural, err := structuralschema.NewStructural(&props)
+	if err != nil {
+		return nil, err
+	}
+	if structural.XPreserveUnknownFields {
+		return anything, nil
+	}
+	text, err := json.Marshal(openapiv2.ToStructuralOpenAPIV2(structural.Unfold()).ToKubeOpenAPI())
+	if err != nil {
+		return nil, err
+	}
+	var def object
+	if err := json.Unmarshal(text, &def); err != nil {
+		return nil, err
+	}
+	docs := metav1.TypeMeta{}.SwaggerDoc()
+	addHead(def, stringSchema(docs["apiVersion"]), stringSchema(docs["kind"]))
+	complete(def)
+	return def, nil
+}
+
+// addHead adds the members that every object has.
+func addHead(def, apiVersion, kind object) {
+	props, ok := def["properties"].(object)
+	if !ok {
+		props = object{}
+		def["properties"] = props
+	}
+	meta := definitionsPrefix + definitionName(reflect.TypeFor[metav1.ObjectMeta]())
+	props["apiVersion"], props["kind"] = apiVersion, kind
+	props["metadata"] = object{"$ref": meta, "description": metav1.PartialObjectMetadata{}.SwaggerDoc()["metadata"]}
+}
+
+// complete adds these members to the objects that are embedded anywhere in a schema, and
+// removes defaults, which upstream publishes in version 3 only.
+func complete(def object) {
+	delete(def, "default")
+	if props, ok := def["properties"].(object); ok {
+		for _, p := range props {
+			if p, ok := p.(object); ok {
+				complete(p)
+			}
+		}
+	}
+	for _, below := range []string{"items", "additionalProperties"} {
+		if s, ok := def[below].(object); ok {
+			complete(s)
+		}
+	}
+	if def["x-kubernetes-preserve-unknown-fields"] == true || def["x-kubernetes-embedded-resource"] != true {
+		return
+	}
+	addHead(def, stringSchema("apiVersion of the embedded object."), stringSchema("kind of the embedded object."))
+	required, _ := def["required"].([]any)
+	for _, name := range []string{"kind", "apiVersion"} {
+		if !slices.Contains(required, any(name)) {
+			required = append(required, name)
+		}
+	}
+	def["required"] = required
+}

@@ -1,0 +1,143 @@
+package openapi
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gapless-io/gapless/internal/schema"
+)
+
+const (
+	definitionsPrefix = "#/definitions/"
+	conventions       = "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
+)
+
+// Fragment is what some resources add to the OpenAPI v2 document, in one of its forms: the
+// members of "paths" and of "definitions". A document is [Fragments] in any order.
+type Fragment struct {
+	Paths       []byte
+	Definitions []byte
+}
+
+// Form is an encoding of the OpenAPI v2 document.
+type Form int
+
+// The forms: JSON, and the messages of the package openapi.v2 (gnostic).
+const (
+	JSON Form = iota + 1
+	Protobuf
+)
+
+// BuiltIn returns the fragment of the built-in resources among these, with the
+// definitions that the fragments of custom resources refer to.
+func BuiltIn(form Form, resources []*schema.Resource) (Fragment, error) {
+	paths, defs := builtIn(resources)
+	return form.encode(paths, defs.schemas)
+}
+
+// Custom returns the fragment of one custom resource. A schema that cannot be
+// expressed is left out: the definition then is an object of any content, as
+// upstream's controller makes of schemas that are not structural.
+func Custom(form Form, r *schema.Resource) (Fragment, error) {
+	fragment, err := custom(form, r, r.OpenAPI)
+	if err != nil {
+		return custom(form, r, nil)
+	}
+	return fragment, nil
+}
+
+// builtIn returns the paths and definitions of the built-in resources.
+func builtIn(resources []*schema.Resource) (object, *definitions) {
+	paths, defs := object{}, newDefinitions(version2)
+	shared := []reflect.Type{
+		reflect.TypeFor[metav1.ObjectMeta](), reflect.TypeFor[metav1.ListMeta](), reflect.TypeFor[metav1.Patch](),
+	}
+	for _, t := range shared {
+		defs.addGo(t)
+	}
+	for _, r := range resources {
+		if r.Custom {
+			continue
+		}
+		name := defs.addKind(r.GoType, r.GVK())
+		list := name + "List"
+		if slices.Contains(r.Verbs, "list") {
+			defs.addList(list, name, r)
+		}
+		defs.addSwaggerPaths(paths, r, bodies{object: name, list: list})
+	}
+	defs.addKind(reflect.TypeFor[metav1.Status](), schema.GroupVersionKind{Version: "v1", Kind: "Status"})
+	defs.addKind(reflect.TypeFor[metav1.DeleteOptions](), schema.GroupVersionKind{Version: "v1", Kind: "DeleteOptions"})
+	defs.addKind(reflect.TypeFor[autoscalingv1.Scale](), schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"})
+	return paths, defs
+}
+
+// addKind adds the definition of a Go type that is an object of a kind.
+func (d *definitions) addKind(t reflect.Type, kind schema.GroupVersionKind) (name string) {
+	name = d.addGo(t)
+	def, _ := d.schemas[name].(object) // addGo made it
+	def["x-kubernetes-group-version-kind"] = kinds(kind)
+	return name
+}
+
+// addList adds the definition of the lists of a resource.
+func (d *definitions) addList(list, of string, r *schema.Resource) {
+	kind := r.GVK()
+	kind.Kind = r.ListKind
+	docs := metav1.TypeMeta{}.SwaggerDoc()
+	items := object{"type": "array", "items": d.refTo(of, ""), "description": "List of " + r.Plural + ". More info: " + conventions}
+	d.schemas[list] = object{
+		"type": "object", "description": r.ListKind + " is a list of " + r.Kind, "required": []string{"items"},
+		"properties": object{
+			"apiVersion": stringSchema(docs["apiVersion"]), "kind": stringSchema(docs["kind"]), "items": items,
+			"metadata": d.refTo(definitionName(reflect.TypeFor[metav1.ListMeta]()), "Standard list metadata. More info: "+conventions+"#types-kinds"),
+		},
+		"x-kubernetes-group-version-kind": kinds(kind),
+	}
+}
+
+func kinds(kind schema.GroupVersionKind) []object {
+	return []object{{"group": kind.Group, "version": kind.Version, "kind": kind.Kind}}
+}
+
+// encode writes the members of both objects.
+func (form Form) encode(paths, defs object) (Fragment, error) {
+	if form == Protobuf {
+		return encodeProtobuf(paths, defs)
+	}
+	var f Fragment
+	var err error
+	if f.Paths, err = members(paths); err != nil {
+		return f, fmt.Errorf("encode paths: %w", err)
+	}
+	if f.Definitions, err = members(defs); err != nil {
+		return f, fmt.Errorf("encode definitions: %w", err)
+	}
+	return f, nil
+}
+
+// members writes the members of an object, without its braces.
+func members(o object) ([]byte, error) {
+	var out []byte
+	for _, name := range slices.Sorted(maps.Keys(o)) {
+		key, err := json.Marshal(name)
+		if err != nil {
+			return nil, err
+		}
+		value, err := json.Marshal(o[name])
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		if out != nil {
+			out = append(out, ',')
+		}
+		out = append(append(append(out, key...), ':'), value...)
+	}
+	return out, nil
+}

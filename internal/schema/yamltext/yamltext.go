@@ -1,0 +1,57 @@
+// Package yamltext converts YAML to JSON within a bound on the result.
+//
+// It has one noun. A document is the YAML text of one value. Duplicate keys in it are
+// errors.
+package yamltext
+
+import (
+	"bytes"
+	"fmt"
+
+	yamlv2 "go.yaml.in/yaml/v2"
+	"sigs.k8s.io/yaml"
+)
+
+// SizeError says that a document would be larger than the limit as JSON.
+type SizeError struct {
+	Limit int // bytes
+}
+
+func (e *SizeError) Error() string {
+	return fmt.Sprintf("the object has more than %d bytes as JSON", e.Limit)
+}
+
+// ToJSON converts a document to JSON of at most limit bytes, or not much more where
+// the text has many characters that JSON escapes. Errors: *SizeError, and those of the
+// YAML library.
+func ToJSON(document []byte, limit int) ([]byte, error) {
+	// In memory aliases of a text share it, in JSON each of them is a copy, so the size is
+	// counted before. Without an alias the JSON is not much larger than the document.
+	if bytes.IndexByte(document, '*') >= 0 || len(document) > limit {
+		var tree any
+		if err := yamlv2.UnmarshalStrict(document, &tree); err != nil {
+			return nil, err
+		}
+		if size(tree) > limit {
+			return nil, &SizeError{Limit: limit}
+		}
+	}
+	return yaml.YAMLToJSONStrict(document)
+}
+
+// size is the least size that a decoded document has as JSON.
+func size(tree any) (bytes int) {
+	switch v := tree.(type) {
+	case map[any]any:
+		for name, value := range v {
+			bytes += size(name) + size(value) + len(":,")
+		}
+	case []any:
+		for _, item := range v {
+			bytes += size(item) + len(",")
+		}
+	case string:
+		return len(v)
+	}
+	return bytes + 1
+}

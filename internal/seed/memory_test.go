@@ -1,0 +1,74 @@
+package seed
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/schema/builtin"
+	"github.com/gapless-io/gapless/internal/seed/manifest"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// forgetful has no objects, and stores none.
+type forgetful struct{}
+
+func (forgetful) Get(_ context.Context, t schema.Target, _ string) (*kube.Object, error) {
+	if t.Name == metav1.NamespaceDefault {
+		return nil, nil //nolint:nilnil // there is one, and nobody looks at it
+	}
+	return nil, kube.NotFound(t.Resource.GR(), t.Name)
+}
+
+func (forgetful) Create(context.Context, schema.Target, []byte, metav1.CreateOptions) (kube.Written, error) {
+	return kube.Written{}, nil
+}
+
+func (forgetful) Patch(context.Context, schema.Target, kube.Patch, metav1.PatchOptions) (kube.Written, error) {
+	return kube.Written{}, nil
+}
+
+func (forgetful) Check(schema.Target, []byte) error { return nil }
+
+// TestLargeManifestsAreNotHeld: a file with more than what is kept is read again for each
+// step, and what the Seeder holds of an object does not grow with the object.
+func TestLargeManifestsAreNotHeld(t *testing.T) {
+	const objects, size = 7000, 10_000 // 70 MB
+	var b strings.Builder
+	for i := range objects {
+		fmt.Fprintf(&b, "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"c%d\"},\"data\":{\"x\":\"%s\"}}\n---\n", i, strings.Repeat("y", size))
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "a.yaml"), []byte(b.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.Reset()
+	files, err := manifest.Find([]string{dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	heap := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	s := New(Config{Verbs: forgetful{}, Live: schema.NewLive(builtin.Catalog()), Files: files, Logger: slog.New(slog.DiscardHandler)})
+	before := heap()
+	done, err := s.Apply(t.Context())
+	if err != nil || done.Created != objects {
+		t.Fatalf("%+v, %v", done, err)
+	}
+	if took := (heap() - before) / objects; took > 1024 {
+		t.Errorf("the Seeder holds %d bytes per object", took)
+	}
+	runtime.KeepAlive(s)
+}

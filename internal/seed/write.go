@@ -1,0 +1,152 @@
+package seed
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// outcome is what a write has done.
+type outcome int
+
+const (
+	unchanged outcome = iota
+	created
+	updated
+)
+
+// write writes the pending objects of a phase, several concurrently. Definitions are
+// written one after the other: the first one gets a name that several claim.
+func (s *Seeder) write(ctx context.Context, p phase) error {
+	pending := false
+	for _, e := range s.entries {
+		pending = pending || e.phase == p && e.pending
+	}
+	if !pending {
+		return nil
+	}
+	s.setCatalog(s.Live.Load()) // with what the phase before has defined
+	// The objects that wait are at most one for each writer, so memory is bounded.
+	work := make(chan object)
+	var wg sync.WaitGroup
+	concurrent := writers
+	if p == definitions {
+		concurrent = 1
+	}
+	// They are write's, and end when work is closed.
+	for range concurrent {
+		wg.Go(func() {
+			for o := range work {
+				s.writeOne(ctx, o)
+			}
+		})
+	}
+	err := s.send(ctx, p, work)
+	close(work)
+	wg.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// send reads the objects of a phase and sends them to the writers.
+func (s *Seeder) send(ctx context.Context, p phase, work chan<- object) error {
+	next := 0
+	for o, wrong := range s.objects() {
+		if wrong != nil {
+			return fmt.Errorf("%s was changed while it was read: start again", wrong.File)
+		}
+		if err := s.same(o, next); err != nil {
+			return err
+		}
+		e := s.entries[next]
+		next++
+		if e.phase != p || !e.pending {
+			continue
+		}
+		select {
+		case work <- o:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		s.progress(ctx, "write", next)
+	}
+	return nil
+}
+
+// writeOne writes an object, and notes what it did.
+func (s *Seeder) writeOne(ctx context.Context, o object) {
+	r := s.kinds[o.kind]
+	if r == nil {
+		s.fail(*s.problem(o.place, o.title(), s.unknown(o.kind)))
+		return
+	}
+	o.prepare(r)
+	did, w, err := s.ensure(ctx, o, r)
+	if err == nil && r.IsDefinition() {
+		err = s.established(w)
+	}
+	if err != nil {
+		if ctx.Err() == nil {
+			s.fail(*s.problem(o.place, o.title(), err))
+		}
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch did {
+	case unchanged:
+		s.result.Unchanged++
+	case created:
+		s.result.Created++
+	case updated:
+		s.result.Updated++
+	}
+	for _, warning := range w.Warnings {
+		if s.warned++; s.warned <= maxWarnings {
+			s.Logger.LogAttrs(ctx, slog.LevelWarn, "the server warns about a manifest", slog.String("file", s.Files.Name(o.file)),
+				slog.Int("line", o.line), slog.String("object", o.title()), slog.String("warning", warning))
+		}
+	}
+}
+
+// ensure creates an object, or merges the manifest into the existing one.
+func (s *Seeder) ensure(ctx context.Context, o object, r *schema.Resource) (outcome, kube.Written, error) {
+	body, err := o.body()
+	if err != nil {
+		return unchanged, kube.Written{}, err
+	}
+	t := o.target(r)
+	existing, err := s.Verbs.Get(ctx, t, "")
+	if isReason(err, metav1.StatusReasonNotFound) {
+		t.Name = ""
+		w, err := s.Verbs.Create(ctx, t, body, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
+		return created, w, err
+	}
+	if err != nil {
+		return unchanged, kube.Written{}, err
+	}
+	w, err := s.Verbs.Patch(ctx, t, kube.Patch{Type: types.MergePatchType, Body: body}, metav1.PatchOptions{})
+	if err != nil || w.Object.ResourceVersion() == existing.ResourceVersion() {
+		return unchanged, w, err
+	}
+	return updated, w, nil
+}
+
+// established returns an error for a definition that is not in force: another resource of
+// its group has one of its names.
+func (s *Seeder) established(w kube.Written) error {
+	gr := schema.DefinedBy(w.Object.Key().Name)
+	if _, served := s.Live.Load().Storage(gr); served {
+		return nil
+	}
+	return fmt.Errorf("the definition is not established: another resource of the group %s has one of its names", gr.Group)
+}

@@ -1,0 +1,18 @@
+//go:build unix
+
+package gapless
+
+import (
+	"math"
+
+	"golang.org/x/sys/unix"
+)
+
+// fileHandles is how many files and connections the process may have open.
+func fileHandles() int {
+	var of unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &of); err != nil {
+		return math.MaxInt32 // the default is less
+	}
+	return int(min(uint64(of.Cur), math.MaxInt32)) //nolint:unconvert // it is signed on some systems
+}

@@ -1,0 +1,119 @@
+package gapless
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/gapless-io/gapless/internal/durable"
+)
+
+// checkDataDir returns an error for a directory that is not empty and has no data of
+// gapless.
+func checkDataDir(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the data directory: %w", err)
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	if len(names) == 0 || slices.Contains(names, "log") || slices.Contains(names, "pki") {
+		return nil
+	}
+	return fmt.Errorf("%s is not empty and not a gapless data directory (it contains %s); use an empty directory or one that does not exist yet",
+		dir, strings.Join(names[:min(len(names), 3)], ", "))
+}
+
+// The permissions of others and of the group, as bits of a file's mode.
+const (
+	othersRead, othersWrite = 0o004, 0o002
+	groupRead, groupWrite   = 0o040, 0o020
+)
+
+// checkPermissions returns an error if others may write the data directory, or read or
+// write private keys. It only logs a warning if the group may: Kubernetes gives volumes
+// to the group of the pod (fsGroup).
+func checkPermissions(ctx context.Context, dir string, logger *slog.Logger) error {
+	if runtime.GOOS == "windows" {
+		return nil // file modes do not have the permissions
+	}
+	keys, err := filepath.Glob(filepath.Join(dir, "pki", "*.key"))
+	if err != nil {
+		return fmt.Errorf("look for keys: %w", err)
+	}
+	for _, path := range append(keys, filepath.Join(dir, "kubeconfig")) {
+		if err := checkMode(ctx, path, othersRead|othersWrite|groupRead|groupWrite, logger); err != nil {
+			return err
+		}
+	}
+	for _, path := range []string{dir, filepath.Join(dir, "pki"), filepath.Join(dir, "log")} {
+		if err := checkMode(ctx, path, othersWrite|groupWrite, logger); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkMode returns an error if the mode of a file or directory has one of the unwanted
+// bits for others, and logs a warning for those of the group.
+func checkMode(ctx context.Context, path string, unwanted fs.FileMode, logger *slog.Logger) error {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("check the permissions of the data directory: %w", err)
+	}
+	if private := unwanted&othersRead != 0; private && info.IsDir() {
+		return fmt.Errorf("%s is a directory, want a file: move it away", path)
+	}
+	mode := info.Mode().Perm()
+	if mode&unwanted&(othersRead|othersWrite) != 0 {
+		may, fix := "read", "go="
+		if mode&unwanted&othersWrite != 0 {
+			may = "write"
+		}
+		if info.IsDir() {
+			fix = "o-w"
+		}
+		return fmt.Errorf("%s has mode %04o, so every user of this machine may %s it: run chmod %s %s", path, mode, may, fix, path)
+	}
+	if mode&unwanted != 0 {
+		logger.WarnContext(ctx, "the group can read or write a private file or directory", slog.String("path", path), slog.String("mode", fmt.Sprintf("%04o", mode)))
+	}
+	return nil
+}
+
+// missingDirs returns the directories that a start on dir creates, the deepest first.
+func missingDirs(dir string) ([]string, error) {
+	missing, err := durable.Missing(dir)
+	if err != nil {
+		return nil, fmt.Errorf("check the data directory: %w", err)
+	}
+	for _, name := range []string{"log", "pki"} {
+		path := filepath.Join(dir, name)
+		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+			missing = append([]string{path}, missing...)
+		}
+	}
+	return missing, nil
+}
+
+// removeEmpty removes the directories that a failed start created, if they are empty.
+func removeEmpty(dirs []string) {
+	for _, dir := range dirs {
+		_ = os.Remove(dir) // it is not empty, or does not exist
+	}
+}
