@@ -38,10 +38,12 @@ func (l *Log) keepHistory(ctx context.Context, opened int64) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
-			if l.opts.History > 0 { // otherwise nobody asks for ages, and they would only grow
-				since.Note(l.head())
-			}
 		case <-l.rolled:
+		}
+		// Both rounds do the same: which comes first of two that are due is chance, and
+		// a simulated history is to be played again.
+		if l.opts.History > 0 { // otherwise nobody asks for ages, and they would only grow
+			since.Note(l.head())
 		}
 		if err := l.tend(ctx, since); err != nil && ctx.Err() == nil {
 			l.maintenanceFailed("compact old history", err)

@@ -57,10 +57,10 @@ func TestSimulation(t *testing.T) {
 }
 
 // TestSimulationReplays plays histories again: a failing seed shows the same again
-// within a few runs, nearly always in the first. The seed does not decide all: the
-// runtime takes a goroutine off the processor after 10 ms of real time, which on a
-// busy machine is also time in which the process did not run, and the race detector
-// shuffles goroutines on purpose. About one run in twenty is another for that.
+// within a few runs, nearly always in the first. The seed does not decide all: of two
+// channels that are ready the runtime takes either, it takes a goroutine off the
+// processor after 10 ms of real time, and the race detector shuffles goroutines on
+// purpose. About one run in twenty is another for that.
 func TestSimulationReplays(t *testing.T) {
 	const histories, most = 10, 6
 	runs := 0
