@@ -148,12 +148,6 @@ func UnsupportedMediaType(accepted []string) *StatusError {
 		"the body of the request was in an unknown format - accepted media types include: "+strings.Join(accepted, ", "))
 }
 
-// NoServerSideApply is 415 for a patch of server-side apply, which is not supported.
-func NoServerSideApply(accepted []string) *StatusError {
-	return failure(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType,
-		"server-side apply (application/apply-patch+yaml) is not supported by this server - accepted media types include: "+strings.Join(accepted, ", "))
-}
-
 // TooLargeBody is 413 with the limit in bytes.
 func TooLargeBody(limit int64) *StatusError {
 	return made(apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", limit)))
@@ -180,6 +174,14 @@ func Unavailable(why string, retryAfter time.Duration) *StatusError {
 	if s := seconds(retryAfter); s > 0 {
 		e.Status.Details = &metav1.StatusDetails{RetryAfterSeconds: int32(s)}
 	}
+	return e
+}
+
+// Unknown is 500 with the cause's text and without a reason, as upstream answers an error
+// that has no Status, such as a configuration that does not fit its schema.
+func Unknown(cause error) *StatusError {
+	e := failure(http.StatusInternalServerError, metav1.StatusReasonUnknown, cause.Error())
+	e.Cause = cause
 	return e
 }
 

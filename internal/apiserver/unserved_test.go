@@ -100,16 +100,3 @@ func TestUpgradeAtAnUnservedPathGetsTheReason(t *testing.T) {
 		}
 	}
 }
-
-func TestServerSideApplyIsRefusedByName(t *testing.T) {
-	d := openServer(t, nil)
-	d.create("a", "")
-	for _, media := range []string{"application/apply-patch+yaml", "application/apply-patch+cbor"} {
-		a := d.do("PATCH", configMaps+"/a?fieldManager=x", "metadata: {}", "Content-Type: "+media)
-		message, _ := tree(t, a.body)["message"].(string)
-		const want = "server-side apply (application/apply-patch+yaml) is not supported by this server - accepted media types include: application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json"
-		if a.StatusCode != http.StatusUnsupportedMediaType || message != want {
-			t.Errorf("%s: %d %s\nwant %s", media, a.StatusCode, a.body, want)
-		}
-	}
-}

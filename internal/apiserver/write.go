@@ -6,8 +6,12 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gapless-io/gapless/internal/apiserver/body"
 	"github.com/gapless-io/gapless/internal/apiserver/render"
@@ -19,13 +23,26 @@ import (
 )
 
 // fieldManager returns who writes: what the query says, else the user agent up to its
-// slash.
+// slash, as far as that is printable and no longer than a name may be (apiserver
+// handlers/create.go prefixFromUserAgent).
 func fieldManager(r *http.Request, q url.Values) string {
 	if manager := q.Get("fieldManager"); manager != "" {
 		return manager
 	}
-	manager, _, _ := strings.Cut(r.UserAgent(), "/")
-	return manager
+	product, _, _ := strings.Cut(r.UserAgent(), "/")
+	var manager []rune
+	size := 0
+	for _, c := range product {
+		if size += utf8.RuneLen(c); size > metavalidation.FieldManagerMaxLength {
+			break
+		}
+		if unicode.IsPrint(c) {
+			manager = append(manager, c)
+		} else {
+			size -= utf8.RuneLen(c)
+		}
+	}
+	return string(manager)
 }
 
 func (s *Server) create(w http.ResponseWriter, r *http.Request, rt route.Route) error {
@@ -85,6 +102,9 @@ func (s *Server) patch(w http.ResponseWriter, r *http.Request, rt route.Route) e
 	}
 	q := rt.Query
 	o := metav1.PatchOptions{DryRun: q["dryRun"], FieldManager: fieldManager(r, q), FieldValidation: q.Get("fieldValidation")}
+	if p.Type == types.ApplyYAMLPatchType {
+		o.FieldManager = q.Get("fieldManager") // the user agent does not count: it is required
+	}
 	if q.Has("force") {
 		force := kube.ParseBool(q, "force")
 		o.Force = &force

@@ -33,6 +33,7 @@ func (r *Registry) Create(ctx context.Context, t schema.Target, body []byte, o m
 	if err != nil {
 		return kube.Written{}, err
 	}
+	w.track = r.tracking(t, o.FieldManager)
 	u, warnings, err := t.Resource.Type.Decode(body, validation(o.FieldValidation))
 	if err != nil {
 		return kube.Written{}, err
@@ -56,7 +57,7 @@ func (r *Registry) Check(t schema.Target, body []byte) error {
 	if err := matchNamespace(t, u); err != nil {
 		return err
 	}
-	return r.prepareCreate(t.Resource, u)
+	return r.prepareCreate(t.Resource, u, tracked)
 }
 
 // nameAttempts is how often a name is generated before giving up (apiserver
@@ -107,7 +108,7 @@ func (r *Registry) createNamed(ctx context.Context, w write, u *unstructured.Uns
 	}
 	given, err := kube.ParseResourceVersion(u.GetResourceVersion())
 	hasVersion := err == nil && given != 0
-	if err := r.prepareCreate(resource, u); err != nil {
+	if err := r.prepareCreate(resource, u, w.track); err != nil {
 		return nil, err
 	}
 	// Upstream checks the version where it writes to etcd: not in a dry run, and not one
@@ -146,8 +147,8 @@ func (r *Registry) createNamed(ctx context.Context, w write, u *unstructured.Uns
 
 // prepareCreate completes and validates a new object: what upstream's BeforeCreate and
 // strategies do.
-func (r *Registry) prepareCreate(resource *schema.Resource, u *unstructured.Unstructured) error {
-	if err := strategy.Create(resource, u); err != nil {
+func (r *Registry) prepareCreate(resource *schema.Resource, u *unstructured.Unstructured, track strategy.Track) error {
+	if err := strategy.Create(resource, u, track); err != nil {
 		return err
 	}
 	errs := append(checkMetadata(resource, u, nil), resource.Type.Validate(u, nil)...)

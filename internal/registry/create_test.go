@@ -27,10 +27,14 @@ func TestCreateSetsServerFieldsAndIgnoresTheClients(t *testing.T) {
 	if o.Created().Year() < 2020 || o.Deleting() || o.Generation() != 1 || o.ResourceVersion() == 0 {
 		t.Errorf("created %v, deleting %t, generation %d, rv %d", o.Created(), o.Deleting(), o.Generation(), o.ResourceVersion())
 	}
-	for _, path := range [][]string{{"metadata", "selfLink"}, {"metadata", "managedFields"}, {"metadata", "deletionGracePeriodSeconds"}, {"spec", "unknown"}, {"status"}} {
+	for _, path := range [][]string{{"metadata", "selfLink"}, {"metadata", "deletionGracePeriodSeconds"}, {"spec", "unknown"}, {"status"}} {
 		if v := field(t, o, path...); v != nil {
 			t.Errorf("%v is %v, want nothing", path, v)
 		}
+	}
+	managed, err := json.Marshal(field(t, o, "metadata", "managedFields"))
+	if err != nil || strings.Contains(string(managed), `"m"`) || !strings.Contains(string(managed), `"f:spec":{".":{},"f:a":{}}`) {
+		t.Errorf("managedFields are %s, %v", managed, err)
 	}
 	if ns := o.Key().Namespace; ns != "default" {
 		t.Errorf("namespace %q was not filled in", ns)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/gapless-io/gapless/internal/registry/scale"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/watchcache"
 	"github.com/gapless-io/gapless/kube"
@@ -39,16 +38,20 @@ func (r *Registry) Get(ctx context.Context, t schema.Target, rv string) (*kube.O
 	if !found || cached.Ended() {
 		return nil, kube.NotFound(t.Resource.GR(), t.Name)
 	}
-	return shown(t, o)
+	return r.shown(t, o)
 }
 
 // shown is an object as a target's version and subresource show it.
-func shown(t schema.Target, o *kube.Object) (*kube.Object, error) {
+func (r *Registry) shown(t schema.Target, o *kube.Object) (*kube.Object, error) {
 	switch t.Subresource {
 	case "", "status":
 		return t.Resource.Show(o), nil
 	case "scale":
-		return scale.Of(t, o)
+		now, err := r.scaledOf(t, o)
+		if err != nil {
+			return nil, err
+		}
+		return now.shown, nil
 	}
 	if sub := t.Resource.Subresource(t.Subresource); sub != nil && slices.Contains(sub.Verbs, "get") {
 		return t.Resource.Show(o), nil

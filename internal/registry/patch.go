@@ -17,7 +17,8 @@ import (
 )
 
 // Patch changes an object, its status or its scale by a JSON patch, a merge patch
-// or (built-in kinds) a strategic merge patch. A resourceVersion in the patch is a
+// or (built-in kinds) a strategic merge patch, or applies a configuration to it, which
+// creates it if there is none (server-side apply). A resourceVersion in the patch is a
 // condition; without one the patch is applied to the current object. Errors: 400,
 // 404, 409, 413, 415 for other types of patches, 422.
 func (r *Registry) Patch(ctx context.Context, t schema.Target, p kube.Patch, o metav1.PatchOptions) (kube.Written, error) {
@@ -34,13 +35,17 @@ func (r *Registry) Patch(ctx context.Context, t schema.Target, p kube.Patch, o m
 	if t.Subresource == "scale" && p.Type == types.StrategicMergePatchType {
 		p.Type = types.MergePatchType // a Scale has no lists, so that they are the same
 	}
+	if p.Type == types.ApplyYAMLPatchType {
+		return r.apply(ctx, w, p.Body, o)
+	}
 	change := &patching{resource: t.Resource, patch: patch.New(p), validation: validation(o.FieldValidation)}
 	if t.Subresource == "scale" {
-		return r.patchScale(ctx, w, change)
+		return r.patchScale(ctx, w, change, o.FieldManager)
 	}
 	if err := served(t); err != nil {
 		return kube.Written{}, err
 	}
+	w.track = r.tracking(t, o.FieldManager)
 	var warnings []string
 	out, err := r.update(ctx, w, func(current *kube.Object) (*unstructured.Unstructured, error) {
 		if current == nil {

@@ -51,8 +51,8 @@ func TestPatchRefusals(t *testing.T) {
 		body   string
 		want   string
 	}{
-		{"strategic of a custom resource", types.StrategicMergePatchType, "a", `{}`, `415 UnsupportedMediaType the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json`},
-		{"apply", types.ApplyYAMLPatchType, "a", `{}`, `415 UnsupportedMediaType the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json`},
+		{"strategic of a custom resource", types.StrategicMergePatchType, "a", `{}`, `415 UnsupportedMediaType the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml`},
+		{"apply without a manager", types.ApplyYAMLPatchType, "a", `{}`, `422 Invalid PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch`},
 		{"missing", types.MergePatchType, "b", `{}`, `404 NotFound foos.t.example.com "b" not found`},
 		{"stale", types.MergePatchType, "a", `{"metadata":{"resourceVersion":"` + old.ResourceVersion().String() + `"}}`, `409 Conflict Operation cannot be fulfilled on foos.t.example.com "a": the object has been modified; please apply your changes to the latest version and try again`},
 		{"test fails", types.JSONPatchType, "a", `[{"op":"test","path":"/spec/a","value":"1"}]`, wrong},

@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"github.com/gapless-io/gapless/internal/registry/caches"
+	"github.com/gapless-io/gapless/internal/registry/fieldmanager"
 	"github.com/gapless-io/gapless/internal/registry/keylock"
 	"github.com/gapless-io/gapless/internal/registry/lifecycle"
 	"github.com/gapless-io/gapless/internal/registry/stored"
@@ -66,6 +67,7 @@ type Registry struct {
 	admission   *lifecycle.Admission
 	definitions *lifecycle.Definitions
 	controller  *lifecycle.Controller
+	fields      *fieldmanager.Managers
 	conflicts   keylock.Locks // of writes that were slower than another one
 
 	started atomic.Bool
@@ -94,6 +96,7 @@ func New(cfg Config) *Registry {
 	r := &Registry{
 		store: cfg.Store, live: cfg.Live, logger: cfg.Logger, strict: cfg.StrictFutureWatch,
 		caches: set, admission: lifecycle.NewAdmission(set), definitions: lifecycle.NewDefinitions(cfg.Live),
+		fields:  fieldmanager.New(cfg.Live),
 		decided: make(chan struct{}), problem: errLoading,
 	}
 	r.controller = lifecycle.NewController(lifecycle.Config{

@@ -11,27 +11,91 @@ import (
 )
 
 // updateScale sets the replicas from a body that is a Scale.
-func (r *Registry) updateScale(ctx context.Context, w write, body []byte, v schema.FieldValidation) (kube.Written, error) {
-	return r.setScale(ctx, w, func(*kube.Object) (*scale.Scale, []string, error) { return scale.Decode(body, v) })
-}
-
-// patchScale sets the replicas by a patch of the Scale.
-func (r *Registry) patchScale(ctx context.Context, w write, change *patching) (kube.Written, error) {
-	return r.setScale(ctx, w, func(current *kube.Object) (*scale.Scale, []string, error) {
-		shown, err := scale.Of(w.target, current)
+func (r *Registry) updateScale(ctx context.Context, w write, body []byte, v schema.FieldValidation, manager string) (kube.Written, error) {
+	return r.setScale(ctx, w, func(now *scaled) (*scale.Scale, []string, error) {
+		s, warnings, err := scale.Decode(body, v)
 		if err != nil {
 			return nil, nil, err
 		}
-		patched, _, err := change.patch.Apply(shown.JSON(), nil)
-		if err != nil {
-			return nil, nil, err
-		}
-		return scale.Decode(patched, change.validation)
+		return s, warnings, r.trackScale(now, s, manager)
 	})
 }
 
+// patchScale sets the replicas by a patch of the Scale.
+func (r *Registry) patchScale(ctx context.Context, w write, change *patching, manager string) (kube.Written, error) {
+	return r.setScale(ctx, w, func(now *scaled) (*scale.Scale, []string, error) {
+		patched, _, err := change.patch.Apply(now.shown.JSON(), nil)
+		if err != nil {
+			return nil, nil, err
+		}
+		s, warnings, err := scale.Decode(patched, change.validation)
+		if err != nil {
+			return nil, nil, err
+		}
+		return s, warnings, r.trackScale(now, s, manager)
+	})
+}
+
+// applyScale sets the replicas by a configuration of the Scale.
+func (r *Registry) applyScale(ctx context.Context, w write, config *unstructured.Unstructured, manager string, force bool) (kube.Written, error) {
+	return r.setScale(ctx, w, func(now *scaled) (*scale.Scale, []string, error) {
+		applied, err := r.fields.ApplyScale(w.target, now.object, now.scale, config.DeepCopy(), manager, force)
+		if err != nil {
+			return nil, nil, err
+		}
+		text, err := kube.Canonical(applied.Object)
+		if err != nil {
+			return nil, nil, kube.BadRequest("%v", err)
+		}
+		s, warnings, err := scale.Decode(text, schema.FieldsIgnore)
+		if err == nil {
+			s.ResourceVersion = applied.GetResourceVersion() // which the canonical form does not have
+		}
+		return s, warnings, err
+	})
+}
+
+// scaled is an object and its Scale.
+type scaled struct {
+	target schema.Target
+	object *unstructured.Unstructured // gets the managedFields of its next form
+	scale  *unstructured.Unstructured
+	shown  *kube.Object // the scale
+}
+
+// scaledOf returns the Scale of an object. Errors: 404 for a resource that cannot be scaled.
+func (r *Registry) scaledOf(t schema.Target, o *kube.Object) (*scaled, error) {
+	shown, err := scale.Of(t, o)
+	if err != nil {
+		return nil, err
+	}
+	now := &scaled{target: t, shown: shown}
+	if now.object, err = treeOf(t.Resource.Show(o)); err != nil {
+		return nil, err
+	}
+	if now.scale, err = treeOf(shown); err != nil {
+		return nil, err
+	}
+	if err := r.fields.ShowScale(t, now.scale, now.object); err != nil {
+		return nil, err
+	}
+	if now.shown, err = shown.WithContent(now.scale.Object); err != nil {
+		return nil, kube.Internal(err)
+	}
+	return now, nil
+}
+
+// trackScale records in an object that manager sets its replicas to those of s.
+func (r *Registry) trackScale(now *scaled, s *scale.Scale, manager string) error {
+	next := now.scale.DeepCopy()
+	if err := unstructured.SetNestedField(next.Object, int64(s.Spec.Replicas), "spec", "replicas"); err != nil {
+		return kube.Internal(err)
+	}
+	return r.fields.UpdateScale(now.target, now.object, next, now.scale, manager)
+}
+
 // setScale changes the replicas of an object to what wanted says.
-func (r *Registry) setScale(ctx context.Context, w write, wanted func(*kube.Object) (*scale.Scale, []string, error)) (kube.Written, error) {
+func (r *Registry) setScale(ctx context.Context, w write, wanted func(*scaled) (*scale.Scale, []string, error)) (kube.Written, error) {
 	t := w.target
 	if t.Resource.Scale == nil {
 		return kube.Written{}, kube.NotFound(t.Resource.GR(), t.Name)
@@ -43,16 +107,28 @@ func (r *Registry) setScale(ctx context.Context, w write, wanted func(*kube.Obje
 		if current == nil {
 			return nil, kube.NotFound(t.Resource.GR(), t.Name)
 		}
-		s, warned, err := wanted(current)
+		now, err := r.scaledOf(t, current)
+		if err != nil {
+			return nil, err
+		}
+		s, warned, err := wanted(now)
 		if err != nil {
 			return nil, err
 		}
 		warnings = warned
-		return s.Set(t, current)
+		u, err := s.Set(t, current)
+		if err != nil {
+			return nil, err
+		}
+		u.SetManagedFields(now.object.GetManagedFields())
+		return u, nil
 	})
 	if err != nil {
 		return kube.Written{}, err
 	}
-	shown, err := scale.Of(t, out.Object)
-	return kube.Written{Object: shown, Warnings: warnings}, err
+	now, err := r.scaledOf(t, out.Object)
+	if err != nil {
+		return kube.Written{}, err
+	}
+	return kube.Written{Object: now.shown, Warnings: warnings}, nil
 }

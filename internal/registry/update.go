@@ -37,11 +37,12 @@ func (r *Registry) Update(ctx context.Context, t schema.Target, body []byte, o m
 		return kube.Written{}, err
 	}
 	if t.Subresource == "scale" {
-		return r.updateScale(ctx, w, body, validation(o.FieldValidation))
+		return r.updateScale(ctx, w, body, validation(o.FieldValidation), o.FieldManager)
 	}
 	if err := served(t); err != nil {
 		return kube.Written{}, err
 	}
+	w.track = r.tracking(t, o.FieldManager)
 	u, warnings, err := t.Resource.Type.Decode(body, validation(o.FieldValidation))
 	if err != nil {
 		return kube.Written{}, err
@@ -59,18 +60,31 @@ func (r *Registry) Update(ctx context.Context, t schema.Target, body []byte, o m
 		}
 		return u.DeepCopy(), nil
 	}
-	for {
-		out, err := r.update(ctx, w, revise)
-		if !errors.Is(err, errMissing) {
-			out.Warnings = append(warnings, out.Warnings...)
-			return out, err
-		}
+	out, err := r.updateOrCreate(ctx, w, revise, func() (*unstructured.Unstructured, error) {
 		fresh := u.DeepCopy()
 		fresh.SetResourceVersion("")
-		object, err := r.create(ctx, w, fresh)
+		return fresh, nil
+	})
+	out.Warnings = append(warnings, out.Warnings...)
+	return out, err
+}
+
+// updateOrCreate changes an object by wanted, or creates what fresh returns when wanted says
+// errMissing.
+func (r *Registry) updateOrCreate(ctx context.Context, w write, wanted revise, fresh func() (*unstructured.Unstructured, error)) (kube.Written, error) {
+	for {
+		out, err := r.update(ctx, w, wanted)
+		if !errors.Is(err, errMissing) {
+			return out, err
+		}
+		u, err := fresh()
+		if err != nil {
+			return kube.Written{}, err
+		}
+		object, err := r.create(ctx, w, u)
 		switch {
 		case err == nil:
-			return kube.Written{Object: t.Resource.Show(object), Created: true, Warnings: warnings}, nil
+			return kube.Written{Object: w.target.Resource.Show(object), Created: true}, nil
 		case !isAlreadyExists(err):
 			return kube.Written{}, err
 		}
@@ -147,12 +161,13 @@ func (r *Registry) prepareUpdate(w write, u *unstructured.Unstructured, current 
 	if err := matchNamespace(w.target, u); err != nil {
 		return decision{}, err
 	}
-	if err := strategy.Update(w.target, u, old); err != nil {
+	if err := strategy.Update(w.target, u, old, w.track); err != nil {
 		return decision{}, err
 	}
 	if err := r.checkUpdate(w.target, u, old); err != nil {
 		return decision{}, err
 	}
+	keepTimes(u, old)
 	value, err := encodeStored(resource, u)
 	if err != nil {
 		return decision{}, err

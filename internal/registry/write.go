@@ -6,6 +6,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/registry/caches"
 	"github.com/gapless-io/gapless/internal/registry/stored"
+	"github.com/gapless-io/gapless/internal/registry/strategy"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/watchcache"
@@ -17,6 +18,7 @@ type write struct {
 	target schema.Target
 	cached *caches.Resource // what the target is stored in
 	dryRun bool
+	track  strategy.Track // who manages which fields
 }
 
 // newWrite finds what a target is stored in. Errors: those of caches.Set.Of.
@@ -25,7 +27,7 @@ func (r *Registry) newWrite(t schema.Target, dryRun []string) (write, error) {
 	if err != nil {
 		return write{}, err
 	}
-	return write{target: t, cached: cached, dryRun: len(dryRun) > 0}, nil
+	return write{target: t, cached: cached, dryRun: len(dryRun) > 0, track: tracked}, nil
 }
 
 // decision is what a write does to the object that it found.

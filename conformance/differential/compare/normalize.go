@@ -149,8 +149,6 @@ func (f *facts) object(part string, object map[string]any, around string) {
 		}
 		below := around
 		switch key {
-		case "managedFields":
-			continue // what differs is in the table of features, not in each answer
 		case "items":
 			below = ""
 		case "cells":

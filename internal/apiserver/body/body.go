@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -72,14 +71,14 @@ func yamlToJSON(body []byte) ([]byte, error) {
 // 415, and those of load.CheckDepth.
 func Patch(r *http.Request, t schema.Target, load *limit.Load) (kube.Patch, error) {
 	contentType, err := media.Of(r)
-	switch accepted := slices.Contains(t.Resource.PatchTypes, contentType); {
-	case err == nil && !accepted && strings.HasPrefix(contentType, "application/apply-patch+"):
-		return kube.Patch{}, kube.NoServerSideApply(t.Resource.PatchTypes)
-	case err != nil || !accepted:
+	if err != nil || !slices.Contains(t.Resource.PatchTypes, contentType) {
 		return kube.Patch{}, kube.UnsupportedMediaType(t.Resource.PatchTypes)
 	}
-	body := limit.Received(r)
-	return kube.Patch{Type: types.PatchType(contentType), Body: body}, load.CheckDepth(body)
+	p := kube.Patch{Type: types.PatchType(contentType), Body: limit.Received(r)}
+	if p.Type == types.ApplyYAMLPatchType {
+		return p, nil // its depth is that of the JSON that the registry makes of it
+	}
+	return p, load.CheckDepth(p.Body)
 }
 
 // DeleteOptions reads DeleteOptions from the body, or without one from the query q.

@@ -20,8 +20,13 @@ import (
 	"github.com/gapless-io/gapless/kube"
 )
 
-// Create completes a new object, in place. Errors: those of [schema.Type]'s Default.
-func Create(r *schema.Resource, u *unstructured.Unstructured) error {
+// Track records in u who manages its fields; old is nil for a creation.
+type Track func(u, old *unstructured.Unstructured) error
+
+// Create completes a new object, in place. It calls track when what the client has sent has
+// its defaults, and before the server adds what it alone knows. Errors: those of
+// [schema.Type]'s Default, and track's.
+func Create(r *schema.Resource, u *unstructured.Unstructured, track Track) error {
 	meta := metadata(u.Object)
 	wipe(meta)
 	meta["uid"] = string(uuid.NewUUID())
@@ -41,6 +46,9 @@ func Create(r *schema.Resource, u *unstructured.Unstructured) error {
 	if err != nil {
 		return err
 	}
+	if err := track(u, nil); err != nil {
+		return err
+	}
 	return complete(r, u, nil)
 }
 
@@ -56,10 +64,13 @@ func complete(r *schema.Resource, u *unstructured.Unstructured, old map[string]a
 }
 
 // Update completes u, which replaces old, in place: it copies from old what the target's
-// endpoint cannot change, and counts the change in the generation.
-func Update(t schema.Target, u, old *unstructured.Unstructured) error {
+// endpoint cannot change, and counts the change in the generation. It calls track as Create
+// does.
+func Update(t schema.Target, u, old *unstructured.Unstructured, track Track) error {
 	r := t.Resource
 	sub, status := t.Resource.Subresource(t.Subresource), t.Subresource == "status"
+	managed := map[string]any{}
+	setPart(managed, metadata(u.Object), "managedFields")
 	switch {
 	case sub != nil:
 		whole, err := sub.Apply(u, old)
@@ -71,6 +82,7 @@ func Update(t schema.Target, u, old *unstructured.Unstructured) error {
 		changeStatus(r, u, old)
 	}
 	inherit(metadata(u.Object), metadata(old.Object))
+	setPart(metadata(u.Object), managed, "managedFields")
 	if t.Subresource == "" {
 		for _, part := range r.KeptParts {
 			keep(u, old, part)
@@ -87,6 +99,9 @@ func Update(t schema.Target, u, old *unstructured.Unstructured) error {
 		err = r.Type.Default(u)
 	}
 	if err != nil {
+		return err
+	}
+	if err := track(u, old); err != nil {
 		return err
 	}
 	if err := complete(r, u, old.Object); err != nil {
@@ -116,12 +131,11 @@ func changeStatus(r *schema.Resource, u, old *unstructured.Unstructured) {
 }
 
 // wipe removes the fields that only the server sets (apiserver
-// rest.WipeObjectMetaSystemFields), and managedFields: this server does not track
-// who owns which field.
+// rest.WipeObjectMetaSystemFields).
 func wipe(meta map[string]any) {
 	for _, name := range []string{
 		"uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "selfLink",
-		"generation", "managedFields", "resourceVersion",
+		"generation", "resourceVersion",
 	} {
 		delete(meta, name)
 	}
@@ -143,7 +157,6 @@ func inherit(meta, old map[string]any) {
 		meta["uid"] = old["uid"]
 	}
 	delete(meta, "selfLink")
-	delete(meta, "managedFields")
 }
 
 // firstGeneration is the generation of a new object, 0 for none.

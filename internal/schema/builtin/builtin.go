@@ -107,7 +107,7 @@ func kind[T any, P object[T]](r row, check rules[P]) *schema.Resource {
 		UnconditionalUpdate: !r.needsVersion, CreateOnUpdate: r.createOnUpdate,
 		ReturnDeleted: r.returnDeleted, GracefulSeconds: int64(r.grace / time.Second),
 		ValidName: r.name, Fields: r.fields, KeptParts: r.keeps, Subresources: r.subresources, Signed: r.signed,
-		PatchTypes: []string{string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType)},
+		PatchTypes: []string{string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType), string(types.ApplyYAMLPatchType)},
 		GoType:     reflect.TypeFor[T](),
 	}
 	res.Generation, res.StatusKeeps, res.Complete = generation(res.GR()), statusKeeps(res.GR()), complete(res.GR())

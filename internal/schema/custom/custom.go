@@ -112,7 +112,7 @@ func (d *definition) resource(v definedVersion) *schema.Resource {
 		Custom:      true,
 		Generation:  schema.GenerationOfContent,
 		ValidName:   schema.SubdomainName,
-		PatchTypes:  []string{string(types.JSONPatchType), string(types.MergePatchType)},
+		PatchTypes:  []string{string(types.JSONPatchType), string(types.MergePatchType), string(types.ApplyYAMLPatchType)},
 		OpenAPI:     bytes.Clone(v.Schema.OpenAPIV3Schema),
 	}
 	for _, f := range v.SelectableFields {

@@ -27,6 +27,8 @@ const (
 	// version2 knows neither oneOf nor allOf. A reference may have a description beside it, and
 	// the types whose JSON is not what their Go fields say have definitions of their own.
 	version2
+	// merging is version 3 with the defaults of fields that are keys of lists.
+	merging
 )
 
 func newDefinitions(d dialect) *definitions {
@@ -120,7 +122,14 @@ func (d *definitions) addFields(t reflect.Type, docs map[string]string, props ob
 			prop["x-kubernetes-patch-merge-key"] = k
 		}
 		props[name] = prop
-		if !strings.Contains(options, "omit") {
+		omitted := strings.Contains(options, "omit")
+		if d.dialect == merging {
+			delete(prop, "default")
+			if value := keyDefault(t, field, omitted); value != nil {
+				prop["default"] = value
+			}
+		}
+		if !omitted {
 			required = append(required, name)
 		}
 	}
@@ -132,7 +141,7 @@ func (d *definitions) schemaOf(t reflect.Type, description string) object {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if special, ok := d.dialect.specialType(t); ok && d.dialect == version3 {
+	if special, ok := d.dialect.specialType(t); ok && d.dialect != version2 {
 		return withDescription(special, description)
 	} else if ok {
 		return d.refTo(d.addGo(t), description)

@@ -23,6 +23,9 @@ func (d dialect) specialType(t reflect.Type) (object, bool) {
 			return object{"type": "string"}, true
 		}
 	}
+	if d == merging && t == reflect.TypeFor[runtime.RawExtension]() {
+		return object{"type": "object", "x-kubernetes-map-type": "atomic"}, true
+	}
 	switch t {
 	case reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.MicroTime]():
 		return object{"type": "string", "format": "date-time"}, true

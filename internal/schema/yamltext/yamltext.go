@@ -1,7 +1,7 @@
 // Package yamltext converts YAML to JSON within a bound on the result.
 //
-// It has one noun. A document is the YAML text of one value. Duplicate keys in it are
-// errors.
+// It has one noun. A document is the YAML text of one value. ToJSON refuses
+// duplicate keys in it.
 package yamltext
 
 import (
@@ -25,18 +25,39 @@ func (e *SizeError) Error() string {
 // the text has many characters that JSON escapes. Errors: *SizeError, and those of the
 // YAML library.
 func ToJSON(document []byte, limit int) ([]byte, error) {
+	if err := check(document, limit, yamlv2.UnmarshalStrict); err != nil {
+		return nil, err
+	}
+	return yaml.YAMLToJSONStrict(document)
+}
+
+// ToJSONWithDuplicates is ToJSON for a document that may have duplicate keys, of which the
+// last one counts. It returns what ToJSON says about them, nil if there are none.
+func ToJSONWithDuplicates(document []byte, limit int) (text []byte, duplicates, err error) {
+	if text, duplicates = ToJSON(document, limit); duplicates == nil {
+		return text, nil, nil
+	}
+	if err := check(document, limit, yamlv2.Unmarshal); err != nil {
+		return nil, nil, err
+	}
+	text, err = yaml.YAMLToJSON(document)
+	return text, duplicates, err
+}
+
+// check refuses a document that would be larger than limit as JSON.
+func check(document []byte, limit int, decode func([]byte, any) error) error {
 	// In memory aliases of a text share it, in JSON each of them is a copy, so the size is
 	// counted before. Without an alias the JSON is not much larger than the document.
 	if bytes.IndexByte(document, '*') >= 0 || len(document) > limit {
 		var tree any
-		if err := yamlv2.UnmarshalStrict(document, &tree); err != nil {
-			return nil, err
+		if err := decode(document, &tree); err != nil {
+			return err
 		}
 		if size(tree) > limit {
-			return nil, &SizeError{Limit: limit}
+			return &SizeError{Limit: limit}
 		}
 	}
-	return yaml.YAMLToJSONStrict(document)
+	return nil
 }
 
 // size is the least size that a decoded document has as JSON.

@@ -1,0 +1,107 @@
+package registry
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/gapless-io/gapless/internal/registry/fieldmanager"
+	"github.com/gapless-io/gapless/internal/registry/strategy"
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// tracking records that manager makes a write of a target.
+func (r *Registry) tracking(t schema.Target, manager string) strategy.Track {
+	return func(u, old *unstructured.Unstructured) error { return r.fields.Update(t, u, old, manager) }
+}
+
+// tracked leaves managedFields as they are.
+func tracked(_, _ *unstructured.Unstructured) error { return nil }
+
+// apply applies a configuration to an object, its status or its scale. It creates a missing
+// object.
+func (r *Registry) apply(ctx context.Context, w write, body []byte, o metav1.PatchOptions) (kube.Written, error) {
+	t := w.target
+	sent, warnings, err := fieldmanager.Configuration(body, validation(o.FieldValidation))
+	if err != nil {
+		return kube.Written{}, err
+	}
+	force := o.Force != nil && *o.Force
+	if t.Subresource == "scale" {
+		return r.applyScale(ctx, w, sent, o.FieldManager, force)
+	}
+	if err := served(t); err != nil {
+		return kube.Written{}, err
+	}
+	merge := func(old *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+		u, err := r.fields.Apply(t, old, sent.DeepCopy(), o.FieldManager, force)
+		if err != nil {
+			return nil, err
+		}
+		return decodeApplied(t, u)
+	}
+	revise := func(current *kube.Object) (*unstructured.Unstructured, error) {
+		switch {
+		case current == nil && t.Subresource != "":
+			return nil, kube.NotFound(t.Resource.GR(), t.Name)
+		case current == nil:
+			return nil, errMissing
+		}
+		old, err := treeOf(t.Resource.Show(current))
+		if err != nil {
+			return nil, err
+		}
+		return merge(old)
+	}
+	out, err := r.updateOrCreate(ctx, w, revise, func() (*unstructured.Unstructured, error) {
+		u, err := merge(nil)
+		if err != nil {
+			return nil, err
+		}
+		if uid := u.GetUID(); uid != "" {
+			return nil, kube.Conflict(t.Resource.GR(), t.Name, fmt.Sprintf(
+				"uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
+		}
+		u.SetResourceVersion("") // upstream ignores it here, unlike that of a creation
+		return u, nil
+	})
+	out.Warnings = append(warnings, out.Warnings...)
+	return out, err
+}
+
+// decodeApplied brings an object, which an applied configuration was merged into, into the
+// form that its kind has.
+func decodeApplied(t schema.Target, u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	text, err := kube.Canonical(u.Object)
+	if err != nil {
+		return nil, kube.BadRequest("%v", err)
+	}
+	decoded, _, err := t.Resource.Type.Decode(text, schema.FieldsIgnore)
+	if err != nil {
+		return nil, err
+	}
+	if rv := u.GetResourceVersion(); rv != "" {
+		decoded.SetResourceVersion(rv) // which the canonical form does not have
+	}
+	if err := matchNamespace(t, decoded); err != nil {
+		return nil, err
+	}
+	return decoded, matchName(t, decoded)
+}
+
+// keepTimes lets an update that changes nothing but the times in managedFields change
+// nothing, as upstream does (apiserver fieldmanager.IgnoreManagedFieldsTimestampsTransformer).
+func keepTimes(u, old *unstructured.Unstructured) {
+	now, before := metadataOf(u), metadataOf(old)
+	if !fieldmanager.OnlyTimes(now["managedFields"], before["managedFields"]) {
+		return
+	}
+	times := now["managedFields"]
+	now["managedFields"] = before["managedFields"]
+	if !fieldmanager.Equal(u.Object, old.Object) {
+		now["managedFields"] = times
+	}
+}

@@ -1,0 +1,54 @@
+package fieldmanager
+
+import (
+	"errors"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/schema/jsontree"
+	"github.com/gapless-io/gapless/internal/schema/yamltext"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// Configuration reads the body of a patch of server-side apply, which is YAML, and JSON
+// thereby. Of duplicate fields the last one counts: with FieldsWarn there is a warning, with
+// FieldsStrict they are refused. Errors: 400, 413.
+func Configuration(body []byte, v schema.FieldValidation) (*unstructured.Unstructured, []string, error) {
+	// Go clients send JSON, without anything unusual in it.
+	if tree, err := jsontree.DecodePlain(body); err == nil {
+		return configuration(body, tree, nil)
+	}
+	text, duplicates, err := yamltext.ToJSONWithDuplicates(body, schema.MaxObjectBytes)
+	if large, is := errors.AsType[*yamltext.SizeError](err); is {
+		return nil, nil, kube.TooLarge("%s", large.Error())
+	}
+	if err != nil {
+		return nil, nil, kube.BadRequest("error decoding patch: error converting YAML to JSON: %v", err)
+	}
+	var warnings []string
+	switch {
+	case duplicates != nil && v == schema.FieldsStrict:
+		return nil, nil, kube.BadRequest("error strict decoding patch: error converting YAML to JSON: %v", duplicates)
+	case duplicates != nil && v == schema.FieldsWarn:
+		for line := range strings.SplitSeq(strings.TrimPrefix(duplicates.Error(), "yaml: unmarshal errors:\n"), "\n") {
+			warnings = append(warnings, strings.TrimSpace(line))
+		}
+	}
+	if schema.TooDeep(text) {
+		return nil, nil, kube.BadRequest("the body is nested more than %d levels deep", schema.MaxDepth)
+	}
+	tree, err := jsontree.Decode(text)
+	if err != nil {
+		return nil, nil, kube.BadRequest("error decoding patch: error unmarshaling JSON: while decoding JSON: %v", err)
+	}
+	return configuration(text, tree, warnings)
+}
+
+func configuration(text []byte, tree map[string]any, warnings []string) (*unstructured.Unstructured, []string, error) {
+	if err := schema.CheckSize(text); err != nil {
+		return nil, nil, err
+	}
+	return &unstructured.Unstructured{Object: tree}, warnings, nil
+}

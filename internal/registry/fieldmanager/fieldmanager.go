@@ -1,0 +1,216 @@
+// Package fieldmanager tracks who manages which fields of an object, in its
+// metadata.managedFields, and merges applied configurations into objects. The rules are
+// upstream's library's (apimachinery util/managedfields); this package fits it to trees of
+// JSON and to the resources of this server.
+//
+// It has one noun. [Managers] are the field managers of all resources.
+package fieldmanager
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"weak"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// Managers are the field managers of all resources, one for each resource and
+// subresource, made when they are first needed. They are safe for concurrent use.
+type Managers struct {
+	live   *schema.Live
+	byPath sync.Map // of path to *managedfields.FieldManager
+
+	builtIn func() (managedfields.TypeConverter, error) // calls readBuiltIn once
+	scale   func() (*managedfields.FieldManager, error) // that of all Scales
+}
+
+// path is what has a field manager of its own: a version of a resource, or a subresource
+// of it. It does not keep the resource of an earlier definition.
+type path struct {
+	resource    weak.Pointer[schema.Resource]
+	subresource string
+}
+
+// New returns the field managers of the resources of live.
+func New(live *schema.Live) *Managers {
+	m := &Managers{live: live}
+	m.builtIn = sync.OnceValues(m.readBuiltIn)
+	m.scale = sync.OnceValues(func() (*managedfields.FieldManager, error) {
+		return m.build(schema.Target{Resource: scales(), Subresource: "scale"})
+	})
+	return m
+}
+
+// Update records in u, which replaces old, what manager has changed. Without an old
+// object, nil, u is a creation. The object u itself may say who manages what, as upstream
+// allows. An object that nothing is known of by now stays so, until it is applied to.
+func (m *Managers) Update(t schema.Target, u, old *unstructured.Unstructured, manager string) error {
+	f, err := m.of(t)
+	if err != nil {
+		return err
+	}
+	if old == nil {
+		old = empty(t.Resource)
+	}
+	f.UpdateNoErrors(old, u, manager)
+	return nil
+}
+
+// Apply returns the object that results from applying a configuration, which it may change,
+// to old, which is nil for a creation. Errors: 400, 409 with the fields that other managers
+// have set, 500 for a configuration that does not fit the kind's schema, as upstream.
+func (m *Managers) Apply(t schema.Target, old, config *unstructured.Unstructured, manager string, force bool) (*unstructured.Unstructured, error) {
+	f, err := m.of(t)
+	if err != nil {
+		return nil, err
+	}
+	if old == nil {
+		old = empty(t.Resource)
+	}
+	return apply(f, old, config, manager, force)
+}
+
+func apply(f *managedfields.FieldManager, old, config *unstructured.Unstructured, manager string, force bool) (*unstructured.Unstructured, error) {
+	applied, err := f.Apply(old, config, manager, force)
+	if err != nil {
+		return nil, refused(err)
+	}
+	u, is := applied.(*unstructured.Unstructured)
+	if !is {
+		return nil, kube.Internal(fmt.Errorf("an applied object is a %T", applied))
+	}
+	return u, nil
+}
+
+// refused is the answer to a configuration that could not be applied.
+func refused(err error) error {
+	if status, is := errors.AsType[*apierrors.StatusError](err); is {
+		return &kube.StatusError{Status: status.Status()}
+	}
+	return kube.Unknown(err)
+}
+
+// empty is the object before its creation.
+func empty(r *schema.Resource) *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": r.APIVersion(), "kind": r.Kind}}
+}
+
+// of returns the field manager of a target.
+func (m *Managers) of(t schema.Target) (*managedfields.FieldManager, error) {
+	at := path{resource: weak.Make(t.Resource), subresource: t.Subresource}
+	if known, is := m.byPath.Load(at); is {
+		return known.(*managedfields.FieldManager), nil
+	}
+	f, err := m.build(t)
+	if err != nil {
+		return nil, kube.Internal(err)
+	}
+	if _, raced := m.byPath.LoadOrStore(at, f); !raced {
+		runtime.AddCleanup(t.Resource, func(at path) { m.byPath.Delete(at) }, at)
+	}
+	return f, nil
+}
+
+func (m *Managers) build(t schema.Target) (*managedfields.FieldManager, error) {
+	types, err := m.typesOf(t.Resource)
+	if err != nil {
+		return nil, err
+	}
+	kind := t.Resource.GVK()
+	build := managedfields.NewDefaultFieldManager
+	if t.Resource.Custom {
+		build = managedfields.NewDefaultCRDFieldManager
+	}
+	return build(types, converter{live: m.live}, defaults{}, creater{}, kind, kind.GroupVersion(), t.Subresource, reset(t))
+}
+
+// reset returns the fields that a target does not write, so that nobody comes to manage
+// them through it (upstream's rest.ResetFieldsStrategy of each kind).
+func reset(t schema.Target) map[fieldpath.APIVersion]fieldpath.Filter {
+	r := t.Resource
+	fields := fieldpath.NewSet()
+	switch {
+	case t.Subresource == "status" && r.Custom:
+		fields.Insert(fieldpath.MakePathOrDie("metadata"))
+		fields.Insert(fieldpath.MakePathOrDie("spec"))
+	case t.Subresource == "status":
+		fields.Insert(fieldpath.MakePathOrDie("spec"))
+		for _, name := range r.StatusKeeps {
+			fields.Insert(fieldpath.MakePathOrDie("metadata", name))
+		}
+	case t.Subresource == "":
+		if r.HasStatus {
+			fields.Insert(fieldpath.MakePathOrDie("status"))
+		}
+		for _, name := range r.KeptParts {
+			fields.Insert(fieldpath.MakePathOrDie(name))
+		}
+	}
+	if fields.Empty() {
+		return nil
+	}
+	return fieldpath.NewExcludeFilterSetMap(map[fieldpath.APIVersion]*fieldpath.Set{
+		fieldpath.APIVersion(r.APIVersion()): fields,
+	})
+}
+
+// OnlyTimes reports whether two managedFields, as decoded JSON, differ in nothing but the
+// times of their entries, and at least in one.
+func OnlyTimes(a, b any) bool {
+	first, is := a.([]any)
+	second, also := b.([]any)
+	if !is || !also || len(first) != len(second) {
+		return false
+	}
+	differ := false
+	for i := range first {
+		one, is := first[i].(map[string]any)
+		other, also := second[i].(map[string]any)
+		if !is || !also || len(one) != len(other) {
+			return false
+		}
+		for name, value := range one {
+			if same := Equal(value, other[name]); !same && name != "time" {
+				return false
+			} else if !same {
+				differ = true
+			}
+		}
+	}
+	return differ
+}
+
+// Equal reports whether two values of decoded JSON are the same.
+func Equal(a, b any) bool {
+	switch a := a.(type) {
+	case map[string]any:
+		b, is := b.(map[string]any)
+		if !is || len(a) != len(b) {
+			return false
+		}
+		for name, value := range a {
+			if other, has := b[name]; !has || !Equal(value, other) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		b, is := b.([]any)
+		return is && slices.EqualFunc(a, b, Equal)
+	default:
+		switch b.(type) {
+		case map[string]any, []any:
+			return false
+		}
+		return a == b
+	}
+}

@@ -1,0 +1,140 @@
+package fieldmanager
+
+import (
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	k8sschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
+
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/schema/openapi"
+)
+
+// types knows how the fields of some kinds merge.
+type types map[schema.GroupVersionKind]typed.ParseableType
+
+// typesOf returns how the fields of all versions of a resource merge. Those of a custom
+// resource without a schema merge as its objects suggest.
+func (m *Managers) typesOf(r *schema.Resource) (managedfields.TypeConverter, error) {
+	if !r.Custom {
+		return m.builtIn()
+	}
+	var family []*schema.Resource
+	for _, other := range m.live.Load().Resources() {
+		if other.GR() == r.GR() && len(other.OpenAPI) > 0 {
+			family = append(family, other)
+		}
+	}
+	if len(family) == 0 {
+		return managedfields.NewDeducedTypeConverter(), nil
+	}
+	merged, err := openapi.MergeTypes(family...)
+	return types(merged), err
+}
+
+// readBuiltIn returns how the fields of all built-in kinds merge, and that of Scale.
+func (m *Managers) readBuiltIn() (managedfields.TypeConverter, error) {
+	resources := []*schema.Resource{scales()}
+	for _, r := range m.live.Load().Resources() {
+		if !r.Custom {
+			resources = append(resources, r)
+		}
+	}
+	merged, err := openapi.MergeTypes(resources...)
+	return types(merged), err
+}
+
+// ObjectToTyped implements managedfields.TypeConverter.
+func (known types) ObjectToTyped(o k8sruntime.Object, options ...typed.ValidationOptions) (*typed.TypedValue, error) {
+	u, is := o.(*unstructured.Unstructured)
+	if !is {
+		return nil, fmt.Errorf("a %T has no type to merge it by", o)
+	}
+	kind := u.GroupVersionKind()
+	t, is := known[kind]
+	if !is {
+		return nil, k8sruntime.NewNotRegisteredErrForKind("gapless", kind)
+	}
+	return t.FromUnstructured(u.Object, options...)
+}
+
+// TypedToObject implements managedfields.TypeConverter.
+func (types) TypedToObject(value *typed.TypedValue) (k8sruntime.Object, error) {
+	tree, is := value.AsValue().Unstructured().(map[string]any)
+	if !is {
+		return nil, fmt.Errorf("a merged object is a %T", value.AsValue().Unstructured())
+	}
+	return &unstructured.Unstructured{Object: tree}, nil
+}
+
+// errUnsupported is what upstream's interfaces have, and nothing calls.
+var errUnsupported = errors.New("this conversion is not supported")
+
+// converter converts objects between the versions of a resource.
+type converter struct{ live *schema.Live }
+
+// ConvertToVersion implements runtime.ObjectConvertor. The result may be the argument.
+func (c converter) ConvertToVersion(in k8sruntime.Object, target k8sruntime.GroupVersioner) (k8sruntime.Object, error) {
+	u, is := in.(*unstructured.Unstructured)
+	if !is {
+		return nil, fmt.Errorf("a %T cannot be converted", in)
+	}
+	have := u.GroupVersionKind()
+	want, known := target.KindForGroupVersionKinds([]k8sschema.GroupVersionKind{have})
+	if known && want == have {
+		return in, nil
+	}
+	gv, is := target.(k8sschema.GroupVersion)
+	if !is {
+		return nil, fmt.Errorf("%s cannot be converted to %s", have, target.Identifier())
+	}
+	from, to := c.find(have), c.find(gv.WithKind(have.Kind))
+	if from == nil || to == nil || from.Home().GR() != to.Home().GR() {
+		return nil, k8sruntime.NewNotRegisteredErrForTarget("gapless", nil, target)
+	}
+	content := from.Store(u.Object)
+	if to.Conversion != nil {
+		content = to.Conversion.Show(content)
+	}
+	out := (&unstructured.Unstructured{Object: content}).DeepCopy()
+	out.SetGroupVersionKind(to.GVK())
+	return out, nil
+}
+
+// find returns the resource of a kind; nil if there is none.
+func (c converter) find(kind k8sschema.GroupVersionKind) *schema.Resource {
+	for _, r := range c.live.Load().Resources() {
+		if r.GVK() == kind {
+			return r
+		}
+	}
+	return nil
+}
+
+// Convert implements runtime.ObjectConvertor; it is not called.
+func (converter) Convert(_, _, _ any) error { return errUnsupported }
+
+// ConvertFieldLabel implements runtime.ObjectConvertor; it is not called.
+func (converter) ConvertFieldLabel(_ k8sschema.GroupVersionKind, _, _ string) (label, value string, err error) {
+	return "", "", errUnsupported
+}
+
+// defaults leaves an object as it is: the registry fills in defaults afterwards.
+type defaults struct{}
+
+// Default implements runtime.ObjectDefaulter.
+func (defaults) Default(k8sruntime.Object) {}
+
+// creater makes empty objects.
+type creater struct{}
+
+// New implements runtime.ObjectCreater.
+func (creater) New(kind k8sschema.GroupVersionKind) (k8sruntime.Object, error) {
+	u := &unstructured.Unstructured{}
+	u.SetGroupVersionKind(kind)
+	return u, nil
+}
