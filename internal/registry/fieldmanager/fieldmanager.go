@@ -9,6 +9,7 @@ package fieldmanager
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"runtime"
 	"slices"
 	"sync"
@@ -16,6 +17,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	k8sschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
@@ -27,10 +30,10 @@ import (
 // subresource, made when they are first needed. They are safe for concurrent use.
 type Managers struct {
 	live   *schema.Live
-	byPath sync.Map // of path to *managedfields.FieldManager
+	byPath sync.Map // of path to *fieldManager
 
 	builtIn func() (managedfields.TypeConverter, error) // calls readBuiltIn once
-	scale   func() (*managedfields.FieldManager, error) // that of all Scales
+	scale   func() (*fieldManager, error)               // that of all Scales
 }
 
 // path is what has a field manager of its own: a version of a resource, or a subresource
@@ -44,7 +47,7 @@ type path struct {
 func New(live *schema.Live) *Managers {
 	m := &Managers{live: live}
 	m.builtIn = sync.OnceValues(m.readBuiltIn)
-	m.scale = sync.OnceValues(func() (*managedfields.FieldManager, error) {
+	m.scale = sync.OnceValues(func() (*fieldManager, error) {
 		return m.build(schema.Target{Resource: scales(), Subresource: "scale"})
 	})
 	return m
@@ -59,7 +62,7 @@ func (m *Managers) Update(t schema.Target, u, old *unstructured.Unstructured, ma
 		return err
 	}
 	if old == nil {
-		old = empty(t.Resource)
+		old = f.empty()
 	}
 	f.UpdateNoErrors(old, u, manager)
 	return nil
@@ -74,12 +77,30 @@ func (m *Managers) Apply(t schema.Target, old, config *unstructured.Unstructured
 		return nil, err
 	}
 	if old == nil {
-		old = empty(t.Resource)
+		old = f.empty()
 	}
-	return apply(f, old, config, manager, force)
+	return f.apply(old, config, manager, force)
 }
 
-func apply(f *managedfields.FieldManager, old, config *unstructured.Unstructured, manager string, force bool) (*unstructured.Unstructured, error) {
+// fieldManager is the field manager of a resource or a subresource.
+type fieldManager struct {
+	*managedfields.FieldManager
+	// blank is the object before its creation: a struct without values, as upstream's, so
+	// that nobody manages the structs in it. It is not changed.
+	blank map[string]any
+}
+
+// empty returns the object before its creation.
+func (f *fieldManager) empty() *unstructured.Unstructured {
+	return &unstructured.Unstructured{Object: k8sruntime.DeepCopyJSON(f.blank)}
+}
+
+// New implements runtime.ObjectCreater, for its own kind.
+func (f *fieldManager) New(k8sschema.GroupVersionKind) (k8sruntime.Object, error) {
+	return f.empty(), nil
+}
+
+func (f *fieldManager) apply(old, config *unstructured.Unstructured, manager string, force bool) (*unstructured.Unstructured, error) {
 	applied, err := f.Apply(old, config, manager, force)
 	if err != nil {
 		return nil, refused(err)
@@ -99,16 +120,11 @@ func refused(err error) error {
 	return kube.Unknown(err)
 }
 
-// empty is the object before its creation.
-func empty(r *schema.Resource) *unstructured.Unstructured {
-	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": r.APIVersion(), "kind": r.Kind}}
-}
-
 // of returns the field manager of a target.
-func (m *Managers) of(t schema.Target) (*managedfields.FieldManager, error) {
+func (m *Managers) of(t schema.Target) (*fieldManager, error) {
 	at := path{resource: weak.Make(t.Resource), subresource: t.Subresource}
 	if known, is := m.byPath.Load(at); is {
-		return known.(*managedfields.FieldManager), nil
+		return known.(*fieldManager), nil
 	}
 	f, err := m.build(t)
 	if err != nil {
@@ -120,7 +136,15 @@ func (m *Managers) of(t schema.Target) (*managedfields.FieldManager, error) {
 	return f, nil
 }
 
-func (m *Managers) build(t schema.Target) (*managedfields.FieldManager, error) {
+func (m *Managers) build(t schema.Target) (*fieldManager, error) {
+	f := &fieldManager{blank: map[string]any{}}
+	if t.Resource.GoType != nil {
+		var err error
+		if f.blank, err = k8sruntime.DefaultUnstructuredConverter.ToUnstructured(reflect.New(t.Resource.GoType).Interface()); err != nil {
+			return nil, fmt.Errorf("an empty %s: %w", t.Resource.Kind, err)
+		}
+	}
+	f.blank["apiVersion"], f.blank["kind"] = t.Resource.APIVersion(), t.Resource.Kind
 	types, err := m.typesOf(t.Resource)
 	if err != nil {
 		return nil, err
@@ -130,7 +154,8 @@ func (m *Managers) build(t schema.Target) (*managedfields.FieldManager, error) {
 	if t.Resource.Custom {
 		build = managedfields.NewDefaultCRDFieldManager
 	}
-	return build(types, converter{live: m.live}, defaults{}, creater{}, kind, kind.GroupVersion(), t.Subresource, reset(t))
+	f.FieldManager, err = build(types, converter{live: m.live}, defaults{}, f, kind, kind.GroupVersion(), t.Subresource, reset(t))
+	return f, err
 }
 
 // reset returns the fields that a target does not write, so that nobody comes to manage

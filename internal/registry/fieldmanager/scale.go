@@ -50,7 +50,7 @@ func (m *Managers) ApplyScale(t schema.Target, object, old, config *unstructured
 	if err != nil {
 		return nil, kube.Internal(err)
 	}
-	scale, err := apply(f, old, config, manager, force)
+	scale, err := f.apply(old, config, manager, force)
 	if err != nil {
 		return nil, err
 	}

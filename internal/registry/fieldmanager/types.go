@@ -128,13 +128,3 @@ type defaults struct{}
 
 // Default implements runtime.ObjectDefaulter.
 func (defaults) Default(k8sruntime.Object) {}
-
-// creater makes empty objects.
-type creater struct{}
-
-// New implements runtime.ObjectCreater.
-func (creater) New(kind k8sschema.GroupVersionKind) (k8sruntime.Object, error) {
-	u := &unstructured.Unstructured{}
-	u.SetGroupVersionKind(kind)
-	return u, nil
-}

@@ -8,8 +8,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/managedfields"
@@ -20,6 +23,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin"
+	"github.com/gapless-io/gapless/internal/schema/jsontree"
 )
 
 // perKind is about how many variants of a fixture are compared.
@@ -29,37 +33,14 @@ const perKind = 40
 // says, by the sets of fields of upstream's fixtures, which have every field, and of each
 // fixture without one member of each object in it in turn, such as the key of a list.
 func TestTypesAreUpstreams(t *testing.T) {
-	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/api").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
 	m := New(schema.NewLive(builtin.Catalog()))
 	ours, err := m.builtIn()
 	if err != nil {
 		t.Fatal(err)
 	}
-	upstreams := applyconfigurations.NewTypeConverter(scheme.Scheme)
+	upstreams := applied()
 	kinds, checked := 0, 0
-	for _, r := range builtin.Catalog().Resources() {
-		group := r.Group
-		if group == "" {
-			group = "core"
-		}
-		body, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "testdata", "HEAD", strings.Join([]string{group, r.Version, r.Kind, "json"}, ".")))
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		u := &unstructured.Unstructured{}
-		if err := json.Unmarshal(body, &u.Object); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := upstreams.ObjectToTyped(u); runtime.IsNotRegisteredError(err) || err != nil && strings.Contains(err.Error(), "no type found") {
-			t.Logf("%s has no type in client-go: %v", r.Kind, err)
-			continue
-		}
+	for _, u := range fixtures(t) {
 		kinds++
 		compare := func() {
 			checked++
@@ -79,6 +60,46 @@ func TestTypesAreUpstreams(t *testing.T) {
 		t.Errorf("%d kinds and %d objects are too few", kinds, checked)
 	}
 	t.Logf("%d kinds, %d objects", kinds, checked)
+}
+
+// applied is upstream's description of how fields merge.
+var applied = sync.OnceValue(func() managedfields.TypeConverter {
+	return applyconfigurations.NewTypeConverter(scheme.Scheme)
+})
+
+// fixtures returns upstream's objects of the built-in kinds that client-go describes, with a
+// value in every field.
+func fixtures(t *testing.T) map[*schema.Resource]*unstructured.Unstructured {
+	t.Helper()
+	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/api").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[*schema.Resource]*unstructured.Unstructured{}
+	for _, r := range builtin.Catalog().Resources() {
+		group := r.Group
+		if group == "" {
+			group = "core"
+		}
+		body, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "testdata", "HEAD", strings.Join([]string{group, r.Version, r.Kind, "json"}, ".")))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		tree, err := jsontree.Decode(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u := &unstructured.Unstructured{Object: tree}
+		if _, err := applied().ObjectToTyped(u); runtime.IsNotRegisteredError(err) || err != nil && strings.Contains(err.Error(), "no type found") {
+			t.Logf("%s has no type in client-go: %v", r.Kind, err)
+			continue
+		}
+		all[r] = u
+	}
+	return all
 }
 
 // without calls fn with each member of each object removed in turn.
@@ -129,4 +150,66 @@ func BenchmarkBuiltInTypes(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// TestCreationsAreTrackedAsUpstream compares who manages what after the creation of upstream's
+// fixtures with what upstream's field manager says of the same structs.
+func TestCreationsAreTrackedAsUpstream(t *testing.T) {
+	m := New(schema.NewLive(builtin.Catalog()))
+	kinds := 0
+	for r, u := range fixtures(t) {
+		kind := r.GVK()
+		kinds++
+		u.SetManagedFields(nil)
+		object, err := scheme.Scheme.New(kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, object); err != nil {
+			t.Fatal(err)
+		}
+		blank, err := scheme.Scheme.New(kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		blank.GetObjectKind().SetGroupVersionKind(kind)
+		target := schema.Target{Resource: r}
+		upstreams, err := managedfields.NewDefaultFieldManager(applied(), scheme.Scheme, defaults{}, scheme.Scheme, kind, kind.GroupVersion(), "", reset(target))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := upstreams.Update(blank, object, "m")
+		if err != nil {
+			t.Fatalf("%s: %v", kind, err)
+		}
+		if err := m.Update(target, u, nil, "m"); err != nil {
+			t.Fatalf("%s: %v", kind, err)
+		}
+		accessor, err := meta.Accessor(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := owned(t, u.GetManagedFields()), owned(t, accessor.GetManagedFields()); got != want {
+			t.Errorf("%s:\n%s\nwant\n%s", kind, got, want)
+		}
+	}
+	if kinds < 35 {
+		t.Errorf("only %d kinds were compared", kinds)
+	}
+}
+
+// owned shows managedFields without their times.
+func owned(t *testing.T, entries []metav1.ManagedFieldsEntry) string {
+	t.Helper()
+	if len(entries) != 1 {
+		t.Errorf("%d entries", len(entries))
+	}
+	for i := range entries {
+		entries[i].Time = nil
+	}
+	text, err := json.Marshal(entries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 	"sync"
@@ -194,13 +195,20 @@ func (t *goType[T, P]) Validate(u, old *unstructured.Unstructured) field.ErrorLi
 	return append(errs, t.check.update(obj, before)...)
 }
 
+// typed returns an object as a struct, without its managedFields: no rule is about them.
 func (t *goType[T, P]) typed(u *unstructured.Unstructured) (P, error) {
+	content := u.Object
+	if meta, is := content["metadata"].(tree); is && meta["managedFields"] != nil {
+		content, meta = maps.Clone(content), maps.Clone(meta)
+		delete(meta, "managedFields")
+		content["metadata"] = meta
+	}
 	obj := P(new(T))
-	if s, err := t.shape(); err == nil && s.Fill(obj, u.Object) {
+	if s, err := t.shape(); err == nil && s.Fill(obj, content) {
 		return obj, nil
 	}
 	obj = P(new(T))
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, obj); err != nil {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, obj); err != nil {
 		return nil, fmt.Errorf("read the %s: %w", t.gvk.Kind, err)
 	}
 	return obj, nil

@@ -2,6 +2,7 @@ package gotype
 
 import (
 	"encoding/base64"
+	"encoding/json"
 	"reflect"
 	"time"
 
@@ -67,7 +68,7 @@ func (t *valueType) set(to reflect.Value, value any) bool {
 	case mapKind:
 		members, is := value.(map[string]any)
 		return is && t.setMembers(to, members)
-	case bytesKind, timeKind, microTimeKind, quantityKind, intOrStringKind:
+	case bytesKind, timeKind, microTimeKind, quantityKind, intOrStringKind, fieldsKind:
 		return setEncoded(to.Addr().Interface(), value)
 	case other:
 	}
@@ -140,6 +141,10 @@ func setEncoded(to, value any) bool {
 		}
 		*to = intstr.FromString(text)
 		return is
+	case *metav1.FieldsV1:
+		raw, err := json.Marshal(value)
+		to.SetRawBytes(raw)
+		return err == nil
 	}
 	return false
 }

@@ -63,6 +63,7 @@ const (
 	microTimeKind
 	quantityKind
 	intOrStringKind
+	fieldsKind // metav1.FieldsV1, any object
 )
 
 // cache has what Of has returned, by type: most kinds have types in common, and types are
@@ -154,6 +155,8 @@ func known(t reflect.Type) kind {
 		return quantityKind
 	case reflect.TypeFor[intstr.IntOrString]():
 		return intOrStringKind
+	case reflect.TypeFor[metav1.FieldsV1]():
+		return fieldsKind
 	}
 	return other
 }

@@ -103,7 +103,6 @@ func TestFixturesAreReadAsTheStructsReadThem(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			withoutManagedFields(tree)
 			read := check(t, r.GoType, encoded(t, tree))
 			if _, is := unknown[r.Kind]; read == is {
 				t.Errorf("%s was read: %t", r.Kind, read)
@@ -127,22 +126,6 @@ func encoded(tb testing.TB, tree map[string]any) []byte {
 		tb.Fatal(err)
 	}
 	return body
-}
-
-// withoutManagedFields removes the managedFields of an object and of the objects in it:
-// this package knows nothing of them.
-func withoutManagedFields(at any) {
-	switch at := at.(type) {
-	case map[string]any:
-		delete(at, "managedFields")
-		for _, value := range at {
-			withoutManagedFields(value)
-		}
-	case []any:
-		for _, value := range at {
-			withoutManagedFields(value)
-		}
-	}
 }
 
 // variants calls fn with each value of a tree removed and replaced in turn.

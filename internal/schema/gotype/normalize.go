@@ -88,6 +88,8 @@ func (t *valueType) normalize(value any) (normal any, empty, ok bool) {
 		switch t.kind { //nolint:exhaustive // no others are made from objects
 		case structKind:
 			return value, false, t.object.Normalize(v)
+		case fieldsKind:
+			return value, false, true
 		case mapKind:
 			return value, len(v) == 0, t.values(v)
 		case pointerKind:
