@@ -27,6 +27,9 @@ type object struct {
 var errReplace = errors.New("it has to be replaced")
 
 // attempts bounds how often an object is read again after a conflict.
+// manager is who manages the fields that are written here.
+const manager = "gapless"
+
 const attempts = 10
 
 func (c *Controller) ensureOne(ctx context.Context, objects []object, name string) error {
@@ -81,7 +84,7 @@ func (c *Controller) ensureNow(ctx context.Context, t schema.Target, o object) e
 	if err != nil {
 		return err
 	}
-	_, err = c.verbs.Update(ctx, t, body, metav1.UpdateOptions{})
+	_, err = c.verbs.Update(ctx, t, body, metav1.UpdateOptions{FieldManager: manager})
 	return err
 }
 
@@ -91,7 +94,7 @@ func (c *Controller) create(ctx context.Context, t schema.Target, wanted any) er
 		return err
 	}
 	t.Name = ""
-	_, err = c.verbs.Create(ctx, t, body, metav1.CreateOptions{})
+	_, err = c.verbs.Create(ctx, t, body, metav1.CreateOptions{FieldManager: manager})
 	return err
 }
 

@@ -25,19 +25,21 @@ func tracked(_, _ *unstructured.Unstructured) error { return nil }
 // object.
 func (r *Registry) apply(ctx context.Context, w write, body []byte, o metav1.PatchOptions) (kube.Written, error) {
 	t := w.target
-	sent, warnings, err := fieldmanager.Configuration(body, validation(o.FieldValidation))
+	sent, warnings, err := fieldmanager.Read(body, validation(o.FieldValidation))
 	if err != nil {
 		return kube.Written{}, err
 	}
-	force := o.Force != nil && *o.Force
+	config := fieldmanager.Configuration{Object: sent, Manager: o.FieldManager, Force: o.Force != nil && *o.Force}
 	if t.Subresource == "scale" {
-		return r.applyScale(ctx, w, sent, o.FieldManager, force)
+		out, err := r.applyScale(ctx, w, config)
+		out.Warnings = append(warnings, out.Warnings...)
+		return out, err
 	}
 	if err := served(t); err != nil {
 		return kube.Written{}, err
 	}
 	merge := func(old *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-		u, err := r.fields.Apply(t, old, sent.DeepCopy(), o.FieldManager, force)
+		u, err := r.fields.Apply(t, old, config)
 		if err != nil {
 			return nil, err
 		}

@@ -20,6 +20,7 @@ func (v lifecycleVerbs) CreateObject(ctx context.Context, resource *schema.Resou
 	if err != nil {
 		return err
 	}
+	w.track = v.tracking(w.target, "gapless")
 	if _, err := v.create(ctx, w, u); err != nil && !isAlreadyExists(err) {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/gapless-io/gapless/internal/registry/fieldmanager"
 	"github.com/gapless-io/gapless/internal/registry/scale"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/kube"
@@ -37,9 +38,9 @@ func (r *Registry) patchScale(ctx context.Context, w write, change *patching, ma
 }
 
 // applyScale sets the replicas by a configuration of the Scale.
-func (r *Registry) applyScale(ctx context.Context, w write, config *unstructured.Unstructured, manager string, force bool) (kube.Written, error) {
+func (r *Registry) applyScale(ctx context.Context, w write, config fieldmanager.Configuration) (kube.Written, error) {
 	return r.setScale(ctx, w, func(now *scaled) (*scale.Scale, []string, error) {
-		applied, err := r.fields.ApplyScale(w.target, now.object, now.scale, config.DeepCopy(), manager, force)
+		applied, err := r.fields.ApplyScale(now.Scaled, config)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -57,10 +58,8 @@ func (r *Registry) applyScale(ctx context.Context, w write, config *unstructured
 
 // scaled is an object and its Scale.
 type scaled struct {
-	target schema.Target
-	object *unstructured.Unstructured // gets the managedFields of its next form
-	scale  *unstructured.Unstructured
-	shown  *kube.Object // the scale
+	fieldmanager.Scaled
+	shown *kube.Object // the Scale
 }
 
 // scaledOf returns the Scale of an object. Errors: 404 for a resource that cannot be scaled.
@@ -69,17 +68,17 @@ func (r *Registry) scaledOf(t schema.Target, o *kube.Object) (*scaled, error) {
 	if err != nil {
 		return nil, err
 	}
-	now := &scaled{target: t, shown: shown}
-	if now.object, err = treeOf(t.Resource.Show(o)); err != nil {
+	now := &scaled{Scaled: fieldmanager.Scaled{Target: t}}
+	if now.Object, err = treeOf(t.Resource.Show(o)); err != nil {
 		return nil, err
 	}
-	if now.scale, err = treeOf(shown); err != nil {
+	if now.Scale, err = treeOf(shown); err != nil {
 		return nil, err
 	}
-	if err := r.fields.ShowScale(t, now.scale, now.object); err != nil {
+	if err := r.fields.ShowScale(now.Scaled); err != nil {
 		return nil, err
 	}
-	if now.shown, err = shown.WithContent(now.scale.Object); err != nil {
+	if now.shown, err = shown.WithContent(now.Scale.Object); err != nil {
 		return nil, kube.Internal(err)
 	}
 	return now, nil
@@ -87,11 +86,11 @@ func (r *Registry) scaledOf(t schema.Target, o *kube.Object) (*scaled, error) {
 
 // trackScale records in an object that manager sets its replicas to those of s.
 func (r *Registry) trackScale(now *scaled, s *scale.Scale, manager string) error {
-	next := now.scale.DeepCopy()
+	next := now.Scale.DeepCopy()
 	if err := unstructured.SetNestedField(next.Object, int64(s.Spec.Replicas), "spec", "replicas"); err != nil {
 		return kube.Internal(err)
 	}
-	return r.fields.UpdateScale(now.target, now.object, next, now.scale, manager)
+	return r.fields.UpdateScale(now.Scaled, next, manager)
 }
 
 // setScale changes the replicas of an object to what wanted says.
@@ -120,7 +119,7 @@ func (r *Registry) setScale(ctx context.Context, w write, wanted func(*scaled) (
 		if err != nil {
 			return nil, err
 		}
-		u.SetManagedFields(now.object.GetManagedFields())
+		u.SetManagedFields(now.Object.GetManagedFields())
 		return u, nil
 	})
 	if err != nil {

@@ -86,7 +86,7 @@ func (s *Seeder) attempt(ctx context.Context, o object, r *schema.Resource) (*ku
 			return nil, true, s.Verbs.Check(t, body)
 		}
 		t.Name = ""
-		w, err := s.Verbs.Create(ctx, t, body, metav1.CreateOptions{DryRun: dryRun(), FieldValidation: metav1.FieldValidationStrict})
+		w, err := s.Verbs.Create(ctx, t, body, metav1.CreateOptions{DryRun: dryRun(), FieldManager: manager, FieldValidation: metav1.FieldValidationStrict})
 		return w.Object, true, err
 	}
 	if err != nil {
@@ -95,7 +95,7 @@ func (s *Seeder) attempt(ctx context.Context, o object, r *schema.Resource) (*ku
 	if err := unknownFields(r, body); err != nil {
 		return nil, false, err
 	}
-	w, err := s.Verbs.Patch(ctx, t, kube.Patch{Type: types.MergePatchType, Body: body}, metav1.PatchOptions{DryRun: dryRun()})
+	w, err := s.Verbs.Patch(ctx, t, kube.Patch{Type: types.MergePatchType, Body: body}, metav1.PatchOptions{DryRun: dryRun(), FieldManager: manager})
 	if err != nil {
 		return nil, false, err
 	}

@@ -13,6 +13,9 @@ import (
 	"github.com/gapless-io/gapless/kube"
 )
 
+// manager is who manages the fields that are written here.
+const manager = "gapless"
+
 // outcome is what a write has done.
 type outcome int
 
@@ -128,13 +131,13 @@ func (s *Seeder) ensure(ctx context.Context, o object, r *schema.Resource) (outc
 	existing, err := s.Verbs.Get(ctx, t, "")
 	if isReason(err, metav1.StatusReasonNotFound) {
 		t.Name = ""
-		w, err := s.Verbs.Create(ctx, t, body, metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
+		w, err := s.Verbs.Create(ctx, t, body, metav1.CreateOptions{FieldManager: manager, FieldValidation: metav1.FieldValidationStrict})
 		return created, w, err
 	}
 	if err != nil {
 		return unchanged, kube.Written{}, err
 	}
-	w, err := s.Verbs.Patch(ctx, t, kube.Patch{Type: types.MergePatchType, Body: body}, metav1.PatchOptions{})
+	w, err := s.Verbs.Patch(ctx, t, kube.Patch{Type: types.MergePatchType, Body: body}, metav1.PatchOptions{FieldManager: manager})
 	if err != nil || w.Object.ResourceVersion() == existing.ResourceVersion() {
 		return unchanged, w, err
 	}

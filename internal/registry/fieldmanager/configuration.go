@@ -12,10 +12,17 @@ import (
 	"github.com/gapless-io/gapless/kube"
 )
 
-// Configuration reads the body of a patch of server-side apply, which is YAML, and JSON
+// Configuration is what a client applies. It is not changed.
+type Configuration struct {
+	Object  *unstructured.Unstructured
+	Manager string
+	Force   bool // takes fields from other managers
+}
+
+// Read reads the body of a patch of server-side apply, which is YAML, and JSON
 // thereby. Of duplicate fields the last one counts: with FieldsWarn there is a warning, with
 // FieldsStrict they are refused. Errors: 400, 413.
-func Configuration(body []byte, v schema.FieldValidation) (*unstructured.Unstructured, []string, error) {
+func Read(body []byte, v schema.FieldValidation) (*unstructured.Unstructured, []string, error) {
 	// Go clients send JSON, without anything unusual in it.
 	if tree, err := jsontree.DecodePlain(body); err == nil {
 		return configuration(body, tree, nil)

@@ -3,7 +3,8 @@
 // upstream's library's (apimachinery util/managedfields); this package fits it to trees of
 // JSON and to the resources of this server.
 //
-// It has one noun. [Managers] are the field managers of all resources.
+// It has three nouns. [Managers] are the field managers of all resources. A [Configuration] is
+// what a client applies. [Scaled] is an object with its Scale.
 package fieldmanager
 
 import (
@@ -55,11 +56,16 @@ func New(live *schema.Live) *Managers {
 
 // Update records in u, which replaces old, what manager has changed. Without an old
 // object, nil, u is a creation. The object u itself may say who manages what, as upstream
-// allows. An object that nothing is known of by now stays so, until it is applied to.
+// allows. An object that nothing is known of by now stays so, until it is applied to. Nothing
+// is recorded of one with too many fields.
 func (m *Managers) Update(t schema.Target, u, old *unstructured.Unstructured, manager string) error {
 	f, err := m.of(t)
 	if err != nil {
 		return err
+	}
+	if !managed(u) || !managed(old) {
+		unstructured.RemoveNestedField(u.Object, "metadata", "managedFields")
+		return nil
 	}
 	if old == nil {
 		old = f.empty()
@@ -68,18 +74,21 @@ func (m *Managers) Update(t schema.Target, u, old *unstructured.Unstructured, ma
 	return nil
 }
 
-// Apply returns the object that results from applying a configuration, which it may change,
-// to old, which is nil for a creation. Errors: 400, 409 with the fields that other managers
-// have set, 500 for a configuration that does not fit the kind's schema, as upstream.
-func (m *Managers) Apply(t schema.Target, old, config *unstructured.Unstructured, manager string, force bool) (*unstructured.Unstructured, error) {
+// Apply returns the object that results from applying a configuration to old, which is nil for
+// a creation. Errors: 400, 409 with the fields that other managers
+// have set, 413 for too many fields, 500 for a configuration that does not fit the kind's schema, as upstream.
+func (m *Managers) Apply(t schema.Target, old *unstructured.Unstructured, c Configuration) (*unstructured.Unstructured, error) {
 	f, err := m.of(t)
 	if err != nil {
 		return nil, err
 	}
+	if !managed(c.Object) || !managed(old) {
+		return nil, tooLarge()
+	}
 	if old == nil {
 		old = f.empty()
 	}
-	return f.apply(old, config, manager, force)
+	return f.apply(old, c)
 }
 
 // fieldManager is the field manager of a resource or a subresource.
@@ -100,8 +109,8 @@ func (f *fieldManager) New(k8sschema.GroupVersionKind) (k8sruntime.Object, error
 	return f.empty(), nil
 }
 
-func (f *fieldManager) apply(old, config *unstructured.Unstructured, manager string, force bool) (*unstructured.Unstructured, error) {
-	applied, err := f.Apply(old, config, manager, force)
+func (f *fieldManager) apply(old *unstructured.Unstructured, c Configuration) (*unstructured.Unstructured, error) {
+	applied, err := f.Apply(old, c.Object.DeepCopy(), c.Manager, c.Force)
 	if err != nil {
 		return nil, refused(err)
 	}

@@ -19,62 +19,71 @@ func scales() *schema.Resource {
 	return &schema.Resource{Group: "autoscaling", Version: "v1", Kind: "Scale", GoType: reflect.TypeFor[autoscalingv1.Scale]()}
 }
 
+// Scaled is an object with its Scale.
+type Scaled struct {
+	Target schema.Target
+	Object *unstructured.Unstructured // gets the managedFields of its next form
+	Scale  *unstructured.Unstructured
+}
+
 // ShowScale writes into the Scale of an object who manages its replicas.
-func (m *Managers) ShowScale(t schema.Target, scale, object *unstructured.Unstructured) error {
-	entries, err := m.scaleHandler(t, object).ToSubresource()
+func (m *Managers) ShowScale(s Scaled) error {
+	entries, err := m.scaleHandler(s).ToSubresource()
 	if err != nil {
 		return kube.Internal(fmt.Errorf("managed fields of the scale: %w", err))
 	}
 	if len(entries) > 0 {
-		scale.SetManagedFields(entries)
+		s.Scale.SetManagedFields(entries)
 	}
 	return nil
 }
 
-// UpdateScale records in object who manages its replicas after manager has changed its Scale
-// from old to scale. ShowScale was called for old.
-func (m *Managers) UpdateScale(t schema.Target, object, scale, old *unstructured.Unstructured, manager string) error {
+// UpdateScale records in the object who manages its replicas after manager has changed its
+// Scale to next. ShowScale was called before.
+func (m *Managers) UpdateScale(s Scaled, next *unstructured.Unstructured, manager string) error {
 	f, err := m.scale()
 	if err != nil {
 		return kube.Internal(err)
 	}
-	f.UpdateNoErrors(old, scale, manager)
-	return m.storeScale(t, object, scale.GetManagedFields())
+	f.UpdateNoErrors(s.Scale, next, manager)
+	return m.storeScale(s, next.GetManagedFields())
 }
 
-// ApplyScale returns the Scale that results from applying a configuration to old, and records
-// in object who manages its replicas by then. ShowScale was called for old. Errors: those of
-// Apply.
-func (m *Managers) ApplyScale(t schema.Target, object, old, config *unstructured.Unstructured, manager string, force bool) (*unstructured.Unstructured, error) {
+// ApplyScale returns the Scale that results from applying a configuration, and records in the
+// object who manages its replicas by then. ShowScale was called before. Errors: those of Apply.
+func (m *Managers) ApplyScale(s Scaled, c Configuration) (*unstructured.Unstructured, error) {
+	if !managed(c.Object) {
+		return nil, tooLarge()
+	}
 	f, err := m.scale()
 	if err != nil {
 		return nil, kube.Internal(err)
 	}
-	scale, err := f.apply(old, config, manager, force)
+	next, err := f.apply(s.Scale, c)
 	if err != nil {
 		return nil, err
 	}
-	return scale, m.storeScale(t, object, scale.GetManagedFields())
+	return next, m.storeScale(s, next.GetManagedFields())
 }
 
-func (m *Managers) storeScale(t schema.Target, object *unstructured.Unstructured, entries []metav1.ManagedFieldsEntry) error {
-	stored, err := m.scaleHandler(t, object).ToParent(entries)
+func (m *Managers) storeScale(s Scaled, entries []metav1.ManagedFieldsEntry) error {
+	stored, err := m.scaleHandler(s).ToParent(entries)
 	if err != nil {
 		return kube.Internal(fmt.Errorf("managed fields of the scaled object: %w", err))
 	}
-	object.SetManagedFields(stored)
+	s.Object.SetManagedFields(stored)
 	return nil
 }
 
 // scaleHandler translates between the managed fields of an object and those of its Scale.
-func (m *Managers) scaleHandler(t schema.Target, object *unstructured.Unstructured) *managedfields.ScaleHandler {
+func (m *Managers) scaleHandler(s Scaled) *managedfields.ScaleHandler {
 	paths := managedfields.ResourcePathMappings{}
 	for _, r := range m.live.Load().Resources() {
-		if r.GR() == t.Resource.GR() {
+		if r.GR() == s.Target.Resource.GR() {
 			paths[r.APIVersion()] = replicas(r)
 		}
 	}
-	return managedfields.NewScaleHandler(object.GetManagedFields(), t.Resource.GVK().GroupVersion(), paths)
+	return managedfields.NewScaleHandler(s.Object.GetManagedFields(), s.Target.Resource.GVK().GroupVersion(), paths)
 }
 
 // replicas is the path of a resource's replicas; nil when it has no scale.

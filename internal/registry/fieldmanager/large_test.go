@@ -1,0 +1,75 @@
+package fieldmanager
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/schema/builtin"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// wide returns a ConfigMap with n keys.
+func wide(n int) *unstructured.Unstructured {
+	data := make(map[string]any, n)
+	for i := range n {
+		data[fmt.Sprintf("%x", i)] = ""
+	}
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a", "namespace": "b"}, "data": data,
+	}}
+}
+
+func configMaps(t *testing.T) schema.Target {
+	t.Helper()
+	r, is := builtin.Catalog().Lookup(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"})
+	if !is {
+		t.Fatal("there are no ConfigMaps")
+	}
+	return schema.Target{Resource: r, Namespace: "b", Name: "a"}
+}
+
+// TestObjectsWithTooManyFieldsAreNotManaged: a creation with 250 000 keys took a minute in
+// upstream's library, and an apply to it as long.
+func TestObjectsWithTooManyFieldsAreNotManaged(t *testing.T) {
+	m, target := New(schema.NewLive(builtin.Catalog())), configMaps(t)
+	for n, managed := range map[int]bool{1: true, 5000: true, 15_000: false, 250_000: false} {
+		u := wide(n)
+		if err := m.Update(target, u, nil, "m"); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(u.GetManagedFields()) > 0; got != managed {
+			t.Errorf("%d keys: managed %t", n, got)
+		}
+		for _, c := range []struct{ old, config *unstructured.Unstructured }{{nil, wide(n)}, {wide(n), wide(1)}} {
+			_, err := m.Apply(target, c.old, Configuration{Object: c.config, Manager: "m", Force: true})
+			if status := kube.StatusOf(err); (err == nil) != managed || err != nil && (status.Code != 413 || !strings.Contains(status.Message, "50000 fields")) {
+				t.Errorf("%d keys: apply answers %v", n, err)
+			}
+		}
+	}
+}
+
+// TestAnObjectThatShrinksIsManagedAgainOnceApplied: what is not known of its fields is not
+// made up.
+func TestAnObjectThatShrinksIsManagedAgainOnceApplied(t *testing.T) {
+	m, target := New(schema.NewLive(builtin.Catalog())), configMaps(t)
+	u := wide(2)
+	if err := m.Update(target, u, wide(20_000), "m"); err != nil || len(u.GetManagedFields()) > 0 {
+		t.Fatalf("got %v, %v", u.GetManagedFields(), err)
+	}
+	applied, err := m.Apply(target, u, Configuration{Object: wide(1), Manager: "other", Force: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var managers []string
+	for _, entry := range applied.GetManagedFields() {
+		managers = append(managers, entry.Manager)
+	}
+	if got := strings.Join(managers, " "); got != "other before-first-apply" && got != "before-first-apply other" {
+		t.Errorf("managers are %q", got)
+	}
+}
