@@ -22,6 +22,7 @@ import (
 	k8sschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/kube"
@@ -67,10 +68,13 @@ func (m *Managers) Update(t schema.Target, u, old *unstructured.Unstructured, ma
 		unstructured.RemoveNestedField(u.Object, "metadata", "managedFields")
 		return nil
 	}
+	if old == nil && t.Subresource == "" && f.created(u.Object, manager) {
+		return nil
+	}
 	if old == nil {
 		old = f.empty()
 	}
-	f.UpdateNoErrors(old, u, manager)
+	f.update(old, u, manager)
 	return nil
 }
 
@@ -97,6 +101,9 @@ type fieldManager struct {
 	// blank is the object before its creation: a struct without values, as upstream's, so
 	// that nobody manages the structs in it. It is not changed.
 	blank map[string]any
+	typ   *typed.ParseableType // nil without a schema
+	// unset are the members that a creation does not set.
+	unset map[string]bool
 }
 
 // empty returns the object before its creation.
@@ -107,6 +114,15 @@ func (f *fieldManager) empty() *unstructured.Unstructured {
 // New implements runtime.ObjectCreater, for its own kind.
 func (f *fieldManager) New(k8sschema.GroupVersionKind) (k8sruntime.Object, error) {
 	return f.empty(), nil
+}
+
+// update records in u, which replaces old, what manager has changed. If that cannot be found
+// out, as of a value that does not fit its schema, which validation refuses afterwards, it
+// keeps what was recorded in old (managedfields UpdateNoErrors).
+func (f *fieldManager) update(old, u *unstructured.Unstructured, manager string) {
+	if _, err := f.FieldManager.Update(old, u, manager); err != nil {
+		u.SetManagedFields(old.GetManagedFields())
+	}
 }
 
 func (f *fieldManager) apply(old *unstructured.Unstructured, c Configuration) (*unstructured.Unstructured, error) {
@@ -146,7 +162,7 @@ func (m *Managers) of(t schema.Target) (*fieldManager, error) {
 }
 
 func (m *Managers) build(t schema.Target) (*fieldManager, error) {
-	f := &fieldManager{blank: map[string]any{}}
+	f := &fieldManager{blank: map[string]any{}, unset: unset(t.Resource)}
 	if t.Resource.GoType != nil {
 		var err error
 		if f.blank, err = k8sruntime.DefaultUnstructuredConverter.ToUnstructured(reflect.New(t.Resource.GoType).Interface()); err != nil {
@@ -154,16 +170,21 @@ func (m *Managers) build(t schema.Target) (*fieldManager, error) {
 		}
 	}
 	f.blank["apiVersion"], f.blank["kind"] = t.Resource.APIVersion(), t.Resource.Kind
-	types, err := m.typesOf(t.Resource)
+	converter, err := m.typesOf(t.Resource)
 	if err != nil {
 		return nil, err
 	}
 	kind := t.Resource.GVK()
+	if known, is := converter.(types); is {
+		if typ, is := known[kind]; is {
+			f.typ = &typ
+		}
+	}
 	build := managedfields.NewDefaultFieldManager
 	if t.Resource.Custom {
 		build = managedfields.NewDefaultCRDFieldManager
 	}
-	f.FieldManager, err = build(types, converter{live: m.live}, defaults{}, f, kind, kind.GroupVersion(), t.Subresource, reset(t))
+	f.FieldManager, err = build(converter, versions{live: m.live}, defaults{}, f, kind, kind.GroupVersion(), t.Subresource, reset(t))
 	return f, err
 }
 
@@ -182,10 +203,7 @@ func reset(t schema.Target) map[fieldpath.APIVersion]fieldpath.Filter {
 			fields.Insert(fieldpath.MakePathOrDie("metadata", name))
 		}
 	case t.Subresource == "":
-		if r.HasStatus {
-			fields.Insert(fieldpath.MakePathOrDie("status"))
-		}
-		for _, name := range r.KeptParts {
+		for name := range unset(r) {
 			fields.Insert(fieldpath.MakePathOrDie(name))
 		}
 	}
@@ -195,6 +213,18 @@ func reset(t schema.Target) map[fieldpath.APIVersion]fieldpath.Filter {
 	return fieldpath.NewExcludeFilterSetMap(map[fieldpath.APIVersion]*fieldpath.Set{
 		fieldpath.APIVersion(r.APIVersion()): fields,
 	})
+}
+
+// unset returns the members of an object that its main endpoint does not write.
+func unset(r *schema.Resource) map[string]bool {
+	names := map[string]bool{}
+	if r.HasStatus {
+		names["status"] = true
+	}
+	for _, name := range r.KeptParts {
+		names[name] = true
+	}
+	return names
 }
 
 // OnlyTimes reports whether two managedFields, as decoded JSON, differ in nothing but the

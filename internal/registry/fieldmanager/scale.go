@@ -45,7 +45,7 @@ func (m *Managers) UpdateScale(s Scaled, next *unstructured.Unstructured, manage
 	if err != nil {
 		return kube.Internal(err)
 	}
-	f.UpdateNoErrors(s.Scale, next, manager)
+	f.update(s.Scale, next, manager)
 	return m.storeScale(s, next.GetManagedFields())
 }
 

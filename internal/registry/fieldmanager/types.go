@@ -74,11 +74,11 @@ func (types) TypedToObject(value *typed.TypedValue) (k8sruntime.Object, error) {
 // errUnsupported is what upstream's interfaces have, and nothing calls.
 var errUnsupported = errors.New("this conversion is not supported")
 
-// converter converts objects between the versions of a resource.
-type converter struct{ live *schema.Live }
+// versions converts objects between the versions of a resource.
+type versions struct{ live *schema.Live }
 
 // ConvertToVersion implements runtime.ObjectConvertor. The result may be the argument.
-func (c converter) ConvertToVersion(in k8sruntime.Object, target k8sruntime.GroupVersioner) (k8sruntime.Object, error) {
+func (c versions) ConvertToVersion(in k8sruntime.Object, target k8sruntime.GroupVersioner) (k8sruntime.Object, error) {
 	u, is := in.(*unstructured.Unstructured)
 	if !is {
 		return nil, fmt.Errorf("a %T cannot be converted", in)
@@ -106,7 +106,7 @@ func (c converter) ConvertToVersion(in k8sruntime.Object, target k8sruntime.Grou
 }
 
 // find returns the resource of a kind; nil if there is none.
-func (c converter) find(kind k8sschema.GroupVersionKind) *schema.Resource {
+func (c versions) find(kind k8sschema.GroupVersionKind) *schema.Resource {
 	for _, r := range c.live.Load().Resources() {
 		if r.GVK() == kind {
 			return r
@@ -116,10 +116,10 @@ func (c converter) find(kind k8sschema.GroupVersionKind) *schema.Resource {
 }
 
 // Convert implements runtime.ObjectConvertor; it is not called.
-func (converter) Convert(_, _, _ any) error { return errUnsupported }
+func (versions) Convert(_, _, _ any) error { return errUnsupported }
 
 // ConvertFieldLabel implements runtime.ObjectConvertor; it is not called.
-func (converter) ConvertFieldLabel(_ k8sschema.GroupVersionKind, _, _ string) (label, value string, err error) {
+func (versions) ConvertFieldLabel(_ k8sschema.GroupVersionKind, _, _ string) (label, value string, err error) {
 	return "", "", errUnsupported
 }
 

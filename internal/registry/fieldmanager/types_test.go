@@ -27,7 +27,7 @@ import (
 )
 
 // perKind is about how many variants of a fixture are compared.
-const perKind = 40
+const perKind = 20
 
 // TestTypesAreUpstreams compares how the fields of built-in kinds merge with what client-go
 // says, by the sets of fields of upstream's fixtures, which have every field, and of each
@@ -56,7 +56,7 @@ func TestTypesAreUpstreams(t *testing.T) {
 			}
 		})
 	}
-	if kinds < 35 || checked < 1000 {
+	if kinds < 35 || checked < 500 {
 		t.Errorf("%d kinds and %d objects are too few", kinds, checked)
 	}
 	t.Logf("%d kinds, %d objects", kinds, checked)

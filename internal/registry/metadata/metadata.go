@@ -7,6 +7,7 @@ package metadata
 
 import (
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 
 	"github.com/gapless-io/gapless/internal/schema"
 )
@@ -41,6 +42,10 @@ func Valid(meta map[string]any, namespaced bool) bool {
 			}
 		case "annotations":
 			if !validAnnotations(value) {
+				return false
+			}
+		case "managedFields":
+			if !validManagedFields(value) {
 				return false
 			}
 		default:
@@ -94,6 +99,35 @@ func validAnnotations(value any) bool {
 		size += len(key) + len(text)
 	}
 	return size <= apivalidation.TotalAnnotationSizeLimitB
+}
+
+func validManagedFields(value any) bool {
+	entries, is := value.([]any)
+	if !is {
+		return false
+	}
+	for _, entry := range entries {
+		e, is := entry.(map[string]any)
+		manager, named := e["manager"].(string)
+		subresource, _ := e["subresource"].(string)
+		operation := e["operation"]
+		if !is || !named || !isShortText(manager) || len(subresource) > metavalidation.MaxSubresourceNameLength ||
+			operation != "Update" && operation != "Apply" || e["fieldsType"] != "FieldsV1" {
+			return false
+		}
+	}
+	return true
+}
+
+// isShortText reports whether a text is one of printable ASCII that the name of a field
+// manager can be.
+func isShortText(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return len(s) <= metavalidation.FieldManagerMaxLength
 }
 
 // isQualified reports whether a key is a name, with a DNS subdomain and a slash before

@@ -44,7 +44,8 @@ func decode(text string) map[string]any {
 }
 
 const ordinary = `{"name":"a","namespace":"ns-1","uid":"u","creationTimestamp":"2026-01-01T00:00:00Z","generation":1,
-	"labels":{"app":"x","app.kubernetes.io/name":"A_b.c-1","empty":""},"annotations":{"example.com/x":"any text"}}`
+	"labels":{"app":"x","app.kubernetes.io/name":"A_b.c-1","empty":""},"annotations":{"example.com/x":"any text"},
+	"managedFields":[{"manager":"m","operation":"Update","apiVersion":"v1","time":"2026-01-01T00:00:00Z","fieldsType":"FieldsV1","fieldsV1":{"f:data":{}},"subresource":"status"}]}`
 
 func TestOrdinaryMetadataIsRecognized(t *testing.T) {
 	if !check(t, decode(ordinary), nil, true) {
@@ -66,6 +67,10 @@ func TestInvalidMetadataIsNotRecognized(t *testing.T) {
 		`{"name":"a","namespace":"n","labels":{"a..b/c":""}}`, `{"name":"a","namespace":"n","labels":{"A/c":""}}`,
 		`{"name":"a","namespace":"n","annotations":{"":""}}`, `{"name":"a","namespace":"n","annotations":{"a/":""}}`,
 		`{"name":"a","namespace":"n","annotations":{"a":"` + strings.Repeat("x", 256<<10) + `"}}`,
+		`{"name":"a","namespace":"n","managedFields":{}}`, `{"name":"a","namespace":"n","managedFields":[1]}`,
+		`{"name":"a","namespace":"n","managedFields":[{"manager":"m","operation":"Other","fieldsType":"FieldsV1"}]}`,
+		`{"name":"a","namespace":"n","managedFields":[{"manager":"` + strings.Repeat("m", 129) + `","operation":"Apply","fieldsType":"FieldsV1"}]}`,
+		`{"name":"a","namespace":"n","managedFields":[{"manager":"m","operation":"Apply","fieldsType":"FieldsV2"}]}`,
 		`{"name":"a","namespace":"n","finalizers":["x"]}`, `{"name":"a","namespace":"n","ownerReferences":[]}`,
 	} {
 		if check(t, decode(text), nil, true) {

@@ -175,7 +175,7 @@ func (t *goType[T, P]) Validate(u, old *unstructured.Unstructured) field.ErrorLi
 	if t.check.object == nil && (old != nil || t.check.create == nil) && (old == nil || t.check.update == nil) {
 		return errs
 	}
-	obj, err := t.typed(u)
+	obj, err := t.unmanaged(u)
 	if err != nil {
 		return append(errs, field.Invalid(nil, nil, err.Error()))
 	}
@@ -188,27 +188,32 @@ func (t *goType[T, P]) Validate(u, old *unstructured.Unstructured) field.ErrorLi
 	if t.check.update == nil || old == nil {
 		return errs
 	}
-	before, err := t.typed(old)
+	before, err := t.unmanaged(old)
 	if err != nil {
 		return append(errs, field.Invalid(nil, nil, err.Error()))
 	}
 	return append(errs, t.check.update(obj, before)...)
 }
 
-// typed returns an object as a struct, without its managedFields: no rule is about them.
-func (t *goType[T, P]) typed(u *unstructured.Unstructured) (P, error) {
-	content := u.Object
-	if meta, is := content["metadata"].(tree); is && meta["managedFields"] != nil {
-		content, meta = maps.Clone(content), maps.Clone(meta)
-		delete(meta, "managedFields")
-		content["metadata"] = meta
+// unmanaged returns an object as a struct, without its managedFields: no rule is about them.
+func (t *goType[T, P]) unmanaged(u *unstructured.Unstructured) (P, error) {
+	meta, is := u.Object["metadata"].(tree)
+	if !is || meta["managedFields"] == nil {
+		return t.typed(u)
 	}
+	content, meta := maps.Clone(u.Object), maps.Clone(meta)
+	delete(meta, "managedFields")
+	content["metadata"] = meta
+	return t.typed(&unstructured.Unstructured{Object: content})
+}
+
+func (t *goType[T, P]) typed(u *unstructured.Unstructured) (P, error) {
 	obj := P(new(T))
-	if s, err := t.shape(); err == nil && s.Fill(obj, content) {
+	if s, err := t.shape(); err == nil && s.Fill(obj, u.Object) {
 		return obj, nil
 	}
 	obj = P(new(T))
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, obj); err != nil {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, obj); err != nil {
 		return nil, fmt.Errorf("read the %s: %w", t.gvk.Kind, err)
 	}
 	return obj, nil

@@ -1,0 +1,213 @@
+package fieldmanager
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+	smdschema "sigs.k8s.io/structured-merge-diff/v6/schema"
+	"sigs.k8s.io/structured-merge-diff/v6/value"
+)
+
+// creation finds the fields that the creator of an object manages, as upstream's library does
+// by its general comparison, in a tenth of the time. What it does not know it leaves to the
+// library.
+type creation struct{ schema *smdschema.Schema }
+
+// fieldSet is what FieldsV1 is as decoded JSON: by the names of path elements.
+type fieldSet = map[string]any
+
+// stripped are the members of metadata that nobody manages (managedfields stripmeta.go).
+func stripped(name string) bool {
+	switch name {
+	case "name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName", "generation", "managedFields", "resourceVersion":
+		return true
+	}
+	return false
+}
+
+// created records in a new object that manager has created it, through the main endpoint. It
+// returns false, with nothing recorded, when the library has to do it.
+func (f *fieldManager) created(object map[string]any, manager string) bool {
+	meta, is := object["metadata"].(map[string]any)
+	if _, has := meta["managedFields"]; !is || has || f.typ == nil {
+		return false
+	}
+	c := creation{schema: f.typ.Schema}
+	root, known := c.schema.Resolve(f.typ.TypeRef)
+	if !known || root.Map == nil || root.Map.ElementRelationship == smdschema.Atomic {
+		return false
+	}
+	fields := fieldSet{}
+	for name, member := range object {
+		if name == "apiVersion" || name == "kind" || f.unset[name] {
+			continue
+		}
+		below, own, ok := c.member(root.Map, name, f.blank, member)
+		if !ok {
+			return false
+		}
+		if name == "metadata" {
+			own = false
+			for name := range below {
+				if stripped(name[len("f:"):]) {
+					delete(below, name)
+				}
+			}
+		}
+		put(fields, "f:"+name, below, own)
+	}
+	if len(fields) == 0 {
+		return true
+	}
+	if manager == "" {
+		manager = "unknown"
+	}
+	meta["managedFields"] = []any{map[string]any{
+		"manager": manager, "operation": string(metav1.ManagedFieldsOperationUpdate), "apiVersion": object["apiVersion"],
+		"time": time.Now().UTC().Format(time.RFC3339), "fieldsType": "FieldsV1", "fieldsV1": fields,
+	}}
+	return true
+}
+
+// put adds a field to a set: what is managed below it, and whether it is itself.
+func put(set fieldSet, name string, below fieldSet, own bool) {
+	switch {
+	case len(below) == 0 && own:
+		set[name] = fieldSet{}
+	case len(below) > 0:
+		if own {
+			below["."] = fieldSet{}
+		}
+		set[name] = below
+	}
+}
+
+// member returns the fields below a member of a map that its creator manages, and whether the
+// member itself is one. before is the map of the empty object, if it has that.
+func (c creation) member(m *smdschema.Map, name string, before map[string]any, member any) (below fieldSet, own, ok bool) {
+	ref := m.ElementType
+	if field, is := m.FindField(name); is {
+		ref = field.Type
+	}
+	was, had := before[name]
+	return c.value(ref, was, had, member)
+}
+
+// value is member for a value of a type. had says whether the empty object has it.
+func (c creation) value(ref smdschema.TypeRef, was any, had bool, now any) (below fieldSet, own, ok bool) {
+	atom, known := c.schema.Resolve(ref)
+	if !known {
+		return nil, false, false
+	}
+	switch now := now.(type) {
+	case map[string]any:
+		if atom.Map == nil {
+			return nil, false, false
+		}
+		before, is := was.(map[string]any)
+		if had && was != nil && !is {
+			return nil, false, false
+		}
+		if atom.Map.ElementRelationship == smdschema.Atomic || len(now) == 0 && len(before) == 0 {
+			return nil, !had || !Equal(was, now), true
+		}
+		return c.members(atom.Map, before, had, now)
+	case []any:
+		if atom.List == nil || had && was != nil {
+			return nil, false, false
+		}
+		if atom.List.ElementRelationship == smdschema.Atomic || len(now) == 0 {
+			return nil, true, true
+		}
+		below, ok = c.items(atom.List, now)
+		return below, !had, ok
+	case nil:
+		return nil, !had, !had || was == nil
+	}
+	if atom.Scalar == nil || !fits(*atom.Scalar, now) {
+		return nil, false, false
+	}
+	return nil, !had || !Equal(was, now), true
+}
+
+func (c creation) members(m *smdschema.Map, before map[string]any, had bool, now map[string]any) (below fieldSet, own, ok bool) {
+	below = make(fieldSet, len(now)+1)
+	for name, member := range now {
+		fields, own, ok := c.member(m, name, before, member)
+		if !ok {
+			return nil, false, false
+		}
+		put(below, "f:"+name, fields, own)
+	}
+	return below, !had, true
+}
+
+// items returns the fields below a list whose items have keys, or are themselves keys.
+func (c creation) items(l *smdschema.List, items []any) (below fieldSet, ok bool) {
+	below = make(fieldSet, len(items)+1)
+	for _, item := range items {
+		name, ok := c.element(l, item)
+		if !ok {
+			return nil, false
+		}
+		if _, twice := below[name]; twice {
+			return nil, false
+		}
+		fields, _, ok := c.value(l.ElementType, nil, false, item)
+		if !ok {
+			return nil, false
+		}
+		put(below, name, fields, true)
+	}
+	return below, true
+}
+
+// element returns the name of an item of a list.
+func (c creation) element(l *smdschema.List, item any) (name string, ok bool) {
+	if len(l.Keys) == 0 {
+		switch item.(type) {
+		case map[string]any, []any, nil:
+			return "", false
+		}
+		v := value.NewValueInterface(item)
+		name, err := fieldpath.SerializePathElement(fieldpath.PathElement{Value: &v})
+		return name, err == nil
+	}
+	members, is := item.(map[string]any)
+	atom, known := c.schema.Resolve(l.ElementType)
+	if !is || !known || atom.Map == nil {
+		return "", false
+	}
+	var keys value.FieldList
+	for _, key := range l.Keys {
+		v, has := members[key]
+		if !has {
+			field, _ := atom.Map.FindField(key)
+			v = field.Default
+		}
+		if has || v != nil {
+			keys = append(keys, value.Field{Name: key, Value: value.NewValueInterface(v)})
+		}
+	}
+	if len(keys) == 0 {
+		return "", false
+	}
+	keys.Sort()
+	name, err := fieldpath.SerializePathElement(fieldpath.PathElement{Key: &keys})
+	return name, err == nil
+}
+
+// fits reports whether a scalar is of a type.
+func fits(s smdschema.Scalar, v any) bool {
+	switch v.(type) {
+	case int64, float64:
+		return s == smdschema.Numeric || s == smdschema.Untyped
+	case string:
+		return s == smdschema.String || s == smdschema.Untyped
+	case bool:
+		return s == smdschema.Boolean || s == smdschema.Untyped
+	}
+	return false
+}
+

@@ -1,0 +1,169 @@
+package fieldmanager
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/schema/builtin"
+	"github.com/gapless-io/gapless/internal/schema/jsontree"
+)
+
+// customs is a custom resource with every kind of list and map.
+func customs(tb testing.TB) (*schema.Resource, *unstructured.Unstructured) {
+	tb.Helper()
+	const openAPI = `{"type":"object","properties":{"status":{"type":"object"},"spec":{"type":"object","properties":{
+"text":{"type":"string"},"number":{"type":"number"},"flag":{"type":"boolean"},"either":{"x-kubernetes-int-or-string":true},
+"plain":{"type":"array","items":{"type":"object","properties":{"a":{"type":"string"}}}},
+"set":{"type":"array","x-kubernetes-list-type":"set","items":{"type":"string"}},
+"keyed":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["name","port"],"items":{"type":"object","properties":{
+"name":{"type":"string"},"port":{"type":"integer","default":80},"value":{"type":"string"}}}},
+"atomic":{"type":"object","x-kubernetes-map-type":"atomic","properties":{"a":{"type":"string"}}},
+"labels":{"type":"object","additionalProperties":{"type":"string"}},
+"any":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}}}`
+	r := &schema.Resource{Group: "t.example.com", Version: "v1", Kind: "Thing", Plural: "things", Custom: true, HasStatus: true, OpenAPI: []byte(openAPI)}
+	tree, err := jsontree.Decode([]byte(`{"apiVersion":"t.example.com/v1","kind":"Thing","metadata":{"name":"a","labels":{"l":"1"},
+"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"o","uid":"u"}],"finalizers":["x.io/f","x.io/g"]},"status":{"x":1},"spec":{
+"text":"a","number":1.5,"flag":true,"either":"x","plain":[{"a":"b"}],"set":["a","b\"c"],"keyed":[{"name":"x","value":"1"},{"name":"x","port":81},{"name":"y<"}],
+"atomic":{"a":"b"},"labels":{"k":"v"},"any":{"deep":{"list":[{"x":null}],"more":{"n":1}},"either":[]}}}`))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return r, &unstructured.Unstructured{Object: tree}
+}
+
+// TestCreationsAreTrackedAsByTheLibrary compares the short way with upstream's library, for
+// upstream's fixtures and a custom resource, each also with one member removed or emptied in
+// turn.
+func TestCreationsAreTrackedAsByTheLibrary(t *testing.T) {
+	all := fixtures(t)
+	r, u := customs(t)
+	all[r] = u
+	m := New(schema.NewLive(builtin.Catalog().With(r)))
+	compared, short := 0, 0
+	for r, u := range all {
+		u.SetManagedFields(nil)
+		f, err := m.of(schema.Target{Resource: r})
+		if err != nil {
+			t.Fatal(err)
+		}
+		variant := func() {
+			compared++
+			if compareCreation(t, f, u) {
+				short++
+			}
+		}
+		variant()
+		members := 0
+		changed(u.Object, func() { members++ })
+		every, i := max(1, members/12), 0
+		changed(u.Object, func() {
+			if i++; i%every == 0 || r.Custom {
+				variant()
+			}
+		})
+	}
+	t.Logf("%d of %d objects went the short way", short, compared)
+	if compared < 500 || short < compared*9/10 {
+		t.Errorf("%d of %d objects went the short way", short, compared)
+	}
+}
+
+// changed calls fn with each member of each object removed, nulled and emptied in turn.
+func changed(at any, fn func()) {
+	switch at := at.(type) {
+	case map[string]any:
+		for name, value := range at {
+			if name == "apiVersion" || name == "kind" || name == "metadata" {
+				continue
+			}
+			delete(at, name)
+			fn()
+			others := []any{nil}
+			switch value.(type) {
+			case map[string]any:
+				others = append(others, map[string]any{})
+			case []any:
+				others = append(others, []any{})
+			}
+			for _, other := range others {
+				at[name] = other
+				fn()
+			}
+			at[name] = value
+			changed(value, fn)
+		}
+	case []any:
+		for _, value := range at {
+			changed(value, fn)
+		}
+	}
+}
+
+// compareCreation reports whether the short way was taken.
+func compareCreation(t *testing.T, f *fieldManager, u *unstructured.Unstructured) bool {
+	t.Helper()
+	got, want := u.DeepCopy(), u.DeepCopy()
+	if !f.created(got.Object, "m") {
+		if diff := cmp.Diff(u.Object, got.Object); diff != "" {
+			t.Errorf("%s is not left as it was: %s", u.GetKind(), diff)
+		}
+		return false
+	}
+	f.update(f.empty(), want, "m")
+	if diff := cmp.Diff(withoutTimes(t, want), withoutTimes(t, got)); diff != "" {
+		text, _ := json.Marshal(u.Object)
+		t.Errorf("%s: -library +short: %s", text, diff)
+	}
+	return true
+}
+
+func withoutTimes(t *testing.T, u *unstructured.Unstructured) map[string]any {
+	t.Helper()
+	entries := u.GetManagedFields()
+	for i := range entries {
+		entries[i].Time = nil
+	}
+	u.SetManagedFields(entries)
+	return u.Object
+}
+
+// BenchmarkCreation tracks the creation of a Pod: the short way, and by the library.
+func BenchmarkCreation(b *testing.B) {
+	m := New(schema.NewLive(builtin.Catalog()))
+	tree, err := jsontree.Decode([]byte(pod))
+	if err != nil {
+		b.Fatal(err)
+	}
+	r, _ := builtin.Catalog().Lookup(schema.GroupVersionResource{Version: "v1", Resource: "pods"})
+	u := &unstructured.Unstructured{Object: tree}
+	f, err := m.of(schema.Target{Resource: r})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("short", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			u.SetManagedFields(nil)
+			if !f.created(u.Object, "m") {
+				b.Fatal("it is left to the library")
+			}
+		}
+	})
+	b.Run("library", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			u.SetManagedFields(nil)
+			f.update(f.empty(), u, "m")
+		}
+	})
+}
+
+const pod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"b","labels":{"app":"web","tier":"front"}},"spec":{
+"containers":[{"name":"c","image":"i:1","imagePullPolicy":"Always","ports":[{"containerPort":80,"protocol":"TCP"}],"env":[{"name":"A","value":"1"},{"name":"B","value":"2"}],
+"resources":{"limits":{"cpu":"1","memory":"1Gi"}},"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File",
+"volumeMounts":[{"name":"v","mountPath":"/v"}]}],"volumes":[{"name":"v","emptyDir":{}}],"restartPolicy":"Always","terminationGracePeriodSeconds":30,
+"dnsPolicy":"ClusterFirst","securityContext":{},"schedulerName":"default-scheduler","enableServiceLinks":true}}`
