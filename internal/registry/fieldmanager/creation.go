@@ -210,4 +210,3 @@ func fits(s smdschema.Scalar, v any) bool {
 	}
 	return false
 }
-
