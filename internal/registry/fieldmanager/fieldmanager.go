@@ -11,10 +11,10 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"runtime"
 	"slices"
 	"sync"
-	"weak"
+	"sync/atomic"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -39,11 +39,15 @@ type Managers struct {
 }
 
 // path is what has a field manager of its own: a version of a resource, or a subresource
-// of it. It does not keep the resource of an earlier definition.
+// of it.
 type path struct {
-	resource    weak.Pointer[schema.Resource]
+	resource    *schema.Resource
 	subresource string
 }
+
+// keepFor is how long the field manager of a custom resource is kept after its last use. To
+// make it takes a millisecond, to keep it 13 KiB.
+const keepFor = time.Minute
 
 // New returns the field managers of the resources of live.
 func New(live *schema.Live) *Managers {
@@ -104,6 +108,7 @@ type fieldManager struct {
 	typ   *typed.ParseableType // nil without a schema
 	// unset are the members that a creation does not set.
 	unset map[string]bool
+	used  atomic.Int64 // when it was last, in ns
 }
 
 // empty returns the object before its creation.
@@ -147,18 +152,32 @@ func refused(err error) error {
 
 // of returns the field manager of a target.
 func (m *Managers) of(t schema.Target) (*fieldManager, error) {
-	at := path{resource: weak.Make(t.Resource), subresource: t.Subresource}
+	at := path{resource: t.Resource, subresource: t.Subresource}
 	if known, is := m.byPath.Load(at); is {
-		return known.(*fieldManager), nil
+		f := known.(*fieldManager)
+		if t.Resource.Custom {
+			f.used.Store(time.Now().UnixNano())
+		}
+		return f, nil
 	}
 	f, err := m.build(t)
 	if err != nil {
 		return nil, kube.Internal(err)
 	}
-	if _, raced := m.byPath.LoadOrStore(at, f); !raced {
-		runtime.AddCleanup(t.Resource, func(at path) { m.byPath.Delete(at) }, at)
+	f.used.Store(time.Now().UnixNano())
+	if _, raced := m.byPath.LoadOrStore(at, f); !raced && t.Resource.Custom {
+		time.AfterFunc(keepFor, func() { m.expire(at, f) })
 	}
 	return f, nil
+}
+
+// expire drops a field manager when it was not used for keepFor, or is called again.
+func (m *Managers) expire(at path, f *fieldManager) {
+	if left := keepFor - time.Since(time.Unix(0, f.used.Load())); left > 0 {
+		time.AfterFunc(left, func() { m.expire(at, f) })
+		return
+	}
+	m.byPath.CompareAndDelete(at, f)
 }
 
 func (m *Managers) build(t schema.Target) (*fieldManager, error) {
