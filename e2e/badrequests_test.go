@@ -91,7 +91,7 @@ func badMethods() []badInput {
 func badHeaders() []badInput {
 	get := func(accept string) string { return request(http.MethodGet, configMaps, "", "Accept: "+accept) }
 	var all []badInput
-	for _, accept := range []string{"text/html", "application/json;as=Chair;v=v1;g=meta.k8s.io", "application/json;as=Table;v=v9;g=meta.k8s.io", "image/*;q=0.5", "application/vnd.kubernetes.protobuf"} {
+	for _, accept := range []string{"text/html", "application/json;as=Chair;v=v1;g=meta.k8s.io", "application/json;as=Table;v=v9;g=meta.k8s.io", "image/*;q=0.5", "application/cbor"} {
 		all = append(all, badInput{name: "Accept " + accept, request: get(accept), code: http.StatusNotAcceptable, reason: "NotAcceptable", message: "only the following media types are accepted"})
 	}
 	for _, kind := range []string{"text/plain", "application/x-www-form-urlencoded", "application/json;;;=", "nonsense", "application/merge-patch+json"} {

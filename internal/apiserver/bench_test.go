@@ -1,6 +1,8 @@
 package apiserver_test
 
 import (
+	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -80,6 +82,8 @@ func BenchmarkList(b *testing.B) {
 	}{
 		{"json", nil},
 		{"gzip", []string{"Accept-Encoding: gzip"}},
+		{"protobuf", []string{protobufAccepted}},
+		{"protobuf-gzip", []string{protobufAccepted, "Accept-Encoding: gzip"}},
 		{"metadata", []string{"Accept: application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"}},
 		{"table", []string{acceptTable}},
 	} {
@@ -125,10 +129,33 @@ func BenchmarkFanOut(b *testing.B) {
 		headers []string
 	}{
 		{"json", nil},
+		{"protobuf", []string{protobufAccepted}},
 		{"metadata", []string{"Accept: application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"}},
 		{"table", []string{acceptTable}},
 	} {
 		b.Run(c.name, func(b *testing.B) { fanOut(b, c.headers) })
+	}
+}
+
+// BenchmarkState streams the state of 10 000 objects to a watch.
+func BenchmarkState(b *testing.B) {
+	h, _, _ := loaded(b, 10_000)
+	for _, c := range []struct{ name, accept string }{{"json", acceptJSON}, {"protobuf", protobufAccepted}} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				w := &sink{header: http.Header{}}
+				ctx, cancel := context.WithCancel(b.Context())
+				w.lines = func(p []byte) {
+					if bytes.Contains(p, []byte("initial-events-end")) {
+						cancel()
+					}
+				}
+				r := get(b, configMaps+"?watch=1&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan", c.accept)
+				h.ServeHTTP(w, r.WithContext(ctx))
+				b.SetBytes(w.bytes)
+			}
+		})
 	}
 }
 

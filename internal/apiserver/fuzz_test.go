@@ -92,6 +92,13 @@ func (h *hall) serve(t *testing.T, r *http.Request) *httptest.ResponseRecorder {
 		err = json.Unmarshal(body, &struct{ Type string }{})
 	case media == "application/json":
 		err = json.Unmarshal(body, &v)
+	case media == protobufType && w.Header().Get("Content-Type") != media:
+		v.Kind, _ = at(readEvent(t, bytes.NewReader(body)), "object", "kind").(string)
+	case media == protobufType:
+		var text []byte
+		if text, err = json.Marshal(envelopeTree(t, body)); err == nil {
+			err = json.Unmarshal(text, &v)
+		}
 	default:
 		t.Fatalf("%s %s: content type %q", r.Method, r.URL, media)
 	}
@@ -134,7 +141,7 @@ func FuzzPath(f *testing.F) {
 
 func FuzzAccept(f *testing.F) {
 	for _, accept := range []string{
-		"", "*/*", "application/*;q=0.1", acceptTable[8:], acceptAggregated[8:], acceptProtobuf[8:], "application/json;stream=watch", "application/yaml;q=2,;;",
+		"", "*/*", "application/*;q=0.1", acceptTable[8:], acceptAggregated[8:], acceptProtobuf[8:], protobufType, protobufType + partialsParams, protobufType + ";stream=watch;sv=v1", "application/json;stream=watch", "application/yaml;q=2,;;",
 		"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", `application/json;as="Table";g="meta.k8s.io";v=v1`, "application/json;q=NaN", "a/b;a=b;a=c",
 	} {
 		f.Add(accept, "gzip;q=0, *", "None")

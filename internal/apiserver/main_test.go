@@ -185,9 +185,12 @@ func (d *testServer) create(name, labels string) {
 
 const configMaps = "/api/v1/namespaces/default/configmaps"
 
-// tree decodes a body.
+// tree decodes a body in JSON or protobuf.
 func tree(t testing.TB, body string) map[string]any {
 	t.Helper()
+	if strings.HasPrefix(body, "k8s\x00") {
+		return envelopeTree(t, []byte(body))
+	}
 	var v map[string]any
 	if err := json.Unmarshal([]byte(body), &v); err != nil {
 		t.Fatalf("decode %.200q: %v", body, err)
@@ -236,6 +239,9 @@ func (d *testServer) open(c *http.Client, path string, headers ...string) *strea
 // next returns the next frame.
 func (s *stream) next() map[string]any {
 	s.t.Helper()
+	if s.resp != nil && strings.HasPrefix(s.resp.Header.Get("Content-Type"), protobufType) {
+		return readEvent(s.t, s.resp.Body)
+	}
 	if !s.lines.Scan() {
 		s.t.Fatalf("the watch ended: %v", s.lines.Err())
 	}

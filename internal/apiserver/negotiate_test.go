@@ -35,14 +35,31 @@ func TestAcceptSelectsTheForm(t *testing.T) {
 		{"application/json;q=0, application/yaml", get, "200 " + yamlType + " ConfigMap v1"},
 		{yamlType, get, "200 " + yamlType + " ConfigMap v1"},
 		{yamlType, list, "200 " + yamlType + " ConfigMapList v1"},
-		{"application/vnd.kubernetes.protobuf", get, "406"},
-		{"application/vnd.kubernetes.protobuf", list, "406"},
-		{"application/vnd.kubernetes.protobuf;stream=watch", watch, "406"},
+		{protobufType, get, "200 " + protobufType + " ConfigMap v1"},
+		{protobufType, list, "200 " + protobufType + " ConfigMapList v1"},
+		{protobufType + ";stream=watch", watch, "200 " + protobufType + ";stream=watch ADDED ConfigMap v1"},
+		{protobufType + ", application/json", watch, "200 " + protobufType + ";stream=watch ADDED ConfigMap v1"},
+		{protobufType + ";stream=other", watch, "406"},
+		{protobufType + ";sv=v1", get, "200 " + protobufType + " ConfigMap v1"},
+		{protobufType + ";sv=v2", get, "406"},
+		{protobufType + partialParams, get, "200 " + protobufType + " PartialObjectMetadata meta.k8s.io/v1"},
+		{protobufType + partialsParams + "beta1", list, "200 " + protobufType + " PartialObjectMetadataList meta.k8s.io/v1beta1"},
+		{protobufType + partialParams, watch, "200 " + protobufType + ";stream=watch ADDED PartialObjectMetadata meta.k8s.io/v1"},
+		{protobufType + partialsParams, get, "406"},
+		{protobufType + ";as=Table;g=meta.k8s.io;v=v1", list, "406"},
+		{protobufType + ";as=Table;g=meta.k8s.io;v=v1", watch, "406"},
+		{protobufType + ";as=Table;g=meta.k8s.io;v=v1," + table, list, "200 " + jsonType + " Table meta.k8s.io/v1"},
+		{protobufType + ";g=meta.k8s.io;v=v1", get, "406"},
+		{protobufType + ";q=0.5, application/json", get, "200 " + jsonType + " ConfigMap v1"},
+		{"application/json;q=0.5, " + protobufType, get, "200 " + protobufType + " ConfigMap v1"},
+		{"*/*, " + protobufType, get, "200 " + protobufType + " ConfigMap v1"},
+		{"application/*, */*, application/yaml", get, "200 " + yamlType + " ConfigMap v1"},
 		{"application/cbor", list, "406"},
 		{"text/plain", list, "406"},
 		{";;;", list, "406"},
-		{"application/vnd.kubernetes.protobuf,application/json", list, "200 " + jsonType + " ConfigMapList v1"},
-		{"application/vnd.kubernetes.protobuf, */*", list, "200 " + jsonType + " ConfigMapList v1"},
+		{protobufType + ",application/json", list, "200 " + protobufType + " ConfigMapList v1"},
+		{"application/json," + protobufType, list, "200 " + jsonType + " ConfigMapList v1"},
+		{protobufType + ", */*", list, "200 " + protobufType + " ConfigMapList v1"},
 		{table, get, "200 " + jsonType + " Table meta.k8s.io/v1"},
 		{table, list, "200 " + jsonType + " Table meta.k8s.io/v1"},
 		{"application/json;as=Table;g=meta.k8s.io;v=v1beta1", list, "200 " + jsonType + " Table meta.k8s.io/v1beta1"},
@@ -70,12 +87,14 @@ func TestAcceptSelectsTheForm(t *testing.T) {
 			case s.resp.StatusCode != http.StatusOK:
 				var status map[string]any
 				body, err := io.ReadAll(s.resp.Body)
-				if err := errors.Join(err, yaml.Unmarshal(body, &status)); err != nil {
+				if media == protobufType {
+					status = envelopeTree(t, body)
+				} else if err := errors.Join(err, yaml.Unmarshal(body, &status)); err != nil {
 					t.Fatal(err)
 				}
-				want := "only the following media types are accepted: application/json, application/yaml"
-				if c.path == watch {
-					want = "only the following media types are accepted: application/json;stream=watch"
+				want := "only the following media types are accepted: application/json, application/yaml, " + protobufType
+				if c.path == watch && c.accept == yamlType { // which it has, but not as a stream
+					want = "only the following media types are accepted: application/json;stream=watch, " + protobufType + ";stream=watch"
 				}
 				if status["message"] != want || status["reason"] != "NotAcceptable" {
 					t.Errorf("Status %v", status)
@@ -89,7 +108,9 @@ func TestAcceptSelectsTheForm(t *testing.T) {
 					t.Fatal(err)
 				}
 				var v map[string]any
-				if err := yaml.Unmarshal(body, &v); err != nil {
+				if media == protobufType {
+					v = envelopeTree(t, body)
+				} else if err := yaml.Unmarshal(body, &v); err != nil {
 					t.Fatal(err)
 				}
 				if isJSON := body[0] == '{'; isJSON != (media == jsonType) {
@@ -107,7 +128,7 @@ func TestAcceptSelectsTheForm(t *testing.T) {
 func TestWriteWithUnacceptableAcceptWritesNothing(t *testing.T) {
 	d := openServer(t, nil)
 	d.create("a", "")
-	const protobuf = "Accept: application/vnd.kubernetes.protobuf"
+	const cbor = "Accept: application/cbor"
 	for _, c := range []struct{ method, path, body, media string }{
 		{"POST", configMaps, `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"b"}}`, "application/json"},
 		{"PUT", configMaps + "/a", `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"}}`, "application/json"},
@@ -116,7 +137,7 @@ func TestWriteWithUnacceptableAcceptWritesNothing(t *testing.T) {
 		{"DELETE", configMaps, "", ""},
 	} {
 		before := d.do("GET", configMaps, "").body
-		if a := d.do(c.method, c.path, c.body, protobuf, "Content-Type: "+c.media); a.StatusCode != http.StatusNotAcceptable {
+		if a := d.do(c.method, c.path, c.body, cbor, "Content-Type: "+c.media); a.StatusCode != http.StatusNotAcceptable {
 			t.Errorf("%s: %d %s", c.method, a.StatusCode, a.body)
 		}
 		if after := d.do("GET", configMaps, "").body; after != before {

@@ -23,6 +23,7 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, rt route.Route) err
 	if err != nil {
 		return err
 	}
+	renderer.Share(&s.events)
 	o, err := s.cfg.Reader.Get(r.Context(), rt.Target, rt.Query.Get("resourceVersion"))
 	if err != nil {
 		return err
@@ -45,6 +46,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, rt route.Route) er
 	if err != nil {
 		return err
 	}
+	renderer.Share(&s.events)
 	o, err := kube.ParseListOptions(rt.Query, false)
 	if err != nil {
 		return err

@@ -31,12 +31,13 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		s.logger.WarnContext(r.Context(), "request failed", slog.String("method", r.Method),
 			slog.String("path", r.URL.Path), slog.Int("code", int(status.Code)), slog.Any("error", err))
 	}
-	body, encodeErr := json.Marshal(status)
+	into := render.Failed(r)
+	body, encodeErr := render.Status(into, status)
 	if encodeErr != nil {
 		http.Error(w, encodeErr.Error(), http.StatusInternalServerError)
 		return
 	}
-	render.Write(w, render.Uncompressed(render.Plain(r)), int(status.Code), body)
+	render.Write(w, into, int(status.Code), body)
 }
 
 // writeJSON encodes v and answers with it.

@@ -115,7 +115,10 @@ func New(ctx context.Context, cfg Config) *Server {
 	kept := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "gapless_list_compressed_bytes", Help: "Compressed blocks of lists that are kept for the next list.",
 	}, func() float64 { return float64(s.lists.CacheBytes()) })
-	s.metrics = metrics.New(cfg.Live, append(cfg.Collectors, kept, cfg.Refusals))
+	messages := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "gapless_protobuf_kept_bytes", Help: "Messages in protobuf and their objects that are kept for the next watch.",
+	}, func() float64 { return float64(s.events.MessageBytes()) })
+	s.metrics = metrics.New(cfg.Live, append(cfg.Collectors, kept, messages, cfg.Refusals))
 	return s
 }
 

@@ -78,7 +78,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, rt route.Route) (
 		Watch: watching, Renderer: renderer, Metrics: s.metrics.Watching(&rt), Bookmarks: o.Bookmarks, Gzip: zip,
 		Every: o.BookmarkEvery(feed.BookmarkEvery), Deadline: time.Now().Add(s.watchTimeout(o)), Known: o.RV, Failed: err,
 	})
-	w.Header().Set("Content-Type", media.JSON)
+	w.Header().Set("Content-Type", render.Streamed(into))
 	if zip {
 		w.Header().Set("Content-Encoding", "gzip")
 		w.Header().Add("Vary", "Accept-Encoding")

@@ -45,7 +45,7 @@ func TestCommonClientRequestsAreServed(t *testing.T) {
 		{name: "kubectl get name", path: configMaps + "/cm-1", accept: acceptTable, kind: "Table"},
 		{name: "kubectl get of nothing", path: configMaps + "/cm-2", accept: acceptTable, kind: "Status", code: 404},
 		{name: "client-go 0.20 list", path: configMaps + "?limit=500&resourceVersion=0", accept: acceptLegacy, kind: "ConfigMapList"},
-		{name: "client-go 0.37 list", path: configMaps + "?limit=500", accept: acceptProtobuf, kind: "ConfigMapList"},
+		{name: "client-go 0.37 list", path: configMaps + "?limit=500", accept: acceptProtobuf, kind: "ConfigMapList", media: protobufType},
 		{name: "client-node 1.4 list", path: configMaps, accept: "Accept: application/json, */*;q=0.8", kind: "ConfigMapList"},
 		{name: "node-fetch", path: configMaps, accept: "Accept: */*", kind: "ConfigMapList"},
 		{name: "nothing", path: configMaps, accept: "Accept: ", kind: "ConfigMapList"},
@@ -105,8 +105,12 @@ func TestCommonClientWatchesAreServed(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, client := range []*http.Client{d.h1, d.h2} {
+				media := "application/json"
+				if strings.HasPrefix(c.accept, protobufAccepted) {
+					media = protobufType + ";stream=watch"
+				}
 				s := d.open(client, configMaps+"?"+strings.Replace(c.query, "resourceVersion=N", "resourceVersion="+rv, 1), c.accept)
-				if s.resp.StatusCode != http.StatusOK || s.resp.Header.Get("Content-Type") != "application/json" || s.resp.ContentLength >= 0 {
+				if s.resp.StatusCode != http.StatusOK || s.resp.Header.Get("Content-Type") != media || s.resp.ContentLength >= 0 {
 					s.lines.Scan()
 					t.Fatalf("%s: %d %v %s", s.resp.Proto, s.resp.StatusCode, s.resp.Header, s.lines.Text())
 				}

@@ -1,7 +1,6 @@
 package apiserver
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -179,7 +178,7 @@ func answerWrite(w http.ResponseWriter, into render.Form, renderer *render.Rende
 	if out.Object != nil {
 		answer, err = renderer.Object(out.Object)
 	} else {
-		answer, err = json.Marshal(out.Status)
+		answer, err = render.Status(into, *out.Status)
 	}
 	if err != nil {
 		return kube.Internal(fmt.Errorf("encode the written object: %w", err))

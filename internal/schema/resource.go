@@ -104,6 +104,10 @@ type Resource struct {
 	OpenAPI []byte
 	// Type is what the type itself knows; never nil.
 	Type Type
+	// Protobuf encodes an object, given as JSON, as the protobuf message of its kind,
+	// without an envelope. Equal JSON makes equal messages. It is nil for custom resources,
+	// which have no protobuf.
+	Protobuf func(object []byte) ([]byte, error)
 	// Row computes the cells of one object in the order of Columns; now is for ages.
 	Row func(o *kube.Object, now time.Time) []any
 	// ListRow returns the Row of the items of a list, for a kind whose rows depend on the

@@ -20,6 +20,7 @@ func All() []Case {
 	all = append(all, resumingFar()...)
 	all = append(all, watching()...)
 	all = append(all, rendering()...)
+	all = append(all, encoding()...)
 	all = append(all, selecting()...)
 	all = append(all, passing()...)
 	all = append(all, idling()...)

@@ -137,20 +137,28 @@ func shards(ctx context.Context, s *peer.Server, n int) ([]*load.Writer, error) 
 		all[i] = &load.Writer{Key: i, Object: load.Object{Namespace: namespace(i), Name: fmt.Sprintf("shard-%05d", i), Shard: shard(i)}}
 	}
 	if s.Name == peer.Gapless { // the reference server has no namespaces, and takes every name
-		conns, hangUp, err := load.Connect(ctx, s.Target, 16)
-		if err != nil {
+		if err := makeNamespaces(ctx, s, n, namespace); err != nil {
 			return nil, err
-		}
-		defer hangUp()
-		if err := load.InParallel(ctx, 16, n, func(_ context.Context, worker, i int) error {
-			body := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q}}`, namespace(i))
-			_, err := conns[worker].Do(wire.Request{Method: http.MethodPost, Path: "/api/v1/namespaces", Body: body}, io.Discard)
-			return err
-		}); err != nil {
-			return nil, fmt.Errorf("make namespaces: %w", err)
 		}
 	}
 	return all, load.Make(ctx, s.Target, 16, all)
+}
+
+// makeNamespaces creates n namespaces.
+func makeNamespaces(ctx context.Context, s *peer.Server, n int, name func(int) string) error {
+	conns, hangUp, err := load.Connect(ctx, s.Target, 16)
+	if err != nil {
+		return err
+	}
+	defer hangUp()
+	if err := load.InParallel(ctx, 16, n, func(_ context.Context, worker, i int) error {
+		body := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q}}`, name(i))
+		_, err := conns[worker].Do(wire.Request{Method: http.MethodPost, Path: "/api/v1/namespaces", Body: body}, io.Discard)
+		return err
+	}); err != nil {
+		return fmt.Errorf("make namespaces: %w", err)
+	}
+	return nil
 }
 
 func namespace(i int) string { return fmt.Sprintf("ns-%05d", i) }

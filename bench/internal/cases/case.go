@@ -104,6 +104,7 @@ type Run struct {
 	Shards  []*load.Writer // the writers of the stage of that name
 
 	filled   int    // objects that fill made
+	maps     bool   // fillMaps made its objects
 	dir      string // for further servers
 	profiles string // directory of profiles; empty takes none
 }

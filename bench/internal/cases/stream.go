@@ -40,6 +40,9 @@ type crowd struct {
 	large       bool // Scale.Crowd instead of Scale.Watchers
 	multiplexed bool // over HTTP/2, Scale.PerConn on each connection
 	single      bool // over one HTTP/2 connection, as many as go there
+
+	content load.Content // of the objects
+	binary  bool         // in protobuf
 }
 
 func (c crowd) watchers(s Scale) int {
@@ -66,8 +69,11 @@ func (c crowd) connections(s Scale) int {
 func (c crowd) open(ctx context.Context, r *Run, writers load.Writers) (*load.Crowd, error) {
 	watches := make([]load.Watch, c.watchers(r.Scale))
 	for i := range watches {
-		watches[i] = load.Watch{Path: load.Namespaced("default"), Accept: c.form.accept, Follower: load.NewFollower(0, len(writers), 1)}
-		watches[i].Follower.Kind = c.form.kind
+		watches[i] = load.Watch{Path: writers[0].Object.Collection(), Accept: c.form.accept, Follower: load.NewFollower(0, len(writers), 1)}
+		watches[i].Follower.Kind, watches[i].Follower.Binary = c.form.kind, c.binary
+		if c.binary {
+			watches[i].Accept = load.Protobuf
+		}
 	}
 	return load.Open(ctx, r.Target, c.connections(r.Scale), writers.Newest(), watches)
 }
@@ -91,7 +97,7 @@ func runPaced(ctx context.Context, r *Run) (Sample, error) {
 // every event.
 func (r *Run) deliver(ctx context.Context, kind crowd, n int, write func(load.Writers) error) (Sample, error) {
 	s := Sample{Values: map[string]float64{}}
-	writers, err := load.NewWriters(ctx, r.Target, n, load.Object{Namespace: "default", Name: r.unique(), Annotated: kind.form != form{}})
+	writers, err := load.NewWriters(ctx, r.Target, n, load.Object{Namespace: "default", Name: r.unique(), Annotated: kind.form != form{}, Content: kind.content})
 	if err != nil {
 		return s, err
 	}

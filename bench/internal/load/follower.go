@@ -26,6 +26,8 @@ type Follower struct {
 	Kind string
 	// Initial ends the watch at the bookmark that ends the initial events.
 	Initial bool
+	// Binary says that the watch is in protobuf. It has no initial events then.
+	Binary bool
 
 	next    []int64 // per key, the write that comes next; -1: any
 	version uint64  // of the newest frame
@@ -120,6 +122,9 @@ func (f *Follower) Verdict() Verdict { return f.verdict }
 // Write reads a piece of the stream.
 func (f *Follower) Write(p []byte) (int, error) {
 	now, size := time.Now().UnixNano(), len(p)
+	if f.Binary {
+		return size, f.writeBinary(p, now)
+	}
 	for {
 		end := bytes.IndexByte(p, '\n')
 		if end < 0 {
@@ -191,9 +196,14 @@ func (f *Follower) event(frame []byte, now int64) error {
 		}
 		f.stampAt = len(frame) - at
 	}
-	s, ok := parseStamp(frame[at+len(stampName):])
+	return f.stamped(frame[at+len(stampName):], now)
+}
+
+// stamped counts an event, of which text begins with the stamp and a quote.
+func (f *Follower) stamped(text []byte, now int64) error {
+	s, ok := parseStamp(text)
 	if !ok {
-		return fmt.Errorf("a frame with a bad stamp: %.2000q", frame)
+		return fmt.Errorf("a frame with a bad stamp: %.2000q", text)
 	}
 	if f.Initial {
 		return nil

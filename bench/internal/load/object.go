@@ -65,8 +65,8 @@ type Object struct {
 // Namespaced is the collection of the custom resource in one namespace.
 func Namespaced(namespace string) string { return Base + "namespaces/" + namespace + "/" + Plural }
 
-// collection is the path of the object's collection.
-func (o Object) collection() string {
+// Collection is the path of the object's collection.
+func (o Object) Collection() string {
 	switch o.Content {
 	case Payload, Structured:
 	case ConfigMap:

@@ -30,8 +30,8 @@ func TestObjectsHaveTheirKindSizeAndStamp(t *testing.T) {
 				if err := json.Unmarshal(raw, &got); err != nil {
 					t.Fatalf("%v in %s", err, raw)
 				}
-				if got.Kind != tc.kind || o.collection() != tc.path {
-					t.Errorf("a %s in %s", got.Kind, o.collection())
+				if got.Kind != tc.kind || o.Collection() != tc.path {
+					t.Errorf("a %s in %s", got.Kind, o.Collection())
 				}
 				if off := len(raw) - tc.bytes; !annotated && (off > 50 || off < -50) {
 					t.Errorf("%d bytes instead of about %d", len(raw), tc.bytes)

@@ -17,7 +17,8 @@ type List struct {
 	Version string // resourceVersion; empty reads the newest state
 	Limit   int    // of a page; 0 is the whole
 	Gzip    bool
-	Stream  bool // as a watch that begins with the state, instead of a LIST
+	Stream  bool   // as a watch that begins with the state, instead of a LIST
+	Accept  string // media type of the answer; empty is application/json
 }
 
 // Reader lists over one connection.
@@ -36,7 +37,7 @@ func (r *Reader) Read() (int64, error) {
 	token := ""
 	for {
 		page := &edges{}
-		resp, err := r.Conn.Do(wire.Request{Path: r.path(token), Gzip: r.List.Gzip}, page)
+		resp, err := r.Conn.Do(wire.Request{Path: r.path(token), Accept: r.List.Accept, Gzip: r.List.Gzip}, page)
 		total += resp.Bytes
 		if err != nil {
 			return total, err

@@ -37,19 +37,19 @@ func (r *refilled) Write(p []byte) (int, error) {
 // Create makes the object and notes its resourceVersion.
 func (w *Writer) Create() error {
 	w.Object.Version = ""
-	return w.send(http.MethodPost, w.Object.collection())
+	return w.send(http.MethodPost, w.Object.Collection())
 }
 
 // Update changes the object.
 func (w *Writer) Update() error {
-	return w.send(http.MethodPut, w.Object.collection()+"/"+w.Object.Name)
+	return w.send(http.MethodPut, w.Object.Collection()+"/"+w.Object.Name)
 }
 
 // Patch changes the object with a merge patch of its content, whatever its
 // resourceVersion is.
 func (w *Writer) Patch() error {
 	w.body = appendPatch(w.body[:0], Stamp{Key: w.Key, Seq: w.Seq})
-	return w.do(wire.Request{Method: http.MethodPatch, Path: w.Object.collection() + "/" + w.Object.Name, Type: "application/merge-patch+json"})
+	return w.do(wire.Request{Method: http.MethodPatch, Path: w.Object.Collection() + "/" + w.Object.Name, Type: "application/merge-patch+json"})
 }
 
 func (w *Writer) send(method, path string) error {

@@ -2,7 +2,7 @@
 // repeated list needs no compression.
 //
 // It has three nouns. A [Block] is a run of bytes in deflated form that refers to
-// nothing before it. A [Stream] is one gzip member (RFC 1952) of blocks and of other
+// nothing before it, or a run of plain bytes. A [Stream] is one gzip member (RFC 1952) of blocks and of other
 // bytes; any reader of gzip can read it. A [Cache] keeps blocks by their content, within a
 // bound.
 package blockzip
@@ -19,16 +19,30 @@ import (
 
 // Block is compressed bytes. It is immutable and safe for concurrent use.
 type Block struct {
-	deflated []byte // ends on a byte boundary, and is not final
+	deflated []byte // ends on a byte boundary, and is not final; nil for a plain block
+	plain    []byte // nil for a compressed block
 	crc      uint32
 	size     int64
 }
 
+// Plain returns a block of p that is not compressed, and that keeps p.
+func Plain(p []byte) *Block { return &Block{plain: p, size: int64(len(p))} }
+
+// Bytes returns the bytes of a plain block, which must not be modified, and nil for a
+// compressed one.
+func (b *Block) Bytes() []byte { return b.plain }
+
 // Size returns the number of bytes before and after compression.
-func (b *Block) Size() (plain, compressed int64) { return b.size, int64(len(b.deflated)) }
+func (b *Block) Size() (plain, compressed int64) {
+	return b.size, int64(len(b.deflated) + len(b.plain))
+}
 
 // WriteTo writes the bytes as they were before compression.
 func (b *Block) WriteTo(w io.Writer) (int64, error) {
+	if b.deflated == nil {
+		n, err := w.Write(b.plain)
+		return int64(n), err
+	}
 	end := []byte{3, 0} // a final block with nothing in it
 	plain := flate.NewReader(io.MultiReader(bytes.NewReader(b.deflated), bytes.NewReader(end)))
 	n, err := io.Copy(w, plain)
@@ -137,6 +151,10 @@ func (s *Stream) count(p []byte) {
 
 // Block adds a block.
 func (s *Stream) Block(b *Block) {
+	if b.deflated == nil {
+		s.Plain(b.plain)
+		return
+	}
 	s.write(b.deflated)
 	s.crc = combine(s.crc, b.crc, b.size)
 	s.size += b.size

@@ -49,7 +49,9 @@ type cached struct {
 	used  time.Time
 }
 
-func (c *cached) bytes() int64 { return int64(len(c.block.deflated) + 8*len(c.parts.Items) + 200) }
+func (c *cached) bytes() int64 {
+	return int64(len(c.block.deflated) + len(c.block.plain) + 8*len(c.parts.Items) + 200)
+}
 
 // NewCache returns a cache of at most that many bytes.
 func NewCache(most int64) *Cache {
@@ -57,13 +59,17 @@ func NewCache(most int64) *Cache {
 }
 
 // Block returns the block of the parts, from the cache or by compress, which it calls
-// without a lock; concurrent callers may both call it. The cache copies the parts.
+// without a lock; concurrent callers may both call it. The cache copies the parts. It keeps
+// no nil.
 func (c *Cache) Block(p Parts, compress func() *Block) *Block {
 	id := c.id(p)
 	if b := c.find(id, p); b != nil {
 		return b
 	}
 	b := compress()
+	if b == nil {
+		return nil
+	}
 	p.Items = slices.Clone(p.Items)
 	c.keep(&cached{id: id, parts: p, block: b})
 	return b

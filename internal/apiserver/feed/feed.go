@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gapless-io/gapless/internal/apiserver/metrics"
+	"github.com/gapless-io/gapless/internal/apiserver/protobuf"
 	"github.com/gapless-io/gapless/internal/apiserver/render"
 	"github.com/gapless-io/gapless/internal/apiserver/stream"
 	"github.com/gapless-io/gapless/kube"
@@ -72,9 +73,7 @@ type Feed struct {
 	Detached bool
 	begun    bool // the initial events were sent, if there are any
 	spoke    bool // a frame was written
-
-	headType kube.EventType // the type that headLine is of
-	headLine []byte
+	unframed bool // the stream says how long each event is: frames do not
 }
 
 // New returns a feed that is not connected yet.
@@ -183,8 +182,10 @@ func (f *Feed) event(e *kube.WatchEvent) (int, error) {
 	var n int
 	var err error
 	switch {
+	case !f.cfg.Renderer.Whole() && !f.begun:
+		n, err = f.rendered(e.Type, e.Object, f.cfg.Renderer.State)
 	case !f.cfg.Renderer.Whole():
-		n, err = f.rendered(e.Type, e.Object)
+		n, err = f.rendered(e.Type, e.Object, f.cfg.Renderer.Event)
 	default:
 		n, err = f.line(e.Type, e.Object.JSON())
 	}
@@ -192,8 +193,9 @@ func (f *Feed) event(e *kube.WatchEvent) (int, error) {
 	return n, err
 }
 
-func (f *Feed) rendered(t kube.EventType, o *kube.Object) (int, error) {
-	body, err := f.cfg.Renderer.Event(o)
+// rendered puts the line of an object that as renders.
+func (f *Feed) rendered(t kube.EventType, o *kube.Object, as func(*kube.Object) ([]byte, error)) (int, error) {
+	body, err := as(o)
 	if err != nil {
 		f.fail(err)
 		return 0, err
@@ -212,11 +214,11 @@ func (f *Feed) bookmark(e kube.WatchEvent) (int, error) {
 	if f.cfg.Renderer.Whole() {
 		return len(line), f.put(line)
 	}
-	o, err := kube.ParseObject(line[len(f.head(e.Type)):len(line)-len(kube.FrameTail)], nil)
+	o, err := kube.ParseObject(line[len(kube.FrameHead(e.Type)):len(line)-len(kube.FrameTail)], nil)
 	if err != nil {
 		return 0, err
 	}
-	return f.rendered(e.Type, o)
+	return f.rendered(e.Type, o, f.cfg.Renderer.Bookmark)
 }
 
 // heartbeat sends a bookmark even if its resourceVersion is not new: by the cadence the
@@ -244,7 +246,11 @@ func (f *Feed) catchUp() error {
 
 // fail puts the ERROR frame, which is the last one.
 func (f *Feed) fail(err error) {
-	_ = f.put(kube.ErrorFrame(kube.StatusOf(err))) // the client may be gone
+	frame := f.cfg.Renderer.ErrorFrame(kube.StatusOf(err))
+	if f.unframed {
+		frame = protobuf.Unframed(frame)
+	}
+	_ = f.put(frame) // the client may be gone
 }
 
 func (f *Feed) put(line []byte) error {
@@ -252,16 +258,11 @@ func (f *Feed) put(line []byte) error {
 	return f.sink.Put(line, nil, nil)
 }
 
-// head is what precedes the object in a line; it is kept as long as the type is the same.
-func (f *Feed) head(t kube.EventType) []byte {
-	if f.headType != t {
-		f.headType, f.headLine = t, []byte(kube.FrameHead(t))
-	}
-	return f.headLine
-}
-
 func (f *Feed) line(t kube.EventType, object []byte) (int, error) {
 	f.spoke = true
-	head := f.head(t)
-	return len(head) + len(object) + len(kube.FrameTail), f.sink.Put(head, object, []byte(kube.FrameTail))
+	head, tail := f.cfg.Renderer.Frame(t, len(object))
+	if f.unframed {
+		head = protobuf.Unframed(head)
+	}
+	return len(head) + len(object) + len(tail), f.sink.Put(head, object, tail)
 }

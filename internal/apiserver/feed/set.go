@@ -129,7 +129,11 @@ func (s *Set) Connect(f *Feed, w http.ResponseWriter, r *http.Request) (err erro
 	s.begin() // before the connection is taken over
 	switch {
 	case socket:
-		f.sink, err = stream.Upgrade(w, r, left)
+		messages := stream.Text
+		if f.cfg.Renderer.Binary() {
+			messages, f.unframed = stream.Binary, true
+		}
+		f.sink, err = stream.Upgrade(w, r, messages, left)
 	case f.Detached:
 		f.sink, err = stream.Hijack(w, f.cfg.Gzip, left)
 	default:

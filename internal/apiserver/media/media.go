@@ -49,9 +49,15 @@ func Accepted(r *http.Request) []Range {
 			}
 		}
 	}
-	slices.SortStableFunc(ranges, func(a, b Range) int { return cmp.Compare(b.q, a.q) })
+	slices.SortStableFunc(ranges, func(a, b Range) int {
+		return cmp.Or(cmp.Compare(b.q, a.q), cmp.Compare(a.wildcards(), b.wildcards()))
+	})
 	return ranges
 }
+
+// wildcards is how much a range leaves open. What says more is preferred, as by upstream
+// (goautoneg).
+func (m Range) wildcards() int { return strings.Count(m.Name, "*") }
 
 // AcceptsGzip reports whether the client accepts an answer that is compressed by gzip.
 func AcceptsGzip(r *http.Request) bool {

@@ -30,6 +30,9 @@ func (ls *Lists) CacheBytes() int64 { return ls.blocks.Bytes() }
 // same memory whatever its size; only YAML and indented JSON are put together first.
 // With an error the answer is not complete: begun reports whether a part of it was sent.
 func (ls *Lists) Write(w http.ResponseWriter, into Form, r *Renderer, l *kube.List) (begun bool, err error) {
+	if into.format == formatProtobuf {
+		return ls.writeMessages(w, into, r, l)
+	}
 	head, err := r.listHead(l)
 	if err != nil {
 		return false, err
@@ -42,7 +45,7 @@ func (ls *Lists) Write(w http.ResponseWriter, into Form, r *Renderer, l *kube.Li
 		Write(w, into, http.StatusOK, whole.Bytes())
 		return true, nil
 	}
-	if into.gzip && r.Whole() {
+	if into.gzip && r.Whole() && r.list { // see writeMessages
 		return ls.writeZipped(w, r, head, l)
 	}
 	out := compress.New(w, into.gzip)
@@ -56,10 +59,13 @@ func (ls *Lists) Write(w http.ResponseWriter, into Form, r *Renderer, l *kube.Li
 	return true, nil
 }
 
-// Write answers with a body of JSON, without a newline at its end, in a form.
+// Write answers with a body in a form: with one of protobuf, as Object and Status make it,
+// or else with one of JSON, without a newline at its end.
 func Write(w http.ResponseWriter, into Form, code int, body []byte) {
 	contentType := media.JSON
 	switch {
+	case into.format == formatProtobuf:
+		contentType = media.Protobuf
 	case into.format == formatYAML:
 		if converted, err := yaml.JSONToYAML(body); err == nil {
 			contentType, body = media.YAML, converted
@@ -83,10 +89,7 @@ func Write(w http.ResponseWriter, into Form, code int, body []byte) {
 
 // listHead returns a list up to the bracket that opens its items.
 func (r *Renderer) listHead(l *kube.List) ([]byte, error) {
-	meta := metav1.ListMeta{ResourceVersion: l.ResourceVersion.String(), Continue: l.Continue, RemainingItemCount: l.Remaining}
-	if l.Shard != "" {
-		meta.ShardInfo = &metav1.ShardInfo{Selector: l.Shard}
-	}
+	meta := listMeta(l)
 	if r.shape == shapeTable {
 		return r.tableHead(meta)
 	}
@@ -99,6 +102,14 @@ func (r *Renderer) listHead(l *kube.List) ([]byte, error) {
 		kind, apiVersion = "PartialObjectMetadataList", r.apiVersion()
 	}
 	return fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,"metadata":%s,"items":[`, kind, apiVersion, metadata), nil
+}
+
+func listMeta(l *kube.List) metav1.ListMeta {
+	meta := metav1.ListMeta{ResourceVersion: l.ResourceVersion.String(), Continue: l.Continue, RemainingItemCount: l.Remaining}
+	if l.Shard != "" {
+		meta.ShardInfo = &metav1.ShardInfo{Selector: l.Shard}
+	}
+	return meta
 }
 
 // writeItems writes the list piece by piece.

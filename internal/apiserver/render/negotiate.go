@@ -3,6 +3,7 @@ package render
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/gapless-io/gapless/internal/apiserver/media"
@@ -16,6 +17,7 @@ type format int
 const (
 	formatJSON format = iota
 	formatYAML
+	formatProtobuf
 )
 
 type shape int
@@ -26,8 +28,8 @@ const (
 	shapePartial // PartialObjectMetadata, or a list of them
 )
 
-// Form is the form in which a client wants an answer: as JSON or YAML, of whole objects,
-// tables or metadata, indented, compressed. The zero value is plain JSON.
+// Form is the form in which a client wants an answer: as JSON, YAML or protobuf, of whole
+// objects, tables or metadata, indented, compressed. The zero value is plain JSON.
 type Form struct {
 	format  format
 	shape   shape
@@ -36,8 +38,9 @@ type Form struct {
 	gzip    bool
 }
 
-// Negotiate returns the first form that the client accepts and the server has. Errors:
-// 406 with the list of the media types that the server has.
+// Negotiate returns the first form that the client accepts and the server has, in the order
+// of upstream's (apiserver handlers/negotiation). Errors: 406 with the list of the media
+// types that the server has.
 func Negotiate(r *http.Request, rt *route.Route) (Form, error) {
 	v := rt.Verb
 	into := Form{
@@ -50,48 +53,73 @@ func Negotiate(r *http.Request, rt *route.Route) (Form, error) {
 		return into, nil
 	}
 	for _, m := range ranges {
-		if into.accept(m, v) {
+		if into.accept(m, rt) {
 			return into, nil
 		}
 	}
-	if v == route.Watch {
-		return into, kube.NotAcceptable([]string{media.JSON + ";stream=watch"})
+	if yaml := func(m media.Range) bool { return m.Name == media.YAML }; v == route.Watch && slices.ContainsFunc(ranges, yaml) {
+		return into, kube.NotAcceptable([]string{media.JSON + streamed, media.Protobuf + streamed})
 	}
-	return into, kube.NotAcceptable([]string{media.JSON, media.YAML})
+	return into, kube.NotAcceptable([]string{media.JSON, media.YAML, media.Protobuf})
 }
 
-// accept takes the form of m if the server has it. It has no protobuf form; every
-// client that asks for one also accepts JSON (ecosystem.md 0.1).
-func (into *Form) accept(m media.Range, v route.Verb) bool {
+// streamed is the parameter of the media type of a watch.
+const streamed = ";stream=watch"
+
+// accept takes the form of m if the server has it.
+func (into *Form) accept(m media.Range, rt *route.Route) bool {
+	f, known := formatOf(m)
+	if !known || f == formatYAML && rt.Verb == route.Watch {
+		return false
+	}
+	if stream := m.Params["stream"]; stream != "" && (stream != "watch" || f == formatYAML) {
+		return false
+	}
+	if version := m.Params["sv"]; version != "" && version != "v1" {
+		return false
+	}
+	shaped, version, ok := shapeOf(m, rt.Verb)
+	switch {
+	case !ok, f == formatProtobuf && shaped == shapeTable:
+		return false
+	case f == formatProtobuf && shaped == shapeObject && (rt.Resource == nil || rt.Resource.Protobuf == nil):
+		return false
+	}
+	into.format, into.shape, into.version = f, shaped, version
+	return true
+}
+
+// formatOf returns the format that a media type means.
+func formatOf(m media.Range) (f format, known bool) {
 	switch m.Name {
 	case media.JSON, "application/*", "*/*":
-		into.format = formatJSON
+		return formatJSON, true
 	case media.YAML:
-		if v == route.Watch {
-			return false
-		}
-		into.format = formatYAML
-	default:
-		return false
+		return formatYAML, true
+	case media.Protobuf:
+		return formatProtobuf, true
 	}
+	return 0, false
+}
+
+// shapeOf returns what the parameters of a media type ask for, and the version of it.
+func shapeOf(m media.Range, v route.Verb) (s shape, version string, ok bool) {
 	as, asked := m.Params["as"]
-	if !asked {
-		return true
+	version = m.Params["v"]
+	if !asked && m.Params["g"] == "" && version == "" {
+		return shapeObject, "", true
 	}
-	into.version = m.Params["v"]
-	if m.Params["g"] != "meta.k8s.io" || into.version != "v1" && into.version != "v1beta1" {
-		return false
+	if m.Params["g"] != "meta.k8s.io" || version != "v1" && version != "v1beta1" {
+		return 0, "", false
 	}
 	many := v == route.List || v == route.DeleteCollection
 	switch {
 	case as == "Table":
-		into.shape = shapeTable
+		return shapeTable, version, true
 	case as == "PartialObjectMetadata" && !many, as == "PartialObjectMetadataList" && many:
-		into.shape = shapePartial
-	default:
-		return false
+		return shapePartial, version, true
 	}
-	return true
+	return 0, "", false
 }
 
 // wantsPretty reports whether to indent the answer: by ?pretty, or because a browser or curl
@@ -114,11 +142,19 @@ func Plain(r *http.Request) Form {
 	return into
 }
 
+// Failed is the form of a Status that refuses a request: the first that the client accepts
+// without another shape of it, or JSON; not compressed.
+func Failed(r *http.Request) Form {
+	into := Form{pretty: wantsPretty(r, r.URL.Query())}
+	for _, m := range media.Accepted(r) {
+		f, known := formatOf(m)
+		if s, _, ok := shapeOf(m, route.Get); known && ok && s == shapeObject {
+			into.format = f
+			break
+		}
+	}
+	return into
+}
+
 // Indented is JSON for a person, not compressed.
 func Indented() Form { return Form{pretty: true} }
-
-// Uncompressed returns a form without compression.
-func Uncompressed(f Form) Form {
-	f.gzip = false
-	return f
-}

@@ -1,8 +1,8 @@
 // Package render turns objects and lists into the bodies of answers.
 //
-// It has three nouns. A [Form] is what a client asks for: JSON or YAML, whole objects, a
-// Table, or metadata only. A [Renderer] turns the objects of one answer, or of one watch,
-// into its form. [Lists] writes lists, and keeps compressed blocks of them for the next
+// It has three nouns. A [Form] is what a client asks for: JSON, YAML or protobuf, whole
+// objects, a Table, or metadata only. A [Renderer] turns the objects of one answer, or of
+// one watch, into its form. [Lists] writes lists, and keeps compressed blocks of them for the next
 // list.
 package render
 
@@ -25,6 +25,8 @@ import (
 type Renderer struct {
 	resource *schema.Resource
 	scale    bool // it renders scales of the resource
+	list     bool // it renders what was read, and not what a write has made of it
+	format   format
 	shape    shape
 	version  string // of meta.k8s.io
 	include  metav1.IncludeObjectPolicy
@@ -33,13 +35,18 @@ type Renderer struct {
 	// columnsSent: on a watch only the first table has column definitions.
 	columnsSent bool
 	shared      *Shared // of the events of all watches; nil: none
+
+	headType kube.EventType // the type that head is of
+	head     []byte         // of the last frame
+	tail     []byte
 }
 
 // New returns a renderer for the answer to a request. It reads includeObject, which
 // applies to tables only. Errors: 400.
 func New(rt *route.Route, into Form) (*Renderer, error) {
 	p := &Renderer{
-		resource: rt.Resource, scale: rt.Subresource == "scale", shape: into.shape, version: into.version,
+		resource: rt.Resource, scale: rt.Subresource == "scale", list: rt.Verb == route.List,
+		format: into.format, shape: into.shape, version: into.version,
 		include: metav1.IncludeMetadata, now: time.Now(),
 	}
 	if p.shape != shapeTable {
@@ -60,14 +67,19 @@ func New(rt *route.Route, into Form) (*Renderer, error) {
 }
 
 // Whole reports whether the form of an object is its own JSON.
-func (r *Renderer) Whole() bool { return r.shape == shapeObject }
+func (r *Renderer) Whole() bool { return r.shape == shapeObject && r.format != formatProtobuf }
 
-// Share makes Event share what it renders with the watches of other renderers.
+// Share makes Event share what it renders with the watches of other renderers, and lists
+// use it.
 func (r *Renderer) Share(s *Shared) { r.shared = s }
 
 // Event returns the object of a watch event in the form, which must not be changed; ages
-// in a table are as of now, or of the same second.
+// in a table are as of now, or of the same second. In protobuf it is the message without
+// its envelope; see Frame.
 func (r *Renderer) Event(o *kube.Object) ([]byte, error) {
+	if r.format == formatProtobuf {
+		return r.eventMessage(o)
+	}
 	r.now = time.Now()
 	if r.shared == nil || r.shape == shapeTable && !r.columnsSent {
 		return r.Object(o)
@@ -82,6 +94,9 @@ func (r *Renderer) apiVersion() string { return "meta.k8s.io/" + r.version }
 
 // Object returns o in the form; a table has one row.
 func (r *Renderer) Object(o *kube.Object) ([]byte, error) {
+	if r.format == formatProtobuf {
+		return r.envelope(o)
+	}
 	switch r.shape {
 	case shapePartial:
 		return r.partial(o)

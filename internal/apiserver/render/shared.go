@@ -5,6 +5,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/gapless-io/gapless/internal/apiserver/protobuf"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -22,7 +23,12 @@ const (
 // ready. It is safe for concurrent use.
 type Shared struct {
 	slots [sharedSlots]atomic.Pointer[sharedEvent]
+	// messages are the events in protobuf, and initial states.
+	messages protobuf.Cache
 }
+
+// MessageBytes returns how much memory the messages in protobuf take.
+func (s *Shared) MessageBytes() int64 { return s.messages.Bytes() }
 
 type sharedEvent struct {
 	object *kube.Object

@@ -117,7 +117,7 @@ func upgrade(t testing.TB, listen bool) *talk {
 		k.wg.Wait()
 	})
 	k.sink = onPipe(t, client, server, func(w http.ResponseWriter, left func()) (stream.Sink, error) {
-		return stream.Upgrade(w, handshake(), left)
+		return stream.Upgrade(w, handshake(), stream.Text, left)
 	})
 	if listen {
 		k.listen()

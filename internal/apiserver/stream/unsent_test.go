@@ -17,7 +17,7 @@ func TestSocketBufferOfAStalledClientIsSmall(t *testing.T) {
 		"hijacked": {},
 		"websocket": {open: func(w http.ResponseWriter, r *http.Request, left func()) (stream.Sink, error) {
 			r.Header = handshake().Header
-			return stream.Upgrade(w, r, left)
+			return stream.Upgrade(w, r, stream.Text, left)
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -20,15 +20,25 @@ var (
 	errSilent = errors.New("the client has not answered a ping")
 )
 
-// socket sends each line as a text message of one frame. The
+// Messages is what the messages of a WebSocket are.
+type Messages int
+
+// The kinds of messages.
+const (
+	Text   = Messages(opText)
+	Binary = Messages(opBinary)
+)
+
+// socket sends each line as a message of one frame. The
 // buffer holds whole frames, several when they queue up; only a frame that is
 // larger than a piece is sent in pieces.
 type socket struct {
 	gather
 
-	conn  net.Conn
-	gone  chan struct{} // closed when listen has ended
-	pings *time.Timer
+	conn     net.Conn
+	messages Messages
+	gone     chan struct{} // closed when listen has ended
+	pings    *time.Timer
 
 	// turn is the lock of writes to conn: a writer holds its one token, and releases it
 	// between two frames only. A write may block; a channel, unlike a mutex, lets synctest
@@ -45,13 +55,13 @@ type socket struct {
 // only offered subprotocol, or the first, is echoed. left is called, from a
 // goroutine that ends with the connection, when the client has gone. When the
 // handshake is wrong it is answered with 4xx and an error returned.
-func Upgrade(w http.ResponseWriter, r *http.Request, left func()) (Sink, error) {
+func Upgrade(w http.ResponseWriter, r *http.Request, messages Messages, left func()) (Sink, error) {
 	conn, from, err := accept(w, r)
 	if err != nil {
 		return nil, err
 	}
 	BoundUnsent(conn)
-	s := &socket{conn: conn, gone: make(chan struct{}), turn: make(chan struct{}, 1)}
+	s := &socket{conn: conn, messages: messages, gone: make(chan struct{}), turn: make(chan struct{}, 1)}
 	s.send = s.write
 	s.pings = time.AfterFunc(pingEvery, s.ping)
 	s.pings.Reset(pingEvery) // so that ping sees what was set before
@@ -149,7 +159,7 @@ func (s *socket) write(piece []byte) error {
 func (s *socket) Put(head, body, tail []byte) error {
 	size := len(head) + len(body) + len(tail)
 	var b [headerBytes]byte
-	header := appendHeader(b[:0], opText, size)
+	header := appendHeader(b[:0], opcode(s.messages), size)
 	if s.room() < len(header)+size {
 		if err := s.Flush(); err != nil {
 			return err

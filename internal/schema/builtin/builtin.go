@@ -5,7 +5,8 @@
 // verbs and selectable fields, as kube-apiserver's discovery has them. A type is
 // what decodes, defaults, validates, and patches one kind, made from the Go
 // struct of k8s.io/api. An envelope is the protobuf body of a request
-// ([DecodeDeleteOptions] reads one too).
+// ([DecodeDeleteOptions] reads one too); answers are messages without it ([EncodeScale],
+// [EncodeMetadata], and Protobuf of each resource).
 //
 // Defaults (package defaults) are functions on the decoded tree, rules (package
 // validation) are functions on the Go struct. The suite in conformance/builtin compares
@@ -47,6 +48,7 @@ type object[T any] interface {
 	*T
 	runtime.Object
 	Unmarshal(data []byte) error
+	Marshal() ([]byte, error)
 }
 
 // row is one line of the table of kinds. Its zero value is the usual case: a
@@ -116,7 +118,7 @@ func kind[T any, P object[T]](r row, check rules[P]) *schema.Resource {
 	res.Columns, res.Row, res.ListRow, res.RowConditions = shown.Columns, shown.Row, shown.ListRow, shown.Conditions
 	typ := newType[T, P](res.GVK())
 	typ.hasStatus, typ.validName, typ.defaults, typ.check = r.status, r.name, r.defaults, check
-	res.Type = typ
+	res.Type, res.Protobuf = typ, typ.encodeProtobuf
 	return res
 }
 

@@ -1,0 +1,234 @@
+package e2e_test
+
+import (
+	"context"
+	"maps"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+
+	"github.com/gapless-io/gapless"
+	"github.com/gapless-io/gapless/informer"
+	"github.com/gapless-io/gapless/kube"
+)
+
+const protobufType = "application/vnd.kubernetes.protobuf"
+
+// mediaTypes counts the content types of answers.
+type mediaTypes struct {
+	mu   sync.Mutex
+	seen map[string]int
+}
+
+func (m *mediaTypes) wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		resp, err := next.RoundTrip(r)
+		if err == nil {
+			m.mu.Lock()
+			defer m.mu.Unlock()
+			if m.seen == nil {
+				m.seen = map[string]int{}
+			}
+			m.seen[resp.Header.Get("Content-Type")]++
+		}
+		return resp, err
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// onlyProtobuf fails if an answer was in another encoding.
+func (m *mediaTypes) onlyProtobuf(t *testing.T) {
+	t.Helper()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for media := range m.seen {
+		if !strings.HasPrefix(media, protobufType) {
+			t.Errorf("answers in %v", m.seen)
+			return
+		}
+	}
+	if len(m.seen) == 0 {
+		t.Error("no answers")
+	}
+}
+
+// inProtobuf is the configuration of clients that read protobuf only, and media what they
+// are answered with.
+func inProtobuf(t *testing.T, cfg *rest.Config) (only *rest.Config, media *mediaTypes) {
+	t.Helper()
+	only, media = rest.CopyConfig(cfg), &mediaTypes{}
+	only.ContentType, only.AcceptContentTypes = protobufType, protobufType
+	only.Wrap(media.wrap)
+	return only, media
+}
+
+// typedClient is client-go's client in an encoding.
+func typedClient(t *testing.T, cfg *rest.Config) *kubernetes.Clientset {
+	t.Helper()
+	web, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(web.CloseIdleConnections)
+	c, err := kubernetes.NewForConfigAndClient(cfg, web)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestTypedClientsReadProtobuf(t *testing.T) {
+	t.Parallel()
+	s := launch(t, gapless.Config{})
+	only, media := inProtobuf(t, s.RESTConfig())
+	pods, plain := typedClient(t, only).CoreV1().Pods("default"), typedClient(t, s.RESTConfig()).CoreV1().Pods("default")
+	ctx := t.Context()
+	made, err := pods.Create(ctx, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "a", Labels: map[string]string{"x": "y"}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := pods.Get(ctx, "a", metav1.GetOptions{})
+	want, wantErr := plain.Get(ctx, "a", metav1.GetOptions{})
+	if err != nil || wantErr != nil || !equality.Semantic.DeepEqual(want, got) || !equality.Semantic.DeepEqual(want, made) {
+		t.Errorf("%v %v: %v, want %v", err, wantErr, got, want)
+	}
+	if _, err := pods.Get(ctx, "none", metav1.GetOptions{}); !apierrors.IsNotFound(err) || !strings.Contains(err.Error(), `pods "none" not found`) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := pods.Update(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "1"}, Spec: got.Spec}, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
+		t.Errorf("got %v", err)
+	}
+	list, err := pods.List(ctx, metav1.ListOptions{LabelSelector: "x=y"})
+	if err != nil || len(list.Items) != 1 || list.ResourceVersion == "" {
+		t.Fatalf("%v %v", list, err)
+	}
+	seconds := int64(3)
+	w, err := pods.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion, AllowWatchBookmarks: true, TimeoutSeconds: &seconds})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	if err := pods.Delete(ctx, "a", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
+		t.Fatal(err)
+	}
+	var types []watch.EventType
+	for e := range w.ResultChan() { // until the timeout, before which a bookmark comes
+		if p, is := e.Object.(*corev1.Pod); !is || p.ResourceVersion == "" {
+			t.Errorf("%s of %T", e.Type, e.Object)
+		}
+		types = append(types, e.Type)
+	}
+	if len(types) < 2 || types[0] != watch.Deleted || types[len(types)-1] != watch.Bookmark {
+		t.Errorf("events %v", types)
+	}
+	media.onlyProtobuf(t)
+}
+
+func TestTypedWatchOfExpiredHistoryGetsAnErrorInProtobuf(t *testing.T) {
+	t.Parallel()
+	s := launch(t, gapless.Config{})
+	c := s.caller(t, http1)
+	first := c.create("default", "a", "1").rv()
+	c.must(http.StatusOK, http.MethodDelete, "/api/v1/namespaces/default/configmaps/a", "")
+	last := c.create("default", "c", "1").rv()
+	if _, err := s.Compact(t.Context(), kube.ResourceVersion(number(t, last))); err != nil {
+		t.Fatal(err)
+	}
+	only, media := inProtobuf(t, s.RESTConfig())
+	w, err := typedClient(t, only).CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{ResourceVersion: first})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	e := <-w.ResultChan()
+	if err := apierrors.FromObject(e.Object); e.Type != watch.Error || !apierrors.IsResourceExpired(err) {
+		t.Errorf("%s %v", e.Type, err)
+	}
+	media.onlyProtobuf(t)
+}
+
+// TestInformersReadProtobuf runs client-go's informer, with its streaming list, client-go's
+// metadata client and the informer of this repository; each asks for protobuf only.
+func TestInformersReadProtobuf(t *testing.T) {
+	t.Parallel()
+	s := launch(t, gapless.Config{})
+	c := s.caller(t, http1)
+	c.create("default", "a", "1")
+	only, media := inProtobuf(t, s.RESTConfig())
+	ours := informer.New(informer.For[*corev1.ConfigMap](s.RESTConfig(), corev1.SchemeGroupVersion.WithResource("configmaps")))
+	inJSON := informer.New(informer.For[*corev1.ConfigMap](s.RESTConfig(), corev1.SchemeGroupVersion.WithResource("configmaps"), informer.JSONOnly()))
+	small := informer.New(informer.Metadata(s.RESTConfig(), corev1.SchemeGroupVersion.WithResource("configmaps")))
+	defer runInformer(t, ours)()
+	defer runInformer(t, inJSON)()
+	defer runInformer(t, small)()
+	factory := informers.NewSharedInformerFactory(typedClient(t, only), 0)
+	theirs := factory.Core().V1().ConfigMaps()
+	theirs.Informer()
+	ctx, cancel := context.WithCancel(t.Context())
+	factory.Start(ctx.Done())
+	defer factory.Shutdown()
+	defer cancel()
+	factory.WaitForCacheSync(ctx.Done())
+
+	c.create("default", "b", "1")
+	c.must(http.StatusOK, http.MethodDelete, "/api/v1/namespaces/default/configmaps/a", "")
+	rv := c.create("default", "c", "1").rv()
+	for _, i := range []interface {
+		WaitRevision(ctx context.Context, rv string) error
+	}{ours, inJSON, small} {
+		if err := i.WaitRevision(ctx, rv); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until(t, "client-go's informer has all", 30*time.Second, func() bool {
+		o, err := theirs.Lister().ConfigMaps("default").Get("c")
+		return err == nil && o.ResourceVersion == rv
+	})
+	if want, got := maps.Collect(inJSON.All()), maps.Collect(ours.All()); !equality.Semantic.DeepEqual(want, got) || len(got) < 2 || small.Len() != len(got) {
+		t.Errorf("from protobuf %v, from JSON %v, metadata of %d", got, want, small.Len())
+	}
+	for key, want := range inJSON.All() {
+		got, err := theirs.Lister().ConfigMaps(key.Namespace).Get(key.Name)
+		if err != nil || !equality.Semantic.DeepEqual(want.ObjectMeta, got.ObjectMeta) || !equality.Semantic.DeepEqual(want.Data, got.Data) {
+			t.Errorf("%s: %v, %v, want %v", key, err, got, want)
+		}
+		if m, _ := small.Get(key); m == nil || !equality.Semantic.DeepEqual(want.ObjectMeta, m.ObjectMeta) {
+			t.Errorf("%s: metadata %v", key, m)
+		}
+	}
+	media.onlyProtobuf(t)
+
+	web, err := rest.HTTPClientFor(only)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(web.CloseIdleConnections)
+	m, err := metadata.NewForConfigAndClient(metadata.ConfigFor(only), web)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := m.Resource(corev1.SchemeGroupVersion.WithResource("configmaps")).List(ctx, metav1.ListOptions{})
+	if err != nil || len(all.Items) < 2 || all.Items[0].Kind != "" && all.Items[0].Kind != "PartialObjectMetadata" {
+		t.Errorf("%v %v", all, err)
+	}
+	media.onlyProtobuf(t)
+}

@@ -1,0 +1,206 @@
+package protobuf
+
+import (
+	"container/list"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/gapless-io/gapless/kube"
+)
+
+const (
+	// cacheBytes bounds the messages that are kept together with the JSON of their objects,
+	// which the messages keep alive.
+	cacheBytes = 64 << 20
+	// entryBytes is what an entry and its object take besides.
+	entryBytes = 512
+	// keepFor is how long a message is kept after its last use: long enough for all
+	// watches of an event, and for informers that start one after the other.
+	keepFor = time.Minute
+	// Initial events fill stateBytes of the cache. After that one of admitOne of their
+	// messages is kept: states that are read again and again and are together larger than
+	// the cache would otherwise evict each message just before it is needed.
+	stateBytes = cacheBytes / 8 * 7
+	admitOne   = 8
+	// secondChances bounds how many messages are spared because they were used, before one
+	// is removed.
+	secondChances = 8
+)
+
+// Form is what of an object a message has.
+type Form int
+
+// The forms of messages.
+const (
+	Whole Form = iota
+	Metadata
+	forms
+)
+
+// errUnfinished is what readers get of a message that another one panicked about.
+var errUnfinished = errors.New("encode an object as protobuf: it panicked for another reader")
+
+// Cache keeps the messages of objects, for a minute and within 64 MiB, so that an object is
+// encoded once for all watches. Its zero value is empty and ready. It is safe for concurrent
+// use.
+type Cache struct {
+	// entries has *entry by *kube.Object; one map for each form, so that a look-up
+	// allocates nothing.
+	entries [forms]sync.Map
+
+	// mu guards what follows.
+	mu      sync.Mutex
+	order   list.List // of *entry, in the order of removal
+	bytes   int64
+	refused int  // messages that were not kept since the last that was
+	ticking bool // expire will be called
+}
+
+// entry is one message. The other fields are set before ready is.
+type entry struct {
+	object  *kube.Object
+	form    Form
+	making  sync.Mutex // held by who encodes
+	ready   atomic.Bool
+	message []byte
+	err     error
+	used    atomic.Int64 // when, in seconds of the Unix time
+	queued  int64        // used, when it got its place in the order; guarded by Cache.mu
+}
+
+func (e *entry) bytes() int64 { return int64(len(e.message)+len(e.object.JSON())) + entryBytes }
+
+// Event returns the message of an object that changed, which must not be modified. Unless
+// the cache has it, encode makes it, and others who want it at the same time wait for that.
+func (c *Cache) Event(o *kube.Object, form Form, encode func() ([]byte, error)) ([]byte, error) {
+	if known := c.find(o, form); known != nil {
+		return known.wait()
+	}
+	made := &entry{object: o, form: form, err: errUnfinished}
+	made.used.Store(time.Now().Unix())
+	made.making.Lock()
+	if other, loaded := c.entries[form].LoadOrStore(o, made); loaded {
+		made.making.Unlock()
+		return other.(*entry).wait() //nolint:forcetypeassert // the map holds nothing else
+	}
+	defer func() { // also after a panic
+		made.ready.Store(true)
+		made.making.Unlock()
+		c.keep(made)
+	}()
+	made.message, made.err = encode()
+	return made.message, made.err
+}
+
+// State is Event for an object of an initial state, of which a full cache keeps only a part.
+func (c *Cache) State(o *kube.Object, form Form, encode func() ([]byte, error)) ([]byte, error) {
+	if known := c.find(o, form); known != nil {
+		return known.wait()
+	}
+	if !c.admits() {
+		return encode()
+	}
+	return c.Event(o, form, encode)
+}
+
+// Find returns the message of an object if the cache has it, or nil.
+func (c *Cache) Find(o *kube.Object, form Form) []byte {
+	known := c.find(o, form)
+	if known == nil {
+		return nil
+	}
+	message, err := known.wait()
+	if err != nil {
+		return nil
+	}
+	return message
+}
+
+// Bytes returns how much the cache holds.
+func (c *Cache) Bytes() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.bytes
+}
+
+// find returns the entry of an object, nil if there is none, and notes that it is used.
+func (c *Cache) find(o *kube.Object, form Form) *entry {
+	v, found := c.entries[form].Load(o)
+	if !found {
+		return nil
+	}
+	e := v.(*entry) //nolint:forcetypeassert // the map holds nothing else
+	if now := time.Now().Unix(); e.used.Load() != now {
+		e.used.Store(now)
+	}
+	return e
+}
+
+// wait returns the message when it is made.
+func (e *entry) wait() ([]byte, error) {
+	if !e.ready.Load() {
+		e.making.Lock()
+		e.making.Unlock() //nolint:staticcheck // who held it has made the message
+	}
+	return e.message, e.err
+}
+
+// admits reports whether the message of an initial state is kept.
+func (c *Cache) admits() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.bytes < stateBytes {
+		return true
+	}
+	c.refused = (c.refused + 1) % admitOne
+	return c.refused == 0
+}
+
+// keep gives an entry its place in the order, and makes room for it.
+func (c *Cache) keep(made *entry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	made.queued = made.used.Load()
+	c.order.PushBack(made)
+	c.bytes += made.bytes()
+	for spared := 0; c.bytes > cacheBytes; {
+		first := c.order.Front()
+		e := first.Value.(*entry) //nolint:forcetypeassert // the list holds nothing else
+		if used := e.used.Load(); used > e.queued && spared < secondChances {
+			e.queued = used
+			spared++
+			c.order.MoveToBack(first)
+			continue
+		}
+		c.removeLocked(first)
+	}
+	if !c.ticking {
+		c.ticking = true
+		time.AfterFunc(keepFor, c.expire)
+	}
+}
+
+// expire removes what was not used for keepFor. It is called again until the cache is empty.
+func (c *Cache) expire() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	least := time.Now().Add(-keepFor).Unix()
+	for at := c.order.Front(); at != nil; {
+		next := at.Next()
+		if at.Value.(*entry).used.Load() <= least { //nolint:forcetypeassert // the list holds nothing else
+			c.removeLocked(at)
+		}
+		at = next
+	}
+	if c.ticking = c.order.Len() > 0; c.ticking {
+		time.AfterFunc(keepFor, c.expire)
+	}
+}
+
+func (c *Cache) removeLocked(at *list.Element) {
+	e := c.order.Remove(at).(*entry) //nolint:forcetypeassert // the list holds nothing else
+	c.entries[e.form].Delete(e.object)
+	c.bytes -= e.bytes()
+}

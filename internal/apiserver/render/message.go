@@ -1,0 +1,177 @@
+package render
+
+import (
+	"encoding/json"
+	"fmt"
+
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gapless-io/gapless/internal/apiserver/media"
+	"github.com/gapless-io/gapless/internal/apiserver/protobuf"
+	"github.com/gapless-io/gapless/internal/schema/builtin"
+	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/kube/scan"
+)
+
+// Status returns a Status in a form.
+func Status(into Form, status metav1.Status) ([]byte, error) {
+	if into.format != formatProtobuf {
+		return json.Marshal(status)
+	}
+	message, err := status.Marshal()
+	if err != nil {
+		return nil, fmt.Errorf("encode the Status as protobuf: %w", err)
+	}
+	return protobuf.Object(statusType(), message), nil
+}
+
+func statusType() metav1.TypeMeta { return metav1.TypeMeta{APIVersion: "v1", Kind: "Status"} }
+
+// typeMeta is what the envelopes of objects say.
+func (r *Renderer) typeMeta() metav1.TypeMeta {
+	switch {
+	case r.shape == shapePartial:
+		return metav1.TypeMeta{APIVersion: r.apiVersion(), Kind: "PartialObjectMetadata"}
+	case r.scale:
+		return metav1.TypeMeta{APIVersion: autoscalingv1.SchemeGroupVersion.String(), Kind: "Scale"}
+	}
+	return metav1.TypeMeta{APIVersion: r.resource.APIVersion(), Kind: r.resource.Kind}
+}
+
+// envelope returns an object in protobuf.
+func (r *Renderer) envelope(o *kube.Object) ([]byte, error) {
+	message, err := r.message(o)
+	if err != nil {
+		return nil, err
+	}
+	return protobuf.Object(r.typeMeta(), message), nil
+}
+
+// message returns the message of an object without its envelope: that of an event, if it is
+// kept.
+func (r *Renderer) message(o *kube.Object) ([]byte, error) {
+	if r.shared != nil && !r.scale {
+		if known := r.shared.messages.Find(o, r.messageForm()); known != nil {
+			return known, nil
+		}
+	}
+	return r.encode(o)
+}
+
+// eventMessage returns the message of the object of an event, which is made once for all
+// watches.
+func (r *Renderer) eventMessage(o *kube.Object) ([]byte, error) {
+	if r.shared == nil {
+		return r.encode(o)
+	}
+	return r.shared.messages.Event(o, r.messageForm(), func() ([]byte, error) { return r.encode(o) })
+}
+
+// State is Event for an object of the state that a watch begins with.
+func (r *Renderer) State(o *kube.Object) ([]byte, error) {
+	switch {
+	case r.format != formatProtobuf:
+		return r.Event(o)
+	case r.shared == nil || r.resource.Conversion != nil || r.resource.Version != r.resource.StorageVersion:
+		return r.encode(o) // each watch makes an object of its own, which no other has
+	}
+	return r.shared.messages.State(o, r.messageForm(), func() ([]byte, error) { return r.encode(o) })
+}
+
+// Bookmark returns the object of a bookmark in the form.
+func (r *Renderer) Bookmark(o *kube.Object) ([]byte, error) {
+	if r.format == formatProtobuf {
+		return r.encode(o)
+	}
+	return r.Event(o)
+}
+
+func (r *Renderer) messageForm() protobuf.Form {
+	if r.shape == shapePartial {
+		return protobuf.Metadata
+	}
+	return protobuf.Whole
+}
+
+// encode makes the message of an object.
+func (r *Renderer) encode(o *kube.Object) (message []byte, err error) {
+	switch {
+	case r.shape == shapePartial:
+		var only []byte
+		if only, err = onlyMetadata(o.JSON()); err == nil {
+			message, err = builtin.EncodeMetadata(only)
+		}
+	case r.scale:
+		message, err = builtin.EncodeScale(o.JSON())
+	default:
+		message, err = r.resource.Protobuf(o.JSON())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("encode %s %s: %w", r.resource.GR(), o.Key(), err)
+	}
+	return message, nil
+}
+
+// onlyMetadata returns an object without its members but metadata.
+func onlyMetadata(object []byte) ([]byte, error) {
+	s := scan.Scanner{Data: object, MaxDepth: 1000}
+	if s.Peek() != '{' {
+		return nil, &scan.Error{Why: "the object is not a JSON object"}
+	}
+	more, err := s.Enter('}')
+	for more && err == nil {
+		var key, value scan.Token
+		if key, err = s.Key(); err != nil {
+			break
+		}
+		if value, err = s.Skip(); err != nil {
+			break
+		}
+		if string(object[key.Start:key.End]) == "metadata" {
+			return fmt.Appendf(make([]byte, 0, value.End-value.Start+16), `{"metadata":%s}`, object[value.Start:value.End]), nil
+		}
+		more, err = s.Next('}')
+	}
+	return []byte("{}"), err
+}
+
+// Streamed is the media type of a watch in a form.
+func Streamed(into Form) string {
+	if into.format == formatProtobuf {
+		return media.Protobuf + streamed
+	}
+	return media.JSON
+}
+
+// Binary reports whether events are not text.
+func (r *Renderer) Binary() bool { return r.format == formatProtobuf }
+
+// Frame returns what precedes and what follows the object of an event, which Event, State or
+// Bookmark made and which has size bytes. The result is valid until the next call.
+func (r *Renderer) Frame(t kube.EventType, size int) (head, tail []byte) {
+	if r.format == formatProtobuf {
+		if r.tail == nil {
+			r.tail = protobuf.Tail()
+		}
+		r.head = protobuf.Frame(r.head[:0], t.String(), r.typeMeta(), size)
+		return r.head, r.tail
+	}
+	if r.headType != t {
+		r.headType, r.head, r.tail = t, []byte(kube.FrameHead(t)), []byte(kube.FrameTail)
+	}
+	return r.head, r.tail
+}
+
+// ErrorFrame returns the last frame of a watch that ends with an error.
+func (r *Renderer) ErrorFrame(status metav1.Status) []byte {
+	if r.format != formatProtobuf {
+		return kube.ErrorFrame(status)
+	}
+	message, err := status.Marshal()
+	if err != nil {
+		panic("render: a Status that cannot be encoded: " + err.Error()) // it holds only strings and numbers
+	}
+	frame := protobuf.Frame(nil, kube.Error.String(), statusType(), len(message))
+	return append(append(frame, message...), protobuf.Tail()...)
+}
