@@ -31,13 +31,15 @@ type Verbs interface {
 	Finalize(ctx context.Context, t schema.Target, release func(*unstructured.Unstructured)) error
 }
 
-// Config configures a Controller. All members are required.
+// Config configures a Controller. All members but KeepNamespaces are required.
 type Config struct {
 	Caches    *caches.Set
 	Live      *schema.Live
 	Admission *Admission
 	Verbs     Verbs
 	Logger    *slog.Logger
+	// KeepNamespaces leaves namespaces under deletion, and their content, to another program.
+	KeepNamespaces bool
 }
 
 // Controller deletes the content of namespaces and definitions under deletion, and then
@@ -137,6 +139,9 @@ func (c *Controller) deleteAll(ctx context.Context) (left int, err error) {
 		gr     schema.GroupResource
 		delete func(context.Context, schema.Target) (int, error)
 	}{{schema.Definitions(), c.deleteDefinition}, {schema.Namespaces(), c.deleteNamespace}} {
+		if container.gr == schema.Namespaces() && c.cfg.KeepNamespaces {
+			continue
+		}
 		cached := c.cfg.Caches.Lookup(container.gr)
 		resource, found := c.cfg.Live.Load().Storage(container.gr)
 		if cached == nil || !found {
@@ -213,13 +218,15 @@ func (c *Controller) deleteContent(ctx context.Context, resource *schema.Resourc
 }
 
 // deleteOptions ends a pod at once when its node does not exist: no kubelet is there
-// to end it gracefully (upstream's pod garbage collector).
+// to end it gracefully (upstream's pod garbage collector). Nothing is orphaned (namespace
+// deletion/namespaced_resources_deleter.go).
 func (c *Controller) deleteOptions(o *kube.Object) metav1.DeleteOptions {
+	options := metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}
 	nodes := c.cfg.Caches.Lookup(schema.GroupResource{Resource: "nodes"})
 	if name := o.Fields().Get("spec.nodeName"); name != "" && nodes != nil {
 		if _, found := nodes.Cache.Snapshot().Get(kube.Key{Name: name}); !found {
-			return metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}
+			options.GracePeriodSeconds = new(int64(0))
 		}
 	}
-	return metav1.DeleteOptions{}
+	return options
 }
