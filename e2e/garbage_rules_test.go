@@ -70,7 +70,7 @@ func TestOwnersOfUnknownKindsKeepAnObjectUntilTheKindIsKnown(t *testing.T) {
 	t.Parallel()
 	c := launch(t, gapless.Config{}).caller(t, http1)
 	a := c.create("default", "a", "1")
-	for name, apiVersion := range map[string]string{"d": "t.example.com/v1", "e": "t.example.com/v2", "f": "no/such/group"} {
+	for name, apiVersion := range map[string]string{"d": "t.example.com/v1", "e": "t.example.com/v2", "f": "other.example.com/v1"} {
 		c.owned("default", name, "", fmt.Sprintf(`{"apiVersion":%q,"kind":"Foo","name":"x","uid":"1"}`, apiVersion), reference(a, true))
 	}
 	c.delete(configMaps+"/a", "")

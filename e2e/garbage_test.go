@@ -169,7 +169,7 @@ func TestCollectionGoesOnAfterARestart(t *testing.T) {
 			l := launchRestartable(t)
 			l.cfg.Controllers = test.first
 			l.restart(t)
-			c := l.caller(t, http1)
+			c := l.caller
 			a := c.create("default", "a", "1")
 			for n := range dependents {
 				c.owned("default", fmt.Sprintf("d%d", n), "", reference(a, true))
@@ -177,7 +177,7 @@ func TestCollectionGoesOnAfterARestart(t *testing.T) {
 			c.delete(configMaps+"/a", test.query)
 			l.cfg.Controllers = nil
 			l.restart(t)
-			c = l.caller(t, http1)
+			c = l.caller
 			until(t, "all dependents are collected", time.Minute, func() bool {
 				return c.must(http.StatusOK, http.MethodGet, configMaps, "").keys() == ""
 			})
