@@ -107,7 +107,7 @@ func (c *Collector) work(ctx context.Context) {
 				c.graph.unpark() // the kind may be served since
 			}
 		case isReason(err, metav1.StatusReasonConflict):
-			c.graph.again(v)
+			c.graph.fail(v) // the object was changed meanwhile
 		default:
 			c.errors.Add(1)
 			c.logger.LogAttrs(ctx, slog.LevelWarn, "collect garbage: trying again later", slog.Any("err", err))

@@ -50,7 +50,7 @@ type vertex struct {
 	turn     turn
 	failures uint8
 	// absent is the reference that was read last for this owner and found nothing.
-	absent reference
+	absent *reference
 
 	owners     []edge // not changed, but replaced
 	dependents *edge  // a list of edges of other vertices
@@ -312,7 +312,7 @@ func (g *graph) owner(uid types.UID, ref reference) known {
 	if v == nil {
 		return known{}
 	}
-	return known{gone: v.gone, absent: v.absent == ref}
+	return known{gone: v.gone, absent: v.absent != nil && *v.absent == ref}
 }
 
 // noteAbsent keeps that a reference leads to nothing. No later object has its uid.
@@ -320,7 +320,7 @@ func (g *graph) noteAbsent(uid types.UID, ref reference) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if v := g.vertices[uid]; v != nil {
-		v.absent = ref
+		v.absent = &ref
 	}
 }
 

@@ -66,7 +66,7 @@ func (g *graph) enqueueLocked(v *vertex) {
 	}
 }
 
-// take returns the next vertex, nil if there is none. The worker calls done, again, fail or
+// take returns the next vertex, nil if there is none. The worker calls done, fail or
 // park with it.
 func (g *graph) take() *vertex {
 	g.mu.Lock()
@@ -94,14 +94,6 @@ func (g *graph) endLocked(v *vertex) {
 		g.enqueueLocked(v)
 	}
 	g.dropLocked(v)
-}
-
-// again ends the turn of a vertex and queues it, behind all others.
-func (g *graph) again(v *vertex) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	v.turn = rerun
-	g.endLocked(v)
 }
 
 // park ends the turn of a vertex whose owner is of an unknown kind, until unpark.
@@ -155,7 +147,7 @@ func (g *graph) requeue(ctx context.Context) {
 				next = time.After(pause)
 				break
 			}
-			v := heap.Pop(&g.later).(scheduled).vertex //nolint:errcheck,forcetypeassert // it has no others
+			v := heap.Pop(&g.later).(scheduled).vertex // it has no others
 			if v.turn == failed {
 				g.enqueueLocked(v)
 			}
@@ -184,7 +176,7 @@ func (s schedule) Less(i, j int) bool { return s[i].at.Before(s[j].at) }
 func (s schedule) Swap(i, j int)      { s[i], s[j] = s[j], s[i] }
 
 // Push implements heap.Interface.
-func (s *schedule) Push(x any) { *s = append(*s, x.(scheduled)) } //nolint:errcheck,forcetypeassert // it has no others
+func (s *schedule) Push(x any) { *s = append(*s, x.(scheduled)) }
 
 // Pop implements heap.Interface.
 func (s *schedule) Pop() any {
