@@ -10,7 +10,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gapless-io/gapless/internal/controllers/gc"
+	"github.com/gapless-io/gapless/internal/registry"
 	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/store/revlog"
 )
 
 // The controllers that a Server can run, by their names in kube-controller-manager. In
@@ -66,12 +68,20 @@ func (c Config) runs(controller string) bool {
 	return star
 }
 
-// collector returns the garbage collector; nil if it is turned off.
-func (s *Server) collector(live *schema.Live) *gc.Collector {
-	if !s.cfg.runs(GarbageCollectorController) {
-		return nil
+// newRegistry makes the registry with the controllers that are turned on, and returns the
+// garbage collector; nil if it is turned off.
+func (s *Server) newRegistry(log *revlog.Log, live *schema.Live) *gc.Collector {
+	cfg := registry.Config{
+		Store: log, Live: live, Logger: s.cfg.Logger, StrictFutureWatch: s.cfg.StrictFutureWatch,
+		KeepNamespaces: !s.cfg.runs(NamespaceController),
 	}
-	return gc.New(gc.Config{Live: live, Logger: s.cfg.Logger})
+	var garbage *gc.Collector
+	if s.cfg.runs(GarbageCollectorController) {
+		garbage = gc.New(gc.Config{Live: live, Logger: s.cfg.Logger})
+		cfg.Collector = garbage
+	}
+	s.registry = registry.New(cfg)
+	return garbage
 }
 
 // runWhenReady runs a controller from when the server serves.

@@ -145,15 +145,7 @@ func (s *Server) open(ctx context.Context) (*revlog.Log, error) {
 // order.
 func (s *Server) serve(ctx context.Context, log *revlog.Log) error {
 	live := schema.NewLive(builtin.Catalog())
-	cfg := registry.Config{
-		Store: log, Live: live, Logger: s.cfg.Logger, StrictFutureWatch: s.cfg.StrictFutureWatch,
-		KeepNamespaces: !s.cfg.runs(NamespaceController),
-	}
-	garbage := s.collector(live)
-	if garbage != nil {
-		cfg.Collector = garbage
-	}
-	s.registry = registry.New(cfg)
+	garbage := s.newRegistry(log, live)
 	objects, err := s.bootstrapper(live)
 	if err != nil {
 		return err
@@ -168,10 +160,7 @@ func (s *Server) serve(ctx context.Context, log *revlog.Log) error {
 		s.runWhenReady(running, g, objects.Run)
 	}
 	if garbage != nil {
-		s.runWhenReady(running, g, func(ctx context.Context) error {
-			garbage.Run(ctx, s.registry)
-			return nil
-		})
+		s.runWhenReady(running, g, func(ctx context.Context) error { return garbage.Run(ctx, s.registry) })
 	}
 	refusals := limit.NewRefusals()
 	api := apiserver.New(lasting, s.apiConfig(live, log, parts{refusals, collectors(newGauges(s.registry, log), garbage)}))

@@ -10,17 +10,17 @@ import (
 )
 
 // Collector follows the owners of all objects. Its methods are called one at a time, in
-// the order of the revisions, and before anybody is told of the change: who reads a state
+// the order of the revisions, and before the change is visible: who waits for a state
 // finds the collector at this state or a later one. They must not block.
 type Collector interface {
-	// Load is told the objects that a resource has when it begins.
+	// Load gets the objects that a resource has when it begins.
 	Load(gr schema.GroupResource, objects iter.Seq[*kube.Object])
-	// Changed is told each change: before is nil for a creation, after for a deletion.
+	// Changed gets each change: before is nil for a creation, after for a deletion.
 	Changed(gr schema.GroupResource, before, after *kube.Object)
-	// Forget is told that a resource has ended. Its objects were deleted before, unless
+	// Forget is called when a resource has ended. Its objects were deleted before, unless
 	// someone has removed the finalizer of its definition.
 	Forget(gr schema.GroupResource)
-	// Defined is told that other resources may be served than before.
+	// Defined is called when other resources may be served than before.
 	Defined()
 }
 

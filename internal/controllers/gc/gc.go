@@ -68,8 +68,8 @@ func New(cfg Config) *Collector {
 	return &Collector{live: cfg.Live, logger: cfg.Logger, graph: newGraph()}
 }
 
-// Run collects until ctx ends. It is called once, when verbs are served.
-func (c *Collector) Run(ctx context.Context, verbs Verbs) {
+// Run collects until ctx ends, which is no error. It is called once, when verbs are served.
+func (c *Collector) Run(ctx context.Context, verbs Verbs) error {
 	c.verbs = verbs
 	var wg sync.WaitGroup
 	// They are Run's, and end with ctx.
@@ -78,6 +78,7 @@ func (c *Collector) Run(ctx context.Context, verbs Verbs) {
 	}
 	wg.Go(func() { c.graph.requeue(ctx) })
 	wg.Wait()
+	return nil
 }
 
 // work handles one object after the other.

@@ -47,7 +47,7 @@ func (q *fifo) pop() *vertex {
 	return v
 }
 
-// enqueueLocked lets a vertex be handled, once more if it is being handled. One that
+// enqueueLocked lets a vertex be handled, again if it is being handled. One that
 // failed is handled at once: something has changed.
 func (g *graph) enqueueLocked(v *vertex) {
 	switch v.turn {

@@ -25,7 +25,7 @@ type Publisher struct {
 	compacted int64
 }
 
-// Follower is told what the publisher does, in the order of the revisions and before the
+// Follower gets what the publisher does, in the order of the revisions and before the
 // clock moves: when a write is acknowledged, its follower knows of it. Its methods must
 // not block.
 type Follower interface {
