@@ -53,7 +53,7 @@ type Collector struct {
 }
 
 // workers is how many objects are handled concurrently, so that they share the syncs of
-// the store. More would be faster and would slow other writers: docs/controllers.md.
+// the store, and so few that most places in a group of writes are left to clients.
 const workers = 8
 
 // How long an object waits after its first failure, and at most: each failure doubles it.
