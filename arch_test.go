@@ -31,12 +31,13 @@ var policy = map[string][]string{
 		"kube", "internal/store", "internal/schema", "internal/watchcache", "internal/registry/caches",
 		"internal/registry/lifecycle", "internal/registry/stored", "internal/registry/strategy",
 	},
-	"internal/bootstrap": {"kube", "internal/schema"},
-	"internal/seed":      {"kube", "internal/schema"},
-	"internal/auth":      {"kube", "internal/durable"},
-	"internal/apiserver": {"kube", "internal/schema", "internal/auth"},
-	"internal/export":    {"kube", "client", "internal/seed"},
-	"client":             {"kube"},
+	"internal/bootstrap":   {"kube", "internal/schema"},
+	"internal/seed":        {"kube", "internal/schema"},
+	"internal/controllers": {"kube", "internal/schema"},
+	"internal/auth":        {"kube", "internal/durable"},
+	"internal/apiserver":   {"kube", "internal/schema", "internal/auth"},
+	"internal/export":      {"kube", "client", "internal/seed"},
+	"client":               {"kube"},
 
 	// The informer, from the bottom to the top: values; what they are made of and how an
 	// object is held; the state and the transition table; one stream; what changes go
@@ -99,6 +100,7 @@ var inTests = map[string][]string{
 	"internal/registry":         {"internal/store/revlog", "internal/apiserver"},
 	"internal/bootstrap":        {"internal/registry", "internal/store/revlog"},
 	"internal/seed":             {"internal/registry", "internal/store/revlog"},
+	"internal/controllers":      {"internal/registry", "internal/store/revlog"},
 	"internal/apiserver":        {"internal/store", "internal/store/revlog", "internal/registry", "internal/watchcache"},
 	"informer":                  {"informer/listwatchtest"},
 	"informer/share":            {"client", "kube", "informer/listwatchtest"},

@@ -85,6 +85,10 @@ type Config struct {
 	ClientKeyAlgorithm string
 	// Bootstrap says which objects the server creates.
 	Bootstrap Bootstrap
+	// Controllers are the controllers that the server runs, as kube-controller-manager's flag
+	// lists them: a name turns one on, a name after a - turns one off, and * turns on those
+	// that are not named. Nil means *. See docs/controllers.md.
+	Controllers []string
 	// From are files of manifests, and directories that contain such files. Each start applies
 	// them after it has created the objects of Bootstrap and before it is ready: objects that
 	// are missing are created, and the manifests of the others are merged into them. If one
@@ -115,6 +119,12 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.HistoryBytes > 0 && c.HistoryBytes < MinHistoryBytes {
 		return c, fmt.Errorf("a history of %d bytes is too small: want at least %d; 0 means the default, and Forever no limit", c.HistoryBytes, MinHistoryBytes)
+	}
+	if c.Controllers == nil {
+		c.Controllers = []string{"*"}
+	}
+	if err := checkControllers(c.Controllers); err != nil {
+		return c, err
 	}
 	var err error
 	if c.Limits, err = c.Limits.withDefaults(); err != nil {

@@ -145,7 +145,7 @@ func (s *Server) open(ctx context.Context) (*revlog.Log, error) {
 // order.
 func (s *Server) serve(ctx context.Context, log *revlog.Log) error {
 	live := schema.NewLive(builtin.Catalog())
-	s.registry = registry.New(registry.Config{Store: log, Live: live, Logger: s.cfg.Logger, StrictFutureWatch: s.cfg.StrictFutureWatch})
+	garbage := s.newRegistry(log, live)
 	objects, err := s.bootstrapper(live)
 	if err != nil {
 		return err
@@ -157,17 +157,13 @@ func (s *Server) serve(ctx context.Context, log *revlog.Log) error {
 	g.Go(func() error { return log.Run(running) })
 	g.Go(func() error { return s.registry.Run(running) })
 	if objects != nil {
-		g.Go(func() error {
-			select {
-			case <-s.ready:
-				return objects.Run(running)
-			case <-running.Done():
-				return nil
-			}
-		})
+		s.runWhenReady(running, g, objects.Run)
+	}
+	if garbage != nil {
+		s.runWhenReady(running, g, func(ctx context.Context) error { return garbage.Run(ctx, s.registry) })
 	}
 	refusals := limit.NewRefusals()
-	api := apiserver.New(lasting, s.apiConfig(live, log, refusals))
+	api := apiserver.New(lasting, s.apiConfig(live, log, parts{refusals, collectors(newGauges(s.registry, log), garbage)}))
 	web := s.webServer(api) //nolint:contextcheck // a handshake has a context of its own
 	listener := limit.NewListener(s.listener, s.cfg.Limits.bounds(), refusals)
 	g.Go(func() error {
@@ -238,10 +234,16 @@ func (s *Server) closeListener() error {
 	return nil
 }
 
-func (s *Server) apiConfig(live *schema.Live, log *revlog.Log, refusals *limit.Refusals) apiserver.Config {
+// parts are what serve has made for the HTTP server.
+type parts struct {
+	refusals   *limit.Refusals
+	collectors []prometheus.Collector
+}
+
+func (s *Server) apiConfig(live *schema.Live, log *revlog.Log, p parts) apiserver.Config {
 	return apiserver.Config{
 		Reader: s.registry, Writer: s.registry, Live: live, Logger: s.cfg.Logger,
-		Version: Version(), Limits: s.cfg.Limits.requests(), Refusals: refusals,
+		Version: Version(), Limits: s.cfg.Limits.requests(), Refusals: p.refusals,
 		Checks: []apiserver.Check{
 			{Name: "etcd", Check: s.registry.Ready}, // the names that probes use
 			// A restart repairs the first of these, but not the second.
@@ -251,7 +253,7 @@ func (s *Server) apiConfig(live *schema.Live, log *revlog.Log, refusals *limit.R
 		},
 		History:    s.history,
 		OpenAPI:    openapi.New(live),
-		Collectors: []prometheus.Collector{newGauges(s.registry, log)},
+		Collectors: p.collectors,
 		Compact:    s.compactFunc(log),
 	}
 }

@@ -50,6 +50,7 @@ type Object struct {
 	generation int64
 	created    time.Time
 	deleting   bool
+	owned      bool
 	labels     labels.Set
 	paths      []FieldPath // the resource's, shared by its objects
 	values     []string    // parallel to paths

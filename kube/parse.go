@@ -111,6 +111,7 @@ type parser struct {
 	seenMetadata, seenAPIVersion, seenResourceVersion bool
 	// ambiguous says that the bytes cannot be replaced in place; see rewrite.
 	ambiguous bool
+	owned     bool // metadata.ownerReferences is neither missing nor empty
 }
 
 type labelTokens struct{ key, value scan.Token }
@@ -227,6 +228,10 @@ func (p *parser) metadataMember(mask uint64, comma int) error {
 		p.place(start, comma)
 	case "labels":
 		return p.labelSet(sub)
+	case "ownerReferences":
+		var t scan.Token
+		t, err = p.selectable(sub, 1)
+		p.owned = t.Kind == scan.KindArray && t.End-t.Start > len("[]")
 	default:
 		_, err = p.selectable(sub, 1)
 	}
@@ -364,6 +369,7 @@ func (p *parser) object() (*Object, error) {
 		o.created = o.created.UTC()
 	}
 	o.deleting = p.deleted.Kind != scan.KindAbsent
+	o.owned = p.owned
 	p.strings(o)
 	return o, nil
 }

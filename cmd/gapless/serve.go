@@ -28,6 +28,7 @@ type serveFlags struct {
 	strict       bool
 	clientKey    string
 	bootstrap    string
+	controllers  []string
 	from         []string
 	readyFile    string
 	debugListen  string
@@ -70,6 +71,8 @@ stops it at once. The first start creates certificates and a kubeconfig.`,
 	flags.BoolVar(&f.strict, "strict-future-watch", false, "end a watch from a future resource version with an error after 3s, instead of waiting")
 	flags.StringVar(&f.clientKey, "client-key-algorithm", "", "algorithm of the client key in the kubeconfig: ecdsa, or rsa for fabric8 before version 7; a key of the other algorithm is replaced (default that of the existing key, or ecdsa)")
 	flags.StringVar(&f.bootstrap, "bootstrap", "cluster", "objects created at startup: cluster, server (those of kube-apiserver without a controller manager) or none")
+	flags.StringSliceVar(&f.controllers, "controllers", []string{"*"}, "controllers to run: '*' is all, 'foo' turns foo on, '-foo' off; they are "+
+		gapless.GarbageCollectorController+" and "+gapless.NamespaceController)
 	flags.StringArrayVar(&f.from, "from", nil, "directory or file with manifests to apply at each start, before the server is ready; can be repeated")
 	flags.StringVar(&f.readyFile, "ready-file", "", `file to write {"url","kubeconfig","pid","debug"} to once the server is ready`)
 	flags.StringVar(&f.debugListen, "debug-listen", "", "loopback address to serve /debug/pprof/ on, without authentication (default none)")
@@ -88,7 +91,7 @@ func (f serveFlags) config(dirGiven bool, io streams) (gapless.Config, error) {
 	cfg := gapless.Config{
 		DataDir: f.dataDir, Memory: f.memory, Listen: f.listen, History: f.history,
 		ResourceVersionBase: f.base, StrictFutureWatch: f.strict, ClientKeyAlgorithm: f.clientKey, Logger: logger, Limits: f.limits,
-		From: f.from,
+		From: f.from, Controllers: f.controllers,
 	}
 	if f.memory && !dirGiven {
 		cfg.DataDir = ""

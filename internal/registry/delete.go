@@ -17,9 +17,9 @@ import (
 // grace period hold it. The answer is a Status, or the object where it is held or
 // its kind wants that. Errors: 403, 404, 409 for preconditions, 422.
 //
-// There is no garbage collector. Dependants stay under every propagation policy,
-// and the policies Foreground and Orphan do not hold the object: the finalizers
-// that a collector looks for are not added, and are removed.
+// With a collector the policies Foreground and Orphan hold the object by a finalizer
+// until it has done its work. Without one they do not, and the finalizers that a
+// collector looks for are removed.
 func (r *Registry) Delete(ctx context.Context, t schema.Target, o metav1.DeleteOptions) (kube.Written, error) {
 	if err := invalidOptions("DeleteOptions", metavalidation.ValidateDeleteOptions(&o)); err != nil {
 		return kube.Written{}, err
@@ -35,10 +35,14 @@ func (r *Registry) Delete(ctx context.Context, t schema.Target, o metav1.DeleteO
 	if err != nil {
 		return kube.Written{}, err
 	}
-	if out.removed && !t.Resource.ReturnDeleted {
-		return kube.Written{Status: removed(t, out.object)}, nil
+	var warnings []string
+	if r.collector != nil {
+		warnings = strategy.DeleteWarnings(t.Resource, o)
 	}
-	return kube.Written{Object: t.Resource.Show(out.object)}, nil
+	if out.removed && !t.Resource.ReturnDeleted {
+		return kube.Written{Status: removed(t, out.object), Warnings: warnings}, nil
+	}
+	return kube.Written{Object: t.Resource.Show(out.object), Warnings: warnings}, nil
 }
 
 // removed is the answer to a deletion that took effect at once.
@@ -61,7 +65,7 @@ func (r *Registry) delete(ctx context.Context, w write, o metav1.DeleteOptions) 
 		if err := preconditions(w.target, current, o.Preconditions); err != nil {
 			return decision{}, err
 		}
-		return deletion(w.target.Resource, current, o)
+		return r.deletion(w.target.Resource, current, o)
 	})
 }
 
@@ -86,12 +90,16 @@ func preconditions(t schema.Target, current *kube.Object, p *metav1.Precondition
 }
 
 // deletion decides what a DELETE does to an object.
-func deletion(resource *schema.Resource, current *kube.Object, o metav1.DeleteOptions) (decision, error) {
+func (r *Registry) deletion(resource *schema.Resource, current *kube.Object, o metav1.DeleteOptions) (decision, error) {
 	u, err := treeOf(current)
 	if err != nil {
 		return decision{}, err
 	}
-	deleted, err := strategy.Delete(resource, u, o)
+	dependents := strategy.NotCollected
+	if r.collector != nil {
+		dependents = strategy.Collected
+	}
+	deleted, err := strategy.Delete(resource, u, o, dependents)
 	if err != nil {
 		return decision{}, err
 	}

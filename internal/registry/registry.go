@@ -53,6 +53,11 @@ type Config struct {
 	// *kube.TooLargeResourceVersionError when it has not come within 3 s. Otherwise
 	// such a watch waits in silence, as upstream's does.
 	StrictFutureWatch bool
+	// Collector collects garbage; nil: there is none, and deletions do not wait for one.
+	Collector Collector
+	// KeepNamespaces leaves the content of namespaces under deletion to another program,
+	// and their finalizer.
+	KeepNamespaces bool
 }
 
 // Registry serves the verbs of every resource of a store. It is safe for
@@ -68,6 +73,7 @@ type Registry struct {
 	definitions *lifecycle.Definitions
 	controller  *lifecycle.Controller
 	fields      *fieldmanager.Managers
+	collector   Collector     // nil: none
 	conflicts   keylock.Locks // of writes that were slower than another one
 
 	started atomic.Bool
@@ -96,11 +102,12 @@ func New(cfg Config) *Registry {
 	r := &Registry{
 		store: cfg.Store, live: cfg.Live, logger: cfg.Logger, strict: cfg.StrictFutureWatch,
 		caches: set, admission: lifecycle.NewAdmission(set), definitions: lifecycle.NewDefinitions(cfg.Live),
-		fields:  fieldmanager.New(cfg.Live),
+		fields: fieldmanager.New(cfg.Live), collector: cfg.Collector,
 		decided: make(chan struct{}), problem: errLoading,
 	}
 	r.controller = lifecycle.NewController(lifecycle.Config{
 		Caches: set, Live: cfg.Live, Admission: r.admission, Verbs: lifecycleVerbs{r}, Logger: cfg.Logger,
+		KeepNamespaces: cfg.KeepNamespaces,
 	})
 	return r
 }
@@ -132,10 +139,11 @@ func (r *Registry) run(ctx context.Context, end context.CancelCauseFunc) error {
 		return fmt.Errorf("load the store: %w", err)
 	}
 	defer func() { _ = publisher.Close() }() // it holds no more than its position
+	r.loadCollector()
 	var wg sync.WaitGroup
 	// Both goroutines are Run's, and end with ctx. The first one that fails ends it.
 	wg.Go(func() {
-		err := publisher.Run(ctx, r.controller.Notify)
+		err := publisher.Run(ctx, follower{r})
 		if ctx.Err() == nil {
 			r.report(err) // before the others have ended
 		}

@@ -86,6 +86,12 @@ type Resource struct {
 	// GracefulSeconds is the default deletion grace period when the object does not
 	// say (pods: spec.terminationGracePeriodSeconds); 0: deleted at once.
 	GracefulSeconds int64
+	// OrphansByDefault says that a deletion without a propagation policy leaves the
+	// dependents; NoDependents says that the policies have no effect on the kind (apiserver
+	// rest.GarbageCollectionPolicy). OrphanWarning is the warning about the first.
+	OrphansByDefault bool
+	NoDependents     bool
+	OrphanWarning    string
 	// NameByUID gives an object that is created without a name a random UID for one.
 	NameByUID bool
 	// ValidName returns the problems of a name of an object of this kind, nil for a valid

@@ -52,6 +52,7 @@ func (p *Publisher) define(ctx context.Context, e *watchcache.Entry) error {
 			p.set.replace(gr.String(), nil)
 			r.endedAt.Store(int64(e.RV))
 			r.Cache.End(e.RV)
+			p.follower.Defined(nil, r)
 		}
 		return nil
 	}
@@ -62,6 +63,9 @@ func (p *Publisher) define(ctx context.Context, e *watchcache.Entry) error {
 	p.set.live.Store(catalog)
 	if r != nil {
 		r.Cache.Interrupt() // watches of a version that is no longer served end
+		p.follower.Defined(nil, nil)
+	} else {
+		p.follower.Defined(p.set.Lookup(gr), nil)
 	}
 	return nil
 }

@@ -15,15 +15,26 @@ import (
 // Publisher turns the store's feed into entries of the caches, in the order of the
 // revisions, and moves the clock when every cache has them.
 type Publisher struct {
-	set  *Set
-	feed store.Feed
-	// appended is called after each append.
-	appended func(*Resource, []*watchcache.Entry)
+	set      *Set
+	feed     store.Feed
+	follower Follower
 	// pending are the entries of the current batch that are not appended yet.
 	pending map[*Resource][]*watchcache.Entry
 	order   []*Resource // the keys of pending
 	// compacted is the revision up to which the caches were compacted with the store.
 	compacted int64
+}
+
+// Follower gets what the publisher does, in the order of the revisions and before the
+// clock moves: when a write is acknowledged, its follower knows of it. Its methods must
+// not block.
+type Follower interface {
+	// Appended is called after each append, with the entries of one resource.
+	Appended(r *Resource, entries []*watchcache.Entry)
+	// Defined is called when a definition has taken effect. created is the cache of its
+	// resource if that is new, ended the cache if the resource is no longer served; nil
+	// otherwise.
+	Defined(created, ended *Resource)
 }
 
 // loadAttempts bounds how often loading begins again because history is compacted
@@ -102,10 +113,10 @@ func (s *Set) loadAt(ctx context.Context, revision int64) error {
 func (p *Publisher) Close() error { return p.feed.Close() }
 
 // Run publishes until ctx ends, whose cause it returns, or until something cannot be
-// published: then nothing that is written becomes visible any more. It calls appended
-// after each append, with the entries of one resource; appended must not block.
-func (p *Publisher) Run(ctx context.Context, appended func(*Resource, []*watchcache.Entry)) error {
-	p.appended = appended
+// published: then nothing that is written becomes visible any more. It tells follower
+// what it does.
+func (p *Publisher) Run(ctx context.Context, follower Follower) error {
+	p.follower = follower
 	for {
 		batch, err := p.feed.Next(ctx)
 		if err != nil {
@@ -166,7 +177,7 @@ func (p *Publisher) flush() {
 		entries := p.pending[r]
 		r.Cache.Append(entries...)
 		delete(p.pending, r)
-		p.appended(r, entries)
+		p.follower.Appended(r, entries)
 	}
 	p.order = p.order[:0]
 }

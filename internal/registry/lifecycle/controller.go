@@ -31,13 +31,15 @@ type Verbs interface {
 	Finalize(ctx context.Context, t schema.Target, release func(*unstructured.Unstructured)) error
 }
 
-// Config configures a Controller. All members are required.
+// Config configures a Controller. All members but KeepNamespaces are required.
 type Config struct {
 	Caches    *caches.Set
 	Live      *schema.Live
 	Admission *Admission
 	Verbs     Verbs
 	Logger    *slog.Logger
+	// KeepNamespaces leaves namespaces under deletion, and their content, to another program.
+	KeepNamespaces bool
 }
 
 // Controller deletes the content of namespaces and definitions under deletion, and then
@@ -137,6 +139,9 @@ func (c *Controller) deleteAll(ctx context.Context) (left int, err error) {
 		gr     schema.GroupResource
 		delete func(context.Context, schema.Target) (int, error)
 	}{{schema.Definitions(), c.deleteDefinition}, {schema.Namespaces(), c.deleteNamespace}} {
+		if container.gr == schema.Namespaces() && c.cfg.KeepNamespaces {
+			continue
+		}
 		cached := c.cfg.Caches.Lookup(container.gr)
 		resource, found := c.cfg.Live.Load().Storage(container.gr)
 		if cached == nil || !found {
@@ -156,29 +161,65 @@ func (c *Controller) deleteAll(ctx context.Context) (left int, err error) {
 	return left, errors.Join(errs...)
 }
 
-// deleteNamespace deletes everything in a namespace; when nothing is left it
-// removes the namespace.
+// deleteNamespace deletes everything in a namespace, the pods first; when nothing is left
+// it removes the namespace. Otherwise the conditions of the namespace say what is left.
 func (c *Controller) deleteNamespace(ctx context.Context, t schema.Target) (left int, err error) {
 	// Creations that saw the namespace before its deletion began are committed then.
 	if err := c.cfg.Admission.creations.wait(ctx); err != nil {
 		return 0, err
 	}
-	for _, resource := range c.cfg.Live.Load().Stored() {
+	var errs []error
+	found := newRemaining()
+	for _, resource := range podsFirst(c.cfg.Live.Load().Stored()) {
 		if !resource.Namespaced {
 			continue
 		}
 		n, err := c.deleteContent(ctx, resource, t.Name)
-		if err != nil {
+		if ctx.Err() != nil {
 			return left, err
 		}
-		left += n
+		if err != nil {
+			errs = append(errs, err)
+			found.errors = append(found.errors, err.Error())
+		}
+		if n > 0 || err != nil {
+			c.count(resource, t.Name, found)
+		}
+		if left += n; n > 0 && resource.GR() == pods() {
+			break // what pods use stays until they have ended (kubernetes OrderedNamespaceDeletion)
+		}
 	}
-	if left > 0 {
-		return left, nil
+	if left > 0 || len(errs) > 0 {
+		return left, errors.Join(append(errs, c.cfg.Verbs.Finalize(ctx, t, found.report))...)
 	}
 	return 0, c.cfg.Verbs.Finalize(ctx, t, func(u *unstructured.Unstructured) {
 		unstructured.RemoveNestedField(u.Object, "spec", "finalizers")
 	})
+}
+
+func pods() schema.GroupResource { return schema.GroupResource{Resource: "pods"} }
+
+// podsFirst puts the pods before all other resources.
+func podsFirst(resources []*schema.Resource) []*schema.Resource {
+	slices.SortStableFunc(resources, func(a, b *schema.Resource) int {
+		switch pods() {
+		case a.GR():
+			return -1
+		case b.GR():
+			return 1
+		}
+		return 0
+	})
+	return resources
+}
+
+// count adds what a resource still has in a namespace.
+func (c *Controller) count(resource *schema.Resource, namespace string, to *remaining) {
+	if cached := c.cfg.Caches.Lookup(resource.GR()); cached != nil {
+		for o := range cached.Cache.Snapshot().Scan("", watchcache.Selection{Namespace: namespace}) {
+			to.add(resource.GR(), o)
+		}
+	}
 }
 
 // deleteDefinition deletes the custom resources of a definition; when nothing is left
@@ -213,13 +254,15 @@ func (c *Controller) deleteContent(ctx context.Context, resource *schema.Resourc
 }
 
 // deleteOptions ends a pod at once when its node does not exist: no kubelet is there
-// to end it gracefully (upstream's pod garbage collector).
+// to end it gracefully (upstream's pod garbage collector). Nothing is orphaned (namespace
+// deletion/namespaced_resources_deleter.go).
 func (c *Controller) deleteOptions(o *kube.Object) metav1.DeleteOptions {
+	options := metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}
 	nodes := c.cfg.Caches.Lookup(schema.GroupResource{Resource: "nodes"})
 	if name := o.Fields().Get("spec.nodeName"); name != "" && nodes != nil {
 		if _, found := nodes.Cache.Snapshot().Get(kube.Key{Name: name}); !found {
-			return metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}
+			options.GracePeriodSeconds = new(int64(0))
 		}
 	}
-	return metav1.DeleteOptions{}
+	return options
 }

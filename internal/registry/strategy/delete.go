@@ -28,15 +28,13 @@ const (
 )
 
 // Delete decides what a DELETE does to an object, and for DeleteLater changes u in
-// place (apiserver rest.BeforeDelete).
-func Delete(r *schema.Resource, u *unstructured.Unstructured, o metav1.DeleteOptions) (Deletion, error) {
+// place (apiserver rest.BeforeDelete, and Store.updateForGracefulDeletionAndFinalizers).
+func Delete(r *schema.Resource, u *unstructured.Unstructured, o metav1.DeleteOptions, d Dependents) (Deletion, error) {
 	deleting := u.GetDeletionTimestamp() != nil
 	if r.IsDefinition() && !deleting {
 		return DeleteLater, markDefinition(u, now())
 	}
-	finalizers := slices.DeleteFunc(u.GetFinalizers(), func(f string) bool {
-		return f == metav1.FinalizerOrphanDependents || f == metav1.FinalizerDeleteDependents
-	})
+	finalizers := deletionFinalizers(r, u.GetFinalizers(), o, d)
 	held := len(finalizers) > 0 || r.IsNamespace() && len(namespaceFinalizers(u)) > 0
 	period := gracePeriod(r, u, o)
 	at := now()
@@ -48,6 +46,9 @@ func Delete(r *schema.Resource, u *unstructured.Unstructured, o metav1.DeleteOpt
 		switch {
 		case pending == 0 && !held:
 			return DeleteNow, nil
+		case pending == 0 && d == Collected && !r.IsNamespace() && !sameElements(finalizers, u.GetFinalizers()):
+			u.SetFinalizers(finalizers) // another policy than before
+			return DeleteLater, nil
 		case pending == 0, o.GracePeriodSeconds == nil, period >= pending:
 			return DeleteUnchanged, nil
 		case period == 0 && !held:

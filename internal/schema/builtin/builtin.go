@@ -113,6 +113,7 @@ func kind[T any, P object[T]](r row, check rules[P]) *schema.Resource {
 		GoType:     reflect.TypeFor[T](),
 	}
 	res.Generation, res.StatusKeeps, res.Complete = generation(res.GR()), statusKeeps(res.GR()), complete(res.GR())
+	res.OrphansByDefault, res.NoDependents, res.OrphanWarning = dependents(res.GR())
 	res.NameByUID = res.GR().String() == "limitranges"
 	shown := printers.For(res.GR())
 	res.Columns, res.Row, res.ListRow, res.RowConditions = shown.Columns, shown.Row, shown.ListRow, shown.Conditions

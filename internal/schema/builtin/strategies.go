@@ -34,6 +34,22 @@ func generation(gr schema.GroupResource) schema.Generation {
 	return schema.NoGeneration
 }
 
+// dependents returns what a deletion without a propagation policy means for the objects
+// that a kind's objects own (DefaultGarbageCollectionPolicy), and the warning about it
+// (pkg/registry/batch/job/storage/storage.go deleteOptionWarnings).
+func dependents(gr schema.GroupResource) (orphans, none bool, warning string) {
+	switch gr.String() {
+	case "replicationcontrollers":
+		return true, false, ""
+	case "jobs.batch":
+		return true, false, "child pods are preserved by default when jobs are deleted; " +
+			"set propagationPolicy=Background to remove them or set propagationPolicy=Orphan to suppress this warning"
+	case "events", "events.events.k8s.io":
+		return false, true, ""
+	}
+	return false, false, ""
+}
+
 // statusKeeps are the members of metadata that a write of the status does not change.
 // Definitions keep none: upstream's strategy means to reset them all, but copies the
 // new metadata onto themselves (kubernetes#137681).

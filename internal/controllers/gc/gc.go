@@ -1,0 +1,143 @@
+// Package gc deletes objects whose owners are gone, and does what a deletion in the
+// foreground or with orphans asks for: Kubernetes' garbage collector, with the rules of
+// kubernetes pkg/controller/garbagecollector.
+//
+// It has three nouns. The [Collector] follows all changes and runs the workers. The graph
+// has what references say: a vertex for each object that has owners, is named as an owner
+// or waits for its dependents, and an edge for each reference. A finding is what is known
+// about the owners that one object names.
+//
+// The graph is changed by the registry's publisher before a write is acknowledged, so that
+// it is never behind what workers read, and holds no object that has nothing to do with
+// owners. It has no state of its own: a start reads it from the objects.
+package gc
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// Verbs is what a Collector needs of a registry.
+type Verbs interface {
+	Get(ctx context.Context, t schema.Target, rv string) (*kube.Object, error)
+	List(ctx context.Context, t schema.Target, o kube.ListOptions) (*kube.List, error)
+	Create(ctx context.Context, t schema.Target, body []byte, o metav1.CreateOptions) (kube.Written, error)
+	Patch(ctx context.Context, t schema.Target, p kube.Patch, o metav1.PatchOptions) (kube.Written, error)
+	Delete(ctx context.Context, t schema.Target, o metav1.DeleteOptions) (kube.Written, error)
+}
+
+// Config configures a Collector. All members are required.
+type Config struct {
+	Live   *schema.Live
+	Logger *slog.Logger
+}
+
+// Collector is a garbage collector. It is a registry.Collector.
+type Collector struct {
+	live   *schema.Live
+	logger *slog.Logger
+	verbs  Verbs // set by Run, before the workers begin
+	graph  graph
+	kinds  atomic.Pointer[kinds]
+
+	deleted, released, errors atomic.Int64
+}
+
+// workers is how many objects are handled concurrently, so that they share the syncs of
+// the store, and so few that most places in a group of writes are left to clients.
+const workers = 8
+
+// How long an object waits after its first failure, and at most: each failure doubles it.
+const (
+	minRetry = 50 * time.Millisecond
+	maxRetry = time.Minute
+)
+
+// New returns a Collector; it starts nothing. It follows changes from the start, and acts
+// on them when it runs.
+func New(cfg Config) *Collector {
+	return &Collector{live: cfg.Live, logger: cfg.Logger, graph: newGraph()}
+}
+
+// Run collects until ctx ends, which is no error. It is called once, when verbs are served.
+func (c *Collector) Run(ctx context.Context, verbs Verbs) error {
+	c.verbs = verbs
+	var wg sync.WaitGroup
+	// They are Run's, and end with ctx.
+	for range workers {
+		wg.Go(func() { c.work(ctx) })
+	}
+	wg.Go(func() { c.graph.requeue(ctx) })
+	wg.Wait()
+	return nil
+}
+
+// work handles one object after the other.
+func (c *Collector) work(ctx context.Context) {
+	for {
+		v := c.graph.take()
+		if v == nil {
+			select {
+			case <-c.graph.wake:
+				continue
+			case <-ctx.Done():
+				return
+			}
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		err := c.handle(ctx, v)
+		unknown, isUnknown := errors.AsType[*unknownKindError](err)
+		switch {
+		case err == nil || ctx.Err() != nil:
+			c.graph.done(v)
+		case isUnknown:
+			c.logger.LogAttrs(ctx, slog.LevelDebug, "an owner is of a kind that is not served", slog.Any("err", err))
+			c.graph.park(v)
+			if c.live.Load() != unknown.catalog {
+				c.graph.unpark() // the kind may be served since
+			}
+		case isReason(err, metav1.StatusReasonConflict):
+			c.graph.fail(v) // the object was changed meanwhile
+		default:
+			c.errors.Add(1)
+			c.logger.LogAttrs(ctx, slog.LevelWarn, "collect garbage: trying again later", slog.Any("err", err))
+			c.graph.fail(v)
+		}
+	}
+}
+
+// Stats are the figures of a Collector.
+type Stats struct {
+	Objects    int   // that have owners, are named as owners, or wait for dependents
+	References int   // of all objects to owners
+	Pending    int   // objects to handle now
+	Failed     int   // objects that wait to be tried again
+	Unknown    int   // objects that name an owner of a kind that is not served
+	Deleted    int64 // deletions, ever
+	Released   int64 // writes that removed owner references or finalizers, ever
+	Errors     int64 // failures, ever; they are tried again
+}
+
+// Stats returns the current figures.
+func (c *Collector) Stats() Stats {
+	s := c.graph.stats()
+	s.Deleted, s.Released, s.Errors = c.deleted.Load(), c.released.Load(), c.errors.Load()
+	return s
+}
+
+// isReason reports whether err is a Status with a reason.
+func isReason(err error, reason metav1.StatusReason) bool {
+	e, is := errors.AsType[*kube.StatusError](err)
+	return is && e.Status.Reason == reason
+}

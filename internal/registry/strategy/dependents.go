@@ -1,0 +1,77 @@
+package strategy
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gapless-io/gapless/internal/schema"
+)
+
+// Dependents says what happens to the objects that an object under deletion owns.
+type Dependents int
+
+// Collected: a garbage collector deletes or orphans them, as the policy of the deletion
+// says. NotCollected: they stay as they are.
+const (
+	NotCollected Dependents = iota
+	Collected
+)
+
+// deletionFinalizers returns the finalizers of an object once it is under deletion: with
+// those for the collector that the options, the finalizers that it has, or its kind ask
+// for, in this order of precedence (apiserver Store deletionFinalizersForGarbageCollection).
+func deletionFinalizers(r *schema.Resource, finalizers []string, o metav1.DeleteOptions, d Dependents) []string {
+	policy := propagation(r, finalizers, o)
+	finalizers = slices.DeleteFunc(slices.Clone(finalizers), func(f string) bool {
+		return f == metav1.FinalizerOrphanDependents || f == metav1.FinalizerDeleteDependents
+	})
+	switch {
+	case d == NotCollected:
+	case policy == metav1.DeletePropagationOrphan:
+		finalizers = append(finalizers, metav1.FinalizerOrphanDependents)
+	case policy == metav1.DeletePropagationForeground:
+		finalizers = append(finalizers, metav1.FinalizerDeleteDependents)
+	}
+	return finalizers
+}
+
+// propagation returns the policy of a deletion.
+func propagation(r *schema.Resource, finalizers []string, o metav1.DeleteOptions) metav1.DeletionPropagation {
+	orphan := o.OrphanDependents //nolint:staticcheck // deprecated, and still sent by old clients
+	switch {
+	case r.NoDependents:
+	case orphan != nil && *orphan:
+		return metav1.DeletePropagationOrphan
+	case orphan != nil && r.IsNamespace():
+		// namespace/storage shouldHaveDeleteDependentsFinalizer.
+		return metav1.DeletePropagationForeground
+	case orphan != nil:
+	case o.PropagationPolicy != nil:
+		return *o.PropagationPolicy
+	case slices.Contains(finalizers, metav1.FinalizerOrphanDependents):
+		return metav1.DeletePropagationOrphan
+	case slices.Contains(finalizers, metav1.FinalizerDeleteDependents):
+		return metav1.DeletePropagationForeground
+	case r.OrphansByDefault:
+		return metav1.DeletePropagationOrphan
+	}
+	return metav1.DeletePropagationBackground
+}
+
+// DeleteWarnings returns the warnings about a deletion where a collector runs.
+func DeleteWarnings(r *schema.Resource, o metav1.DeleteOptions) []string {
+	chosen := o.PropagationPolicy != nil || o.OrphanDependents != nil //nolint:staticcheck // as above
+	if r.OrphanWarning == "" || chosen {
+		return nil
+	}
+	return []string{r.OrphanWarning}
+}
+
+// sameElements compares sets.
+func sameElements(a, b []string) bool {
+	in := func(other []string) func(string) bool {
+		return func(s string) bool { return !slices.Contains(other, s) }
+	}
+	return !slices.ContainsFunc(a, in(b)) && !slices.ContainsFunc(b, in(a))
+}
