@@ -157,7 +157,7 @@ func TestWatchRespondsBeforeTheFirstEvent(t *testing.T) {
 			t.Errorf("a watch in YAML gives %d: %s", r.code, r.body)
 		}
 		r := c.do(http.MethodGet, configMaps+"?watch=1", "", "Accept: text/plain")
-		checkStatus(t, w, listRow{code: http.StatusNotAcceptable, reason: "NotAcceptable", message: "only the following media types are accepted: application/json;stream=watch"}, r)
+		checkStatus(t, w, listRow{code: http.StatusNotAcceptable, reason: "NotAcceptable", message: "only the following media types are accepted: application/json, application/yaml, application/vnd.kubernetes.protobuf"}, r)
 	})
 }
 

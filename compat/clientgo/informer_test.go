@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/dynamic/dynamicinformer"
@@ -33,7 +34,8 @@ func TestInformersKeepServerStateUnderFailures(t *testing.T) {
 	}
 	t.Cleanup(web.CloseIdleConnections)
 	defineWidgets(t, web, s.URL)
-	harness.UnderFailures(t, s, p, web, configMaps(t, through(direct, p)), widgets(t, through(direct, p)))
+	harness.UnderFailures(t, s, p, web, configMaps(t, "client-go 0.37 typed", through(direct, p)),
+		configMaps(t, "client-go 0.37 typed, protobuf only", inProtobuf(through(direct, p))), widgets(t, through(direct, p)))
 }
 
 // through is the configuration of a client behind the proxy.
@@ -43,7 +45,13 @@ func through(direct *rest.Config, p *harness.Proxy) *rest.Config {
 	return cfg
 }
 
-func configMaps(t *testing.T, cfg *rest.Config) *harness.Informer {
+// inProtobuf makes a client take nothing but protobuf.
+func inProtobuf(cfg *rest.Config) *rest.Config {
+	cfg.ContentType, cfg.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf
+	return cfg
+}
+
+func configMaps(t *testing.T, name string, cfg *rest.Config) *harness.Informer {
 	t.Helper()
 	counter := &harness.Counter{Path: "/configmaps"}
 	cfg.Wrap(counter.Wrap)
@@ -52,7 +60,7 @@ func configMaps(t *testing.T, cfg *rest.Config) *harness.Informer {
 		t.Fatal(err)
 	}
 	factory := informers.NewSharedInformerFactoryWithOptions(clients, 0, informers.WithNamespace("default"))
-	inf := underTest(t, "client-go 0.37 typed", counter, factory.Core().V1().ConfigMaps().Informer())
+	inf := underTest(t, name, counter, factory.Core().V1().ConfigMaps().Informer())
 	inf.Path, inf.Object = "/api/v1/namespaces/default/configmaps", harness.ConfigMap
 	return inf
 }

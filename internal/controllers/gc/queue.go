@@ -171,9 +171,9 @@ type scheduled struct {
 // schedule is a heap.
 type schedule []scheduled
 
-func (s schedule) Len() int           { return len(s) }
-func (s schedule) Less(i, j int) bool { return s[i].at.Before(s[j].at) }
-func (s schedule) Swap(i, j int)      { s[i], s[j] = s[j], s[i] }
+func (s *schedule) Len() int           { return len(*s) }
+func (s *schedule) Less(i, j int) bool { return (*s)[i].at.Before((*s)[j].at) }
+func (s *schedule) Swap(i, j int)      { (*s)[i], (*s)[j] = (*s)[j], (*s)[i] }
 
 // Push implements heap.Interface.
 func (s *schedule) Push(x any) { *s = append(*s, x.(scheduled)) }

@@ -183,7 +183,7 @@ func (c creation) element(l *smdschema.List, item any) (name string, ok bool) {
 	for _, key := range l.Keys {
 		v, has := members[key]
 		if !has {
-			field, _ := atom.Map.FindField(key)
+			field, _ := atom.FindField(key)
 			v = field.Default
 		}
 		if has || v != nil {

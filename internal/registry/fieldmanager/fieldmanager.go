@@ -125,7 +125,7 @@ func (f *fieldManager) New(k8sschema.GroupVersionKind) (k8sruntime.Object, error
 // out, as of a value that does not fit its schema, which validation refuses afterwards, it
 // keeps what was recorded in old (managedfields UpdateNoErrors).
 func (f *fieldManager) update(old, u *unstructured.Unstructured, manager string) {
-	if _, err := f.FieldManager.Update(old, u, manager); err != nil {
+	if _, err := f.Update(old, u, manager); err != nil {
 		u.SetManagedFields(old.GetManagedFields())
 	}
 }

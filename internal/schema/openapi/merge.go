@@ -51,9 +51,9 @@ const (
 )
 
 func untyped(members string, merged smdschema.ElementRelationship) smdschema.Atom {
-	any, atomic := smdschema.Scalar("untyped"), atomicName
+	scalar, atomic := smdschema.Scalar("untyped"), atomicName
 	return smdschema.Atom{
-		Scalar: &any,
+		Scalar: &scalar,
 		List:   &smdschema.List{ElementType: smdschema.TypeRef{NamedType: &atomic}, ElementRelationship: smdschema.Atomic},
 		Map:    &smdschema.Map{ElementType: smdschema.TypeRef{NamedType: &members}, ElementRelationship: merged},
 	}
