@@ -34,8 +34,8 @@ func TestInformersKeepServerStateUnderFailures(t *testing.T) {
 	}
 	t.Cleanup(web.CloseIdleConnections)
 	defineWidgets(t, web, s.URL)
-	harness.UnderFailures(t, s, p, web, configMaps(t, "client-go 0.37 typed", through(direct, p)),
-		configMaps(t, "client-go 0.37 typed, protobuf only", inProtobuf(through(direct, p))), widgets(t, through(direct, p)))
+	harness.UnderFailures(t, s, p, web, configMaps(t, "client-go 0.37 typed", "default", through(direct, p)),
+		configMaps(t, "client-go 0.37 typed, protobuf only", "kube-public", inProtobuf(through(direct, p))), widgets(t, through(direct, p)))
 }
 
 // through is the configuration of a client behind the proxy.
@@ -51,7 +51,7 @@ func inProtobuf(cfg *rest.Config) *rest.Config {
 	return cfg
 }
 
-func configMaps(t *testing.T, name string, cfg *rest.Config) *harness.Informer {
+func configMaps(t *testing.T, name, namespace string, cfg *rest.Config) *harness.Informer {
 	t.Helper()
 	counter := &harness.Counter{Path: "/configmaps"}
 	cfg.Wrap(counter.Wrap)
@@ -59,9 +59,9 @@ func configMaps(t *testing.T, name string, cfg *rest.Config) *harness.Informer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	factory := informers.NewSharedInformerFactoryWithOptions(clients, 0, informers.WithNamespace("default"))
+	factory := informers.NewSharedInformerFactoryWithOptions(clients, 0, informers.WithNamespace(namespace))
 	inf := underTest(t, name, counter, factory.Core().V1().ConfigMaps().Informer())
-	inf.Path, inf.Object = "/api/v1/namespaces/default/configmaps", harness.ConfigMap
+	inf.Path, inf.Object = "/api/v1/namespaces/"+namespace+"/configmaps", harness.ConfigMap
 	return inf
 }
 
