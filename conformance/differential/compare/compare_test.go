@@ -78,6 +78,23 @@ func TestVaryingValuesAreReplacedBySymbols(t *testing.T) {
 	}
 }
 
+func TestManagedFieldsAreComparedByManager(t *testing.T) {
+	entry := func(manager, subresource string) string {
+		return `{"manager":"` + manager + `","operation":"Update","subresource":"` + subresource + `","time":"2026-11-21T10:00:00Z"}`
+	}
+	for _, order := range []string{entry("b", "") + "," + entry("a", "status") + "," + entry("a", ""), entry("a", "") + "," + entry("b", "") + "," + entry("a", "status")} {
+		got := values(answered(1, http.MethodGet, `{"kind":"Foo","metadata":{"managedFields":[`+order+`]}}`))
+		for part, want := range map[string]string{
+			"body.metadata.managedFields[0].manager": "a", "body.metadata.managedFields[1].subresource": "status", "body.metadata.managedFields[2].manager": "b",
+			"body.metadata.managedFields[2].time": "<time>",
+		} {
+			if got[part] != want {
+				t.Errorf("%s is %q, want %q", part, got[part], want)
+			}
+		}
+	}
+}
+
 // stream is the result of reading one.
 func stream(frames ...play.Frame) play.Result {
 	return play.Result{Case: "c", Step: script.Step{Verb: script.Read, Line: 9, Text: "read"}, Frames: frames}

@@ -149,6 +149,8 @@ func (f *facts) object(part string, object map[string]any, around string) {
 		}
 		below := around
 		switch key {
+		case "managedFields":
+			value = byManager(value)
 		case "items":
 			below = ""
 		case "cells":
@@ -157,6 +159,20 @@ func (f *facts) object(part string, object map[string]any, around string) {
 		}
 		f.document(at, value, below)
 	}
+}
+
+// byManager sorts managedFields by who manages: their order is that of their times in
+// seconds, which differs where a write of one server falls into the next second.
+func byManager(value any) any {
+	entries, ok := value.([]any)
+	if !ok {
+		return value
+	}
+	key := func(entry any) string {
+		e, _ := entry.(map[string]any)
+		return fmt.Sprint(e["operation"], " ", e["manager"], " ", e["subresource"], " ", e["apiVersion"])
+	}
+	return slices.SortedStableFunc(slices.Values(entries), func(a, b any) int { return strings.Compare(key(a), key(b)) })
 }
 
 // member puts a string member into words.
