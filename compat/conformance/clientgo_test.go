@@ -17,8 +17,10 @@ const guide = "../../MIGRATING-from-client-go.md"
 // TestClientGoTestsPassWithTheReplacement compiles the tests of informers in package
 // tools/cache, as the module cache has them, against the replacement. Names that are not
 // there are in the shim, directory clientgo.
+//
+// It runs before the suites of controller-runtime, not beside them: some of these tests add
+// handlers as fast as they can, and do not end while others have the processors.
 func TestClientGoTestsPassWithTheReplacement(t *testing.T) {
-	t.Parallel()
 	from := filepath.Join(module(t, "k8s.io/client-go"), "tools", "cache")
 	sources := map[string][]byte{}
 	for _, name := range []string{"shared_informer_test.go", "controller_test.go", "util_test.go", "main_test.go"} {
@@ -57,7 +59,7 @@ func TestClientGoTestsPassWithTheReplacement(t *testing.T) {
 // what it failed with.
 func alone(t *testing.T, program, name string) string {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), program, "-test.run=^"+name+"$", "-test.timeout=2m").CombinedOutput()
+	out, err := exec.CommandContext(t.Context(), program, "-test.run=^"+name+"$", "-test.timeout=5m").CombinedOutput()
 	if err == nil {
 		return ""
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"unicode/utf8"
 
 	"sigs.k8s.io/yaml"
 )
@@ -41,7 +42,21 @@ func encode(tree map[string]any) ([]byte, error) {
 		}
 	}
 	indented, err := json.MarshalIndent(tree, "", "  ")
-	return append(indented, '\n'), err
+	return append(escaped(indented), '\n'), err
+}
+
+// escaped escapes the characters of JSON that YAML does not allow in a document, so that
+// what reads either takes it. They are in strings only.
+func escaped(text []byte) []byte {
+	var out []byte
+	for _, c := range string(text) {
+		if c >= 0x7f && c < 0xa0 && c != 0x85 || c == 0xfeff || c == 0xfffe || c == 0xffff {
+			out = fmt.Appendf(out, `\u%04x`, c)
+			continue
+		}
+		out = utf8.AppendRune(out, c)
+	}
+	return out
 }
 
 // normalize writes every number in one form, so that an export of what was read from an

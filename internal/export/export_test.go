@@ -121,6 +121,7 @@ func FuzzEncode(f *testing.F) {
 		`{"":"","a b":{"*x":"&y"},"10":1,"9":2,"on":3,"\t":"\t","x":"\u0085\ufeff\ud83d\ude00"}`,
 	} {
 		f.Add([]byte(text))
+		f.Add([]byte(`{"0":"00","00":0,"x":"\u0080\u007f\u009f\ufffe\uffff\ufeff\u0085"}`))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		tree, err := decode(text)
