@@ -102,6 +102,17 @@ func heavyRequests(t *testing.T) []heavyRequest {
 	patch := func(name string, code int, media, body string) heavyRequest {
 		return heavyRequest{name: name, method: "PATCH", path: memoryObjects + "frees/a", media: media, body: body, code: code}
 	}
+	apply := func(name string, code int, path, body string) heavyRequest {
+		return heavyRequest{name: name, method: "PATCH", path: path + "?fieldManager=m", media: "application/apply-patch+yaml", body: body, code: code}
+	}
+	variables := make([]string, 10)
+	for i := range variables {
+		var env []string
+		for j := range 500 {
+			env = append(env, fmt.Sprintf(`{"name":"e%d","value":"x"}`, j))
+		}
+		variables[i] = fmt.Sprintf(`{"name":"c%d","image":"i","env":[%s]}`, i, strings.Join(env, ","))
+	}
 	yamlHead := "apiVersion: t.example.com/v1\nkind: Free\nmetadata: {name: x}\n"
 	return []heavyRequest{
 		post("defaults of 50 kB", 413, memoryObjects+"fats", custom("Fat", `"l":[`+times(parts, "{}")+`]`)),
@@ -126,6 +137,11 @@ func heavyRequests(t *testing.T) []heavyRequest {
 		patch("copies of the object", 413, steps, `[{"op":"add","path":"/t","value":"`+strings.Repeat("x", 1_000_000)+`"},`+times(9_000, `{"op":"copy","from":"/t","path":"/l/-"}`)+`]`),
 		patch("copies that double", 413, steps, `[`+times(60, `{"op":"copy","from":"/l","path":"/l/-"}`)+`]`),
 		patch("additions", 413, steps, `[`+times(9_000, `{"op":"add","path":"/l/0","value":[`+times(100, "{}")+`]}`)+`]`),
+		apply("apply, objects in YAML", 413, memoryObjects+"frees/x", yamlHead+"l: ["+times(1_000_000, "{}")+"]\n"),
+		apply("apply, objects in YAML with duplicates", 413, memoryObjects+"frees/x", yamlHead+"d: 1\nd: 2\nl: ["+times(1_000_000, "{}")+"]\n"),
+		apply("apply, containers", 413, memoryPods+"/x", core("Pod", `"spec":{"containers":[`+times(parts, "{}")+`]}`)),
+		apply("apply, a key for each field", 413, memoryObjects+"frees/x", custom("Free", members(parts, `""`))),
+		apply("apply, as many fields as it takes", 201, memoryPods+"/x", core("Pod", `"spec":{"containers":[`+strings.Join(variables, ",")+`]}`)),
 		patch("merge", 200, merge, `{"l":[`+times(parts, "{}")+`]}`),
 		patch("merge of nothing", 415, strategic, `{}`),
 	}
