@@ -1,7 +1,9 @@
 package decode
 
 import (
+	"bytes"
 	"fmt"
+	"hash/maphash"
 	"math/rand/v2"
 	"reflect"
 	"sync/atomic"
@@ -87,5 +89,32 @@ func TestTimesAreParsedAsInTheStandardLibrary(t *testing.T) {
 	}
 	if !check("9999-12-31T23:59:59Z") {
 		t.Error("the last year is not read by hand")
+	}
+}
+
+// TestTextsOfOneBucketDoNotDisplaceOneAnother alternates between texts whose hashes have
+// one bucket, as objects do that have them all: each is found within a few rounds.
+func TestTextsOfOneBucketDoNotDisplaceOneAnother(t *testing.T) {
+	m := newMemory(1)
+	s := &site{}
+	at := func(text []byte) uint64 { return maphash.Bytes(m.seed, text) % uint64(len(m.once)) }
+	texts := [][]byte{[]byte("the first one")}
+	for i := 0; len(texts) < bucket; i++ {
+		if next := fmt.Appendf(nil, "text %d", i); at(next) == at(texts[0]) {
+			texts = append(texts, next)
+		}
+	}
+	for _, text := range texts {
+		rounds := 0
+		for ; !m.again(s, text) && rounds < 1000; rounds++ {
+			for _, other := range texts {
+				if !bytes.Equal(other, text) {
+					m.again(s, other)
+				}
+			}
+		}
+		if rounds == 1000 {
+			t.Errorf("%q is never known", text)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package decode
 
 import (
 	"hash/maphash"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 )
@@ -17,8 +18,10 @@ const (
 	youngRead = 64 << 20
 	// entryCost is about the size of an entry without its text, in bytes.
 	entryCost = 160
-	// marks is how many texts that occurred once are recorded, by hash.
-	marks = 1 << 13
+	// marks is how many texts that occurred once are recorded: in buckets by hash, of a few
+	// each, because two texts that each object has would displace one another in one place.
+	marks  = 1 << 13
+	bucket = 4
 	// maxSites bounds the places of dynamic objects.
 	maxSites = 256
 	// One of sampled objects updates the statistics of sites.
@@ -32,8 +35,8 @@ const (
 type memory struct {
 	seed  maphash.Seed
 	sites int
-	once  [marks]atomic.Uint32 // hashes of texts that occurred once
-	turn  atomic.Uint32        // counts objects
+	once  [marks / bucket][bucket]atomic.Uint32 // hashes of texts that occurred once
+	turn  atomic.Uint32                         // counts objects
 	now   atomic.Pointer[generations]
 
 	// mu guards changes of now and of all below it.
@@ -81,11 +84,13 @@ func (m *memory) ageLocked() {
 // again reports whether a text is known to have occurred at that site before.
 func (m *memory) again(s *site, text []byte) bool {
 	hash := maphash.Bytes(m.seed, text) ^ uint64(s.id)*0x9e3779b97f4a7c15
-	slot, mark := hash%marks, uint32(hash>>32)|1
-	if m.once[slot].Load() == mark {
-		return true
+	once, mark := &m.once[hash%uint64(len(m.once))], uint32(hash>>32)|1
+	for i := range once {
+		if once[i].Load() == mark {
+			return true
+		}
 	}
-	m.once[slot].Store(mark)
+	once[rand.IntN(bucket)].Store(mark) //nolint:gosec // which one is forgotten is no secret
 	return false
 }
 
