@@ -10,6 +10,7 @@ import (
 	"github.com/gapless-io/gapless/internal/registry/fieldmanager"
 	"github.com/gapless-io/gapless/internal/registry/strategy"
 	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/schema/jsontree"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -103,7 +104,7 @@ func keepTimes(u, old *unstructured.Unstructured) {
 	}
 	times := now["managedFields"]
 	now["managedFields"] = before["managedFields"]
-	if !fieldmanager.Equal(u.Object, old.Object) {
+	if !jsontree.Equal(u.Object, old.Object) {
 		now["managedFields"] = times
 	}
 }

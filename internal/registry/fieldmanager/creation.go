@@ -7,6 +7,8 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	smdschema "sigs.k8s.io/structured-merge-diff/v6/schema"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
+
+	"github.com/gapless-io/gapless/internal/schema/jsontree"
 )
 
 // creation finds the fields that the creator of an object manages, as upstream's library does
@@ -110,7 +112,7 @@ func (c creation) value(ref smdschema.TypeRef, was any, had bool, now any) (belo
 			return nil, false, false
 		}
 		if atom.Map.ElementRelationship == smdschema.Atomic || len(now) == 0 && len(before) == 0 {
-			return nil, !had || !Equal(was, now), true
+			return nil, !had || !jsontree.Equal(was, now), true
 		}
 		return c.members(atom.Map, before, had, now)
 	case []any:
@@ -128,7 +130,7 @@ func (c creation) value(ref smdschema.TypeRef, was any, had bool, now any) (belo
 	if atom.Scalar == nil || !fits(*atom.Scalar, now) {
 		return nil, false, false
 	}
-	return nil, !had || !Equal(was, now), true
+	return nil, !had || !jsontree.Equal(was, now), true
 }
 
 func (c creation) members(m *smdschema.Map, before map[string]any, had bool, now map[string]any) (below fieldSet, own, ok bool) {

@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,6 +24,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
 	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/schema/jsontree"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -262,7 +262,7 @@ func OnlyTimes(a, b any) bool {
 			return false
 		}
 		for name, value := range one {
-			if same := Equal(value, other[name]); !same && name != "time" {
+			if same := jsontree.Equal(value, other[name]); !same && name != "time" {
 				return false
 			} else if !same {
 				differ = true
@@ -270,30 +270,4 @@ func OnlyTimes(a, b any) bool {
 		}
 	}
 	return differ
-}
-
-// Equal reports whether two values of decoded JSON are the same.
-func Equal(a, b any) bool {
-	switch a := a.(type) {
-	case map[string]any:
-		b, is := b.(map[string]any)
-		if !is || len(a) != len(b) {
-			return false
-		}
-		for name, value := range a {
-			if other, has := b[name]; !has || !Equal(value, other) {
-				return false
-			}
-		}
-		return true
-	case []any:
-		b, is := b.([]any)
-		return is && slices.EqualFunc(a, b, Equal)
-	default:
-		switch b.(type) {
-		case map[string]any, []any:
-			return false
-		}
-		return a == b
-	}
 }
