@@ -79,6 +79,9 @@ type running struct {
 // begin starts a command, and ends it with the test.
 func begin(t *testing.T, args ...string) *running {
 	t.Helper()
+	if args == nil {
+		args = []string{} // cobra takes those of the test's process for nil
+	}
 	r := &running{code: make(chan int, 1)}
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	r.stop = stop
