@@ -68,11 +68,10 @@ func OpenEnvelope(object []byte) (Envelope, error) {
 		return e, &kube.DecodeError{Offset: 0, Why: "it does not begin as protobuf of Kubernetes does"}
 	}
 	found := false
-	err := scan(object[len(magic):], len(magic), func(f field) (err error) {
+	err := scan(object[len(magic):], len(magic), func(f field) error {
 		switch f.number {
 		case unknownTypeMeta:
-			e.APIVersion, e.Kind, err = typeMetaOf(f)
-			return err
+			return readTypeMeta(f, &e.APIVersion, &e.Kind)
 		case unknownRaw:
 			e.Raw, e.at, found = f.value, f.at, true
 		case unknownContentEncoding, unknownContentType:
@@ -86,17 +85,18 @@ func OpenEnvelope(object []byte) (Envelope, error) {
 	return e, err
 }
 
-func typeMetaOf(f field) (version, kind []byte, err error) {
-	err = scan(f.value, f.at, func(f field) error {
+// readTypeMeta sets what a TypeMeta contains. A second one in an envelope adds to the first,
+// as protobuf merges messages.
+func readTypeMeta(f field, version, kind *[]byte) error {
+	return scan(f.value, f.at, func(f field) error {
 		switch f.number {
 		case typeMetaAPIVersion:
-			version = f.value
+			*version = f.value
 		case typeMetaKind:
-			kind = f.value
+			*kind = f.value
 		}
 		return nil
 	})
-	return version, kind, err
 }
 
 // checkContent refuses an envelope around something else than protobuf, which no

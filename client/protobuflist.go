@@ -122,8 +122,8 @@ func (d *protobufList) typeMeta(n int64) error {
 	if err != nil {
 		return err
 	}
-	_, kind, err := typeMetaOf(field{value: value, at: int(d.at) - len(value)})
-	if err != nil {
+	version, kind := []byte(nil), []byte(d.kind)
+	if err := readTypeMeta(field{value: value, at: int(d.at) - len(value)}, &version, &kind); err != nil {
 		return err
 	}
 	d.kind = string(kind)
