@@ -63,15 +63,20 @@ func comparedAgain(t *testing.T, item string) {
 }
 
 // TestALostUndecodableStateLeadsToAList: the newest state of an object was undecodable, and
-// after an outage the server has another state with an older version.
+// after an outage the server has another state, with an older version or the same one.
 func TestALostUndecodableStateLeadsToAList(t *testing.T) {
+	t.Run("older", func(t *testing.T) { undecodableLost(t, 6) })
+	t.Run("the same version", func(t *testing.T) { undecodableLost(t, 7) })
+}
+
+func undecodableLost(t *testing.T, now int) {
 	synctest.Test(t, func(t *testing.T) {
 		read := false
 		var watches atomic.Int64
 		s := listwatchtest.Script{
 			OnList: func(_ context.Context, _ request, each func([]byte) error) (metav1.ListMeta, error) {
 				if read {
-					return metav1.ListMeta{ResourceVersion: "7"}, each([]byte(object("a", 1, 6, 2)))
+					return metav1.ListMeta{ResourceVersion: "7"}, each([]byte(object("a", 1, now, 2)))
 				}
 				read = true
 				return metav1.ListMeta{ResourceVersion: "5"}, each([]byte(object("a", 1, 5, 1)))

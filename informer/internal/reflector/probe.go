@@ -156,7 +156,9 @@ func (c *comparison[T]) look(raw []byte) {
 	}
 	_, has := c.keeper.Has(meta)
 	if unread, is := c.keeper.Unread[key]; is {
-		has = unread.UID == meta.UID && unread.ResourceVersion == meta.ResourceVersion
+		// A state that could not be decoded, and now can be, is another one.
+		_, err := c.decode(raw)
+		has = err != nil && unread.UID == meta.UID && unread.ResourceVersion == meta.ResourceVersion
 	}
 	c.differs = c.differs || !has
 }
