@@ -1,10 +1,11 @@
 package kube_test
 
 import (
-	"encoding/json"
 	"slices"
 	"testing"
 
+	"github.com/go-json-experiment/json"
+	jsonv1 "github.com/go-json-experiment/json/v1"
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -42,10 +43,13 @@ func TestOwnerReferencesAndFinalizersAreRead(t *testing.T) {
 	}
 }
 
-// FuzzOwners: what is read are the owners and finalizers that encoding/json reads.
+// FuzzOwners: what is read are the owners and finalizers that a decoder reads that does not fold
+// the case of names.
 func FuzzOwners(f *testing.F) {
 	f.Add([]byte(`{"metadata":{"name":"a","finalizers":["x"],"ownerReferences":[{"uid":"1","blockOwnerDeletion":true}]}}`))
 	f.Add([]byte(`{"metadata":{"ownerReferences":[{}],"ownerReferences":[]},"metadata":{"finalizers":[]}}`))
+	f.Add([]byte(`{"metadata":{"ownerReferences":[{}],"ownerReferenCes":[]}}`))
+	options := json.JoinOptions(jsonv1.DefaultOptionsV1(), json.MatchCaseInsensitiveNames(false))
 	f.Fuzz(func(t *testing.T, input []byte) {
 		o, err := kube.ParseObject(input, nil)
 		if err != nil {
@@ -58,7 +62,7 @@ func FuzzOwners(f *testing.F) {
 			} `json:"metadata"`
 		}
 		refs, finalizers := o.OwnerReferences(), o.Finalizers()
-		if json.Unmarshal(o.JSON(), &typed) != nil || len(refs) == 0 && len(finalizers) == 0 {
+		if json.Unmarshal(o.JSON(), &typed, options) != nil || len(refs) == 0 && len(finalizers) == 0 {
 			return
 		}
 		if len(refs) > 0 && len(typed.Metadata.OwnerReferences) == 0 || len(finalizers) > 0 && len(typed.Metadata.Finalizers) == 0 {
