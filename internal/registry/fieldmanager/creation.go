@@ -1,9 +1,6 @@
 package fieldmanager
 
 import (
-	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	smdschema "sigs.k8s.io/structured-merge-diff/v6/schema"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
@@ -42,7 +39,7 @@ func (f *fieldManager) created(object map[string]any, manager string) bool {
 	}
 	fields := fieldSet{}
 	for name, member := range object {
-		if name == "apiVersion" || name == "kind" || f.unset[name] {
+		if name == "apiVersion" || name == "kind" || f.ignored[name] {
 			continue
 		}
 		below, own, ok := c.member(root.Map, name, f.blank, member)
@@ -59,41 +56,45 @@ func (f *fieldManager) created(object map[string]any, manager string) bool {
 		}
 		put(fields, "f:"+name, below, own)
 	}
-	if len(fields) == 0 {
-		return true
+	if len(fields) > 0 {
+		meta["managedFields"] = []any{f.entry(manager, fields)}
 	}
-	if manager == "" {
-		manager = "unknown"
-	}
-	meta["managedFields"] = []any{map[string]any{
-		"manager": manager, "operation": string(metav1.ManagedFieldsOperationUpdate), "apiVersion": object["apiVersion"],
-		"time": time.Now().UTC().Format(time.RFC3339), "fieldsType": "FieldsV1", "fieldsV1": fields,
-	}}
 	return true
 }
 
 // put adds a field to a set: what is managed below it, and whether it is itself.
 func put(set fieldSet, name string, below fieldSet, own bool) {
+	if f := field(below, own); f != nil {
+		set[name] = f
+	}
+}
+
+// field returns what a set has under the name of a field; nil for nothing. It may change below.
+func field(below fieldSet, own bool) fieldSet {
 	switch {
 	case len(below) == 0 && own:
-		set[name] = fieldSet{}
-	case len(below) > 0:
-		if own {
-			below["."] = fieldSet{}
-		}
-		set[name] = below
+		return fieldSet{}
+	case len(below) == 0:
+		return nil
+	case own:
+		below["."] = fieldSet{}
 	}
+	return below
 }
 
 // member returns the fields below a member of a map that its creator manages, and whether the
 // member itself is one. before is the map of the empty object, if it has that.
 func (c creation) member(m *smdschema.Map, name string, before map[string]any, member any) (below fieldSet, own, ok bool) {
-	ref := m.ElementType
-	if field, is := m.FindField(name); is {
-		ref = field.Type
-	}
 	was, had := before[name]
-	return c.value(ref, was, had, member)
+	return c.value(c.typeOf(m, name), was, had, member)
+}
+
+// typeOf returns the type of a member of a map.
+func (c creation) typeOf(m *smdschema.Map, name string) smdschema.TypeRef {
+	if field, is := m.FindField(name); is {
+		return field.Type
+	}
+	return m.ElementType
 }
 
 // value is member for a value of a type. had says whether the empty object has it.

@@ -72,13 +72,16 @@ func (m *Managers) Update(t schema.Target, u, old *unstructured.Unstructured, ma
 		unstructured.RemoveNestedField(u.Object, "metadata", "managedFields")
 		return nil
 	}
-	if old == nil && t.Subresource == "" && f.created(u.Object, manager) {
-		return nil
+	if manager == "" {
+		manager = "unknown"
 	}
-	if old == nil {
-		old = f.empty()
+	switch {
+	case old == nil && t.Subresource == "" && f.created(u.Object, manager):
+	case old == nil:
+		f.update(f.empty(), u, manager)
+	case !f.updated(u.Object, old.Object, manager):
+		f.update(old, u, manager)
 	}
-	f.update(old, u, manager)
 	return nil
 }
 
@@ -106,9 +109,13 @@ type fieldManager struct {
 	// that nobody manages the structs in it. It is not changed.
 	blank map[string]any
 	typ   *typed.ParseableType // nil without a schema
-	// unset are the members that a creation does not set.
-	unset map[string]bool
-	used  atomic.Int64 // when it was last, in ns
+
+	version, subresource string
+	// ignored are the members that a write to the target does not set, ignoredMeta those of
+	// metadata.
+	ignored, ignoredMeta map[string]bool
+
+	used atomic.Int64 // when it was last, in ns
 }
 
 // empty returns the object before its creation.
@@ -181,14 +188,15 @@ func (m *Managers) expire(at path, f *fieldManager) {
 }
 
 func (m *Managers) build(t schema.Target) (*fieldManager, error) {
-	f := &fieldManager{blank: map[string]any{}, unset: unset(t.Resource)}
+	f := &fieldManager{blank: map[string]any{}, version: t.Resource.APIVersion(), subresource: t.Subresource}
+	f.ignore(t)
 	if t.Resource.GoType != nil {
 		var err error
 		if f.blank, err = k8sruntime.DefaultUnstructuredConverter.ToUnstructured(reflect.New(t.Resource.GoType).Interface()); err != nil {
 			return nil, fmt.Errorf("an empty %s: %w", t.Resource.Kind, err)
 		}
 	}
-	f.blank["apiVersion"], f.blank["kind"] = t.Resource.APIVersion(), t.Resource.Kind
+	f.blank["apiVersion"], f.blank["kind"] = f.version, t.Resource.Kind
 	converter, err := m.typesOf(t.Resource)
 	if err != nil {
 		return nil, err
@@ -203,47 +211,50 @@ func (m *Managers) build(t schema.Target) (*fieldManager, error) {
 	if t.Resource.Custom {
 		build = managedfields.NewDefaultCRDFieldManager
 	}
-	f.FieldManager, err = build(converter, versions{live: m.live}, defaults{}, f, kind, kind.GroupVersion(), t.Subresource, reset(t))
+	f.FieldManager, err = build(converter, versions{live: m.live}, defaults{}, f, kind, kind.GroupVersion(), t.Subresource, f.reset())
 	return f, err
 }
 
-// reset returns the fields that a target does not write, so that nobody comes to manage
-// them through it (upstream's rest.ResetFieldsStrategy of each kind).
-func reset(t schema.Target) map[fieldpath.APIVersion]fieldpath.Filter {
+// ignore notes the fields that a target does not write, so that nobody comes to manage them
+// through it (upstream's rest.ResetFieldsStrategy of each kind).
+func (f *fieldManager) ignore(t schema.Target) {
+	f.ignored, f.ignoredMeta = map[string]bool{}, map[string]bool{}
 	r := t.Resource
-	fields := fieldpath.NewSet()
-	switch {
-	case t.Subresource == "status" && r.Custom:
-		fields.Insert(fieldpath.MakePathOrDie("metadata"))
-		fields.Insert(fieldpath.MakePathOrDie("spec"))
-	case t.Subresource == "status":
-		fields.Insert(fieldpath.MakePathOrDie("spec"))
+	switch t.Subresource {
+	case "status":
+		f.ignored["spec"] = true
+		if r.Custom {
+			f.ignored["metadata"] = true
+			return
+		}
 		for _, name := range r.StatusKeeps {
-			fields.Insert(fieldpath.MakePathOrDie("metadata", name))
+			f.ignoredMeta[name] = true
 		}
-	case t.Subresource == "":
-		for name := range unset(r) {
-			fields.Insert(fieldpath.MakePathOrDie(name))
+	case "":
+		if r.HasStatus {
+			f.ignored["status"] = true
 		}
+		for _, name := range r.KeptParts {
+			f.ignored[name] = true
+		}
+	}
+}
+
+// reset returns the ignored fields as upstream's library takes them.
+func (f *fieldManager) reset() map[fieldpath.APIVersion]fieldpath.Filter {
+	fields := fieldpath.NewSet()
+	for name := range f.ignored {
+		fields.Insert(fieldpath.MakePathOrDie(name))
+	}
+	for name := range f.ignoredMeta {
+		fields.Insert(fieldpath.MakePathOrDie("metadata", name))
 	}
 	if fields.Empty() {
 		return nil
 	}
 	return fieldpath.NewExcludeFilterSetMap(map[fieldpath.APIVersion]*fieldpath.Set{
-		fieldpath.APIVersion(r.APIVersion()): fields,
+		fieldpath.APIVersion(f.version): fields,
 	})
-}
-
-// unset returns the members of an object that its main endpoint does not write.
-func unset(r *schema.Resource) map[string]bool {
-	names := map[string]bool{}
-	if r.HasStatus {
-		names["status"] = true
-	}
-	for _, name := range r.KeptParts {
-		names[name] = true
-	}
-	return names
 }
 
 // OnlyTimes reports whether two managedFields, as decoded JSON, differ in nothing but the

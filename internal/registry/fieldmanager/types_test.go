@@ -174,7 +174,11 @@ func TestCreationsAreTrackedAsUpstream(t *testing.T) {
 		}
 		blank.GetObjectKind().SetGroupVersionKind(kind)
 		target := schema.Target{Resource: r}
-		upstreams, err := managedfields.NewDefaultFieldManager(applied(), scheme.Scheme, defaults{}, scheme.Scheme, kind, kind.GroupVersion(), "", reset(target))
+		f, err := m.of(target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		upstreams, err := managedfields.NewDefaultFieldManager(applied(), scheme.Scheme, defaults{}, scheme.Scheme, kind, kind.GroupVersion(), "", f.reset())
 		if err != nil {
 			t.Fatal(err)
 		}
