@@ -142,7 +142,7 @@ func FuzzPath(f *testing.F) {
 func FuzzAccept(f *testing.F) {
 	for _, accept := range []string{
 		"", "*/*", "application/*;q=0.1", acceptTable[8:], acceptAggregated[8:], acceptProtobuf[8:], protobufType, protobufType + partialsParams, protobufType + ";stream=watch;sv=v1", "application/json;stream=watch", "application/yaml;q=2,;;",
-		"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", `application/json;as="Table";g="meta.k8s.io";v=v1`, "application/json;q=NaN", "a/b;a=b;a=c",
+		"application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", `application/json;as="Table";g="meta.k8s.io";v=v1`, "application/json;q=NaN", "a/b;a=b;a=c", protobufType + drops, "application/json;drop=;stream=watch", "application/yaml;drop=x" + drops,
 	} {
 		f.Add(accept, "gzip;q=0, *", "None")
 		f.Add(accept, "gzip", "Object")

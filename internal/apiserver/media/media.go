@@ -36,7 +36,7 @@ func Accepted(r *http.Request) []Range {
 	var ranges []Range
 	for _, header := range r.Header.Values("Accept") {
 		for element := range strings.SplitSeq(header, ",") {
-			name, params, err := mime.ParseMediaType(strings.TrimSpace(element))
+			name, params, err := mime.ParseMediaType(withoutEmpty(element))
 			if err != nil {
 				continue
 			}
@@ -53,6 +53,19 @@ func Accepted(r *http.Request) []Range {
 		return cmp.Or(cmp.Compare(b.q, a.q), cmp.Compare(a.wildcards(), b.wildcards()))
 	})
 	return ranges
+}
+
+// withoutEmpty returns an element without parameters that have an empty value, such as
+// "drop=", which mime refuses and upstream ignores.
+func withoutEmpty(element string) string {
+	element = strings.TrimSpace(element)
+	if !strings.Contains(element, "=;") && !strings.HasSuffix(element, "=") {
+		return element
+	}
+	parts := strings.Split(element, ";")
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool {
+		return strings.HasSuffix(strings.TrimSpace(part), "=")
+	}), ";")
 }
 
 // wildcards is how much a range leaves open. What says more is preferred, as by upstream

@@ -34,8 +34,10 @@ type Form int
 
 // The forms of messages.
 const (
-	Whole Form = iota
+	Whole     Form = iota
+	Unmanaged      // without metadata.managedFields
 	Metadata
+	MetadataUnmanaged
 	forms
 )
 

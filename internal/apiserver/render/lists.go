@@ -45,7 +45,7 @@ func (ls *Lists) Write(w http.ResponseWriter, into Form, r *Renderer, l *kube.Li
 		Write(w, into, http.StatusOK, whole.Bytes())
 		return true, nil
 	}
-	if into.gzip && r.Whole() && r.list { // see writeMessages
+	if into.gzip && r.shape == shapeObject && r.list { // see writeMessages
 		return ls.writeZipped(w, r, head, l)
 	}
 	out := compress.New(w, into.gzip)
@@ -130,9 +130,9 @@ func (r *Renderer) writeItems(l *kube.List, head []byte, write func([]byte)) err
 		var item []byte
 		switch r.shape {
 		case shapeTable:
-			item, err = r.row(o)
+			item, err = r.row(r.seen(o))
 		case shapePartial:
-			item, err = r.partial(o)
+			item = r.partial(r.seen(o))
 		case shapeObject:
 			item = r.item(o)
 		}
@@ -151,6 +151,7 @@ func (r *Renderer) writeItems(l *kube.List, head []byte, write func([]byte)) err
 // of built-in kinds do not say what they are, since the list does (upstream decodes
 // them into Go structs with an empty TypeMeta); custom resources do.
 func (r *Renderer) item(o *kube.Object) []byte {
+	o = r.seen(o)
 	if r.resource.Custom {
 		return o.JSON()[1:]
 	}

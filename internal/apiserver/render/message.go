@@ -11,7 +11,6 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver/protobuf"
 	"github.com/gapless-io/gapless/internal/schema/builtin"
 	"github.com/gapless-io/gapless/kube"
-	"github.com/gapless-io/gapless/kube/scan"
 )
 
 // Status returns a Status in a form.
@@ -88,20 +87,23 @@ func (r *Renderer) Bookmark(o *kube.Object) ([]byte, error) {
 }
 
 func (r *Renderer) messageForm() protobuf.Form {
-	if r.shape == shapePartial {
+	switch {
+	case r.shape == shapePartial && r.drops:
+		return protobuf.MetadataUnmanaged
+	case r.shape == shapePartial:
 		return protobuf.Metadata
+	case r.drops:
+		return protobuf.Unmanaged
 	}
 	return protobuf.Whole
 }
 
 // encode makes the message of an object.
 func (r *Renderer) encode(o *kube.Object) (message []byte, err error) {
+	o = r.seen(o)
 	switch {
 	case r.shape == shapePartial:
-		var only []byte
-		if only, err = onlyMetadata(o.JSON()); err == nil {
-			message, err = builtin.EncodeMetadata(only)
-		}
+		message, err = builtin.EncodeMetadata(fmt.Appendf(nil, `{"metadata":%s}`, o.Metadata()))
 	case r.scale:
 		message, err = builtin.EncodeScale(o.JSON())
 	default:
@@ -111,29 +113,6 @@ func (r *Renderer) encode(o *kube.Object) (message []byte, err error) {
 		return nil, fmt.Errorf("encode %s %s: %w", r.resource.GR(), o.Key(), err)
 	}
 	return message, nil
-}
-
-// onlyMetadata returns an object without its members but metadata.
-func onlyMetadata(object []byte) ([]byte, error) {
-	s := scan.Scanner{Data: object, MaxDepth: 1000}
-	if s.Peek() != '{' {
-		return nil, &scan.Error{Why: "the object is not a JSON object"}
-	}
-	more, err := s.Enter('}')
-	for more && err == nil {
-		var key, value scan.Token
-		if key, err = s.Key(); err != nil {
-			break
-		}
-		if value, err = s.Skip(); err != nil {
-			break
-		}
-		if string(object[key.Start:key.End]) == "metadata" {
-			return fmt.Appendf(make([]byte, 0, value.End-value.Start+16), `{"metadata":%s}`, object[value.Start:value.End]), nil
-		}
-		more, err = s.Next('}')
-	}
-	return []byte("{}"), err
 }
 
 // Streamed is the media type of a watch in a form.

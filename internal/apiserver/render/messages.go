@@ -175,6 +175,9 @@ func (m *messageList) block(group []*kube.Object) (*blockzip.Block, error) {
 		if m.zip {
 			m.form += " gzip"
 		}
+		if m.r.drops {
+			m.form += " unmanaged"
+		}
 	}
 	m.ids = m.ids[:0]
 	for _, o := range group {

@@ -26,14 +26,17 @@ const (
 	shapeObject shape = iota
 	shapeTable
 	shapePartial // PartialObjectMetadata, or a list of them
+	shapes
 )
 
 // Form is the form in which a client wants an answer: as JSON, YAML or protobuf, of whole
-// objects, tables or metadata, indented, compressed. The zero value is plain JSON.
+// objects, tables or metadata, without managed fields, indented, compressed. The zero value
+// is plain JSON.
 type Form struct {
 	format  format
 	shape   shape
 	version string // of meta.k8s.io, for tables and partial objects
+	drops   bool   // without metadata.managedFields
 	pretty  bool
 	gzip    bool
 }
@@ -85,8 +88,25 @@ func (into *Form) accept(m media.Range, rt *route.Route) bool {
 	case f == formatProtobuf && shaped == shapeObject && (rt.Resource == nil || rt.Resource.Protobuf == nil):
 		return false
 	}
-	into.format, into.shape, into.version = f, shaped, version
+	drops, ok := dropsOf(m)
+	if !ok {
+		return false
+	}
+	into.format, into.shape, into.version, into.drops = f, shaped, version, drops
 	return true
+}
+
+// dropsOf reports whether a media type asks for objects without metadata.managedFields
+// (KEP-5958), which is all that can be dropped (apiserver negotiation.go
+// acceptMediaTypeOptions). It is not ok to drop anything else.
+func dropsOf(m media.Range) (drops, ok bool) {
+	switch m.Params["drop"] {
+	case "":
+		return false, true
+	case "metadata.managedFields":
+		return true, true
+	}
+	return false, false
 }
 
 // formatOf returns the format that a media type means.
@@ -148,7 +168,8 @@ func Failed(r *http.Request) Form {
 	into := Form{pretty: wantsPretty(r, r.URL.Query())}
 	for _, m := range media.Accepted(r) {
 		f, known := formatOf(m)
-		if s, _, ok := shapeOf(m, route.Get); known && ok && s == shapeObject {
+		_, droppable := dropsOf(m)
+		if s, _, ok := shapeOf(m, route.Get); known && ok && s == shapeObject && droppable {
 			into.format = f
 			break
 		}

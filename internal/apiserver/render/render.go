@@ -29,6 +29,7 @@ type Renderer struct {
 	format   format
 	shape    shape
 	version  string // of meta.k8s.io
+	drops    bool   // objects have no managed fields
 	include  metav1.IncludeObjectPolicy
 	cells    func(o *kube.Object, now time.Time) []any // of a row of a table
 	now      time.Time
@@ -46,7 +47,7 @@ type Renderer struct {
 func New(rt *route.Route, into Form) (*Renderer, error) {
 	p := &Renderer{
 		resource: rt.Resource, scale: rt.Subresource == "scale", list: rt.Verb == route.List,
-		format: into.format, shape: into.shape, version: into.version,
+		format: into.format, shape: into.shape, version: into.version, drops: into.drops,
 		include: metav1.IncludeMetadata, now: time.Now(),
 	}
 	if p.shape != shapeTable {
@@ -67,7 +68,18 @@ func New(rt *route.Route, into Form) (*Renderer, error) {
 }
 
 // Whole reports whether the form of an object is its own JSON.
-func (r *Renderer) Whole() bool { return r.shape == shapeObject && r.format != formatProtobuf }
+func (r *Renderer) Whole() bool {
+	return r.shape == shapeObject && r.format != formatProtobuf && !r.drops
+}
+
+// seen returns an object as the client wants to see it. What is kept for several clients is
+// kept for the object, and not for the result, which each call makes anew.
+func (r *Renderer) seen(o *kube.Object) *kube.Object {
+	if r.drops {
+		return o.WithoutManagedFields()
+	}
+	return o
+}
 
 // Share makes Event share what it renders with the watches of other renderers, and lists
 // use it.
@@ -97,9 +109,10 @@ func (r *Renderer) Object(o *kube.Object) ([]byte, error) {
 	if r.format == formatProtobuf {
 		return r.envelope(o)
 	}
+	o = r.seen(o)
 	switch r.shape {
 	case shapePartial:
-		return r.partial(o)
+		return r.partial(o), nil
 	case shapeTable:
 		row, err := r.row(o)
 		if err != nil {
@@ -116,15 +129,16 @@ func (r *Renderer) Object(o *kube.Object) ([]byte, error) {
 }
 
 // partial returns o as a PartialObjectMetadata.
-func (r *Renderer) partial(o *kube.Object) ([]byte, error) {
-	var whole struct {
-		Metadata json.RawMessage `json:"metadata"`
-	}
-	if err := json.Unmarshal(o.JSON(), &whole); err != nil {
-		return nil, fmt.Errorf("read the metadata of %s: %w", o.Key(), err)
-	}
-	body := fmt.Appendf(make([]byte, 0, len(whole.Metadata)+96), `{"kind":"PartialObjectMetadata","apiVersion":%q,"metadata":`, r.apiVersion())
-	return append(append(body, whole.Metadata...), '}'), nil
+func (r *Renderer) partial(o *kube.Object) []byte {
+	metadata := o.Metadata()
+	return r.appendPartial(make([]byte, 0, len(metadata)+96), metadata)
+}
+
+// appendPartial appends a PartialObjectMetadata with the given metadata.
+func (r *Renderer) appendPartial(to, metadata []byte) []byte {
+	to = append(to, `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/`...)
+	to = append(append(to, r.version...), `","metadata":`...)
+	return append(append(to, metadata...), '}')
 }
 
 // tableHead returns a table up to the bracket that opens its rows.
@@ -154,9 +168,7 @@ func (r *Renderer) row(o *kube.Object) ([]byte, error) {
 	case metav1.IncludeObject:
 		object = o.JSON()
 	case metav1.IncludeMetadata:
-		if object, err = r.partial(o); err != nil {
-			return nil, err
-		}
+		object = r.partial(o)
 	case metav1.IncludeNone:
 	}
 	conditions, err := r.conditions(o)

@@ -43,17 +43,35 @@ type eventForm struct {
 	scale    bool
 	shape    shape
 	version  string
+	drops    bool
 	include  metav1.IncludeObjectPolicy
 	second   int64
 }
 
+// slot is where the event of a resourceVersion is kept in a form: 256 that follow each other
+// in one form have each their own, and so have all shapes of one event.
+func (f *eventForm) slot(rv kube.ResourceVersion) uint64 {
+	variant := uint64(f.shape)
+	if f.drops {
+		variant += uint64(shapes)
+	}
+	switch f.include {
+	case metav1.IncludeMetadata:
+	case metav1.IncludeNone:
+		variant += 2 * uint64(shapes)
+	case metav1.IncludeObject:
+		variant += 4 * uint64(shapes)
+	}
+	return (uint64(rv) ^ variant<<3) % sharedSlots
+}
+
 // event returns the object of an event in the form of r, which must not be changed.
 func (s *Shared) event(r *Renderer, o *kube.Object) ([]byte, error) {
-	form := eventForm{resource: r.resource, scale: r.scale, shape: r.shape, version: r.version, include: r.include}
+	form := eventForm{resource: r.resource, scale: r.scale, shape: r.shape, version: r.version, drops: r.drops, include: r.include}
 	if r.shape == shapeTable {
 		form.second = r.now.Unix()
 	}
-	slot := &s.slots[uint64(o.ResourceVersion())%sharedSlots]
+	slot := &s.slots[form.slot(o.ResourceVersion())]
 	if known := slot.Load(); known != nil && known.object == o && known.form == form {
 		return known.body, nil
 	}

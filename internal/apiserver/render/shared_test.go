@@ -19,6 +19,7 @@ import (
 const (
 	asTable    = "application/json;as=Table;g=meta.k8s.io;v=v1"
 	asMetadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+	unmanaged  = ";drop=metadata.managedFields"
 )
 
 // watcher returns the renderer of a new watch of config maps.
@@ -48,7 +49,7 @@ func configMap(t *testing.T, n int, data string) *kube.Object {
 	t.Helper()
 	resource, _ := catalog.Lookup(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"})
 	o, err := kube.ParseObject(fmt.Appendf(nil,
-		`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"n","resourceVersion":"%d","creationTimestamp":"2000-01-01T00:00:00Z"},"data":{"x":%q}}`, n, data), resource.Fields)
+		`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"n","resourceVersion":"%d","creationTimestamp":"2000-01-01T00:00:00Z","managedFields":[{"manager":"m"}]},"data":{"x":%q}}`, n, data), resource.Fields)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,18 +69,19 @@ func TestWatchesOfOneFormShareAnEventsBody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var events render.Shared
 		first, second := configMap(t, 7, ""), configMap(t, 8, "")
-		forms := map[string]*render.Renderer{
-			"metadata":        watcher(t, &events, asMetadata, ""),
-			"table":           watcher(t, &events, asTable, ""),
-			"table of object": watcher(t, &events, asTable, "includeObject=Object"),
-			"table of none":   watcher(t, &events, asTable, "includeObject=None"),
+		open := func() map[string]*render.Renderer {
+			return map[string]*render.Renderer{
+				"unmanaged":                 watcher(t, &events, "application/json"+unmanaged, ""),
+				"metadata":                  watcher(t, &events, asMetadata, ""),
+				"unmanaged metadata":        watcher(t, &events, asMetadata+unmanaged, ""),
+				"table":                     watcher(t, &events, asTable, ""),
+				"table, unmanaged":          watcher(t, &events, asTable+unmanaged, ""),
+				"table of object":           watcher(t, &events, asTable, "includeObject=Object"),
+				"table of object,unmanaged": watcher(t, &events, asTable+unmanaged, "includeObject=Object"),
+				"table of none":             watcher(t, &events, asTable, "includeObject=None"),
+			}
 		}
-		again := map[string]*render.Renderer{
-			"metadata":        watcher(t, &events, asMetadata, ""),
-			"table":           watcher(t, &events, asTable, ""),
-			"table of object": watcher(t, &events, asTable, "includeObject=Object"),
-			"table of none":   watcher(t, &events, asTable, "includeObject=None"),
-		}
+		forms, again := open(), open()
 		seen := map[string]string{}
 		for name, r := range forms {
 			begin, other := string(event(t, r, first)), string(event(t, again[name], first))

@@ -29,8 +29,7 @@ var pieces = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, compres
 // too small to be compressed is written uncompressed.
 type zipper struct {
 	w      http.ResponseWriter
-	item   func(*kube.Object) []byte // see Renderer.item
-	less   int                       // how much shorter an item is than its object
+	r      *Renderer
 	cache  *blockzip.Cache
 	form   string
 	head   []byte
@@ -44,7 +43,7 @@ type zipper struct {
 
 // writeZipped is Write for a list of whole objects in compressed JSON.
 func (ls *Lists) writeZipped(w http.ResponseWriter, r *Renderer, head []byte, l *kube.List) (begun bool, err error) {
-	z := &zipper{w: w, item: r.item, less: r.itemLess(), cache: ls.blocks, head: head}
+	z := &zipper{w: w, r: r, cache: ls.blocks, head: head}
 	compress.Varies(w.Header())
 	w.Header().Set("Content-Type", media.JSON)
 	defer z.release()
@@ -81,7 +80,11 @@ func (z *zipper) add(o *kube.Object) {
 		z.flush()
 	}
 	z.held = append(z.held, o)
-	z.bytes += len(o.JSON()) - z.less
+	if z.stream == nil && z.r.drops { // whether a list is large depends on what is sent of it
+		z.bytes += len(z.r.item(o))
+	} else {
+		z.bytes += len(o.JSON()) - z.r.itemLess()
+	}
 	if z.stream == nil && len(z.head)+z.bytes > compress.From {
 		z.begin()
 	}
@@ -104,6 +107,9 @@ func (z *zipper) begin() {
 	held := z.held
 	z.held, z.bytes = nil, 0
 	z.form = held[0].APIVersion() + " " + held[0].Kind()
+	if z.r.drops {
+		z.form += " unmanaged"
+	}
 	for _, o := range held {
 		z.add(o)
 	}
@@ -131,7 +137,7 @@ func (z *zipper) writeHeld(write func([]byte)) {
 	between := []byte("{")
 	for _, o := range z.held {
 		write(between)
-		write(z.item(o))
+		write(z.r.item(o))
 		between = []byte(",{")
 	}
 }
