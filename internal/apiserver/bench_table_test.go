@@ -100,12 +100,11 @@ func BenchmarkTable(b *testing.B) {
 		{"custom-metadata", certificates + "?resourceVersion=0", acceptPartials},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
+			loop(b, func() {
 				w := &sink{header: http.Header{}}
 				h.ServeHTTP(w, get(b, c.path, c.accept))
 				b.SetBytes(w.bytes)
-			}
+			})
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,15 +29,39 @@ func NameColumn() metav1.TableColumnDefinition {
 }
 
 // DefaultRow computes the cells of DefaultColumns.
-func DefaultRow(o *kube.Object, now time.Time) []any {
-	return []any{o.Key().Name, Age(o.Created(), now)}
+func DefaultRow(o *kube.Object) []any {
+	return []any{o.Key().Name, Age(o.Created())}
 }
 
-// Age is the time from then to now as kubectl shows it ("79s", "5d3h");
-// "<unknown>" for the zero time and "<invalid>" for the future.
-func Age(then, now time.Time) string {
+// Ago is a cell that depends on when it is shown: the time that has passed since Then,
+// between two texts. So the cells of an object can be kept.
+type Ago struct {
+	Then          time.Time
+	Before, After string
+}
+
+// Text returns the cell as it is shown at a time.
+func (a Ago) Text(now time.Time) string { return a.Before + a.Age(now) + a.After }
+
+// Age returns the time that has passed as kubectl shows it ("79s", "5d3h"); "<invalid>" for
+// the future.
+func (a Ago) Age(now time.Time) string { return duration.HumanDuration(now.Sub(a.Then)) }
+
+// Age is the cell with the time since then; "<unknown>" for the zero time.
+func Age(then time.Time) any {
 	if then.IsZero() {
 		return "<unknown>"
 	}
-	return duration.HumanDuration(now.Sub(then))
+	return Ago{Then: then}
+}
+
+// Shown returns cells as they are shown at a time: with text for each Ago.
+func Shown(cells []any, now time.Time) []any {
+	shown := slices.Clone(cells)
+	for i, cell := range shown {
+		if ago, is := cell.(Ago); is {
+			shown[i] = ago.Text(now)
+		}
+	}
+	return shown
 }

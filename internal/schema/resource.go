@@ -3,7 +3,6 @@ package schema
 import (
 	"iter"
 	"reflect"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -114,11 +113,15 @@ type Resource struct {
 	// without an envelope. Equal JSON makes equal messages. It is nil for custom resources,
 	// which have no protobuf.
 	Protobuf func(object []byte) ([]byte, error)
-	// Row computes the cells of one object in the order of Columns; now is for ages.
-	Row func(o *kube.Object, now time.Time) []any
+	// Row computes the cells of one object in the order of Columns: text, numbers, booleans,
+	// nil, and Ago for ages.
+	Row func(o *kube.Object) []any
+	// Rows identifies Row among those that this group, version and resource has had: what
+	// equal ones compute of an object is equal. It is "" for a built-in kind.
+	Rows string
 	// ListRow returns the Row of the items of a list, for a kind whose rows depend on the
 	// other rows. It ranges over items before the rows are computed; nil: it is Row.
-	ListRow func(items iter.Seq2[*kube.Object, error]) func(o *kube.Object, now time.Time) []any
+	ListRow func(items iter.Seq2[*kube.Object, error]) func(o *kube.Object) []any
 	// RowConditions returns what a row says besides its cells; nil: nothing.
 	RowConditions func(o *kube.Object) []metav1.TableRowCondition
 }

@@ -37,6 +37,13 @@ func (ls *Lists) Write(w http.ResponseWriter, into Form, r *Renderer, l *kube.Li
 	if err != nil {
 		return false, err
 	}
+	switch {
+	case r.shape != shapeTable:
+	case r.resource.ListRow != nil:
+		r.cells = r.resource.ListRow(l.Items)
+	case r.list: // see writeMessages
+		r.blocks = ls.blocks
+	}
 	if into.format == formatYAML || into.pretty {
 		var whole bytes.Buffer
 		if err := r.writeItems(l, head, func(b []byte) { whole.Write(b) }); err != nil {
@@ -115,8 +122,12 @@ func listMeta(l *kube.List) metav1.ListMeta {
 // writeItems writes the list piece by piece.
 func (r *Renderer) writeItems(l *kube.List, head []byte, write func([]byte)) error {
 	write(head)
-	if r.shape == shapeTable && r.resource.ListRow != nil {
-		r.cells = r.resource.ListRow(l.Items)
+	if r.shape == shapeTable {
+		if err := r.writeRows(l, write); err != nil {
+			return err
+		}
+		write([]byte("]}"))
+		return nil
 	}
 	var between []byte
 	next := []byte{','}
@@ -127,20 +138,12 @@ func (r *Renderer) writeItems(l *kube.List, head []byte, write func([]byte)) err
 		if err != nil {
 			return err
 		}
-		var item []byte
-		switch r.shape {
-		case shapeTable:
-			item, err = r.row(r.seen(o))
-		case shapePartial:
-			item = r.partial(r.seen(o))
-		case shapeObject:
-			item = r.item(o)
-		}
-		if err != nil {
-			return err
-		}
 		write(between)
-		write(item)
+		if r.shape == shapePartial {
+			r.writePartial(o, write)
+		} else {
+			write(r.item(o))
+		}
 		between = next
 	}
 	write([]byte("]}"))

@@ -15,6 +15,7 @@ import (
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/gapless-io/gapless/internal/apiserver/blockzip"
 	"github.com/gapless-io/gapless/internal/apiserver/route"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/kube"
@@ -29,13 +30,22 @@ type Renderer struct {
 	format   format
 	shape    shape
 	version  string // of meta.k8s.io
-	drops    bool   // objects have no managed fields
-	include  metav1.IncludeObjectPolicy
-	cells    func(o *kube.Object, now time.Time) []any // of a row of a table
-	now      time.Time
+	// partialHead is what precedes the metadata of a PartialObjectMetadata.
+	partialHead []byte
+	drops       bool // objects have no managed fields
+	include     metav1.IncludeObjectPolicy
+	cells       func(o *kube.Object) []any // of a row of a table
+	now         time.Time
 	// columnsSent: on a watch only the first table has column definitions.
 	columnsSent bool
 	shared      *Shared // of the events of all watches; nil: none
+
+	blocks    *blockzip.Cache // of the heads of rows; nil: they are not kept
+	headsForm string          // of the blocks
+	ids       []uint64        // of the items of a block
+	aged      [ageBytes]byte  // the mark of ageText
+	agedAt    time.Time       // when ageText was true
+	ageText   []byte
 
 	headType kube.EventType // the type that head is of
 	head     []byte         // of the last frame
@@ -109,7 +119,6 @@ func (r *Renderer) Object(o *kube.Object) ([]byte, error) {
 	if r.format == formatProtobuf {
 		return r.envelope(o)
 	}
-	o = r.seen(o)
 	switch r.shape {
 	case shapePartial:
 		return r.partial(o), nil
@@ -123,22 +132,26 @@ func (r *Renderer) Object(o *kube.Object) ([]byte, error) {
 			return nil, err
 		}
 		return append(append(head, row...), "]}"...), nil
-	case shapeObject:
+	case shapeObject, shapes:
 	}
-	return o.JSON(), nil
+	return r.seen(o).JSON(), nil
 }
 
 // partial returns o as a PartialObjectMetadata.
 func (r *Renderer) partial(o *kube.Object) []byte {
-	metadata := o.Metadata()
-	return r.appendPartial(make([]byte, 0, len(metadata)+96), metadata)
+	body := make([]byte, 0, len(o.Metadata())+96)
+	r.writePartial(o, func(p []byte) { body = append(body, p...) })
+	return body
 }
 
-// appendPartial appends a PartialObjectMetadata with the given metadata.
-func (r *Renderer) appendPartial(to, metadata []byte) []byte {
-	to = append(to, `{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/`...)
-	to = append(append(to, r.version...), `","metadata":`...)
-	return append(append(to, metadata...), '}')
+// writePartial writes o as a PartialObjectMetadata.
+func (r *Renderer) writePartial(o *kube.Object, write func([]byte)) {
+	if r.partialHead == nil {
+		r.partialHead = fmt.Appendf(nil, `{"kind":"PartialObjectMetadata","apiVersion":%q,"metadata":`, r.apiVersion())
+	}
+	write(r.partialHead)
+	write(r.seen(o).Metadata())
+	write([]byte("}"))
 }
 
 // tableHead returns a table up to the bracket that opens its rows.
@@ -155,27 +168,6 @@ func (r *Renderer) tableHead(meta metav1.ListMeta) ([]byte, error) {
 		r.columnsSent = true
 	}
 	return fmt.Appendf(nil, `{"kind":"Table","apiVersion":%q,"metadata":%s,"columnDefinitions":%s,"rows":[`, r.apiVersion(), metadata, columns), nil
-}
-
-// row returns one row of a table.
-func (r *Renderer) row(o *kube.Object) ([]byte, error) {
-	cells, err := json.Marshal(r.cells(o, r.now))
-	if err != nil {
-		return nil, fmt.Errorf("encode cells of %s: %w", o.Key(), err)
-	}
-	object := []byte("null")
-	switch r.include {
-	case metav1.IncludeObject:
-		object = o.JSON()
-	case metav1.IncludeMetadata:
-		object = r.partial(o)
-	case metav1.IncludeNone:
-	}
-	conditions, err := r.conditions(o)
-	if err != nil {
-		return nil, err
-	}
-	return fmt.Appendf(make([]byte, 0, len(cells)+len(conditions)+len(object)+24), `{"cells":%s,%s"object":%s}`, cells, conditions, object), nil
 }
 
 // conditions returns the member of a row with its conditions and a comma, or nothing.
@@ -212,10 +204,10 @@ func (r *Renderer) columns() []metav1.TableColumnDefinition {
 }
 
 // scaleRow computes the cells of a scale.
-func scaleRow(o *kube.Object, now time.Time) []any {
+func scaleRow(o *kube.Object) []any {
 	var s autoscalingv1.Scale
 	if err := json.Unmarshal(o.JSON(), &s); err != nil {
-		return []any{o.Key().Name, nil, nil, schema.Age(o.Created(), now)}
+		return []any{o.Key().Name, nil, nil, schema.Age(o.Created())}
 	}
-	return []any{s.Name, s.Spec.Replicas, s.Status.Replicas, schema.Age(o.Created(), now)}
+	return []any{s.Name, s.Spec.Replicas, s.Status.Replicas, schema.Age(o.Created())}
 }

@@ -1,8 +1,6 @@
 package builtin
 
 import (
-	"time"
-
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -81,8 +79,8 @@ func asViewOf(stored, r *schema.Resource, v view) *schema.Resource {
 		Show: func(content tree) tree { return shown.normal(v.show(content)) },
 	}
 	r.Columns = stored.Columns
-	r.Row = func(o *kube.Object, now time.Time) []any {
-		return stored.Row(schema.Converted(o, store), now)
+	r.Row = func(o *kube.Object) []any {
+		return stored.Row(schema.Converted(o, store))
 	}
 	return r
 }

@@ -2,7 +2,10 @@ package custom
 
 import (
 	"bytes"
+	"fmt"
 	"reflect"
+	"regexp"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,7 +21,7 @@ import (
 // columns returns the table columns of a version and the function that computes a
 // row; name and age when the version has no columns of its own, or such that
 // cannot be read.
-func columns(own []apiextensionsv1.CustomResourceColumnDefinition) ([]metav1.TableColumnDefinition, func(*kube.Object, time.Time) []any) {
+func columns(own []apiextensionsv1.CustomResourceColumnDefinition) ([]metav1.TableColumnDefinition, func(*kube.Object) []any) {
 	if len(own) == 0 || parsePaths(own) == nil {
 		return schema.DefaultColumns("date"), schema.DefaultRow
 	}
@@ -35,21 +38,53 @@ func columns(own []apiextensionsv1.CustomResourceColumnDefinition) ([]metav1.Tab
 	// Evaluating a path changes it, so rows that are computed at the same time have
 	// each their own.
 	pool := &sync.Pool{New: func() any { return &paths{parsePaths(own)} }}
-	row := func(o *kube.Object, now time.Time) []any {
+	parts := columnParts(own)
+	row := func(o *kube.Object) []any {
 		cells := make([]any, 1, len(heads))
 		cells[0] = o.Key().Name
-		content, err := jsontree.Decode(o.JSON())
+		content, err := jsontree.Decode(jsontree.Extract(o.JSON(), parts))
 		if err != nil {
 			return append(cells, make([]any, len(own))...)
 		}
 		mine, _ := pool.Get().(*paths)
 		defer pool.Put(mine)
 		for i, path := range mine.columns {
-			cells = append(cells, cell(path, own[i].Type, content, now))
+			cells = append(cells, cell(path, own[i].Type, content))
 		}
 		return cells
 	}
 	return heads, row
+}
+
+// columnParts returns what columns need of an object: along each path up to the first step
+// that is not the name of a member. Of a path in an unusual form it is not known.
+func columnParts(own []apiextensionsv1.CustomResourceColumnDefinition) *jsontree.Part {
+	var needed []string
+	for _, c := range own {
+		found := usualPath.FindStringSubmatch(c.JSONPath)
+		if found == nil {
+			return jsontree.Whole()
+		}
+		needed = append(needed, found[1][1:])
+	}
+	return jsontree.Parts(needed...)
+}
+
+// usualPath matches members, such as .spec.secretName, and behind them items, such as [0],
+// [*] or [?(@.type=="Ready")], and members of these. The submatch is the members before the
+// first item.
+//
+//nolint:gochecknoglobals // a compiled expression
+var usualPath = regexp.MustCompile(`^((?:\.[A-Za-z_][A-Za-z0-9_-]*)+)` +
+	`(?:\[(?:\d+|\*|\?\(@(?:\.[A-Za-z0-9_-]+)+\s*==\s*(?:"[^"\\]*"|'[^'\\]*')\))\](?:\.[A-Za-z0-9_-]+)*)*$`)
+
+// rowsOf identifies the row function of columns: see schema.Resource.Rows.
+func rowsOf(own []apiextensionsv1.CustomResourceColumnDefinition) string {
+	var b strings.Builder
+	for _, c := range own {
+		fmt.Fprintf(&b, "%s%q", c.Type, c.JSONPath)
+	}
+	return b.String()
 }
 
 // paths are the JSON paths of a version's own columns.
@@ -70,7 +105,7 @@ func parsePaths(own []apiextensionsv1.CustomResourceColumnDefinition) []*jsonpat
 
 // cell returns the value at path in the column's type; nil when there is none,
 // or one of another type.
-func cell(path *jsonpath.JSONPath, columnType string, content map[string]any, now time.Time) any {
+func cell(path *jsonpath.JSONPath, columnType string, content map[string]any) any {
 	results, err := path.FindResults(content)
 	if err != nil || len(results) == 0 || len(results[0]) == 0 || !results[0][0].IsValid() {
 		return nil
@@ -102,20 +137,20 @@ func cell(path *jsonpath.JSONPath, columnType string, content map[string]any, no
 		}
 	case "date":
 		if s, ok := value.(string); ok {
-			return age(s, now)
+			return age(s)
 		}
 	}
 	return nil
 }
 
 // age reads a time of a column of type date.
-func age(s string, now time.Time) string {
+func age(s string) any {
 	if s == "" {
-		return schema.Age(time.Time{}, now)
+		return schema.Age(time.Time{})
 	}
 	then, err := time.Parse(time.RFC3339, s)
 	if err != nil {
 		return "<invalid>"
 	}
-	return schema.Age(then, now)
+	return schema.Age(then)
 }

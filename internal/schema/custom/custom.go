@@ -125,6 +125,7 @@ func (d *definition) resource(v definedVersion) *schema.Resource {
 		}
 	}
 	r.Columns, r.Row = columns(v.AdditionalPrinterColumns)
+	r.Rows = rowsOf(v.AdditionalPrinterColumns)
 	r.Type = newType(r, d.Spec.PreserveUnknownFields)
 	return r
 }

@@ -330,7 +330,7 @@ func TestPrinterColumns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return cert.Row(o, now())
+		return schema.Shown(cert.Row(o), now())
 	}
 	full := row(`{"apiVersion":"certs.example.com/v1","kind":"Certificate","metadata":{"name":"c","namespace":"n","resourceVersion":"7","creationTimestamp":"2026-11-20T09:00:00Z"},
 		"spec":{"secretName":"s","isCA":true,"share":2},"status":{"revision":3.0,"notAfter":"soon","conditions":[{"type":"Other","status":"False"},{"type":"Ready","status":"True"}]}}`)

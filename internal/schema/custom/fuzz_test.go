@@ -72,7 +72,7 @@ func exercise(t *testing.T, list []*schema.Resource, object []byte) {
 			t.Fatal(err)
 		}
 		if o, err := kube.NewObject(value, 7, r.Fields); err == nil {
-			r.Row(o, now())
+			r.Row(o)
 		}
 	}
 }

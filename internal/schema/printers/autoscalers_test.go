@@ -49,7 +49,7 @@ func TestAutoscalerTargets(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := parse(t, "spec: {metrics: ["+c.metric+"]}\nstatus: {currentMetrics: ["+c.current+"]}")
-			if got := printer("horizontalpodautoscalers.autoscaling").Row(o, now())[2]; got != c.want {
+			if got := cells(printer("horizontalpodautoscalers.autoscaling"), o)[2]; got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	resources "github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/schema/jsontree"
 )
 
 func core(resource string) (Printer, bool) {
@@ -27,13 +28,9 @@ func core(resource string) (Printer, bool) {
 			return []any{r.name, string(o.Status.Phase), r.age}
 		}, name(), str("Status", "The status of the namespace"), age()), true
 	case "configmaps":
-		return of(func(o *corev1.ConfigMap, r row) []any {
-			return []any{r.name, int64(len(o.Data) + len(o.BinaryData)), r.age}
-		}, name(), str("Data", doc(corev1.ConfigMap{}, "data")), age()), true
+		return ofParts(jsontree.Parts("data.*", "binaryData.*"), configMapCells, name(), str("Data", doc(corev1.ConfigMap{}, "data")), age()), true
 	case "secrets":
-		return of(func(o *corev1.Secret, r row) []any {
-			return []any{r.name, string(o.Type), int64(len(o.Data)), r.age}
-		}, name(), str("Type", doc(corev1.Secret{}, "type")), str("Data", doc(corev1.Secret{}, "data")), age()), true
+		return ofParts(jsontree.Parts("type", "data.*"), secretCells, name(), str("Type", doc(corev1.Secret{}, "type")), str("Data", doc(corev1.Secret{}, "data")), age()), true
 	case "serviceaccounts":
 		return of(func(_ *metav1.PartialObjectMetadata, r row) []any { return []any{r.name, r.age} }, name(), age()), true
 	case "events":
@@ -47,6 +44,14 @@ func core(resource string) (Printer, bool) {
 			age()), true
 	}
 	return Printer{}, false
+}
+
+func configMapCells(o *corev1.ConfigMap, r row) []any {
+	return []any{r.name, int64(len(o.Data) + len(o.BinaryData)), r.age}
+}
+
+func secretCells(o *corev1.Secret, r row) []any {
+	return []any{r.name, string(o.Type), int64(len(o.Data)), r.age}
 }
 
 // createdCells are the cells of createdAt.
@@ -93,8 +98,8 @@ func eventCells(o *corev1.Event, r row) []any {
 		source += ", " + host
 	}
 	return []any{
-		resources.Age(last, r.now), o.Type, o.Reason, target, o.InvolvedObject.FieldPath,
-		source, strings.TrimSpace(o.Message), resources.Age(first, r.now), int64(count), r.name,
+		resources.Age(last), o.Type, o.Reason, target, o.InvolvedObject.FieldPath,
+		source, strings.TrimSpace(o.Message), resources.Age(first), int64(count), r.name,
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
+
+	resources "github.com/gapless-io/gapless/internal/schema"
 )
 
 func jobs(resource string) (Printer, bool) {
@@ -37,7 +39,7 @@ func jobs(resource string) (Printer, bool) {
 func jobCells(o *batchv1.Job, r row) []any {
 	names, images := containers(o.Spec.Template.Spec)
 	return []any{
-		r.name, jobStatus(o), completions(o), jobDuration(o, r), r.age, names, images, metav1.FormatLabelSelector(o.Spec.Selector),
+		r.name, jobStatus(o), completions(o), jobDuration(o), r.age, names, images, metav1.FormatLabelSelector(o.Spec.Selector),
 	}
 }
 
@@ -77,12 +79,12 @@ func completions(o *batchv1.Job) string {
 	return fmt.Sprintf("%d/1", o.Status.Succeeded)
 }
 
-func jobDuration(o *batchv1.Job, r row) string {
+func jobDuration(o *batchv1.Job) any {
 	switch {
 	case o.Status.StartTime == nil:
 		return ""
 	case o.Status.CompletionTime == nil:
-		return duration.HumanDuration(r.now.Sub(o.Status.StartTime.Time))
+		return resources.Ago{Then: o.Status.StartTime.Time}
 	default:
 		return duration.HumanDuration(o.Status.CompletionTime.Sub(o.Status.StartTime.Time))
 	}
@@ -96,6 +98,6 @@ func cronJobCells(o *batchv1.CronJob, r row) []any {
 	}
 	return []any{
 		r.name, o.Spec.Schedule, text(o.Spec.TimeZone, "<none>"), suspend, int64(len(o.Status.Active)),
-		ageOf(o.Status.LastScheduleTime, r.now), r.age, names, images, metav1.FormatLabelSelector(o.Spec.JobTemplate.Spec.Selector),
+		ageOf(o.Status.LastScheduleTime), r.age, names, images, metav1.FormatLabelSelector(o.Spec.JobTemplate.Spec.Selector),
 	}
 }

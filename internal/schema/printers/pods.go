@@ -3,17 +3,19 @@ package printers
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/duration"
 
+	resources "github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/schema/jsontree"
 	"github.com/gapless-io/gapless/kube"
 )
 
 func pods() Printer {
-	p := of(podCells, append(
+	p := ofParts(podParts(), podCells, append(
 		[]column{
 			name(),
 			str("Ready", "The aggregate readiness state of this pod for accepting traffic."),
@@ -29,6 +31,23 @@ func pods() Printer {
 		)...)...)
 	p.Conditions = podConditions
 	return p
+}
+
+// podParts is what podCells reads.
+func podParts() *jsontree.Part {
+	parts := []string{
+		"metadata.deletionTimestamp", "spec.nodeName", "spec.readinessGates", "spec.containers.*",
+		"spec.initContainers.*.name", "spec.initContainers.*.restartPolicy",
+		"status.phase", "status.reason", "status.nominatedNodeName", "status.podIP", "status.podIPs",
+		"status.conditions.*.type", "status.conditions.*.status", "status.conditions.*.reason",
+	}
+	for _, list := range []string{"status.initContainerStatuses.*.", "status.containerStatuses.*."} {
+		for _, member := range []string{"name", "state", "ready", "started", "restartCount"} {
+			parts = append(parts, list+member)
+		}
+		parts = append(parts, list+"lastState.terminated.finishedAt")
+	}
+	return jsontree.Parts(parts...)
 }
 
 // podConditions says of a pod that has ended how it did.
@@ -49,12 +68,12 @@ func podConditions(o *kube.Object) []metav1.TableRowCondition {
 
 func podCells(o *corev1.Pod, r row) []any {
 	s := summarize(o)
-	restarts := fmt.Sprint(s.restarts.count)
+	var restarts any = strconv.Itoa(s.restarts.count)
 	if s.restarts.count != 0 && !s.restarts.last.IsZero() {
-		restarts = fmt.Sprintf("%d (%s ago)", s.restarts.count, duration.HumanDuration(r.now.Sub(s.restarts.last)))
+		restarts = resources.Ago{Then: s.restarts.last, Before: strconv.Itoa(s.restarts.count) + " (", After: " ago)"}
 	}
 	return []any{
-		r.name, fmt.Sprintf("%d/%d", s.ready, s.total), podStatus(o, s.reason), restarts, r.age,
+		r.name, strconv.Itoa(s.ready) + "/" + strconv.Itoa(s.total), podStatus(o, s.reason), restarts, r.age,
 		orNone(podIP(o)), orNone(o.Spec.NodeName), orNone(o.Status.NominatedNodeName), readinessGates(o),
 	}
 }

@@ -37,7 +37,7 @@ func checkPods(t *testing.T, cases []podCase) {
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			o := parse(t, "spec: "+c.spec+"\nstatus: "+c.status)
-			if got := join(printer("pods").Row(o, now())[1:4]); got != c.want {
+			if got := join(cells(printer("pods"), o)[1:4]); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})
@@ -86,7 +86,7 @@ func TestPodBeingDeletedIsTerminatingUntilItEnds(t *testing.T) {
 		`{phase: Pending, reason: Undecided}`: "Terminating",
 	} {
 		o := parse(t, "metadata: {deletionTimestamp: \"2026-05-01T12:10:00Z\"}\nstatus: "+status)
-		if got := printer("pods").Row(o, now())[2]; got != want {
+		if got := cells(printer("pods"), o)[2]; got != want {
 			t.Errorf("%s: got %s, want %s", status, got, want)
 		}
 	}

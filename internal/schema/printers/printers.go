@@ -14,17 +14,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	resources "github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/schema/jsontree"
 	"github.com/gapless-io/gapless/kube"
 )
 
 // Printer shows objects of one kind. Row returns as many cells as there are
-// Columns; an object that cannot be decoded is shown by its name and "<unknown>".
+// Columns, as schema.Resource.Row does; an object that cannot be decoded is shown by its name and "<unknown>".
 type Printer struct {
 	Columns []metav1.TableColumnDefinition
-	Row     func(o *kube.Object, now time.Time) []any
+	Row     func(o *kube.Object) []any
 	// ListRow returns the Row of the items of a list, for a kind whose rows depend on the
 	// other rows; nil: it is Row.
-	ListRow func(items iter.Seq2[*kube.Object, error]) func(o *kube.Object, now time.Time) []any
+	ListRow func(items iter.Seq2[*kube.Object, error]) func(o *kube.Object) []any
 	// Conditions returns what the row says besides its cells; nil: nothing.
 	Conditions func(o *kube.Object) []metav1.TableRowCondition
 }
@@ -48,10 +49,20 @@ func Default() Printer {
 // of builds a printer from a function on the kind's Go type, which returns a cell for each
 // of the columns.
 func of[T any](cells func(o *T, r row) []any, columns ...column) Printer {
-	return Printer{Columns: columns, Row: func(o *kube.Object, now time.Time) []any {
-		r := row{name: o.Key().Name, age: resources.Age(o.Created(), now), created: o.Created(), now: now}
+	return ofParts(nil, cells, columns...)
+}
+
+// ofParts is of for a kind whose cells need only some parts of an object; nil: all of it. The
+// others are not decoded: stored objects were when they were written.
+func ofParts[T any](parts *jsontree.Part, cells func(o *T, r row) []any, columns ...column) Printer {
+	return Printer{Columns: columns, Row: func(o *kube.Object) []any {
+		r := row{name: o.Key().Name, age: resources.Age(o.Created()), created: o.Created()}
+		body := o.JSON()
+		if parts != nil {
+			body = jsontree.Extract(body, parts)
+		}
 		typed := new(T)
-		if err := json.Unmarshal(o.JSON(), typed); err == nil {
+		if err := json.Unmarshal(body, typed); err == nil {
 			return cells(typed, r)
 		}
 		unknown := make([]any, len(columns))
@@ -68,7 +79,6 @@ func of[T any](cells func(o *T, r row) []any, columns ...column) Printer {
 // row is the metadata that the cells of all kinds may need.
 type row struct {
 	name    string
-	age     string
+	age     any
 	created time.Time
-	now     time.Time
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
+	resources "github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/printers"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -52,6 +53,9 @@ func printer(resource string) printers.Printer {
 	return printers.For(schema.ParseGroupResource(resource))
 }
 
+// cells are those of an object now.
+func cells(p printers.Printer, o *kube.Object) []any { return resources.Shown(p.Row(o), now()) }
+
 // join shows cells as "x | 1/1 | Running".
 func join(cells []any) string {
 	shown := make([]string, len(cells))
@@ -82,7 +86,7 @@ func checkRows(t *testing.T, resource, columns string, cases []rowCase) {
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			cells := p.Row(parse(t, c.object), now())
+			cells := cells(p, parse(t, c.object))
 			if len(cells) != len(p.Columns) {
 				t.Fatalf("%d cells for %d columns", len(cells), len(p.Columns))
 			}
@@ -106,7 +110,7 @@ func TestUndecodableObjectKeepsItsName(t *testing.T) {
 		"configmaps": "x | <unknown> | <unknown>",
 		"events":     strings.Repeat("<unknown> | ", 9) + "x",
 	} {
-		if got := join(printer(resource).Row(parse(t, `{data: 17, involvedObject: 17}`), now())); got != want {
+		if got := join(cells(printer(resource), parse(t, `{data: 17, involvedObject: 17}`))); got != want {
 			t.Errorf("%s: got %s, want %s", resource, got, want)
 		}
 	}
@@ -147,7 +151,7 @@ func TestNumbersAndBooleansAreNotText(t *testing.T) {
 		"cronjobs.batch":                    {`{spec: {suspend: true}}`, `["x","","<none>","True",0,"<none>","90m","","","<none>"]`},
 		"events":                            {`{count: 3}`, `["<unknown>","","","","","","","<unknown>",3,"x"]`},
 	} {
-		cells, err := json.Marshal(printer(resource).Row(parse(t, c.object), now()))
+		cells, err := json.Marshal(cells(printer(resource), parse(t, c.object)))
 		if err != nil {
 			t.Fatal(err)
 		}

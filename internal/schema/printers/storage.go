@@ -5,7 +5,6 @@ import (
 	"iter"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -101,10 +100,10 @@ func storageClasses() Printer {
 	class := storagev1.StorageClass{}
 	p := of(classCells, name(), str("Provisioner", doc(class, "provisioner")), str("ReclaimPolicy", doc(class, "reclaimPolicy")),
 		str("VolumeBindingMode", doc(class, "volumeBindingMode")), str("AllowVolumeExpansion", doc(class, "allowVolumeExpansion")), age())
-	p.ListRow = func(items iter.Seq2[*kube.Object, error]) func(*kube.Object, time.Time) []any {
+	p.ListRow = func(items iter.Seq2[*kube.Object, error]) func(*kube.Object) []any {
 		marked := defaultClass(items)
-		return func(o *kube.Object, now time.Time) []any {
-			cells := p.Row(o, now)
+		return func(o *kube.Object) []any {
+			cells := p.Row(o)
 			if marked != "" && o.Key().Name == marked {
 				cells[0] = marked + " (default)"
 			}

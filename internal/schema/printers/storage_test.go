@@ -99,7 +99,7 @@ func TestListOfStorageClassesMarksTheNewestDefault(t *testing.T) {
 		var got []any
 		for _, item := range list.items {
 			if o, is := item.(*kube.Object); is {
-				got = append(got, row(o, now())[0])
+				got = append(got, row(o)[0])
 			}
 		}
 		if diff := cmp.Diff(list.want, got); diff != "" {

@@ -10,11 +10,11 @@ import (
 	resources "github.com/gapless-io/gapless/internal/schema"
 )
 
-func ageOf(t *metav1.Time, now time.Time) string {
+func ageOf(t *metav1.Time) any {
 	if t == nil {
 		return "<none>"
 	}
-	return resources.Age(t.Time, now)
+	return resources.Age(t.Time)
 }
 
 // orNone returns s, or "<none>" for an empty one.
