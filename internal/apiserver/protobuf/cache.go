@@ -16,9 +16,12 @@ const (
 	cacheBytes = 64 << 20
 	// entryBytes is what an entry and its object take besides.
 	entryBytes = 512
-	// keepFor is how long a message is kept after its last use: long enough for all
-	// watches of an event, and for informers that start one after the other.
+	// keepFor is how long a message is kept after its last use, and at most three times as
+	// long: long enough for all watches of an event, and for informers that start one after
+	// the other.
 	keepFor = time.Minute
+	// recentSlots is how many events are found without a look-up in a map.
+	recentSlots = 256
 	// Initial events fill stateBytes of the cache. After that one of admitOne of their
 	// messages is kept: states that are read again and again and are together larger than
 	// the cache would otherwise evict each message just before it is needed.
@@ -41,6 +44,14 @@ const (
 	forms
 )
 
+// place says whether a message is of an event or of a state.
+type place int
+
+const (
+	ofEvent place = iota
+	ofState
+)
+
 // errUnfinished is what readers get of a message that another one panicked about.
 var errUnfinished = errors.New("encode an object as protobuf: it panicked for another reader")
 
@@ -51,6 +62,12 @@ type Cache struct {
 	// entries has *entry by *kube.Object; one map for each form, so that a look-up
 	// allocates nothing.
 	entries [forms]sync.Map
+	// recent are entries of the last events, by their resourceVersions. They are in entries
+	// too.
+	recent [recentSlots]atomic.Pointer[entry]
+	// second is the Unix time when a message was kept last, or when expire ran. It is the
+	// time of a use: asking for the time would cost as much as all else of a look-up.
+	second atomic.Int64
 
 	// mu guards what follows.
 	mu      sync.Mutex
@@ -68,7 +85,7 @@ type entry struct {
 	ready   atomic.Bool
 	message []byte
 	err     error
-	used    atomic.Int64 // when, in seconds of the Unix time
+	used    atomic.Int64 // Cache.second when it was used last
 	queued  int64        // used, when it got its place in the order; guarded by Cache.mu
 }
 
@@ -80,12 +97,20 @@ func (c *Cache) Event(o *kube.Object, form Form, encode func() ([]byte, error)) 
 	if known := c.find(o, form); known != nil {
 		return known.wait()
 	}
+	return c.add(o, form, ofEvent, encode)
+}
+
+// add is Event for an object that was not found.
+func (c *Cache) add(o *kube.Object, form Form, as place, encode func() ([]byte, error)) ([]byte, error) {
 	made := &entry{object: o, form: form, err: errUnfinished}
-	made.used.Store(time.Now().Unix())
+	made.used.Store(c.second.Load())
 	made.making.Lock()
 	if other, loaded := c.entries[form].LoadOrStore(o, made); loaded {
 		made.making.Unlock()
 		return other.(*entry).wait() //nolint:forcetypeassert // the map holds nothing else
+	}
+	if as == ofEvent {
+		c.slot(o, form).Store(made)
 	}
 	defer func() { // also after a panic
 		made.ready.Store(true)
@@ -96,6 +121,11 @@ func (c *Cache) Event(o *kube.Object, form Form, encode func() ([]byte, error)) 
 	return made.message, made.err
 }
 
+// slot is where the entry of an object is in recent.
+func (c *Cache) slot(o *kube.Object, form Form) *atomic.Pointer[entry] {
+	return &c.recent[(uint64(o.ResourceVersion())^uint64(form)<<6)%recentSlots]
+}
+
 // State is Event for an object of an initial state, of which a full cache keeps only a part.
 func (c *Cache) State(o *kube.Object, form Form, encode func() ([]byte, error)) ([]byte, error) {
 	if known := c.find(o, form); known != nil {
@@ -104,7 +134,7 @@ func (c *Cache) State(o *kube.Object, form Form, encode func() ([]byte, error)) 
 	if !c.admits() {
 		return encode()
 	}
-	return c.Event(o, form, encode)
+	return c.add(o, form, ofState, encode)
 }
 
 // Find returns the message of an object if the cache has it, or nil.
@@ -129,12 +159,15 @@ func (c *Cache) Bytes() int64 {
 
 // find returns the entry of an object, nil if there is none, and notes that it is used.
 func (c *Cache) find(o *kube.Object, form Form) *entry {
-	v, found := c.entries[form].Load(o)
-	if !found {
-		return nil
+	e := c.slot(o, form).Load()
+	if e == nil || e.object != o || e.form != form {
+		v, found := c.entries[form].Load(o)
+		if !found {
+			return nil
+		}
+		e = v.(*entry) //nolint:forcetypeassert // the map holds nothing else
 	}
-	e := v.(*entry) //nolint:forcetypeassert // the map holds nothing else
-	if now := time.Now().Unix(); e.used.Load() != now {
+	if now := c.second.Load(); e.used.Load() != now {
 		e.used.Store(now)
 	}
 	return e
@@ -164,7 +197,10 @@ func (c *Cache) admits() bool {
 func (c *Cache) keep(made *entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	made.queued = made.used.Load()
+	now := time.Now().Unix()
+	c.second.Store(now)
+	made.used.Store(now)
+	made.queued = now
 	c.order.PushBack(made)
 	c.bytes += made.bytes()
 	for spared := 0; c.bytes > cacheBytes; {
@@ -188,10 +224,17 @@ func (c *Cache) keep(made *entry) {
 func (c *Cache) expire() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	least := time.Now().Add(-keepFor).Unix()
+	now := time.Now()
+	least := now.Add(-keepFor).Unix()
+	last := c.second.Swap(now.Unix())
 	for at := c.order.Front(); at != nil; {
 		next := at.Next()
-		if at.Value.(*entry).used.Load() <= least { //nolint:forcetypeassert // the list holds nothing else
+		e := at.Value.(*entry) //nolint:forcetypeassert // the list holds nothing else
+		switch used := e.used.Load(); {
+		case used > least:
+		case used == last: // or later: the time was not asked for since
+			e.used.Store(now.Unix() - 1)
+		default:
 			c.removeLocked(at)
 		}
 		at = next
@@ -204,5 +247,6 @@ func (c *Cache) expire() {
 func (c *Cache) removeLocked(at *list.Element) {
 	e := c.order.Remove(at).(*entry) //nolint:forcetypeassert // the list holds nothing else
 	c.entries[e.form].Delete(e.object)
+	c.slot(e.object, e.form).CompareAndSwap(e, nil)
 	c.bytes -= e.bytes()
 }

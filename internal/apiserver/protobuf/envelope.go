@@ -60,13 +60,26 @@ const lengthBytes = 4
 // it. Messages of a WebSocket have a length already: they are what follows the first four
 // bytes.
 func Frame(to []byte, event string, kind metav1.TypeMeta, size int) []byte {
-	envelope := envelopeSize(kind, size)
+	return FrameOf(to, event, Beginning(kind), size)
+}
+
+// FrameOf is Frame with the beginning of the envelope, which all objects of a kind share.
+func FrameOf(to []byte, event string, beginning []byte, size int) []byte {
+	envelope := len(beginning) + fieldSize(size) + len(tail)
 	raw := fieldSize(envelope) // runtime.RawExtension
 	to = binary.BigEndian.AppendUint32(to, uint32(fieldSize(len(event))+fieldSize(raw)))
 	to = append(appendField(to, field1, len(event)), event...)
 	to = appendField(to, field2, raw)
 	to = appendField(to, field1, envelope)
-	return appendEnvelope(to, kind, size)
+	return appendField(append(to, beginning...), field2, size)
+}
+
+// Beginning returns what begins each envelope with a message of a kind.
+func Beginning(kind metav1.TypeMeta) []byte {
+	to := append([]byte(nil), Magic...)
+	to = appendField(to, field1, typeSize(kind))
+	to = append(appendField(to, field1, len(kind.APIVersion)), kind.APIVersion...)
+	return append(appendField(to, field2, len(kind.Kind)), kind.Kind...)
 }
 
 // Unframed returns the beginning of a frame without its length.
@@ -74,11 +87,7 @@ func Unframed(head []byte) []byte { return head[lengthBytes:] }
 
 // appendEnvelope appends what precedes a message of size bytes in its envelope.
 func appendEnvelope(to []byte, kind metav1.TypeMeta, size int) []byte {
-	to = append(to, Magic...)
-	to = appendField(to, field1, typeSize(kind))
-	to = append(appendField(to, field1, len(kind.APIVersion)), kind.APIVersion...)
-	to = append(appendField(to, field2, len(kind.Kind)), kind.Kind...)
-	return appendField(to, field2, size)
+	return appendField(append(to, Beginning(kind)...), field2, size)
 }
 
 // envelopeSize is the size of an envelope with a message of size bytes.

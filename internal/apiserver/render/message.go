@@ -131,9 +131,12 @@ func (r *Renderer) Binary() bool { return r.format == formatProtobuf }
 func (r *Renderer) Frame(t kube.EventType, size int) (head, tail []byte) {
 	if r.format == formatProtobuf {
 		if r.tail == nil {
-			r.tail = protobuf.Tail()
+			r.tail, r.beginning = protobuf.Tail(), protobuf.Beginning(r.typeMeta())
 		}
-		r.head = protobuf.Frame(r.head[:0], t.String(), r.typeMeta(), size)
+		if r.headType != t || r.headSize != size {
+			r.headType, r.headSize = t, size
+			r.head = protobuf.FrameOf(r.head[:0], t.String(), r.beginning, size)
+		}
 		return r.head, r.tail
 	}
 	if r.headType != t {

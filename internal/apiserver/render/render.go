@@ -47,9 +47,11 @@ type Renderer struct {
 	agedAt    time.Time       // when ageText was true
 	ageText   []byte
 
-	headType kube.EventType // the type that head is of
-	head     []byte         // of the last frame
-	tail     []byte
+	headType  kube.EventType // the type that head is of
+	headSize  int            // the size that head is of, in protobuf
+	head      []byte         // of the last frame
+	tail      []byte
+	beginning []byte // of the envelopes of frames
 }
 
 // New returns a renderer for the answer to a request. It reads includeObject, which
