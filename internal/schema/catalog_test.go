@@ -135,8 +135,9 @@ func TestAgeMatchesKubectl(t *testing.T) {
 		{now.Add(-5*24*time.Hour - 3*time.Hour), "5d3h"},
 	}
 	for _, tt := range tests {
-		if got := schema.Age(tt.then, now); got != tt.want {
-			t.Errorf("age of %v: got %s, want %s", tt.then, got, tt.want)
+		cells := []any{schema.Age(tt.then)}
+		if got := schema.Shown(cells, now)[0]; got != tt.want {
+			t.Errorf("age of %v: got %v, want %s", tt.then, got, tt.want)
 		}
 	}
 }
