@@ -11,8 +11,10 @@ import (
 
 func TestManagedFieldsAreCutOut(t *testing.T) {
 	for _, c := range []struct{ name, raw, want string }{
-		{"between", `{"kind":"A","metadata":{"resourceVersion":"7","managedFields":[{"a":"]"}],"name":"x"},"spec":{"managedFields":1}}`,
-			`{"kind":"A","metadata":{"resourceVersion":"7","name":"x"},"spec":{"managedFields":1}}`},
+		{
+			"between", `{"kind":"A","metadata":{"resourceVersion":"7","managedFields":[{"a":"]"}],"name":"x"},"spec":{"managedFields":1}}`,
+			`{"kind":"A","metadata":{"resourceVersion":"7","name":"x"},"spec":{"managedFields":1}}`,
+		},
 		{"first", `{"metadata":{"managedFields":[],"name":"x"}}`, `{"metadata":{"name":"x"}}`},
 		{"last", `{"metadata":{"name":"x","managedFields":null}}`, `{"metadata":{"name":"x"}}`},
 		{"only", `{"metadata":{"managedFields":[1]}}`, `{"metadata":{}}`},

@@ -94,7 +94,11 @@ func TestManagedFieldsAreDroppedFromEveryAnswer(t *testing.T) {
 					t.Fatalf("%s as %s has no managed fields: %v", c.path, c.accept, want)
 				}
 				a := d.do("GET", c.path, "", "Accept: "+c.accept+drops, encoding)
-				if diff := cmp.Diff(want, a.tree(t)); diff != "" || a.StatusCode != http.StatusOK || a.Header.Get("Content-Type") != whole.Header.Get("Content-Type") {
+				got := a.tree(t)
+				if found := dropped(got); found > 0 {
+					t.Fatalf("%s as %s has managed fields: %v", c.path, c.accept, got)
+				}
+				if diff := cmp.Diff(want, got); diff != "" || a.StatusCode != http.StatusOK || a.Header.Get("Content-Type") != whole.Header.Get("Content-Type") {
 					t.Fatalf("%s as %s, %q %q: %d %v %s", c.path, c.accept, encoding, order, a.StatusCode, a.Header, diff)
 				}
 			}
@@ -153,6 +157,9 @@ func TestManagedFieldsAreDroppedFromWatches(t *testing.T) {
 						t.Errorf("%s: no managed fields in %v", accept, want)
 					}
 					for _, e := range []map[string]any{got, again} {
+						if found := dropped(e); found > 0 {
+							t.Fatalf("%s has managed fields: %v", accept, e)
+						}
 						if diff := cmp.Diff(shown(want), shown(e)); diff != "" {
 							t.Fatalf("%s: %s", accept, diff)
 						}

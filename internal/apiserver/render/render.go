@@ -30,12 +30,13 @@ type Renderer struct {
 	format   format
 	shape    shape
 	version  string // of meta.k8s.io
-	// partialHead is what precedes the metadata of a PartialObjectMetadata.
-	partialHead []byte
-	drops       bool // objects have no managed fields
-	include     metav1.IncludeObjectPolicy
-	cells       func(o *kube.Object) []any // of a row of a table
-	now         time.Time
+	// partialHead is what precedes the metadata of a PartialObjectMetadata, end what follows
+	// it, and a row.
+	partialHead, end []byte
+	drops            bool // objects have no managed fields
+	include          metav1.IncludeObjectPolicy
+	cells            func(o *kube.Object) []any // of a row of a table
+	now              time.Time
 	// columnsSent: on a watch only the first table has column definitions.
 	columnsSent bool
 	shared      *Shared // of the events of all watches; nil: none
@@ -60,7 +61,7 @@ func New(rt *route.Route, into Form) (*Renderer, error) {
 	p := &Renderer{
 		resource: rt.Resource, scale: rt.Subresource == "scale", list: rt.Verb == route.List,
 		format: into.format, shape: into.shape, version: into.version, drops: into.drops,
-		include: metav1.IncludeMetadata, now: time.Now(),
+		include: metav1.IncludeMetadata, now: time.Now(), end: []byte("}"),
 	}
 	if p.shape != shapeTable {
 		return p, nil
@@ -153,7 +154,7 @@ func (r *Renderer) writePartial(o *kube.Object, write func([]byte)) {
 	}
 	write(r.partialHead)
 	write(r.seen(o).Metadata())
-	write([]byte("}"))
+	write(r.end)
 }
 
 // tableHead returns a table up to the bracket that opens its rows.

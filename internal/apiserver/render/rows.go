@@ -112,7 +112,7 @@ func (r *Renderer) writeRow(o *kube.Object, head []byte, write func([]byte)) {
 	case metav1.IncludeNone:
 		write([]byte("null"))
 	}
-	write([]byte("}"))
+	write(r.end)
 }
 
 // row returns one row of a table.
@@ -130,7 +130,7 @@ func (r *Renderer) row(o *kube.Object) ([]byte, error) {
 // had. Where a block ends depends on the items alone; see zipper.
 func (r *Renderer) writeRows(l *kube.List, write func([]byte)) error {
 	var held []*kube.Object
-	size, comma := 0, false
+	size, comma, separator := 0, false, []byte(",")
 	flush := func() error {
 		heads, err := r.heads(held)
 		if err != nil {
@@ -138,7 +138,7 @@ func (r *Renderer) writeRows(l *kube.List, write func([]byte)) error {
 		}
 		for _, o := range held {
 			if comma {
-				write([]byte(","))
+				write(separator)
 			}
 			comma = true
 			length, n := binary.Uvarint(heads)

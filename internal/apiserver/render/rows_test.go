@@ -59,11 +59,17 @@ func slowRows(t *testing.T, r *schema.Resource, items []*kube.Object, include me
 	return strings.Join(rows, ",") + "]}\n"
 }
 
+// asked is what a client asks for.
+type asked struct {
+	accept  string
+	include metav1.IncludeObjectPolicy
+}
+
 // rowsOf returns the rows of a list as Lists writes them.
-func rowsOf(t *testing.T, lists *render.Lists, r *schema.Resource, items []*kube.Object, accept string, include metav1.IncludeObjectPolicy) string {
+func rowsOf(t *testing.T, lists *render.Lists, r *schema.Resource, items []*kube.Object, as asked) string {
 	t.Helper()
-	req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?includeObject="+string(include), http.NoBody)
-	req.Header.Set("Accept", accept)
+	req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?includeObject="+string(as.include), http.NoBody)
+	req.Header.Set("Accept", as.accept)
 	rt := route.Route{Verb: route.List, Target: schema.Target{Resource: r}, Query: req.URL.Query()}
 	into, err := render.Negotiate(req, &rt)
 	if err != nil {
@@ -128,8 +134,10 @@ func shownKinds(t testing.TB) map[*schema.Resource][]string {
 	for name, contents := range map[string][]string{
 		"configmaps": {`"data":{"a":"b"}`, `"data":{}`, `"data":17`},
 		"secrets":    {`"type":"a&b","data":{"x":"AA=="}`},
-		"events": {`"lastTimestamp":"1999-12-31T23:59:30Z","message":"<it> \"failed\" & so on","count":3,"involvedObject":{"kind":"Pod","name":"p"}`,
-			`"eventTime":"1999-12-31T23:59:30.123456Z"`},
+		"events": {
+			`"lastTimestamp":"1999-12-31T23:59:30Z","message":"<it> \"failed\" & so on","count":3,"involvedObject":{"kind":"Pod","name":"p"}`,
+			`"eventTime":"1999-12-31T23:59:30.123456Z"`,
+		},
 		"pods": {
 			`"spec":{"containers":[{"name":"a"}]},"status":{"phase":"Running","containerStatuses":[{"ready":true,"restartCount":2,"state":{"running":{}},"lastState":{"terminated":{"exitCode":1,"finishedAt":"1999-12-31T23:58:00Z"}}}]}`,
 			`"spec":{},"status":{"phase":"Succeeded"}`, `"spec":{},"status":{"phase":"Failed","reason":"Evicted"}`,
@@ -175,10 +183,10 @@ func TestRowsOfListsAreThoseOfEncodingJSON(t *testing.T) {
 				}
 				for range 4 {
 					for _, include := range []metav1.IncludeObjectPolicy{metav1.IncludeNone, metav1.IncludeMetadata, metav1.IncludeObject} {
-						if got, want := rowsOf(t, lists, r, items, asTable, include), slowRows(t, r, items, include, time.Now()); got != want {
+						if got, want := rowsOf(t, lists, r, items, asked{asTable, include}), slowRows(t, r, items, include, time.Now()); got != want {
 							t.Errorf("%s: got\n%.900s, want\n%.900s", include, got, want)
 						}
-						if got, want := rowsOf(t, lists, r, bare, asTable+unmanaged, include), slowRows(t, r, bare, include, time.Now()); got != want {
+						if got, want := rowsOf(t, lists, r, bare, asked{asTable + unmanaged, include}), slowRows(t, r, bare, include, time.Now()); got != want {
 							t.Errorf("%s, unmanaged: got\n%.900s, want\n%.900s", include, got, want)
 						}
 					}
@@ -188,7 +196,7 @@ func TestRowsOfListsAreThoseOfEncodingJSON(t *testing.T) {
 					t.Error("no rows were kept")
 				}
 				items[17] = object(t, r, 301, `,"name":"new"`, contents[0])
-				if got, want := rowsOf(t, lists, r, items[:200], asTable, metav1.IncludeNone), slowRows(t, r, items[:200], metav1.IncludeNone, time.Now()); got != want {
+				if got, want := rowsOf(t, lists, r, items[:200], asked{asTable, metav1.IncludeNone}), slowRows(t, r, items[:200], metav1.IncludeNone, time.Now()); got != want {
 					t.Errorf("after a change: got\n%.900s, want\n%.900s", got, want)
 				}
 			})
@@ -207,7 +215,7 @@ func TestRowsAreThoseOfTheColumns(t *testing.T) {
 		items := []*kube.Object{object(t, before, 7, `,"name":"x"`, `"spec":{"secretName":"s"}`)}
 		for range 2 {
 			for _, r := range []*schema.Resource{before, &after} {
-				if got, want := rowsOf(t, lists, r, items, asTable, metav1.IncludeNone), slowRows(t, r, items, metav1.IncludeNone, time.Now()); got != want {
+				if got, want := rowsOf(t, lists, r, items, asked{asTable, metav1.IncludeNone}), slowRows(t, r, items, metav1.IncludeNone, time.Now()); got != want {
 					t.Errorf("got %s, want %s", got, want)
 				}
 			}
@@ -241,7 +249,7 @@ func FuzzRows(f *testing.F) {
 		synctest.Test(t, func(t *testing.T) {
 			lists, items := render.NewLists(), []*kube.Object{o}
 			for range 2 {
-				if got, want := rowsOf(t, lists, r, items, asTable, metav1.IncludeMetadata), slowRows(t, r, items, metav1.IncludeMetadata, time.Now()); got != want {
+				if got, want := rowsOf(t, lists, r, items, asked{asTable, metav1.IncludeMetadata}), slowRows(t, r, items, metav1.IncludeMetadata, time.Now()); got != want {
 					t.Errorf("got %s, want %s", got, want)
 				}
 				<-time.After(time.Second)

@@ -73,8 +73,6 @@ func columnParts(own []apiextensionsv1.CustomResourceColumnDefinition) *jsontree
 // usualPath matches members, such as .spec.secretName, and behind them items, such as [0],
 // [*] or [?(@.type=="Ready")], and members of these. The submatch is the members before the
 // first item.
-//
-//nolint:gochecknoglobals // a compiled expression
 var usualPath = regexp.MustCompile(`^((?:\.[A-Za-z_][A-Za-z0-9_-]*)+)` +
 	`(?:\[(?:\d+|\*|\?\(@(?:\.[A-Za-z0-9_-]+)+\s*==\s*(?:"[^"\\]*"|'[^'\\]*')\))\](?:\.[A-Za-z0-9_-]+)*)*$`)
 
