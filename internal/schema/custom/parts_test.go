@@ -2,6 +2,7 @@ package custom
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -25,6 +26,9 @@ func FuzzColumns(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, path, kind string, body []byte) {
 		own := []apiextensionsv1.CustomResourceColumnDefinition{{Name: "C", Type: kind, JSONPath: path}, {Name: "D", Type: "string", JSONPath: ".spec.a"}}
+		if strings.Contains(path, "*") || strings.Contains(path, "..") {
+			return // the first of several members is a random one
+		}
 		paths := parsePaths(own)
 		var content map[string]any
 		if paths == nil || json.Unmarshal(body, &content) != nil {
