@@ -152,11 +152,11 @@ func gaplessList(r *schema.Resource, objects []*kube.Object) (*metav1.Table, err
 	return gaplessTable(r, row, objects...)
 }
 
-func gaplessTable(r *schema.Resource, row func(*kube.Object, time.Time) []any, objects ...*kube.Object) (*metav1.Table, error) {
+func gaplessTable(r *schema.Resource, row func(*kube.Object) []any, objects ...*kube.Object) (*metav1.Table, error) {
 	table := &metav1.Table{ColumnDefinitions: r.Columns}
 	now := time.Now()
 	for _, o := range objects {
-		shown := metav1.TableRow{Cells: row(o, now)}
+		shown := metav1.TableRow{Cells: schema.Shown(row(o), now)}
 		if r.RowConditions != nil {
 			shown.Conditions = r.RowConditions(o)
 		}

@@ -22,14 +22,20 @@ const markersFile = "../../internal/schema/openapi/markers.txt"
 
 type definition = map[string]any
 
-// upstreamSwagger is the OpenAPI v2 document of k8s.io/kubernetes, which its module contains.
-func upstreamSwagger(t *testing.T) (paths map[string]definition, definitions map[string]definition) {
+// upstreamModule is the directory of k8s.io/kubernetes in the module cache.
+func upstreamModule(t *testing.T) string {
 	t.Helper()
 	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "api/openapi-spec/swagger.json"))
+	return strings.TrimSpace(string(dir))
+}
+
+// upstreamSwagger is the OpenAPI v2 document of k8s.io/kubernetes, which its module contains.
+func upstreamSwagger(t *testing.T) (paths map[string]definition, definitions map[string]definition) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(upstreamModule(t), "api/openapi-spec/swagger.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

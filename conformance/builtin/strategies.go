@@ -7,20 +7,22 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
-	_ "k8s.io/kubernetes/pkg/apis/apps/install"         // registers its kinds, as the following do
-	_ "k8s.io/kubernetes/pkg/apis/autoscaling/install"  // …
-	_ "k8s.io/kubernetes/pkg/apis/batch/install"        // …
-	_ "k8s.io/kubernetes/pkg/apis/certificates/install" // …
-	_ "k8s.io/kubernetes/pkg/apis/coordination/install" // …
-	_ "k8s.io/kubernetes/pkg/apis/core/install"         // …
-	_ "k8s.io/kubernetes/pkg/apis/discovery/install"    // …
-	_ "k8s.io/kubernetes/pkg/apis/events/install"       // …
-	_ "k8s.io/kubernetes/pkg/apis/networking/install"   // …
-	_ "k8s.io/kubernetes/pkg/apis/node/install"         // …
-	_ "k8s.io/kubernetes/pkg/apis/policy/install"       // …
-	_ "k8s.io/kubernetes/pkg/apis/rbac/install"         // …
-	_ "k8s.io/kubernetes/pkg/apis/scheduling/install"   // …
-	_ "k8s.io/kubernetes/pkg/apis/storage/install"      // …
+	_ "k8s.io/kubernetes/pkg/apis/apps/install"             // registers its kinds, as the following do
+	_ "k8s.io/kubernetes/pkg/apis/autoscaling/install"      // …
+	_ "k8s.io/kubernetes/pkg/apis/batch/install"            // …
+	_ "k8s.io/kubernetes/pkg/apis/certificates/install"     // …
+	_ "k8s.io/kubernetes/pkg/apis/coordination/install"     // …
+	_ "k8s.io/kubernetes/pkg/apis/core/install"             // …
+	_ "k8s.io/kubernetes/pkg/apis/discovery/install"        // …
+	_ "k8s.io/kubernetes/pkg/apis/events/install"           // …
+	_ "k8s.io/kubernetes/pkg/apis/networking/install"       // …
+	_ "k8s.io/kubernetes/pkg/apis/node/install"             // …
+	_ "k8s.io/kubernetes/pkg/apis/policy/install"           // …
+	_ "k8s.io/kubernetes/pkg/apis/rbac/install"             // …
+	_ "k8s.io/kubernetes/pkg/apis/resource/install"         // …
+	_ "k8s.io/kubernetes/pkg/apis/scheduling/install"       // …
+	_ "k8s.io/kubernetes/pkg/apis/storage/install"          // …
+	_ "k8s.io/kubernetes/pkg/apis/storagemigration/install" // …
 	"k8s.io/kubernetes/pkg/registry/apps/controllerrevision"
 	"k8s.io/kubernetes/pkg/registry/apps/daemonset"
 	"k8s.io/kubernetes/pkg/registry/apps/deployment"
@@ -30,6 +32,8 @@ import (
 	"k8s.io/kubernetes/pkg/registry/batch/cronjob"
 	"k8s.io/kubernetes/pkg/registry/batch/job"
 	"k8s.io/kubernetes/pkg/registry/certificates/certificates"
+	"k8s.io/kubernetes/pkg/registry/certificates/clustertrustbundle"
+	"k8s.io/kubernetes/pkg/registry/certificates/podcertificaterequest"
 	"k8s.io/kubernetes/pkg/registry/coordination/lease"
 	"k8s.io/kubernetes/pkg/registry/core/configmap"
 	"k8s.io/kubernetes/pkg/registry/core/endpoint"
@@ -49,18 +53,29 @@ import (
 	"k8s.io/kubernetes/pkg/registry/discovery/endpointslice"
 	"k8s.io/kubernetes/pkg/registry/networking/ingress"
 	"k8s.io/kubernetes/pkg/registry/networking/ingressclass"
+	"k8s.io/kubernetes/pkg/registry/networking/ipaddress"
 	"k8s.io/kubernetes/pkg/registry/networking/networkpolicy"
+	"k8s.io/kubernetes/pkg/registry/networking/servicecidr"
 	"k8s.io/kubernetes/pkg/registry/node/runtimeclass"
 	"k8s.io/kubernetes/pkg/registry/policy/poddisruptionbudget"
 	"k8s.io/kubernetes/pkg/registry/rbac/clusterrole"
 	"k8s.io/kubernetes/pkg/registry/rbac/clusterrolebinding"
 	"k8s.io/kubernetes/pkg/registry/rbac/role"
 	"k8s.io/kubernetes/pkg/registry/rbac/rolebinding"
+	"k8s.io/kubernetes/pkg/registry/resource/deviceclass"
+	"k8s.io/kubernetes/pkg/registry/resource/devicetaintrule"
+	"k8s.io/kubernetes/pkg/registry/resource/resourceclaim"
+	"k8s.io/kubernetes/pkg/registry/resource/resourceclaimtemplate"
+	"k8s.io/kubernetes/pkg/registry/resource/resourceslice"
 	"k8s.io/kubernetes/pkg/registry/scheduling/priorityclass"
 	"k8s.io/kubernetes/pkg/registry/storage/csidriver"
 	"k8s.io/kubernetes/pkg/registry/storage/csinode"
+	"k8s.io/kubernetes/pkg/registry/storage/csistoragecapacity"
 	"k8s.io/kubernetes/pkg/registry/storage/storageclass"
 	"k8s.io/kubernetes/pkg/registry/storage/volumeattachment"
+	"k8s.io/kubernetes/pkg/registry/storage/volumeattributesclass"
+	"k8s.io/kubernetes/pkg/registry/storagemigration/storagemigration"
+	"k8s.io/utils/clock"
 )
 
 // writer is a strategy of kube-apiserver for whole objects.
@@ -124,7 +139,21 @@ func kindsOfUpstream() map[string]kindOfUpstream {
 	add("rolebindings.rbac.authorization.k8s.io", rolebinding.Strategy, nil)
 	add("priorityclasses.scheduling.k8s.io", priorityclass.Strategy, nil)
 	add("csidrivers.storage.k8s.io", csidriver.Strategy, nil)
-	add("csinodes.storage.k8s.io", csinode.Strategy, nil)
+	add("csinodes.storage.k8s.io", csinode.Strategy, csinode.StatusStrategy)
+	add("csistoragecapacities.storage.k8s.io", csistoragecapacity.Strategy, nil)
+	add("volumeattributesclasses.storage.k8s.io", volumeattributesclass.Strategy, nil)
+	add("storageversionmigrations.storagemigration.k8s.io", storagemigration.Strategy, storagemigration.StatusStrategy)
+	add("servicecidrs.networking.k8s.io", servicecidr.Strategy, servicecidr.StatusStrategy)
+	add("ipaddresses.networking.k8s.io", ipaddress.Strategy, nil)
+	add("clustertrustbundles.certificates.k8s.io", clustertrustbundle.Strategy, nil)
+	signed := podcertificaterequest.NewStrategy()
+	add("podcertificaterequests.certificates.k8s.io", signed, podcertificaterequest.NewStatusStrategy(signed, allowed{}, clock.RealClock{}))
+	add("deviceclasses.resource.k8s.io", deviceclass.Strategy, nil)
+	add("devicetaintrules.resource.k8s.io", devicetaintrule.Strategy, devicetaintrule.StatusStrategy)
+	claims := resourceclaim.NewStrategy(administrated{}, allowed{})
+	add("resourceclaims.resource.k8s.io", claims, resourceclaim.NewStatusStrategy(claims))
+	add("resourceclaimtemplates.resource.k8s.io", resourceclaimtemplate.NewStrategy(administrated{}), nil)
+	add("resourceslices.resource.k8s.io", resourceslice.Strategy, nil)
 	add("storageclasses.storage.k8s.io", storageclass.Strategy, nil)
 	add("volumeattachments.storage.k8s.io", volumeattachment.Strategy, volumeattachment.StatusStrategy)
 	add("events.events.k8s.io", event.Strategy, nil)

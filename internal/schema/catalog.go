@@ -1,19 +1,13 @@
 package schema
 
-import (
-	"cmp"
-	"slices"
-	"strings"
-
-	"k8s.io/apimachinery/pkg/version"
-)
+import "slices"
 
 // Catalog is an immutable set of resources. It is safe for concurrent use, and
 // so are the slices that its methods return, which must not be modified.
 type Catalog struct {
 	byGVR map[GroupVersionResource]*Resource
-	// list is sorted: groups in the order of discovery (core first, then by
-	// name), their versions by priority, resources by plural.
+	// list is sorted: groups in the order of discovery (see groupPriority), their
+	// versions by priority, resources by plural.
 	list []*Resource
 	// storage has the storage version of each resource, served or not.
 	storage map[GroupResource]*Resource
@@ -74,18 +68,6 @@ func index(all map[GroupVersionResource]*Resource) *Catalog {
 		start = end
 	}
 	return c
-}
-
-// compareResources orders by group, then by version priority (v1 before v1beta1,
-// v2 before v1), then by plural.
-func compareResources(a, b *Resource) int {
-	if c := strings.Compare(a.Group, b.Group); c != 0 {
-		return c
-	}
-	if a.Version != b.Version {
-		return -cmp.Compare(version.CompareKubeAwareVersionStrings(a.Version, b.Version), 0)
-	}
-	return strings.Compare(a.Plural, b.Plural)
 }
 
 // Lookup returns a served version of a resource.

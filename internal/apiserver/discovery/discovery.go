@@ -6,7 +6,9 @@
 package discovery
 
 import (
+	"crypto/sha256"
 	"crypto/sha512"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -109,7 +111,7 @@ func Resources(v schema.GroupVersion) metav1.APIResourceList {
 		list.GroupVersion = r.APIVersion()
 		list.APIResources = append(list.APIResources, metav1.APIResource{
 			Name: r.Plural, SingularName: r.Singular, Namespaced: r.Namespaced, Kind: r.Kind,
-			Verbs: r.Verbs, ShortNames: r.ShortNames, Categories: r.Categories,
+			Verbs: r.Verbs, ShortNames: r.ShortNames, Categories: r.Categories, StorageVersionHash: storageHash(r),
 		})
 		for _, sub := range subresources(r) {
 			res := metav1.APIResource{Name: r.Plural + "/" + sub.Subresource, Namespaced: r.Namespaced, Kind: sub.ResponseKind.Kind, Verbs: sub.Verbs}
@@ -120,6 +122,18 @@ func Resources(v schema.GroupVersion) metav1.APIResourceList {
 		}
 	}
 	return list
+}
+
+// storageHash identifies the version in which the objects of a resource are stored; "" for
+// a resource that stores nothing (apiserver endpoints/discovery StorageVersionHash).
+func storageHash(r *schema.Resource) string {
+	home := r.Home()
+	if home.StorageVersion == "" {
+		return ""
+	}
+	const length = 8 // bytes of the sum
+	sum := sha256.Sum256([]byte(home.Group + "/" + home.StorageVersion + "/" + home.Kind))
+	return base64.StdEncoding.EncodeToString(sum[:length])
 }
 
 func subresources(r *schema.Resource) []discoveryv2.APISubresourceDiscovery {

@@ -12,7 +12,7 @@
 // validation) are functions on the Go struct. The suite in conformance/builtin compares
 // both with upstream's. The rules are a selection. Not checked are, among others: kernel
 // parameters and what is for Windows only in security contexts, the volume sources of
-// single storage vendors, resource claims, pod resize; the cron syntax beyond its shape,
+// single storage vendors, resource claims of pods, pod resize, the CEL expressions of device selectors; the cron syntax beyond its shape,
 // success policies of jobs; the IP families and cluster IPs of services; which resources
 // limit ranges and quotas may name; status subresources as a whole. Nothing is allocated
 // (cluster IPs, node ports), and there are no admission plugins.
@@ -38,7 +38,7 @@ import (
 // millisecond; nothing is compiled before a kind's first use.
 func Catalog() *schema.Catalog {
 	stored := slices.Concat(
-		coreKinds(), storageKinds(), appsKinds(), batchKinds(), networkKinds(), policyKinds(), clusterKinds(), crdKinds(),
+		coreKinds(), storageKinds(), appsKinds(), batchKinds(), networkKinds(), policyKinds(), clusterKinds(), deviceKinds(), crdKinds(),
 	)
 	return schema.NewCatalog(slices.Concat(stored, viewKinds(stored), questions(stored))...)
 }

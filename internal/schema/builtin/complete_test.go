@@ -20,6 +20,14 @@ func TestCompletionsFollowTheStoredObject(t *testing.T) {
 		{"the same template", "daemonsets", `{}`, `{"spec":{"minReadySeconds":5}}`, generation, "1"},
 		{"another type", "services", `{"spec":{"type":"NodePort","externalTrafficPolicy":"Local"}}`, `{"spec":{"type":"ClusterIP","externalTrafficPolicy":"Local"}}`, []string{"spec", "externalTrafficPolicy"}, nil},
 		{"the same phase", "persistentvolumes", `{}`, `{"status":{"lastPhaseTransitionTime":null}}`, []string{"status", "lastPhaseTransitionTime"}, "2026-11-20T10:00:00Z"},
+		{
+			"a device that is allocated no more", "resourceclaims",
+			`{"status":{"allocation":{"devices":{"results":[{"request":"gpu","driver":"d","pool":"p","device":"a"}]}},"devices":[{"driver":"d","pool":"p","device":"a"}]}}`,
+			`{"status":{"devices":[{"driver":"d","pool":"p","device":"a"}]}}`,
+			[]string{"status", "devices"},
+			nil,
+		},
+		{"a gated field", "resourceslices", `{}`, `{"spec":{"partitionTypeAttribute":"a.b/c"}}`, []string{"spec", "partitionTypeAttribute"}, nil},
 		{"a kubelet without the field", "pods", `{"status":{"observedGeneration":3}}`, `{}`, []string{"status", "observedGeneration"}, int64(3)},
 	}
 	for _, tt := range tests {

@@ -11,6 +11,7 @@ import (
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin/defaults"
 	"github.com/gapless-io/gapless/internal/schema/builtin/validation"
+	"github.com/gapless-io/gapless/internal/schema/builtin/validation/cluster"
 	"github.com/gapless-io/gapless/internal/schema/custom"
 )
 
@@ -28,6 +29,10 @@ func storageKinds() []*schema.Resource {
 			group: "storage.k8s.io", version: "v1", kind: "StorageClass", plural: "storageclasses",
 			short: []string{"sc"}, cluster: true, returnDeleted: true, defaults: defaults.StorageClass,
 		}, rules[*storagev1.StorageClass]{object: validation.StorageClass, update: validation.StorageClassUpdate}),
+		kind(row{
+			group: "storage.k8s.io", version: "v1", kind: "VolumeAttributesClass", plural: "volumeattributesclasses",
+			short: []string{"vac"}, cluster: true, returnDeleted: true,
+		}, rules[*storagev1.VolumeAttributesClass]{object: cluster.VolumeAttributesClass, update: cluster.VolumeAttributesClassUpdate}),
 	}
 }
 
@@ -47,6 +52,13 @@ func networkKinds() []*schema.Resource {
 			group: group, version: "v1", kind: "IngressClass", plural: "ingressclasses", cluster: true,
 			defaults: defaults.IngressClass,
 		}, rules[*networkingv1.IngressClass]{object: validation.IngressClass, update: validation.IngressClassUpdate}),
+		kind(row{
+			group: group, version: "v1", kind: "IPAddress", plural: "ipaddresses", short: []string{"ip"}, cluster: true,
+			name: cluster.AddressName,
+		}, rules[*networkingv1.IPAddress]{object: cluster.IPAddress, update: cluster.IPAddressUpdate}),
+		kind(row{
+			group: group, version: "v1", kind: "ServiceCIDR", cluster: true, status: true,
+		}, rules[*networkingv1.ServiceCIDR]{create: cluster.NewServiceCIDR, update: cluster.ServiceCIDRUpdate}),
 		kind(row{
 			group: group, version: "v1", kind: "NetworkPolicy", plural: "networkpolicies", short: []string{"netpol"},
 			defaults: defaults.NetworkPolicy,

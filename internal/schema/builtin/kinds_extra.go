@@ -11,31 +11,49 @@ import (
 	nodev1 "k8s.io/api/node/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	migrationv1 "k8s.io/api/storagemigration/v1"
 
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin/defaults"
 	"github.com/gapless-io/gapless/internal/schema/builtin/parts"
 	"github.com/gapless-io/gapless/internal/schema/builtin/validation"
+	"github.com/gapless-io/gapless/internal/schema/builtin/validation/cluster"
 	"github.com/gapless-io/gapless/kube"
 )
 
 // clusterKinds are what the machinery of a cluster works with: signers, drivers of
 // volumes, container runtimes. Nothing acts on them here.
 func clusterKinds() []*schema.Resource {
-	const volumes = "storage.k8s.io"
+	const volumes, certificates = "storage.k8s.io", "certificates.k8s.io"
 	return []*schema.Resource{
 		kind(row{
-			group: "certificates.k8s.io", version: "v1", kind: "CertificateSigningRequest", short: []string{"csr"},
+			group: certificates, version: "v1", kind: "CertificateSigningRequest", short: []string{"csr"},
 			cluster: true, status: true, name: schema.SegmentName, keeps: []string{"spec"}, signed: parts.Sign,
 			fields: []kube.FieldPath{at("spec.signerName")}, subresources: parts.OfSigningRequests(),
 		}, rules[*certificatesv1.CertificateSigningRequest]{object: validation.CertificateSigningRequest}),
+		kind(row{
+			group: certificates, version: "v1", kind: "ClusterTrustBundle", cluster: true, needsVersion: true,
+			// It begins with that of the signer, which the rule for the object checks.
+			name: func(string) []string { return nil }, fields: []kube.FieldPath{at("spec.signerName")},
+		}, rules[*certificatesv1.ClusterTrustBundle]{create: cluster.NewTrustBundle, update: cluster.TrustBundleUpdate}),
+		kind(row{
+			group: certificates, version: "v1", kind: "PodCertificateRequest", status: true, needsVersion: true,
+			defaults: defaults.PodRequest,
+			fields:   []kube.FieldPath{at("spec.nodeName"), at("spec.podName"), at("spec.signerName")},
+		}, rules[*certificatesv1.PodCertificateRequest]{create: cluster.NewPodCertificateRequest, update: cluster.PodCertificateRequestUpdate}),
 		kind(row{
 			group: volumes, version: "v1", kind: "CSIDriver", cluster: true, needsVersion: true, returnDeleted: true,
 			defaults: defaults.Driver,
 		}, rules[*storagev1.CSIDriver]{object: validation.CSIDriver, update: validation.CSIDriverUpdate}),
 		kind(row{
-			group: volumes, version: "v1", kind: "CSINode", cluster: true, needsVersion: true, returnDeleted: true,
+			group: volumes, version: "v1", kind: "CSINode", cluster: true, status: true, needsVersion: true, returnDeleted: true,
 		}, rules[*storagev1.CSINode]{object: validation.CSINode, update: validation.CSINodeUpdate}),
+		kind(row{
+			group: volumes, version: "v1", kind: "CSIStorageCapacity", plural: "csistoragecapacities", needsVersion: true,
+		}, rules[*storagev1.CSIStorageCapacity]{object: cluster.CSIStorageCapacity, update: cluster.CSIStorageCapacityUpdate}),
+		kind(row{
+			group: "storagemigration.k8s.io", version: "v1", kind: "StorageVersionMigration", cluster: true, status: true, needsVersion: true,
+		}, rules[*migrationv1.StorageVersionMigration]{object: cluster.StorageVersionMigration, update: cluster.StorageVersionMigrationUpdate}),
 		kind(row{
 			group: volumes, version: "v1", kind: "VolumeAttachment", cluster: true, status: true, needsVersion: true,
 			returnDeleted: true, defaults: defaults.Attachment,

@@ -180,16 +180,18 @@ func TestEveryExpectedKindIsServed(t *testing.T) {
 		"autoscaling/v1":               "horizontalpodautoscalers",
 		"autoscaling/v2":               "horizontalpodautoscalers",
 		"batch/v1":                     "cronjobs jobs",
-		"certificates.k8s.io/v1":       "certificatesigningrequests",
+		"certificates.k8s.io/v1":       "certificatesigningrequests clustertrustbundles podcertificaterequests",
 		"coordination.k8s.io/v1":       "leases",
 		"discovery.k8s.io/v1":          "endpointslices",
 		"events.k8s.io/v1":             "events",
-		"networking.k8s.io/v1":         "ingressclasses ingresses networkpolicies",
+		"networking.k8s.io/v1":         "ingressclasses ingresses ipaddresses networkpolicies servicecidrs",
 		"node.k8s.io/v1":               "runtimeclasses",
 		"policy/v1":                    "poddisruptionbudgets",
 		"rbac.authorization.k8s.io/v1": "clusterrolebindings clusterroles rolebindings roles",
+		"resource.k8s.io/v1":           "deviceclasses devicetaintrules resourceclaims resourceclaimtemplates resourceslices",
 		"scheduling.k8s.io/v1":         "priorityclasses",
-		"storage.k8s.io/v1":            "csidrivers csinodes storageclasses volumeattachments",
+		"storage.k8s.io/v1":            "csidrivers csinodes csistoragecapacities storageclasses volumeattachments volumeattributesclasses",
+		"storagemigration.k8s.io/v1":   "storageversionmigrations",
 	}
 	for _, gv := range slices.Sorted(maps.Keys(want)) {
 		if diff := cmp.Diff(strings.Fields(want[gv]), got[gv]); diff != "" {

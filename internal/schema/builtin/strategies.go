@@ -17,6 +17,7 @@ func generation(gr schema.GroupResource) schema.Generation {
 		// Since 1.37 (kubernetes#138228).
 		"horizontalpodautoscalers.autoscaling",
 		"poddisruptionbudgets.policy", "customresourcedefinitions.apiextensions.k8s.io",
+		"deviceclasses.resource.k8s.io", "devicetaintrules.resource.k8s.io", "resourceslices.resource.k8s.io",
 		"ingresses.networking.k8s.io", "ingressclasses.networking.k8s.io", "networkpolicies.networking.k8s.io":
 		return schema.GenerationOfSpec
 	case "deployments.apps":
@@ -59,7 +60,9 @@ func statusKeeps(gr schema.GroupResource) []string {
 		return []string{"ownerReferences"}
 	case "deployments.apps":
 		return []string{"labels"}
-	case "volumeattachments.storage.k8s.io":
+	case "volumeattachments.storage.k8s.io", "csinodes.storage.k8s.io", "servicecidrs.networking.k8s.io",
+		"podcertificaterequests.certificates.k8s.io", "storageversionmigrations.storagemigration.k8s.io",
+		"resourceclaims.resource.k8s.io", "devicetaintrules.resource.k8s.io":
 		return []string{"labels", "annotations", "finalizers", "ownerReferences"}
 	}
 	return nil
@@ -97,6 +100,16 @@ func complete(gr schema.GroupResource) func(u, old map[string]any) error {
 		return defaults.PodStatus
 	case "services":
 		return defaults.ServiceType
+	case "csinodes.storage.k8s.io":
+		return defaults.StorageHealth
+	case "devicetaintrules.resource.k8s.io":
+		return defaults.TaintEffect
+	case "resourceclaims.resource.k8s.io":
+		return defaults.ClaimFields
+	case "resourceclaimtemplates.resource.k8s.io":
+		return defaults.TemplateFields
+	case "resourceslices.resource.k8s.io":
+		return defaults.SliceFields
 	}
 	return nil
 }

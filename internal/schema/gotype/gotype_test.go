@@ -91,7 +91,10 @@ func check(tb testing.TB, typ reflect.Type, body []byte) (read bool) {
 }
 
 // unknown are the kinds whose fixtures hold something of which this package knows nothing.
-var unknown = map[string]string{"ControllerRevision": "data of any type", "PodDisruptionBudget": "null in a map"}
+var unknown = map[string]string{
+	"ControllerRevision": "data of any type", "PodDisruptionBudget": "null in a map",
+	"DeviceClass": "parameters of any type", "ResourceClaim": "the same", "ResourceClaimTemplate": "the same",
+}
 
 // perKind is about how many variants of a fixture are checked.
 var perKind = flag.Int("variants", 10, "how many variants of each fixture to check")

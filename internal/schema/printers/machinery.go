@@ -8,7 +8,10 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	nodev1 "k8s.io/api/node/v1"
+	migrationv1 "k8s.io/api/storagemigration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
@@ -20,6 +23,21 @@ func machinery(resource string) (Printer, bool) {
 		return of(requestCells, name(), age(), str("SignerName", doc(spec, "signerName")), str("Requestor", doc(spec, "request")),
 			str("RequestedDuration", doc(spec, "expirationSeconds")),
 			str("Condition", doc(certificatesv1beta1.CertificateSigningRequestStatus{}, "conditions"))), true
+	case "clustertrustbundles.certificates.k8s.io":
+		return of(func(o *certificatesv1.ClusterTrustBundle, r row) []any {
+			return []any{r.name, orNone(o.Spec.SignerName)}
+		},
+			name(), str("SignerName", doc(certificatesv1.ClusterTrustBundleSpec{}, "signerName"))), true
+	case "podcertificaterequests.certificates.k8s.io":
+		spec := certificatesv1.PodCertificateRequestSpec{}
+		return of(podRequestCells, name(), str("PodName", doc(spec, "podName")), str("ServiceAccountName", doc(spec, "serviceAccountName")),
+			str("NodeName", doc(spec, "nodeName")), str("SignerName", doc(spec, "signerName")),
+			str("State", "Is the request Pending, Issued, Denied, or Failed?"),
+			str("UnverifiedUserAnnotations", doc(spec, "unverifiedUserAnnotations"))), true
+	case "storageversionmigrations.storagemigration.k8s.io":
+		named := name()
+		named.Format = "" // as upstream
+		return of(migrationCells, named, str("Resource", "GroupResource to migrate"), str("Status", "Status of the migration")), true
 	case "runtimeclasses.node.k8s.io":
 		// Upstream looks the description up where there is none.
 		return of(func(o *nodev1.RuntimeClass, r row) []any { return []any{r.name, o.Handler, r.age} }, name(), str("Handler", ""), age()), true
@@ -80,4 +98,31 @@ func requestState(o *certificatesv1.CertificateSigningRequest) string {
 		state += ",Issued"
 	}
 	return state
+}
+
+func podRequestCells(o *certificatesv1.PodCertificateRequest, r row) []any {
+	state := "Pending"
+	for _, c := range o.Status.Conditions {
+		switch c.Type {
+		case certificatesv1.PodCertificateRequestConditionTypeIssued, certificatesv1.PodCertificateRequestConditionTypeDenied,
+			certificatesv1.PodCertificateRequestConditionTypeFailed:
+			state = c.Type
+		}
+	}
+	return []any{
+		r.name, o.Spec.PodName, o.Spec.ServiceAccountName, string(o.Spec.NodeName), o.Spec.SignerName, state,
+		labels.FormatLabels(o.Spec.UnverifiedUserAnnotations),
+	}
+}
+
+func migrationCells(o *migrationv1.StorageVersionMigration, r row) []any {
+	state := "Unknown"
+	for _, c := range o.Status.Conditions {
+		known := c.Type == string(migrationv1.MigrationRunning) || c.Type == string(migrationv1.MigrationFailed) ||
+			c.Type == string(migrationv1.MigrationSucceeded)
+		if known && c.Status == metav1.ConditionTrue {
+			state = c.Type
+		}
+	}
+	return []any{r.name, o.Spec.Resource.String(), state}
 }

@@ -13,6 +13,7 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // shownAddresses is how many addresses, hosts and ports a cell lists.
@@ -42,6 +43,13 @@ func network(resource string) (Printer, bool) {
 			str("Ports", doc(discoveryv1.EndpointSlice{}, "ports")),
 			str("Endpoints", doc(discoveryv1.EndpointSlice{}, "endpoints")),
 			age()), true
+	case "servicecidrs.networking.k8s.io":
+		return of(func(o *networkingv1.ServiceCIDR, r row) []any {
+			return []any{r.name, strings.Join(o.Spec.CIDRs, ","), r.age}
+		},
+			name(), str("CIDRs", doc(networkingv1.ServiceCIDRSpec{}, "cidrs")), age()), true
+	case "ipaddresses.networking.k8s.io":
+		return of(addressCells, name(), str("ParentRef", doc(networkingv1.IPAddressSpec{}, "parentRef"))), true
 	case "leases.coordination.k8s.io":
 		return of(func(o *coordinationv1.Lease, r row) []any {
 			return []any{r.name, deref(o.Spec.HolderIdentity), r.age}
@@ -185,4 +193,18 @@ func sliceCells(o *discoveryv1.EndpointSlice, r row) []any {
 		r.name, string(o.AddressType), or(joinFirst(ports, shownAddresses, ","), "<unset>"),
 		or(joinFirst(endpoints, shownAddresses, ","), "<unset>"), r.age,
 	}
+}
+
+// addressCells has a cell more than there are columns, the age, as upstream.
+func addressCells(o *networkingv1.IPAddress, r row) []any {
+	parent := "<none>"
+	if ref := o.Spec.ParentRef; ref != nil {
+		of := schema.GroupResource{Group: ref.Group, Resource: ref.Resource}
+		parent = strings.ToLower(of.String())
+		if ref.Namespace != "" {
+			parent += "/" + ref.Namespace
+		}
+		parent += "/" + ref.Name
+	}
+	return []any{r.name, parent, r.age}
 }
