@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-
 	"github.com/gapless-io/gapless/internal/seed"
 	"github.com/gapless-io/gapless/internal/seed/manifest"
 )
