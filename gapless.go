@@ -90,8 +90,8 @@ type Config struct {
 	// that are not named. Nil means *. See docs/controllers.md.
 	Controllers []string
 	// From are files of manifests, and directories that contain such files. Each start applies
-	// them after it has created the objects of Bootstrap and before it is ready: objects that
-	// are missing are created, and the manifests of the others are merged into them. If one
+	// them after it has created the objects of Bootstrap and before it is ready, as by
+	// server-side apply with the field manager "gapless", which takes fields by force. If one
 	// of them is wrong, Run returns an error that names all problems. See docs/seeding.md.
 	From []string
 	// Limits protect clients from each other; 0 means the default.

@@ -65,6 +65,7 @@ func TestEveryVersionOfKubectlNeedsNoFlags(t *testing.T) {
 	for name, v := range map[string]version{
 		"1.20": {dir: "compat/kubectl/v120", validates: true},
 		"1.28": {dir: "compat/kubectl/v128"},
+		"1.32": {dir: "compat/kubectl/v132"},
 		"1.37": {dir: "compat/kubectl"},
 	} {
 		t.Run(name, func(t *testing.T) { run(t, v, "testdata/versions") })

@@ -46,15 +46,19 @@ func (r *Registry) Create(ctx context.Context, t schema.Target, body []byte, o m
 	return kube.Written{Object: t.Resource.Show(object), Created: true, Warnings: warnings}, nil
 }
 
-// Check returns what Create would refuse in a body of a new object with a name, whatever is
-// stored: unknown fields too (fieldValidation=Strict), but not a missing namespace or an
-// object that exists. It works for a resource that is not served yet. Errors: 400, 413, 422.
+// Check returns what would be refused in a configuration that is applied and creates an
+// object with a name, whatever is stored: unknown fields too (fieldValidation=Strict), but
+// not a missing namespace, nor too many fields. It works for a resource that is not served
+// yet. Errors: 400, 413, 422.
 func (r *Registry) Check(t schema.Target, body []byte) error {
 	u, _, err := t.Resource.Type.Decode(body, schema.FieldsStrict)
 	if err != nil {
 		return err
 	}
 	if err := matchNamespace(t, u); err != nil {
+		return err
+	}
+	if err := r.fields.Check(t, body); err != nil {
 		return err
 	}
 	return r.prepareCreate(t.Resource, u, tracked)

@@ -9,15 +9,13 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/custom"
+	"github.com/gapless-io/gapless/internal/schema/jsontree"
 	"github.com/gapless-io/gapless/kube"
 )
-
-// dryRun is the value of the option.
-func dryRun() []string { return []string{metav1.DryRunAll} }
 
 // index reads everything once: it notes which objects there are, and takes the
 // definitions of the manifests into the catalog with which the objects are checked.
@@ -80,30 +78,51 @@ func (s *Seeder) attempt(ctx context.Context, o object, r *schema.Resource) (*ku
 		return nil, false, err
 	}
 	t := o.target(r)
-	existing, err := s.Verbs.Get(ctx, t, "")
-	if isReason(err, metav1.StatusReasonNotFound) {
-		if !r.IsDefinition() { // of others the namespace, or the definition, may not exist yet
-			return nil, true, s.Verbs.Check(t, body)
+	existing, err := s.existing(ctx, t)
+	if err != nil {
+		return nil, false, err
+	}
+	if existing == nil {
+		if err := s.Verbs.Check(t, body); err != nil || !r.IsDefinition() { // of others the namespace, or the definition, may not exist yet
+			return nil, true, err
 		}
-		t.Name = ""
-		w, err := s.Verbs.Create(ctx, t, body, metav1.CreateOptions{DryRun: dryRun(), FieldManager: manager, FieldValidation: metav1.FieldValidationStrict})
-		return w.Object, true, err
+	} else if err := unknownFields(r, body); err != nil {
+		return nil, false, err
 	}
+	w, err := s.put(ctx, t, existing, application{body: body, dryRun: []string{metav1.DryRunAll}})
 	if err != nil {
 		return nil, false, err
 	}
-	if err := unknownFields(r, body); err != nil {
-		return nil, false, err
-	}
-	w, err := s.Verbs.Patch(ctx, t, kube.Patch{Type: types.MergePatchType, Body: body}, metav1.PatchOptions{DryRun: dryRun(), FieldManager: manager})
-	if err != nil {
-		return nil, false, err
-	}
-	return w.Object, !bytes.Equal(w.Object.JSON(), existing.JSON()), nil
+	return w.Object, existing == nil || differs(existing, w.Object), nil
 }
 
-// unknownFields refuses unknown fields of a manifest. Strict validation of the patch would
-// show the whole object.
+// differs reports whether applying a manifest changes an object. It does not if the manifest
+// sets nothing, and the apply would only record that somebody has set what the object has.
+func differs(existing, applied *kube.Object) bool {
+	if bytes.Equal(existing.JSON(), applied.JSON()) {
+		return false
+	}
+	before, err := jsontree.Decode(existing.JSON())
+	if err != nil {
+		return true
+	}
+	after, err := jsontree.Decode(applied.JSON())
+	if err != nil {
+		return true
+	}
+	u := unstructured.Unstructured{Object: after}
+	for _, entry := range u.GetManagedFields() {
+		if entry.Manager == manager && entry.Operation == metav1.ManagedFieldsOperationApply {
+			return true
+		}
+	}
+	for _, tree := range []map[string]any{before, after} {
+		unstructured.RemoveNestedField(tree, "metadata", "managedFields")
+	}
+	return !jsontree.Equal(before, after)
+}
+
+// unknownFields refuses unknown fields of a manifest, and says more of them than the apply.
 func unknownFields(r *schema.Resource, body []byte) error {
 	_, _, err := r.Type.Decode(body, schema.FieldsStrict)
 	return err

@@ -33,7 +33,7 @@ func (forgetful) Create(context.Context, schema.Target, []byte, metav1.CreateOpt
 }
 
 func (forgetful) Patch(context.Context, schema.Target, kube.Patch, metav1.PatchOptions) (kube.Written, error) {
-	return kube.Written{}, nil
+	return kube.Written{Created: true}, nil
 }
 
 func (forgetful) Check(schema.Target, []byte) error { return nil }

@@ -5,10 +5,10 @@
 // entry is one object of the manifests, with its place in them. A [Result] counts what was
 // done. An [Error] has all problems, each with file, line and object.
 //
-// An object that does not exist is created. The manifest of one that exists is merged into
-// it like a JSON merge patch (RFC 7386): what the manifest has replaces what the object has,
-// lists as a whole, and what it does not mention stays. An update that changes nothing
-// writes nothing.
+// Each manifest is applied as by server-side apply with the field manager "gapless", by
+// force: what it has replaces what the object has, whoever has set it, what it had at an
+// earlier start and has no longer goes away, and what only others have set stays. An apply
+// that changes nothing writes nothing.
 package seed
 
 import (
@@ -31,7 +31,8 @@ type Verbs interface {
 	Get(ctx context.Context, t schema.Target, rv string) (*kube.Object, error)
 	Create(ctx context.Context, t schema.Target, body []byte, o metav1.CreateOptions) (kube.Written, error)
 	Patch(ctx context.Context, t schema.Target, p kube.Patch, o metav1.PatchOptions) (kube.Written, error)
-	// Check returns what Create would refuse in a body, whatever is stored.
+	// Check returns what would be refused in a configuration that is applied and creates an
+	// object, whatever is stored.
 	Check(t schema.Target, body []byte) error
 }
 

@@ -8,13 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/seed"
 	"github.com/gapless-io/gapless/internal/seed/manifest"
-	"github.com/gapless-io/gapless/kube"
 )
 
 const (
@@ -74,25 +69,6 @@ func TestSecondStartWritesNothing(t *testing.T) {
 	s.must(dir, 0, 0, 5)
 	if after := s.revision(); after != before {
 		t.Errorf("the second start wrote revisions %d to %d", before+1, after)
-	}
-}
-
-func TestManifestIsMergedIntoTheObject(t *testing.T) {
-	s := start(t)
-	s.must(write(t, "a.yaml", configMap("default", "settings", "old")), 1, 0, 0)
-	r, _ := s.live.Load().Storage(schema.GroupResource{Resource: "configmaps"})
-	_, err := s.Patch(t.Context(), schema.Target{Resource: r, Namespace: "default", Name: "settings"}, kube.Patch{
-		Type: types.MergePatchType, Body: []byte(`{"metadata":{"labels":{"by":"controller"}},"data":{"more":"kept"}}`),
-	}, metav1.PatchOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.must(write(t, "a.yaml", configMap("default", "settings", "new")), 0, 1, 0)
-	body := string(s.find("", "configmaps", "default", "settings").JSON())
-	for _, want := range []string{`"key":"new"`, `"more":"kept"`, `"by":"controller"`} {
-		if !strings.Contains(body, want) {
-			t.Errorf("no %s in %s", want, body)
-		}
 	}
 }
 
@@ -172,6 +148,7 @@ func TestBadManifestsAreAllReportedAndNothingIsWritten(t *testing.T) {
 		{"18.yaml", "apiVersion: v1\nkind: Binding\nmetadata: {name: x}\ntarget: {name: y}", "no kind Binding"},
 		{"19.yaml", "apiVersion: authorization.k8s.io/v1\nkind: SelfSubjectAccessReview\nmetadata: {name: x}\nspec: {}", "cannot be applied, because the server does not get them"},
 		{"20.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {a: 5}", "20.yaml:1: document 1: ConfigMap default/x: "},
+		{"21.yaml", "apiVersion: v1\nkind: Service\nmetadata: {name: x}\nspec: {ports: [{name: a, port: 80}, {name: b, port: 80}]}", `duplicate entries for key [port=80,protocol="TCP"]`},
 	}
 	s := start(t)
 	before := s.revision()

@@ -121,27 +121,59 @@ func (s *Seeder) writeOne(ctx context.Context, o object) {
 	}
 }
 
-// ensure creates an object, or merges the manifest into the existing one.
+// ensure applies a manifest, which creates its object if there is none.
 func (s *Seeder) ensure(ctx context.Context, o object, r *schema.Resource) (outcome, kube.Written, error) {
 	body, err := o.body()
 	if err != nil {
 		return unchanged, kube.Written{}, err
 	}
 	t := o.target(r)
-	existing, err := s.Verbs.Get(ctx, t, "")
-	if isReason(err, metav1.StatusReasonNotFound) {
-		t.Name = ""
-		w, err := s.Verbs.Create(ctx, t, body, metav1.CreateOptions{FieldManager: manager, FieldValidation: metav1.FieldValidationStrict})
-		return created, w, err
-	}
+	existing, err := s.existing(ctx, t)
 	if err != nil {
 		return unchanged, kube.Written{}, err
 	}
-	w, err := s.Verbs.Patch(ctx, t, kube.Patch{Type: types.MergePatchType, Body: body}, metav1.PatchOptions{FieldManager: manager})
-	if err != nil || w.Object.ResourceVersion() == existing.ResourceVersion() {
+	w, err := s.put(ctx, t, existing, application{body: body})
+	switch {
+	case err != nil:
 		return unchanged, w, err
+	case w.Created:
+		return created, w, nil
+	case existing != nil && w.Object.ResourceVersion() == existing.ResourceVersion():
+		return unchanged, w, nil
 	}
 	return updated, w, nil
+}
+
+// existing returns the object of a target as it is; nil if there is none.
+func (s *Seeder) existing(ctx context.Context, t schema.Target) (*kube.Object, error) {
+	o, err := s.Verbs.Get(ctx, t, "")
+	if isReason(err, metav1.StatusReasonNotFound) {
+		return nil, nil //nolint:nilnil // there is none
+	}
+	return o, err
+}
+
+// application is a manifest that is applied.
+type application struct {
+	body   []byte
+	dryRun []string // of the options of the write
+}
+
+// put applies a manifest to a target, by force. An object whose fields cannot be managed, as
+// it has too many, is created instead, or the manifest is merged into it like a JSON merge
+// patch (RFC 7386).
+func (s *Seeder) put(ctx context.Context, t schema.Target, existing *kube.Object, a application) (kube.Written, error) {
+	force := true
+	w, err := s.Verbs.Patch(ctx, t, kube.Patch{Type: types.ApplyYAMLPatchType, Body: a.body},
+		metav1.PatchOptions{FieldManager: manager, Force: &force, DryRun: a.dryRun, FieldValidation: metav1.FieldValidationStrict})
+	switch {
+	case !isReason(err, metav1.StatusReasonRequestEntityTooLarge):
+		return w, err
+	case existing == nil:
+		t.Name = ""
+		return s.Verbs.Create(ctx, t, a.body, metav1.CreateOptions{FieldManager: manager, DryRun: a.dryRun, FieldValidation: metav1.FieldValidationStrict})
+	}
+	return s.Verbs.Patch(ctx, t, kube.Patch{Type: types.MergePatchType, Body: a.body}, metav1.PatchOptions{FieldManager: manager, DryRun: a.dryRun})
 }
 
 // established returns an error for a definition that is not in force: another resource of

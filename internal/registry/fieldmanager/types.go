@@ -24,8 +24,11 @@ func (m *Managers) typesOf(r *schema.Resource) (managedfields.TypeConverter, err
 		return m.builtIn()
 	}
 	var family []*schema.Resource
+	if len(r.OpenAPI) > 0 {
+		family = append(family, r) // which may not be served yet
+	}
 	for _, other := range m.live.Load().Resources() {
-		if other.GR() == r.GR() && len(other.OpenAPI) > 0 {
+		if other.GR() == r.GR() && other.GVK() != r.GVK() && len(other.OpenAPI) > 0 {
 			family = append(family, other)
 		}
 	}
