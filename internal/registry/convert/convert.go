@@ -94,6 +94,9 @@ func (c *Converter) Content(ctx context.Context, r *schema.Resource, content map
 	if err != nil {
 		return nil, err
 	}
+	if rv := u.GetResourceVersion(); rv != "" {
+		(&unstructured.Unstructured{Object: made[0]}).SetResourceVersion(rv) // which the canonical form does not have
+	}
 	return made[0], nil
 }
 
