@@ -256,7 +256,7 @@ func TestAWebhookCanReadAndWriteHere(t *testing.T) {
 		if _, err := s.Get(r.Context(), s.at(bars, "default", "a"), ""); err != nil {
 			t.Error(err)
 		}
-		s.merge(s.at(bars, "default", "a"), fmt.Sprintf(`{"spec":{"a":"%d"}}`, h.reviews.Load()))
+		s.merge(s.at(bars, "default", "a"), fmt.Sprintf(`{"spec":{"a":"%d"}}`, h.reviews.Load())) //nolint:contextcheck // it has the test's
 		h.convert(w, body)
 	})
 	shows(t, s.get(s.at(barsV2, "default", "a")), `t.example.com/v2 {"count":"1"}`)
