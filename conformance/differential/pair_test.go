@@ -29,12 +29,13 @@ import (
 type pair struct {
 	upstream *upstream
 	gapless  *program
+	hook     *hook
 }
 
 // newPair starts both and ends them with the test.
 func newPair(t *testing.T, binary string) *pair {
 	t.Helper()
-	p := &pair{upstream: newUpstream(t), gapless: newProgram(t, binary)}
+	p := &pair{upstream: newUpstream(t), gapless: newProgram(t, binary), hook: newHook(t)}
 	return p
 }
 
@@ -220,6 +221,7 @@ func (p *pair) play(t *testing.T, one script.Script, group string) (upstream, ga
 	variables := map[string]string{
 		"group": group, "api": "/apis/" + group + "/v1", "crds": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
 	}
+	variables["hook"], variables["hookca"] = p.hook.URL, p.hook.ca()
 	variables["foos"] = variables["api"] + "/namespaces/n/foos"
 	variables["bars"] = variables["api"] + "/bars"
 	var failed error

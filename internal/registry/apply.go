@@ -53,7 +53,11 @@ func (r *Registry) apply(ctx context.Context, w write, body []byte, o metav1.Pat
 		case current == nil:
 			return nil, errMissing
 		}
-		old, err := treeOf(t.Resource.Show(current))
+		shown, err := r.show(ctx, t.Resource, current)
+		if err != nil {
+			return nil, err
+		}
+		old, err := treeOf(shown)
 		if err != nil {
 			return nil, err
 		}

@@ -46,9 +46,16 @@ func (r *Registry) DeleteCollection(ctx context.Context, t schema.Target, d meta
 		return nil, err
 	}
 	deleted = slices.DeleteFunc(deleted, func(out outcome) bool { return out.object == nil })
+	objects := make([]*kube.Object, len(deleted))
+	for i, out := range deleted {
+		objects[i] = out.object
+	}
+	if objects, err = r.converter.Show(ctx, t.Resource, objects...); err != nil {
+		return nil, err
+	}
 	list.Items = func(yield func(*kube.Object, error) bool) {
-		for _, out := range deleted {
-			if !yield(t.Resource.Show(out.object), nil) {
+		for _, o := range objects {
+			if !yield(o, nil) {
 				return
 			}
 		}

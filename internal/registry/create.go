@@ -43,7 +43,7 @@ func (r *Registry) Create(ctx context.Context, t schema.Target, body []byte, o m
 	if err != nil {
 		return kube.Written{}, err
 	}
-	return kube.Written{Object: t.Resource.Show(object), Created: true, Warnings: warnings}, nil
+	return r.writtenAs(ctx, t, kube.Written{Object: object, Created: true, Warnings: warnings})
 }
 
 // Check returns what would be refused in a configuration that is applied and creates an
@@ -106,7 +106,7 @@ func (r *Registry) createNamed(ctx context.Context, w write, u *unstructured.Uns
 	if err != nil {
 		return nil, err
 	}
-	defer end()
+	defer func() { end() }()
 	if resource.Signed != nil {
 		resource.Signed(u, w.target.Caller)
 	}
@@ -120,9 +120,19 @@ func (r *Registry) createNamed(ctx context.Context, w write, u *unstructured.Uns
 	if hasVersion && !w.dryRun {
 		return nil, kube.BadRequest("resourceVersion should not be set on objects to be created")
 	}
-	value, err := encodeStored(resource, u)
+	if mayCall(resource) {
+		end() // namespaces and definitions under deletion do not wait for a webhook
+	}
+	value, err := r.encode(ctx, resource, u)
 	if err != nil {
 		return nil, err
+	}
+	if mayCall(resource) {
+		again, err := r.admission.Begin(ctx, w.target)
+		if err != nil {
+			return nil, err
+		}
+		end = again
 	}
 	key := keyOf(w.target)
 	if w.dryRun {

@@ -42,7 +42,10 @@ func (r *Registry) Delete(ctx context.Context, t schema.Target, o metav1.DeleteO
 	if out.removed && !t.Resource.ReturnDeleted {
 		return kube.Written{Status: removed(t, out.object), Warnings: warnings}, nil
 	}
-	return kube.Written{Object: t.Resource.Show(out.object), Warnings: warnings}, nil
+	if t.AsStored {
+		return kube.Written{Object: out.object, Warnings: warnings}, nil
+	}
+	return r.writtenAs(ctx, t, kube.Written{Object: out.object, Warnings: warnings})
 }
 
 // removed is the answer to a deletion that took effect at once.
@@ -107,7 +110,7 @@ func (r *Registry) deletion(resource *schema.Resource, current *kube.Object, o m
 	case strategy.DeleteNow:
 		return decision{remove: true}, nil
 	case strategy.DeleteLater:
-		value, err := encodeStored(resource.Home(), u) // u is not converted
+		value, err := encodeAsStored(resource, u)
 		return decision{value: value}, err
 	case strategy.DeleteUnchanged:
 	}

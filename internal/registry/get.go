@@ -38,23 +38,26 @@ func (r *Registry) Get(ctx context.Context, t schema.Target, rv string) (*kube.O
 	if !found || cached.Ended() {
 		return nil, kube.NotFound(t.Resource.GR(), t.Name)
 	}
-	return r.shown(t, o)
+	return r.shown(ctx, t, o)
 }
 
 // shown is an object as a target's version and subresource show it.
-func (r *Registry) shown(t schema.Target, o *kube.Object) (*kube.Object, error) {
+func (r *Registry) shown(ctx context.Context, t schema.Target, o *kube.Object) (*kube.Object, error) {
+	if t.AsStored {
+		return o, nil
+	}
 	switch t.Subresource {
 	case "", "status":
-		return t.Resource.Show(o), nil
+		return r.show(ctx, t.Resource, o)
 	case "scale":
-		now, err := r.scaledOf(t, o)
+		now, err := r.scaledOf(ctx, t, o)
 		if err != nil {
 			return nil, err
 		}
 		return now.shown, nil
 	}
 	if sub := t.Resource.Subresource(t.Subresource); sub != nil && slices.Contains(sub.Verbs, "get") {
-		return t.Resource.Show(o), nil
+		return r.show(ctx, t.Resource, o)
 	}
 	return nil, kube.NotFound(t.Resource.GR(), t.Name)
 }

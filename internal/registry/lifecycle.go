@@ -60,7 +60,7 @@ func (v lifecycleVerbs) Finalize(ctx context.Context, t schema.Target, release f
 		if strategy.Finished(t.Resource, u) {
 			return decision{remove: true}, nil
 		}
-		value, err := encodeStored(t.Resource, u)
+		value, err := encodeAsStored(t.Resource, u)
 		if err != nil || string(value) == string(current.Value()) {
 			return decision{}, err
 		}

@@ -85,7 +85,7 @@ func (r *Registry) List(ctx context.Context, t schema.Target, o kube.ListOptions
 	}
 	whole := o.Labels.Empty() && o.Fields.Empty() && sel.Shard == nil
 	start := listPrefix(t) + plan.Start
-	items := state.Scan(ctx, start, sel)
+	items := r.scan(ctx, t, state, start, sel)
 	if plan.Limit > 0 {
 		p, err := firstOf(items, plan.Limit)
 		if err != nil {
@@ -97,7 +97,12 @@ func (r *Registry) List(ctx context.Context, t schema.Target, o kube.ListOptions
 			}
 		}
 	}
-	list.Items = shownAs(items, t.Resource)
+	if t.Resource.Converts() {
+		if items, err = ahead(items); err != nil {
+			return nil, continued(err, plan)
+		}
+	}
+	list.Items = items
 	return list, nil
 }
 

@@ -51,7 +51,11 @@ func (r *Registry) Patch(ctx context.Context, t schema.Target, p kube.Patch, o m
 		if current == nil {
 			return nil, kube.NotFound(t.Resource.GR(), t.Name)
 		}
-		u, warned, err := change.apply(t.Resource.Show(current))
+		shown, err := r.show(ctx, t.Resource, current)
+		if err != nil {
+			return nil, err
+		}
+		u, warned, err := change.apply(shown)
 		if err != nil {
 			return nil, err
 		}

@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"github.com/gapless-io/gapless/internal/registry/caches"
+	"github.com/gapless-io/gapless/internal/registry/convert"
 	"github.com/gapless-io/gapless/internal/registry/fieldmanager"
 	"github.com/gapless-io/gapless/internal/registry/keylock"
 	"github.com/gapless-io/gapless/internal/registry/lifecycle"
@@ -72,6 +73,7 @@ type Registry struct {
 	admission   *lifecycle.Admission
 	definitions *lifecycle.Definitions
 	controller  *lifecycle.Controller
+	converter   *convert.Converter
 	fields      *fieldmanager.Managers
 	collector   Collector     // nil: none
 	conflicts   keylock.Locks // of writes that were slower than another one
@@ -99,10 +101,11 @@ func New(cfg Config) *Registry {
 		Store: cfg.Store, Live: cfg.Live, Logger: cfg.Logger,
 		Window: watchcache.Config{MaxEntries: cfg.CacheEntries, MaxBytes: cfg.CacheBytes},
 	})
+	converter := convert.New(cluster{set})
 	r := &Registry{
 		store: cfg.Store, live: cfg.Live, logger: cfg.Logger, strict: cfg.StrictFutureWatch,
 		caches: set, admission: lifecycle.NewAdmission(set), definitions: lifecycle.NewDefinitions(cfg.Live),
-		fields: fieldmanager.New(cfg.Live), collector: cfg.Collector,
+		converter: converter, fields: fieldmanager.New(cfg.Live, converter.Content), collector: cfg.Collector,
 		decided: make(chan struct{}), problem: errLoading,
 	}
 	r.controller = lifecycle.NewController(lifecycle.Config{
@@ -123,6 +126,7 @@ func (r *Registry) Run(ctx context.Context) error {
 	parent := ctx
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
+	defer r.converter.Close()
 	err := r.run(ctx, end)
 	if parent.Err() != nil {
 		r.report(fmt.Errorf("the registry has stopped: %w", context.Cause(parent)))

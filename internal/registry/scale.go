@@ -59,17 +59,22 @@ func (r *Registry) applyScale(ctx context.Context, w write, config fieldmanager.
 // scaled is an object and its Scale.
 type scaled struct {
 	fieldmanager.Scaled
-	shown *kube.Object // the Scale
+	shown  *kube.Object // the Scale
+	scaled *kube.Object // the object, in the version of the request
 }
 
 // scaledOf returns the Scale of an object. Errors: 404 for a resource that cannot be scaled.
-func (r *Registry) scaledOf(t schema.Target, o *kube.Object) (*scaled, error) {
+func (r *Registry) scaledOf(ctx context.Context, t schema.Target, o *kube.Object) (*scaled, error) {
+	o, err := r.show(ctx, t.Resource, o)
+	if err != nil {
+		return nil, err
+	}
 	shown, err := scale.Of(t, o)
 	if err != nil {
 		return nil, err
 	}
-	now := &scaled{Scaled: fieldmanager.Scaled{Target: t}}
-	if now.Object, err = treeOf(t.Resource.Show(o)); err != nil {
+	now := &scaled{Scaled: fieldmanager.Scaled{Target: t}, scaled: o}
+	if now.Object, err = treeOf(o); err != nil {
 		return nil, err
 	}
 	if now.Scale, err = treeOf(shown); err != nil {
@@ -106,7 +111,7 @@ func (r *Registry) setScale(ctx context.Context, w write, wanted func(*scaled) (
 		if current == nil {
 			return nil, kube.NotFound(t.Resource.GR(), t.Name)
 		}
-		now, err := r.scaledOf(t, current)
+		now, err := r.scaledOf(ctx, t, current)
 		if err != nil {
 			return nil, err
 		}
@@ -115,7 +120,7 @@ func (r *Registry) setScale(ctx context.Context, w write, wanted func(*scaled) (
 			return nil, err
 		}
 		warnings = warned
-		u, err := s.Set(t, current)
+		u, err := s.Set(t, now.scaled)
 		if err != nil {
 			return nil, err
 		}
@@ -125,7 +130,7 @@ func (r *Registry) setScale(ctx context.Context, w write, wanted func(*scaled) (
 	if err != nil {
 		return kube.Written{}, err
 	}
-	now, err := r.scaledOf(t, out.Object)
+	now, err := r.scaledOf(ctx, t, out.Object)
 	if err != nil {
 		return kube.Written{}, err
 	}

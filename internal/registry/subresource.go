@@ -59,7 +59,11 @@ func (r *Registry) modify(ctx context.Context, t schema.Target, dryRun []string,
 		if current == nil {
 			return nil, kube.NotFound(t.Resource.GR(), t.Name)
 		}
-		u, err := treeOf(t.Resource.Show(current))
+		shown, err := r.show(ctx, t.Resource, current)
+		if err != nil {
+			return nil, err
+		}
+		u, err := treeOf(shown)
 		if err != nil {
 			return nil, err
 		}

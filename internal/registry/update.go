@@ -84,7 +84,7 @@ func (r *Registry) updateOrCreate(ctx context.Context, w write, wanted revise, f
 		object, err := r.create(ctx, w, u)
 		switch {
 		case err == nil:
-			return kube.Written{Object: w.target.Resource.Show(object), Created: true}, nil
+			return r.writtenAs(ctx, w.target, kube.Written{Object: object, Created: true})
 		case !isAlreadyExists(err):
 			return kube.Written{}, err
 		}
@@ -139,22 +139,26 @@ func (r *Registry) update(ctx context.Context, w write, wanted revise) (kube.Wri
 		if current == nil {
 			return decision{}, kube.NotFound(w.target.Resource.GR(), w.target.Name)
 		}
-		return r.prepareUpdate(w, u, current)
+		return r.prepareUpdate(ctx, w, u, current)
 	})
 	if err != nil {
 		return kube.Written{}, err
 	}
-	return kube.Written{Object: w.target.Resource.Show(out.object), Warnings: out.warnings}, nil
+	return r.writtenAs(ctx, w.target, kube.Written{Object: out.object, Warnings: out.warnings})
 }
 
 // prepareUpdate completes and validates the new form of an object, and decides what to
 // write: what upstream's Store.Update, BeforeUpdate and strategies do.
-func (r *Registry) prepareUpdate(w write, u *unstructured.Unstructured, current *kube.Object) (decision, error) {
+func (r *Registry) prepareUpdate(ctx context.Context, w write, u *unstructured.Unstructured, current *kube.Object) (decision, error) {
 	resource := w.target.Resource
 	if err := matchVersion(w.target, u, current); err != nil {
 		return decision{}, err
 	}
-	old, err := treeOf(resource.Show(current))
+	shown, err := r.show(ctx, resource, current)
+	if err != nil {
+		return decision{}, err
+	}
+	old, err := treeOf(shown)
 	if err != nil {
 		return decision{}, err
 	}
@@ -168,7 +172,7 @@ func (r *Registry) prepareUpdate(w write, u *unstructured.Unstructured, current 
 		return decision{}, err
 	}
 	keepTimes(u, old)
-	value, err := encodeStored(resource, u)
+	value, err := r.encode(ctx, resource, u)
 	if err != nil {
 		return decision{}, err
 	}

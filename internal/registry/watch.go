@@ -40,11 +40,18 @@ func (r *Registry) Watch(ctx context.Context, t schema.Target, o kube.ListOption
 	w := &watch{
 		cached: cached, resource: t.Resource, sel: selection(t, o),
 	}
-	if t.Resource.Conversion != nil || t.Resource.Version != t.Resource.StorageVersion {
+	if !t.Resource.Converts() && (t.Resource.Conversion != nil || t.Resource.Version != t.Resource.StorageVersion) {
 		w.sel.Form = &watchcache.Form{APIVersion: t.Resource.APIVersion(), Convert: t.Resource.Show}
 	}
 	if w.sel.Shard, err = shardOf(o); err != nil {
 		return nil, err
+	}
+	var after *watchcache.Selection
+	if t.Resource.Converts() {
+		w.asStored = true
+		if w.sel, after = outside(t.Resource, w.sel); after != nil {
+			plan.Delta = false // only the converted objects show what has left the selection
+		}
 	}
 	if err := r.open(ctx, w, plan); err != nil {
 		return nil, err
@@ -54,6 +61,9 @@ func (r *Registry) Watch(ctx context.Context, t schema.Target, o kube.ListOption
 			_, served := r.live.Load().Lookup(version)
 			return !served
 		})
+	}
+	if w.asStored {
+		return newConverting(ctx, w, r.converter, after), nil
 	}
 	return w, nil
 }
@@ -118,6 +128,7 @@ type watch struct {
 	cached   *caches.Resource
 	resource *schema.Resource // in the version that is watched
 	sel      watchcache.Selection
+	asStored bool // objects are returned as they are stored
 
 	initial *watchcache.Snapshot // nil when all of it was returned
 	from    string               // the first key of initial that was not returned
@@ -155,7 +166,9 @@ func (w *watch) state() []kube.WatchEvent {
 			w.from = o.Key().String()
 			return w.batch
 		}
-		o = w.resource.Show(o)
+		if !w.asStored {
+			o = w.resource.Show(o)
+		}
 		bytes += len(o.JSON())
 		w.batch = append(w.batch, kube.WatchEvent{Type: kube.Added, ResourceVersion: o.ResourceVersion(), Object: o})
 	}
@@ -180,7 +193,9 @@ func (w *watch) changes() []kube.WatchEvent {
 	n, bytes := 0, 0
 	for n < len(w.delta) && n < maxBatchEvents && bytes < maxBatchBytes {
 		e := &w.delta[n]
-		e.Object = w.resource.Show(e.Object)
+		if !w.asStored {
+			e.Object = w.resource.Show(e.Object)
+		}
 		bytes += len(e.Object.JSON())
 		n++
 	}

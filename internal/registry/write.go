@@ -58,6 +58,10 @@ type decide func(current *kube.Object) (decision, error)
 // with writes that were under way when it took the lock.
 const maxConflicts = 5
 
+// maxUnordered is maxConflicts for a write that may wait for a webhook: it takes no lock, so
+// that it does not make others wait, and conflicts with all of them.
+const maxUnordered = 100
+
 // mutate changes one object. It begins with what the cache has, which may be
 // behind: an error of decide counts only if the most recent state gives it too.
 // After a conflict it takes the lock of the key, and while there is a queue for that lock
@@ -66,9 +70,15 @@ const maxConflicts = 5
 func (r *Registry) mutate(ctx context.Context, w write, d decide) (outcome, error) {
 	key := keyOf(w.target)
 	storeKey := w.cached.Key(key)
-	unlock, err := r.conflicts.Join(ctx, storeKey)
-	if err != nil {
-		return outcome{}, err
+	var unlock func()
+	ordered, most := !mayCall(w.target.Resource), maxConflicts
+	if !ordered {
+		most = maxUnordered
+	} else {
+		var err error
+		if unlock, err = r.conflicts.Join(ctx, storeKey); err != nil {
+			return outcome{}, err
+		}
 	}
 	defer func() {
 		if unlock != nil {
@@ -94,10 +104,10 @@ func (r *Registry) mutate(ctx context.Context, w write, d decide) (outcome, erro
 			done.warnings = decided.warnings
 			return done, err
 		}
-		if conflicts++; conflicts > maxConflicts {
+		if conflicts++; conflicts > most {
 			return outcome{}, kube.Conflict(w.target.Resource.GR(), w.target.Name, modified)
 		}
-		if unlock == nil {
+		if unlock == nil && ordered {
 			if unlock, err = r.conflicts.Lock(ctx, storeKey); err != nil {
 				return outcome{}, err
 			}

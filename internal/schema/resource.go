@@ -44,10 +44,18 @@ type Resource struct {
 	Subresources []Subresource
 	// StorageVersion is the version in which objects are stored; another served
 	// version differs in apiVersion only (conversion strategy None), unless it has a
-	// Conversion. It is "" for a resource that stores nothing, such as a review.
+	// Conversion or Converts. It is "" for a resource that stores nothing, such as a review.
 	StorageVersion string
 	// Conversion is set for a view of another resource's objects.
 	Conversion *Conversion
+	// Webhook converts the objects of a custom resource between its versions; nil: the
+	// strategy is None.
+	Webhook *Webhook
+	// Coerce brings content that was converted to this version into the form of its schema.
+	// It is set for custom resources with a webhook, or whose versions have different schemas.
+	Coerce func(u *unstructured.Unstructured) error
+	// Moved says that objects may be stored in other versions than StorageVersion.
+	Moved bool
 	// Unserved is set for a storage version that is not served: only
 	// Catalog.Storage finds it.
 	Unserved bool

@@ -20,6 +20,9 @@ type Target struct {
 	Namespace   string // "" for cluster-scoped resources, and for all namespaces
 	Name        string // "" for a collection
 	Subresource string // "", "status", "scale", or one of Resource.Subresources
+	// AsStored leaves objects in the version in which they are stored. It is for readers of
+	// metadata inside the server, which need no webhook.
+	AsStored bool
 	// Caller is the user who creates an object; nil for other verbs.
 	Caller *Caller
 }

@@ -35,6 +35,7 @@ type Cursor struct {
 	wait  waiter
 
 	batch      []kube.WatchEvent
+	entries    []*Entry           // those of batch, if the selection has Previous
 	roomy      *[]kube.WatchEvent // the memory of batch, when it is the cache's
 	batchBytes int
 	failed     error // what ended the cursor
@@ -107,7 +108,12 @@ func (k *Cursor) Next(ctx context.Context) ([]kube.WatchEvent, error) {
 func (k *Cursor) reset() {
 	clear(k.batch)
 	k.batch, k.batchBytes = k.batch[:0], 0
+	k.entries = nil
 }
+
+// Entries returns the entries of the events that the last call of Next returned. The selection
+// has Previous, so that each has the object before. The slice belongs to the caller.
+func (k *Cursor) Entries() []*Entry { return k.entries }
 
 // sleep blocks until there may be something new since epoch.
 func (k *Cursor) sleep(ctx context.Context, epoch uint64) error {
@@ -188,6 +194,9 @@ func (k *Cursor) consider(e *Entry) bool {
 		k.grow()
 	}
 	k.batch = append(k.batch, event)
+	if k.sel.Previous {
+		k.entries = append(k.entries, e)
+	}
 	k.batchBytes += size
 	k.pos = e.RV
 	return true

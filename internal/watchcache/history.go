@@ -27,7 +27,7 @@ type History interface {
 type Range struct {
 	After, UpTo kube.ResourceVersion
 	// Selection says who will see the changes. Those of other namespaces and names may be
-	// left out. Entry.Previous is required where the selection looks into objects, and
+	// left out. Entry.Previous is required where the selection needs it, and
 	// not otherwise. nil is everything.
 	Selection *Selection
 	// MaxEntries and MaxBytes bound the entries and the objects in them, except a single
@@ -37,7 +37,7 @@ type Range struct {
 }
 
 // previous reports whether an entry without a required previous object is an error.
-func (q Range) previous() bool { return q.Selection != nil && q.Selection.LooksInside() }
+func (q Range) previous() bool { return q.Selection != nil && q.Selection.NeedsPrevious() }
 
 // read returns the next part of a range of History, in batches as cursors return them, and
 // checks it. Errors: those of History; entries returned together with one are valid.

@@ -15,6 +15,8 @@ type Selection struct {
 	Labels    labels.Selector
 	Fields    fields.Selector
 	Shard     *kube.Shard // checked last: it hashes
+	// Previous says that the reader needs the object before each change. It does not select.
+	Previous bool
 	// Form is the form of the objects that a cursor returns; nil is the stored form.
 	// It does not select.
 	Form *Form
@@ -37,6 +39,9 @@ func (s Selection) Everything() bool {
 func (s Selection) LooksInside() bool {
 	return (s.Labels != nil && !s.Labels.Empty()) || (s.Fields != nil && !s.Fields.Empty()) || s.Shard != nil
 }
+
+// NeedsPrevious reports whether entries must have the object before the change.
+func (s Selection) NeedsPrevious() bool { return s.Previous || s.LooksInside() }
 
 // Matches reports whether the selection includes o.
 func (s Selection) Matches(o *kube.Object) bool {

@@ -30,7 +30,8 @@
 //	join                           waits for the answers of all & steps
 //
 // $x and ${x+5} in paths, headers and bodies stand for what was captured. $group,
-// $api (the group's v1), $foos (those of namespace n), $bars and $crds are set.
+// $api (the group's v1), $foos (those of namespace n), $bars and $crds are set, and $hook and
+// $hookca, the URL and the certificate of a webhook that converts.
 package script
 
 import (

@@ -60,8 +60,11 @@ func NewCache(most int64) *Cache {
 
 // Block returns the block of the parts, from the cache or by compress, which it calls
 // without a lock; concurrent callers may both call it. The cache copies the parts. It keeps
-// no nil.
+// no nil. A nil cache keeps nothing.
 func (c *Cache) Block(p Parts, compress func() *Block) *Block {
+	if c == nil {
+		return compress()
+	}
 	id := c.id(p)
 	if b := c.find(id, p); b != nil {
 		return b

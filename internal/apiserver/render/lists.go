@@ -26,6 +26,16 @@ func NewLists() *Lists { return &Lists{blocks: blockzip.NewCache(cacheBytes)} }
 // CacheBytes returns how much memory the compressed blocks take.
 func (ls *Lists) CacheBytes() int64 { return ls.blocks.Bytes() }
 
+// blocksOf returns where the blocks of lists of a resource are kept: nowhere if objects are
+// converted to its version, since after a change of their definition, or of its webhook, the same
+// resourceVersions have another content.
+func (ls *Lists) blocksOf(r *Renderer) *blockzip.Cache {
+	if r.resource.Converts() {
+		return nil
+	}
+	return ls.blocks
+}
+
 // Write answers with a list. It writes the items one by one, so that a list needs the
 // same memory whatever its size; only YAML and indented JSON are put together first.
 // With an error the answer is not complete: begun reports whether a part of it was sent.
@@ -42,7 +52,7 @@ func (ls *Lists) Write(w http.ResponseWriter, into Form, r *Renderer, l *kube.Li
 	case r.resource.ListRow != nil:
 		r.cells = r.resource.ListRow(l.Items)
 	case r.list: // see writeMessages
-		r.blocks = ls.blocks
+		r.blocks = ls.blocksOf(r)
 	}
 	if into.format == formatYAML || into.pretty {
 		var whole bytes.Buffer

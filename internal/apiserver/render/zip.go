@@ -43,7 +43,7 @@ type zipper struct {
 
 // writeZipped is Write for a list of whole objects in compressed JSON.
 func (ls *Lists) writeZipped(w http.ResponseWriter, r *Renderer, head []byte, l *kube.List) (begun bool, err error) {
-	z := &zipper{w: w, r: r, cache: ls.blocks, head: head}
+	z := &zipper{w: w, r: r, cache: ls.blocksOf(r), head: head}
 	compress.Varies(w.Header())
 	w.Header().Set("Content-Type", media.JSON)
 	defer z.release()

@@ -52,7 +52,7 @@ func (c *Collector) classify(ctx context.Context, t schema.Target, o *kube.Objec
 		if resource == nil {
 			return finding{}, &unknownKindError{object: t.Resource.Kind + " " + o.Key().String(), owner: ref, catalog: catalog}
 		}
-		owner := schema.Target{Resource: resource, Name: ref.Name}
+		owner := schema.Target{Resource: resource, Name: ref.Name, AsStored: true}
 		if resource.Namespaced {
 			owner.Namespace = o.Key().Namespace
 			if owner.Namespace == "" {

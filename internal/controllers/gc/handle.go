@@ -70,7 +70,7 @@ func (c *Collector) find(ctx context.Context, v *vertex, l view) (schema.Target,
 	if !served {
 		return schema.Target{}, nil, nil
 	}
-	t := schema.Target{Resource: resource, Namespace: l.key.Namespace, Name: l.key.Name}
+	t := schema.Target{Resource: resource, Namespace: l.key.Namespace, Name: l.key.Name, AsStored: true}
 	o, err := c.verbs.Get(ctx, t, "0")
 	switch {
 	case isReason(err, metav1.StatusReasonNotFound):

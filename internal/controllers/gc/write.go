@@ -83,7 +83,7 @@ func (c *Collector) report(ctx context.Context, v *vertex, l view, i item, f fin
 
 // exists reports whether the owner that a reference names is in some namespace.
 func (c *Collector) exists(ctx context.Context, ref ownerRef) bool {
-	list, err := c.verbs.List(ctx, schema.Target{Resource: ref.resource}, kube.ListOptions{
+	list, err := c.verbs.List(ctx, schema.Target{Resource: ref.resource, AsStored: true}, kube.ListOptions{
 		Labels: labels.Everything(), Fields: fields.OneTermEqualSelector("metadata.name", ref.Name), ResourceVersion: "0",
 	})
 	if err != nil {

@@ -42,7 +42,7 @@ func TestCreationsAreTrackedAsByTheLibrary(t *testing.T) {
 	all := fixtures(t)
 	r, u := customs(t)
 	all[r] = u
-	m := New(schema.NewLive(builtin.Catalog().With(r)))
+	m := New(schema.NewLive(builtin.Catalog().With(r)), nil)
 	compared, short := 0, 0
 	for r, u := range all {
 		u.SetManagedFields(nil)
@@ -133,7 +133,7 @@ func withoutTimes(t *testing.T, u *unstructured.Unstructured) map[string]any {
 
 // BenchmarkCreation tracks the creation of a Pod: the short way, and by the library.
 func BenchmarkCreation(b *testing.B) {
-	m := New(schema.NewLive(builtin.Catalog()))
+	m := New(schema.NewLive(builtin.Catalog()), nil)
 	tree, err := jsontree.Decode([]byte(pod))
 	if err != nil {
 		b.Fatal(err)

@@ -8,6 +8,7 @@
 package fieldmanager
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -31,8 +32,9 @@ import (
 // Managers are the field managers of all resources, one for each resource and
 // subresource, made when they are first needed. They are safe for concurrent use.
 type Managers struct {
-	live   *schema.Live
-	byPath sync.Map // of path to *fieldManager
+	live    *schema.Live
+	convert Convert
+	byPath  sync.Map // of path to *fieldManager
 
 	builtIn func() (managedfields.TypeConverter, error) // calls readBuiltIn once
 	scale   func() (*fieldManager, error)               // that of all Scales
@@ -49,9 +51,13 @@ type path struct {
 // make it takes a millisecond, to keep it 13 KiB.
 const keepFor = time.Minute
 
-// New returns the field managers of the resources of live.
-func New(live *schema.Live) *Managers {
-	m := &Managers{live: live}
+// Convert returns the content of a custom resource in the version of a resource.
+type Convert func(ctx context.Context, to *schema.Resource, content map[string]any) (map[string]any, error)
+
+// New returns the field managers of the resources of live. What applies to an object that is
+// managed in other versions too, calls convert, which must return in some time.
+func New(live *schema.Live, convert Convert) *Managers {
+	m := &Managers{live: live, convert: convert}
 	m.builtIn = sync.OnceValues(m.readBuiltIn)
 	m.scale = sync.OnceValues(func() (*fieldManager, error) {
 		return m.build(schema.Target{Resource: scales(), Subresource: "scale"})
@@ -230,7 +236,7 @@ func (m *Managers) build(t schema.Target) (*fieldManager, error) {
 	if t.Resource.Custom {
 		build = managedfields.NewDefaultCRDFieldManager
 	}
-	f.FieldManager, err = build(converter, versions{live: m.live}, defaults{}, f, kind, kind.GroupVersion(), t.Subresource, f.reset())
+	f.FieldManager, err = build(converter, versions{live: m.live, convert: m.convert}, defaults{}, f, kind, kind.GroupVersion(), t.Subresource, f.reset())
 	return f, err
 }
 

@@ -23,7 +23,7 @@ func FuzzApply(f *testing.F) {
 	}
 	catalog := builtin.Catalog().With(r)
 	pods, _ := catalog.Lookup(schema.GroupVersionResource{Version: "v1", Resource: "pods"})
-	m := New(schema.NewLive(catalog))
+	m := New(schema.NewLive(catalog), nil)
 	const fields = `[{"manager":"x","operation":"Apply","apiVersion":"v1","time":"2026-01-01T00:00:00Z","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{"f:containers":{"k:{\"name\":\"c\"}":{".":{},"f:image":{}}},"f:set":{"v:\"a\"":{}}}}}]`
 	f.Add(true, custom, custom, []byte(fields))
 	f.Add(true, custom, []byte("apiVersion: t.example.com/v1\nkind: Thing\nspec: {set: [a, a], keyed: [{name: x}, {port: 1}]}"), []byte(`[{}]`))

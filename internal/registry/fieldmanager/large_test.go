@@ -35,7 +35,7 @@ func configMaps(t *testing.T) schema.Target {
 // TestObjectsWithTooManyFieldsAreNotManaged: a creation with 250 000 keys took a minute in
 // upstream's library, and an apply to it as long.
 func TestObjectsWithTooManyFieldsAreNotManaged(t *testing.T) {
-	m, target := New(schema.NewLive(builtin.Catalog())), configMaps(t)
+	m, target := New(schema.NewLive(builtin.Catalog()), nil), configMaps(t)
 	for n, managed := range map[int]bool{1: true, 5000: true, 15_000: false, 250_000: false} {
 		u := wide(n)
 		if err := m.Update(target, u, nil, "m"); err != nil {
@@ -56,7 +56,7 @@ func TestObjectsWithTooManyFieldsAreNotManaged(t *testing.T) {
 // TestAnObjectThatShrinksIsManagedAgainOnceApplied: what is not known of its fields is not
 // made up.
 func TestAnObjectThatShrinksIsManagedAgainOnceApplied(t *testing.T) {
-	m, target := New(schema.NewLive(builtin.Catalog())), configMaps(t)
+	m, target := New(schema.NewLive(builtin.Catalog()), nil), configMaps(t)
 	u := wide(2)
 	if err := m.Update(target, u, wide(20_000), "m"); err != nil || len(u.GetManagedFields()) > 0 {
 		t.Fatalf("got %v, %v", u.GetManagedFields(), err)

@@ -3,6 +3,7 @@ package fieldmanager
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
@@ -78,7 +79,19 @@ func (types) TypedToObject(value *typed.TypedValue) (k8sruntime.Object, error) {
 var errUnsupported = errors.New("this conversion is not supported")
 
 // versions converts objects between the versions of a resource.
-type versions struct{ live *schema.Live }
+type versions struct {
+	live    *schema.Live
+	convert Convert
+}
+
+// patient is a context that never ends: the library that converts passes none on. A webhook
+// has a limit of its own.
+type patient struct{}
+
+func (patient) Deadline() (time.Time, bool) { return time.Time{}, false }
+func (patient) Done() <-chan struct{}       { return nil }
+func (patient) Err() error                  { return nil }
+func (patient) Value(any) any               { return nil }
 
 // ConvertToVersion implements runtime.ObjectConvertor. The result may be the argument.
 func (c versions) ConvertToVersion(in k8sruntime.Object, target k8sruntime.GroupVersioner) (k8sruntime.Object, error) {
@@ -98,6 +111,10 @@ func (c versions) ConvertToVersion(in k8sruntime.Object, target k8sruntime.Group
 	from, to := c.find(have), c.find(gv.WithKind(have.Kind))
 	if from == nil || to == nil || from.Home().GR() != to.Home().GR() {
 		return nil, k8sruntime.NewNotRegisteredErrForTarget("gapless", nil, target)
+	}
+	if to.Converts() {
+		content, err := c.convert(patient{}, to, u.Object)
+		return &unstructured.Unstructured{Object: content}, err
 	}
 	content := from.Store(u.Object)
 	if to.Conversion != nil {

@@ -33,7 +33,7 @@ const perKind = 20
 // says, by the sets of fields of upstream's fixtures, which have every field, and of each
 // fixture without one member of each object in it in turn, such as the key of a list.
 func TestTypesAreUpstreams(t *testing.T) {
-	m := New(schema.NewLive(builtin.Catalog()))
+	m := New(schema.NewLive(builtin.Catalog()), nil)
 	ours, err := m.builtIn()
 	if err != nil {
 		t.Fatal(err)
@@ -143,7 +143,7 @@ func setOf(types managedfields.TypeConverter, u *unstructured.Unstructured) (*fi
 }
 
 func BenchmarkBuiltInTypes(b *testing.B) {
-	m := New(schema.NewLive(builtin.Catalog()))
+	m := New(schema.NewLive(builtin.Catalog()), nil)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := m.readBuiltIn(); err != nil {
@@ -155,7 +155,7 @@ func BenchmarkBuiltInTypes(b *testing.B) {
 // TestCreationsAreTrackedAsUpstream compares who manages what after the creation of upstream's
 // fixtures with what upstream's field manager says of the same structs.
 func TestCreationsAreTrackedAsUpstream(t *testing.T) {
-	m := New(schema.NewLive(builtin.Catalog()))
+	m := New(schema.NewLive(builtin.Catalog()), nil)
 	kinds := 0
 	for r, u := range fixtures(t) {
 		kind := r.GVK()

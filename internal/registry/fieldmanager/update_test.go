@@ -37,7 +37,7 @@ func TestUpdatesAreTrackedAsByTheLibrary(t *testing.T) {
 	all := fixtures(t)
 	r, u := customs(t)
 	all[r] = u
-	m := New(schema.NewLive(builtin.Catalog().With(r)))
+	m := New(schema.NewLive(builtin.Catalog().With(r)), nil)
 	seed := rand.Uint64()
 	compared, short := 0, 0
 	for round := range uint64(*rounds) {
@@ -238,7 +238,7 @@ func (p *updates) other(v any) any {
 
 // BenchmarkUpdate tracks an update of one field of a Pod: the short way, and by the library.
 func BenchmarkUpdate(b *testing.B) {
-	m := New(schema.NewLive(builtin.Catalog()))
+	m := New(schema.NewLive(builtin.Catalog()), nil)
 	tree, err := jsontree.Decode([]byte(pod))
 	if err != nil {
 		b.Fatal(err)

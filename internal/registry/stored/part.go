@@ -25,7 +25,7 @@ type part struct {
 type found struct{ object, previous *kube.Object }
 
 func (r *Resource) part(q watchcache.Range) *part {
-	return &part{resource: r, q: q, fields: r.fields.Load(), previous: q.Selection != nil && q.Selection.LooksInside()}
+	return &part{resource: r, q: q, fields: r.fields.Load(), previous: q.Selection != nil && q.Selection.NeedsPrevious()}
 }
 
 // isKnown reports whether another reader has decoded a change, with the object before if

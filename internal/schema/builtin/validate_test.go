@@ -130,7 +130,7 @@ func TestInvalidCreationsAreRefused(t *testing.T) {
 		{"customresourcedefinitions", `{"metadata":{"name":"foo.t.example.com"}}`, `metadata.name: Invalid value: "foo.t.example.com": must be spec.names.plural+"."+spec.group`},
 		{"customresourcedefinitions", `{"spec":{"scope":""}}`, `spec.scope: Required value`},
 		{"customresourcedefinitions", `{"spec":{"versions":[{"name":"v1","served":true,"storage":true}]}}`, `spec.versions[0].schema.openAPIV3Schema: Required value`},
-		{"customresourcedefinitions", `{"spec":{"conversion":{"strategy":"Webhook"}}}`, `spec.conversion.strategy: Forbidden: conversion by webhook is not supported by this server`},
+		{"customresourcedefinitions", `{"spec":{"conversion":{"strategy":"Webhook"}}}`, `spec.conversion.webhookClientConfig: Required value: required when strategy is set to Webhook`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.plural+tt.patch, func(t *testing.T) {

@@ -33,10 +33,15 @@ type definition struct {
 		Scope                 apiextensionsv1.ResourceScope `json:"scope"`
 		PreserveUnknownFields bool                          `json:"preserveUnknownFields"`
 		Versions              []definedVersion              `json:"versions"`
+		Conversion            struct {
+			Strategy apiextensionsv1.ConversionStrategyType `json:"strategy"`
+			Webhook  *apiextensionsv1.WebhookConversion     `json:"webhook"`
+		} `json:"conversion"`
 	} `json:"spec"`
 	Status struct {
-		AcceptedNames apiextensionsv1.CustomResourceDefinitionNames `json:"acceptedNames"`
-		Conditions    []struct {
+		StoredVersions []string                                      `json:"storedVersions"`
+		AcceptedNames  apiextensionsv1.CustomResourceDefinitionNames `json:"acceptedNames"`
+		Conditions     []struct {
 			Type   string `json:"type"`
 			Status string `json:"status"`
 		} `json:"conditions"`
@@ -78,11 +83,20 @@ func Resources(crd []byte) ([]*schema.Resource, error) {
 	if storage < 0 {
 		return nil, fmt.Errorf("read custom resource definition %s.%s: no storage version", names.Plural, d.Spec.Group)
 	}
+	webhook, err := d.webhook()
+	if err != nil {
+		return nil, err
+	}
+	stored, coerces := d.Spec.Versions[storage].Name, webhook != nil || d.differs()
 	var resources []*schema.Resource
 	for _, v := range d.Spec.Versions {
 		if v.Served || v.Storage {
 			r := d.resource(v)
-			r.StorageVersion = d.Spec.Versions[storage].Name
+			r.StorageVersion, r.Webhook = stored, webhook
+			r.Moved = slices.ContainsFunc(d.Status.StoredVersions, func(other string) bool { return other != stored })
+			if !coerces {
+				r.Coerce = nil
+			}
 			resources = append(resources, r)
 		}
 	}
@@ -126,8 +140,42 @@ func (d *definition) resource(v definedVersion) *schema.Resource {
 	}
 	r.Columns, r.Row = columns(v.AdditionalPrinterColumns)
 	r.Rows = rowsOf(v.AdditionalPrinterColumns)
-	r.Type = newType(r, d.Spec.PreserveUnknownFields)
+	t := newType(r, d.Spec.PreserveUnknownFields)
+	r.Type, r.Coerce = t, t.Coerce
 	return r
+}
+
+// differs reports whether the versions have different schemas.
+func (d *definition) differs() bool {
+	first := d.Spec.Versions[0].Schema.OpenAPIV3Schema
+	return slices.ContainsFunc(d.Spec.Versions, func(v definedVersion) bool {
+		return !bytes.Equal(v.Schema.OpenAPIV3Schema, first)
+	})
+}
+
+// webhook returns what converts the objects; nil for the strategy None.
+func (d *definition) webhook() (*schema.Webhook, error) {
+	if d.Spec.Conversion.Strategy != apiextensionsv1.WebhookConverter {
+		return nil, nil
+	}
+	given := d.Spec.Conversion.Webhook
+	if given == nil || given.ClientConfig == nil {
+		return nil, fmt.Errorf("read custom resource definition %s.%s: conversion by webhook without a clientConfig",
+			d.Status.AcceptedNames.Plural, d.Spec.Group)
+	}
+	w := &schema.Webhook{CABundle: given.ClientConfig.CABundle, ReviewVersions: given.ConversionReviewVersions}
+	if s := given.ClientConfig.Service; s != nil {
+		w.Service = &schema.ServiceReference{Namespace: s.Namespace, Name: s.Name, Port: defaultWebhookPort}
+		if s.Port != nil {
+			w.Service.Port = *s.Port
+		}
+		if s.Path != nil {
+			w.Service.Path = *s.Path
+		}
+	} else if given.ClientConfig.URL != nil {
+		w.URL = *given.ClientConfig.URL
+	}
+	return w, nil
 }
 
 // deprecation is the warning of a deprecated version: the definition's own text,

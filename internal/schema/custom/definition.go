@@ -9,6 +9,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation"
 	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
@@ -36,6 +37,7 @@ func DefaultDefinition(o map[string]any) {
 	if spec["conversion"] == nil {
 		spec["conversion"] = map[string]any{"strategy": string(apiextensionsv1.NoneConverter)}
 	}
+	defaultPort(spec)
 	storage := storageVersion(spec)
 	if storage == "" {
 		return
@@ -46,6 +48,18 @@ func DefaultDefinition(o map[string]any) {
 	if status, ok := o["status"].(map[string]any); ok {
 		if stored, _ := status["storedVersions"].([]any); !slices.Contains(stored, any(storage)) {
 			status["storedVersions"] = append(slices.Clip(stored), storage)
+		}
+	}
+}
+
+// defaultWebhookPort is that of a service: apiextensions v1 SetDefaults_ServiceReference.
+const defaultWebhookPort = 443
+
+// defaultPort fills in the port of the service that converts the objects.
+func defaultPort(spec map[string]any) {
+	if service, found, err := unstructured.NestedFieldNoCopy(spec, "conversion", "webhook", "clientConfig", "service"); found && err == nil {
+		if service, is := service.(map[string]any); is && service["port"] == nil {
+			service["port"] = int64(defaultWebhookPort)
 		}
 	}
 }
@@ -68,14 +82,14 @@ func storageVersion(spec map[string]any) string {
 const maxVersions = 1000
 
 // CheckDefinition validates a new CustomResourceDefinition with upstream's own
-// validation; conversion by webhook is refused.
+// validation.
 func CheckDefinition(crd *apiextensionsv1.CustomResourceDefinition) field.ErrorList {
 	internal, errs := internalForm(crd)
 	if internal == nil {
 		return errs
 	}
 	errs = recovered(func() field.ErrorList { return validation.ValidateCustomResourceDefinition(unhurried{}, internal) })
-	return append(withoutMetadata(errs), checkConversion(crd)...)
+	return withoutMetadata(errs)
 }
 
 // CheckDefinitionUpdate validates the update of a CustomResourceDefinition. When
@@ -99,7 +113,7 @@ func CheckDefinitionUpdate(crd, old *apiextensionsv1.CustomResourceDefinition) f
 	errs = recovered(func() field.ErrorList {
 		return validation.ValidateCustomResourceDefinitionUpdate(unhurried{}, internal, before)
 	})
-	return append(withoutMetadata(errs), checkConversion(crd)...)
+	return withoutMetadata(errs)
 }
 
 // recovered returns the errors of upstream's validation, which panics on selectable fields
@@ -133,15 +147,6 @@ func withoutMetadata(errs field.ErrorList) field.ErrorList {
 			strings.HasPrefix(err.Field, "metadata.annotations["+apiextensionsv1.KubeAPIApprovedAnnotation+"]")
 		return strings.HasPrefix(err.Field, "metadata.") && !own
 	})
-}
-
-func checkConversion(crd *apiextensionsv1.CustomResourceDefinition) field.ErrorList {
-	c := crd.Spec.Conversion
-	if c == nil || c.Strategy != apiextensionsv1.WebhookConverter {
-		return nil
-	}
-	return field.ErrorList{field.Forbidden(field.NewPath("spec", "conversion", "strategy"),
-		"conversion by webhook is not supported by this server; use strategy None, with versions that differ in apiVersion only")}
 }
 
 // typed reads one field of a tree into a Go struct; a missing one leaves it empty.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apiextensions-apiserver/pkg/apihelpers"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -43,7 +44,31 @@ func Establish(u *unstructured.Unstructured, catalog *schema.Catalog, now time.T
 		}
 		setCondition(crd, established)
 	}
+	approve(crd, u.GetAnnotations(), metav1.NewTime(now))
 	return setStatus(u, crd)
+}
+
+// approve sets the condition that says whether a definition in a group of Kubernetes was
+// approved (apiextensions pkg/controller/apiapproval). Definitions in other groups have none.
+func approve(crd *apiextensionsv1.CustomResourceDefinition, annotations map[string]string, at metav1.Time) {
+	if !apihelpers.IsProtectedCommunityGroup(crd.Spec.Group) {
+		return
+	}
+	state, why := apihelpers.GetAPIApprovalState(annotations)
+	condition := apiextensionsv1.CustomResourceDefinitionCondition{
+		Type: apiextensionsv1.KubernetesAPIApprovalPolicyConformant, Status: apiextensionsv1.ConditionFalse, LastTransitionTime: at, Message: why,
+	}
+	switch state {
+	case apihelpers.APIApprovalInvalid:
+		condition.Reason = "InvalidAnnotation"
+	case apihelpers.APIApprovalMissing:
+		condition.Reason = "MissingAnnotation"
+	case apihelpers.APIApprovalBypassed:
+		condition.Reason = "UnapprovedAnnotation"
+	case apihelpers.APIApproved:
+		condition.Status, condition.Reason = apiextensionsv1.ConditionTrue, "ApprovedAnnotation"
+	}
+	setCondition(crd, condition)
 }
 
 // Terminate sets the condition of a CustomResourceDefinition that it is deleted once

@@ -184,6 +184,12 @@ func (t *customType) coerce(u *unstructured.Unstructured, v schema.FieldValidati
 	return append(unknown, paths...), nil
 }
 
+// Coerce brings content that was converted to the version into the form of its schema.
+func (t *customType) Coerce(u *unstructured.Unstructured) error {
+	_, err := t.coerce(u, schema.FieldsIgnore)
+	return err
+}
+
 // normalMetadata gives metadata its canonical form. It returns false when that takes
 // upstream's decoder, which has the error texts.
 func normalMetadata(object map[string]any) bool {

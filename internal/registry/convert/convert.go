@@ -1,0 +1,203 @@
+// Package convert converts custom resources between the versions of their definition
+// (apiextensions-apiserver pkg/apiserver/conversion).
+//
+// It has four nouns. A [Converter] returns objects in the version that a request wants, and
+// content in the version that is stored. A caller posts reviews to one webhook. A review is
+// one request for the conversion of some objects, and its answer, of which nothing is
+// believed. A conversion is one object in one version: whoever needs it first makes it, the
+// others wait for it, and the last ones are kept, so that a change is converted once for all
+// watches of a version.
+//
+// Nothing here holds a lock while a webhook is called.
+package convert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/schema/jsontree"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// Converter converts objects. It is safe for concurrent use. The caller calls Close when
+// nothing uses it any more.
+type Converter struct {
+	cluster Cluster
+	shared  shared
+
+	// mu guards callers and order.
+	mu      sync.Mutex
+	callers map[string]*caller // by what they call
+	order   []string           // the oldest first
+}
+
+// New returns a converter that finds services in a cluster. It starts no goroutine.
+func New(cluster Cluster) *Converter {
+	return &Converter{cluster: cluster, callers: map[string]*caller{}}
+}
+
+// Close closes the connections that are not in use.
+func (c *Converter) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, k := range c.callers {
+		k.client.CloseIdleConnections()
+	}
+}
+
+// Show returns objects in the version of a resource, in their order; the slice may be the
+// argument. It converts those that are stored in another version, several in one review.
+// Errors: 500 with upstream's texts, ctx's cause.
+func (c *Converter) Show(ctx context.Context, r *schema.Resource, objects ...*kube.Object) ([]*kube.Object, error) {
+	var shown []*kube.Object
+	var other []int // those to convert
+	for i, o := range objects {
+		if o.APIVersion() == r.APIVersion() && r.Conversion == nil {
+			continue
+		}
+		if shown == nil {
+			shown = append(make([]*kube.Object, 0, len(objects)), objects...)
+		}
+		if r.Converts() {
+			other = append(other, i)
+		} else {
+			shown[i] = r.Show(o)
+		}
+	}
+	if shown == nil {
+		return objects, nil
+	}
+	if len(other) == 0 {
+		return shown, nil
+	}
+	return shown, c.convert(ctx, r, shown, other)
+}
+
+// Content returns the content of one object in the version of a resource. The content is not
+// changed, and the result may share parts with it. Errors: those of Show.
+func (c *Converter) Content(ctx context.Context, r *schema.Resource, content map[string]any) (map[string]any, error) {
+	u := &unstructured.Unstructured{Object: content}
+	if u.GetAPIVersion() == r.APIVersion() {
+		return content, nil
+	}
+	value, err := kube.Canonical(content)
+	if err != nil {
+		return nil, kube.BadRequest("%v", err)
+	}
+	from := source{value: value, kind: u.GroupVersionKind()}
+	made, err := c.makeAll(ctx, r, []source{from})
+	if err != nil {
+		return nil, err
+	}
+	if rv := u.GetResourceVersion(); rv != "" {
+		(&unstructured.Unstructured{Object: made[0]}).SetResourceVersion(rv) // which the canonical form does not have
+	}
+	return made[0], nil
+}
+
+// Bounds of one review. A single larger object is sent alone.
+const (
+	reviewObjects = 256
+	reviewBytes   = 1 << 20
+)
+
+// make converts objects of which the caller has claimed the conversions.
+func (c *Converter) make(ctx context.Context, r *schema.Resource, claimed []*conversion) error {
+	for len(claimed) > 0 {
+		n, bytes := 0, 0
+		for n < len(claimed) && n < reviewObjects && bytes < reviewBytes {
+			bytes += len(claimed[n].from.JSON())
+			n++
+		}
+		sources := make([]source, 0, n)
+		for _, v := range claimed[:n] {
+			sources = append(sources, sourceOf(v.from))
+		}
+		made, err := c.makeAll(ctx, r, sources)
+		if err != nil {
+			return err
+		}
+		for i, v := range claimed[:n] {
+			o, err := object(r, v.from, made[i])
+			if err != nil {
+				return err
+			}
+			c.shared.finish(v, o)
+		}
+		claimed = claimed[n:]
+	}
+	return nil
+}
+
+// object returns a converted object, under the resourceVersion of the stored one.
+func object(r *schema.Resource, from *kube.Object, content map[string]any) (*kube.Object, error) {
+	value, err := kube.Canonical(content)
+	if err == nil {
+		err = schema.CheckSize(value)
+	}
+	if err != nil {
+		return nil, failed(source{kind: sourceOf(from).kind}, err)
+	}
+	o, err := kube.NewObject(value, from.ResourceVersion(), r.Fields)
+	if err != nil {
+		return nil, failed(source{kind: sourceOf(from).kind}, err)
+	}
+	return o, nil
+}
+
+// makeAll converts objects in one review, and brings them into the form of the schema.
+func (c *Converter) makeAll(ctx context.Context, r *schema.Resource, sources []source) ([]map[string]any, error) {
+	var made []map[string]any
+	var err error
+	if r.Webhook != nil {
+		made, err = c.review(ctx, r, sources)
+	} else {
+		made, err = renamed(r, sources)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i, content := range made {
+		if err := r.Coerce(&unstructured.Unstructured{Object: content}); err != nil {
+			return nil, failed(sources[i], err)
+		}
+	}
+	return made, nil
+}
+
+// renamed converts by the strategy None.
+func renamed(r *schema.Resource, sources []source) ([]map[string]any, error) {
+	made := make([]map[string]any, len(sources))
+	for i, s := range sources {
+		content, err := jsontree.Decode(s.value)
+		if err != nil {
+			return nil, failed(s, err)
+		}
+		content["apiVersion"] = r.APIVersion()
+		made[i] = content
+	}
+	return made, nil
+}
+
+// failed is the answer to a request whose conversion failed: upstream's is an error without
+// a Status.
+func failed(s source, why error) error {
+	return kube.Unknown(fmt.Errorf("conversion webhook for %v failed: %w", s.kind, why))
+}
+
+// refused marks what a webhook has answered, unlike a call that has failed.
+type refused struct{ error }
+
+func (r refused) Unwrap() error { return r.error }
+
+// Refused reports whether a conversion failed because of an answer: fewer objects may be
+// converted by another review.
+func Refused(err error) bool {
+	_, is := errors.AsType[refused](err)
+	return is
+}

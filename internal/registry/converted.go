@@ -1,0 +1,206 @@
+package registry
+
+import (
+	"context"
+	"iter"
+	"maps"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/gapless-io/gapless/internal/registry/caches"
+	"github.com/gapless-io/gapless/internal/registry/convert"
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/watchcache"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// show returns a stored object in the version of a resource. Errors: those of
+// convert.Converter.
+func (r *Registry) show(ctx context.Context, resource *schema.Resource, o *kube.Object) (*kube.Object, error) {
+	shown, err := r.converter.Show(ctx, resource, o)
+	if err != nil {
+		return nil, err
+	}
+	return shown[0], nil
+}
+
+// writtenAs is the answer to a write: the object in the target's version. The write is done,
+// whether or not it can be converted, as upstream.
+func (r *Registry) writtenAs(ctx context.Context, t schema.Target, w kube.Written) (kube.Written, error) {
+	var err error
+	w.Object, err = r.show(ctx, t.Resource, w.Object)
+	if err != nil {
+		return kube.Written{}, err
+	}
+	return w, nil
+}
+
+// encode encodes an object of a version for the store, in the version in which it is stored.
+func (r *Registry) encode(ctx context.Context, resource *schema.Resource, u *unstructured.Unstructured) ([]byte, error) {
+	if !resource.Converts() {
+		return encodeStored(resource, u)
+	}
+	storage, found := r.live.Load().Storage(resource.GR())
+	if !found {
+		return nil, kube.NotFound(resource.GR(), u.GetName())
+	}
+	tree := u.Object
+	if u.GetKind() != resource.Kind || u.GetAPIVersion() != resource.APIVersion() {
+		tree = maps.Clone(u.Object)
+		tree["kind"], tree["apiVersion"] = resource.Kind, resource.APIVersion()
+	}
+	content, err := r.converter.Content(ctx, storage, tree)
+	if err != nil {
+		return nil, err
+	}
+	value, err := kube.Canonical(content)
+	if err != nil {
+		return nil, kube.BadRequest("%v", err)
+	}
+	return value, schema.CheckSize(value)
+}
+
+// encodeAsStored encodes stored content of which nothing but the metadata has changed. The
+// content of a resource whose versions must be converted stays in the version in which it was
+// stored: no webhook is called.
+func encodeAsStored(resource *schema.Resource, u *unstructured.Unstructured) ([]byte, error) {
+	if !resource.Converts() {
+		return encodeStored(resource.Home(), u) // u is not converted
+	}
+	value, err := kube.Canonical(u.Object)
+	if err != nil {
+		return nil, kube.BadRequest("%v", err)
+	}
+	return value, nil
+}
+
+// mayCall reports whether a webhook converts stored objects to the version of a resource.
+func mayCall(resource *schema.Resource) bool {
+	return resource.Webhook != nil && (resource.Version != resource.StorageVersion || resource.Moved)
+}
+
+// outside splits the selection of a target's objects in two: what the stored objects show,
+// and what only the converted ones show, nil if that is nothing. A webhook can change labels,
+// and the fields of a version are those of its own content.
+func outside(resource *schema.Resource, sel watchcache.Selection) (inside watchcache.Selection, after *watchcache.Selection) {
+	if !mayCall(resource) || !sel.LooksInside() {
+		return sel, nil
+	}
+	inside = watchcache.Selection{Namespace: sel.Namespace, Name: sel.Name, Shard: sel.Shard, Previous: true}
+	return inside, &sel
+}
+
+// Bounds of what a list converts in one step, and of what it converts before it is answered:
+// so much of it can fail with 500, and more ends the connection.
+const (
+	convertObjects = 256
+	convertBytes   = 1 << 20
+	aheadBytes     = 16 << 20
+)
+
+// scan yields the objects of a state that a target's version selects, in this version.
+func (r *Registry) scan(ctx context.Context, t schema.Target, state listed, start string, sel watchcache.Selection) iter.Seq2[*kube.Object, error] {
+	if t.AsStored {
+		return state.Scan(ctx, start, sel)
+	}
+	if !t.Resource.Converts() {
+		return shownAs(state.Scan(ctx, start, sel), t.Resource)
+	}
+	inside, after := outside(t.Resource, sel)
+	return func(yield func(*kube.Object, error) bool) {
+		var part []*kube.Object
+		bytes := 0
+		flush := func() (more bool) {
+			shown, err := r.converter.Show(ctx, t.Resource, part...)
+			if err != nil {
+				yield(nil, err)
+				return false
+			}
+			for _, o := range shown {
+				if (after == nil || after.Matches(o)) && !yield(o, nil) {
+					return false
+				}
+			}
+			part, bytes = part[:0], 0
+			return true
+		}
+		for o, err := range state.Scan(ctx, start, inside) {
+			if err != nil {
+				if flush() {
+					yield(nil, err)
+				}
+				return
+			}
+			part = append(part, o)
+			if bytes += len(o.JSON()); (len(part) == convertObjects || bytes >= convertBytes) && !flush() {
+				return
+			}
+		}
+		flush()
+	}
+}
+
+// ahead reads the beginning of a list, so that an error in it is the answer.
+func ahead(all iter.Seq2[*kube.Object, error]) (iter.Seq2[*kube.Object, error], error) {
+	var held []*kube.Object
+	bytes, more := 0, false
+	for o, err := range all {
+		if err != nil {
+			return nil, err
+		}
+		if more = bytes >= aheadBytes; more {
+			break
+		}
+		held = append(held, o)
+		bytes += len(o.JSON())
+	}
+	return func(yield func(*kube.Object, error) bool) {
+		for _, o := range held {
+			if !yield(o, nil) {
+				return
+			}
+		}
+		if !more {
+			return
+		}
+		skip := len(held)
+		for o, err := range all {
+			if skip--; skip >= 0 && err == nil {
+				continue
+			}
+			if !yield(o, err) || err != nil {
+				return
+			}
+		}
+	}, nil
+}
+
+// cluster implements convert.Cluster.
+type cluster struct{ caches *caches.Set }
+
+var _ convert.Cluster = cluster{}
+
+// Service implements convert.Cluster.
+func (c cluster) Service(namespace, name string) *kube.Object {
+	services := c.caches.Lookup(schema.GroupResource{Resource: "services"})
+	if services == nil {
+		return nil
+	}
+	o, _ := services.Cache.Snapshot().Get(kube.Key{Namespace: namespace, Name: name})
+	return o
+}
+
+// Endpoints implements convert.Cluster.
+func (c cluster) Endpoints(namespace, service string) []*kube.Object {
+	slices := c.caches.Lookup(schema.GroupResource{Group: "discovery.k8s.io", Resource: "endpointslices"})
+	if slices == nil {
+		return nil
+	}
+	var found []*kube.Object
+	for o := range slices.Cache.Snapshot().Scan("", watchcache.Selection{Namespace: namespace}) {
+		if o.Labels()["kubernetes.io/service-name"] == service {
+			found = append(found, o)
+		}
+	}
+	return found
+}
