@@ -61,7 +61,7 @@ func (ls *Lists) writeMessages(w http.ResponseWriter, into Form, r *Renderer, l 
 	}
 	m := &messageList{r: r, w: w}
 	if r.list { // a write may answer with content that its resourceVersion never had
-		m.cache = ls.blocks
+		m.cache = ls.blocksOf(r)
 	}
 	if err := m.count(l, into.gzip); err != nil {
 		return false, err
