@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/gapless-io/gapless/internal/apiserver"
-	"github.com/gapless-io/gapless/internal/registry"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin"
 )
@@ -62,30 +61,27 @@ func loadedTables(b *testing.B, n int) (h http.Handler, pods, certificates strin
 	if h.ServeHTTP(w, create); w.Code != http.StatusCreated {
 		b.Fatalf("create the definition: %s", w.Body)
 	}
-	fill(b, reg, live, schema.GroupVersionResource{Version: "v1", Resource: "pods"}, benchPod, n)
-	fill(b, reg, live, schema.GroupVersionResource{Group: "certs.example.com", Version: "v1", Resource: "certificates"}, benchCertificate, n)
-	return h, "/api/v1/namespaces/default/pods", "/apis/certs.example.com/v1/namespaces/default/certificates"
-}
-
-// fill creates n objects of a resource, with their status.
-func fill(b *testing.B, reg *registry.Registry, live *schema.Live, gvr schema.GroupVersionResource, body string, n int) {
-	b.Helper()
-	t := schema.Target{Namespace: "default"}
-	t.Resource, _ = live.Load().Lookup(gvr)
-	for i := range n {
-		name := fmt.Sprintf("%s-%05d", gvr.Resource, i)
-		object := fmt.Appendf(nil, body, name)
-		made, err := reg.Create(b.Context(), t, object, metav1.CreateOptions{})
-		if err != nil {
-			b.Fatal(err)
-		}
-		object = bytes.Replace(object, []byte(`"metadata":{`), fmt.Appendf(nil, `"metadata":{"resourceVersion":"%s",`, made.Object.ResourceVersion()), 1)
-		status := t
-		status.Name, status.Subresource = name, "status"
-		if _, err := reg.Update(b.Context(), status, object, metav1.UpdateOptions{}); err != nil {
-			b.Fatal(err)
+	fill := func(gvr schema.GroupVersionResource, body string) {
+		t := schema.Target{Namespace: "default"}
+		t.Resource, _ = live.Load().Lookup(gvr)
+		for i := range n {
+			name := fmt.Sprintf("%s-%05d", gvr.Resource, i)
+			object := fmt.Appendf(nil, body, name)
+			made, err := reg.Create(b.Context(), t, object, metav1.CreateOptions{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			object = bytes.Replace(object, []byte(`"metadata":{`), fmt.Appendf(nil, `"metadata":{"resourceVersion":"%s",`, made.Object.ResourceVersion()), 1)
+			status := t
+			status.Name, status.Subresource = name, "status"
+			if _, err := reg.Update(b.Context(), status, object, metav1.UpdateOptions{}); err != nil {
+				b.Fatal(err)
+			}
 		}
 	}
+	fill(schema.GroupVersionResource{Version: "v1", Resource: "pods"}, benchPod)
+	fill(schema.GroupVersionResource{Group: "certs.example.com", Version: "v1", Resource: "certificates"}, benchCertificate)
+	return h, "/api/v1/namespaces/default/pods", "/apis/certs.example.com/v1/namespaces/default/certificates"
 }
 
 // BenchmarkTable lists 10 000 pods and 10 000 custom resources as rows and as metadata

@@ -199,7 +199,7 @@ func subtract(set, minus fieldSet) (left fieldSet, fewer bool) {
 			continue
 		}
 		rest, changed := subtract(below(had), below(gone))
-		if !changed && !(marked(had) && marked(gone)) {
+		if !changed && (!marked(had) || !marked(gone)) {
 			continue
 		}
 		if !fewer {

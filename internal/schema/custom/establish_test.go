@@ -32,6 +32,10 @@ func TestEstablishFillsInTheStatus(t *testing.T) {
 		Conditions: []apiextensionsv1.CustomResourceDefinitionCondition{
 			{Type: apiextensionsv1.NamesAccepted, Status: apiextensionsv1.ConditionTrue, LastTransitionTime: at, Reason: "NoConflicts", Message: "no conflicts found"},
 			{Type: apiextensionsv1.Established, Status: apiextensionsv1.ConditionTrue, LastTransitionTime: at, Reason: "InitialNamesAccepted", Message: "the initial names have been accepted"},
+			{
+				Type: apiextensionsv1.KubernetesAPIApprovalPolicyConformant, Status: apiextensionsv1.ConditionFalse, LastTransitionTime: at,
+				Reason: "UnapprovedAnnotation", Message: `not approved: "unapproved, experimental-only; sample"`,
+			},
 		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -39,7 +39,7 @@ func checkValues(at *field.Path, capacity resource.Quantity, p *resourcev1.Capac
 			errs = append(errs, field.Invalid(at.Index(i), p.ValidValues[i].String(), "values must be sorted in ascending order"))
 		}
 	}
-	errs = append(errs, set(at, p.ValidValues, maxValues,
+	errs = append(errs, set(listOf(at, p.ValidValues, maxValues),
 		func(at *field.Path, q *resource.Quantity) field.ErrorList {
 			if q.Cmp(capacity) <= 0 {
 				return nil

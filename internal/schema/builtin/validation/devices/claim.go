@@ -109,7 +109,7 @@ func (n names) reference(at *field.Path, text *string) field.ErrorList {
 
 func checkClaim(at *field.Path, claim *resourcev1.DeviceClaim) field.ErrorList {
 	of := namesOf(claim)
-	errs := set(at.Child("requests"), claim.Requests, resourcev1.DeviceRequestsMaxSize, checkRequest,
+	errs := set(listOf(at.Child("requests"), claim.Requests, resourcev1.DeviceRequestsMaxSize), checkRequest,
 		func(r *resourcev1.DeviceRequest) string { return r.Name })
 	errs = append(errs, each(at.Child("constraints"), claim.Constraints, resourcev1.DeviceConstraintsMaxSize,
 		func(at *field.Path, c *resourcev1.DeviceConstraint) field.ErrorList {

@@ -17,17 +17,28 @@ func each[T any](at *field.Path, list []T, most int, rule func(*field.Path, *T) 
 	return errs
 }
 
+// bounded is a list with the number of items that it may have.
+type bounded[T any] struct {
+	at   *field.Path
+	list []T
+	most int
+}
+
+func listOf[T any](at *field.Path, list []T, most int) bounded[T] {
+	return bounded[T]{at: at, list: list, most: most}
+}
+
 // set is each for a list whose items have different keys.
-func set[T any, K comparable](at *field.Path, list []T, most int, rule func(*field.Path, *T) field.ErrorList, key func(*T) K) field.ErrorList {
-	errs := each(at, list, most, rule)
-	if len(list) > most {
+func set[T any, K comparable](of bounded[T], rule func(*field.Path, *T) field.ErrorList, key func(*T) K) field.ErrorList {
+	errs := each(of.at, of.list, of.most, rule)
+	if len(of.list) > of.most {
 		return errs
 	}
-	seen := make(map[K]bool, len(list))
-	for i := range list {
-		k := key(&list[i])
+	seen := make(map[K]bool, len(of.list))
+	for i := range of.list {
+		k := key(&of.list[i])
 		if seen[k] {
-			errs = append(errs, field.Duplicate(at.Index(i), k))
+			errs = append(errs, field.Duplicate(of.at.Index(i), k))
 		}
 		seen[k] = true
 	}
@@ -36,5 +47,5 @@ func set[T any, K comparable](at *field.Path, list []T, most int, rule func(*fie
 
 // texts is set for a list of texts.
 func texts(at *field.Path, list []string, most int, rule func(*field.Path, *string) field.ErrorList) field.ErrorList {
-	return set(at, list, most, rule, func(s *string) string { return *s })
+	return set(listOf(at, list, most), rule, func(s *string) string { return *s })
 }

@@ -25,7 +25,7 @@ func checkRequest(at *field.Path, r *resourcev1.DeviceRequest) field.ErrorList {
 	if e := r.Exactly; e != nil {
 		errs = append(errs, checkWanted(at.Child("exactly"), &wanted{e.DeviceClassName, e.Selectors, e.AllocationMode, e.Count, e.Tolerations})...)
 	}
-	return append(errs, set(at.Child("firstAvailable"), r.FirstAvailable, resourcev1.FirstAvailableDeviceRequestMaxSize,
+	return append(errs, set(listOf(at.Child("firstAvailable"), r.FirstAvailable, resourcev1.FirstAvailableDeviceRequestMaxSize),
 		func(at *field.Path, a *resourcev1.DeviceSubRequest) field.ErrorList {
 			errs := label(at.Child("name"), a.Name)
 			return append(errs, checkWanted(at, &wanted{a.DeviceClassName, a.Selectors, a.AllocationMode, a.Count, a.Tolerations})...)

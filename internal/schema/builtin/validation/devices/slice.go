@@ -38,10 +38,10 @@ func checkSlice(spec *resourcev1.ResourceSliceSpec, before map[string]*resourcev
 		}
 	}
 	perDevice := spec.PerDeviceNodeSelection != nil && *spec.PerDeviceNodeSelection
-	errs = append(errs, set(check.Spec("devices"), spec.Devices, most, func(at *field.Path, d *resourcev1.Device) field.ErrorList {
+	errs = append(errs, set(listOf(check.Spec("devices"), spec.Devices, most), func(at *field.Path, d *resourcev1.Device) field.ErrorList {
 		return append(checkDevice(at, d, before[d.Name]), checkDeviceNodes(at, d, perDevice)...)
 	}, func(d *resourcev1.Device) string { return d.Name })...)
-	return append(errs, set(check.Spec("sharedCounters"), spec.SharedCounters, resourcev1.ResourceSliceMaxCounterSets,
+	return append(errs, set(listOf(check.Spec("sharedCounters"), spec.SharedCounters, resourcev1.ResourceSliceMaxCounterSets),
 		func(at *field.Path, c *resourcev1.CounterSet) field.ErrorList {
 			errs := check.Required(at, "name", c.Name, validation.IsDNS1123Label)
 			return append(errs, checkCounters(at.Child("counters"), c.Counters, resourcev1.ResourceSliceMaxCountersPerCounterSet)...)
@@ -152,7 +152,7 @@ func checkDevice(at *field.Path, d, was *resourcev1.Device) field.ErrorList {
 	if was == nil || !equality.Semantic.DeepEqual(was.Taints, d.Taints) {
 		errs = append(errs, each(at.Child("taints"), d.Taints, resourcev1.DeviceTaintsMaxLength, checkTaint)...)
 	}
-	errs = append(errs, set(at.Child("consumesCounters"), d.ConsumesCounters, resourcev1.ResourceSliceMaxDeviceCounterConsumptionsPerDevice,
+	errs = append(errs, set(listOf(at.Child("consumesCounters"), d.ConsumesCounters, resourcev1.ResourceSliceMaxDeviceCounterConsumptionsPerDevice),
 		func(at *field.Path, c *resourcev1.DeviceCounterConsumption) field.ErrorList {
 			errs := check.Required(at, "counterSet", c.CounterSet, validation.IsDNS1123Label)
 			return append(errs, checkCounters(at.Child("counters"), c.Counters, resourcev1.ResourceSliceMaxCountersPerDeviceCounterConsumption)...)

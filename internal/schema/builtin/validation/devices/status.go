@@ -31,7 +31,7 @@ func checkClaimStatus(o, old *resourcev1.ResourceClaim) field.ErrorList {
 	if equality.Semantic.DeepEqual(s, was) {
 		return nil
 	}
-	errs := set(at.Child("reservedFor"), s.ReservedFor, resourcev1.ResourceClaimReservedForMaxSize, checkConsumer,
+	errs := set(listOf(at.Child("reservedFor"), s.ReservedFor, resourcev1.ResourceClaimReservedForMaxSize), checkConsumer,
 		func(c *resourcev1.ResourceClaimConsumerReference) types.UID { return c.UID })
 	allocated := map[deviceID]bool{}
 	if s.Allocation != nil {
@@ -42,7 +42,7 @@ func checkClaimStatus(o, old *resourcev1.ResourceClaim) field.ErrorList {
 	id := func(d *resourcev1.AllocatedDeviceStatus) deviceID {
 		return deviceID{d.Driver, d.Pool, d.Device, share(d.ShareID)}
 	}
-	errs = append(errs, set(at.Child("devices"), s.Devices, len(s.Devices), func(at *field.Path, d *resourcev1.AllocatedDeviceStatus) field.ErrorList {
+	errs = append(errs, set(listOf(at.Child("devices"), s.Devices, len(s.Devices)), func(at *field.Path, d *resourcev1.AllocatedDeviceStatus) field.ErrorList {
 		errs := checkDeviceStatus(at, d)
 		if !allocated[id(d)] {
 			errs = append(errs, field.Invalid(at, id(d).String(), "must be an allocated device in the claim"))
