@@ -212,7 +212,11 @@ func aggregate(t *testing.T, to play.Target, accept string) answer {
 			t.Fatal(err)
 		}
 		manager.AddGroupVersion(gv.Group, discoveryv2.APIVersionDiscovery{Version: gv.Version, Resources: resources, Freshness: discoveryv2.DiscoveryFreshnessCurrent})
-		manager.SetGroupVersionPriority(gv, 1000, 100) // as upstream's controller of definitions
+		priority := 1000 // as upstream's controller of definitions
+		if gv.Group == "apiextensions.k8s.io" {
+			priority = 16700 // as kube-apiserver
+		}
+		manager.SetGroupVersionPriority(gv, priority, 100)
 	}
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/apis", nil)
 	name, value, _ := strings.Cut(accept, ": ")
