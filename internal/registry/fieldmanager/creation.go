@@ -8,10 +8,10 @@ import (
 	"github.com/gapless-io/gapless/internal/schema/jsontree"
 )
 
-// creation finds the fields that the creator of an object manages, as upstream's library does
-// by its general comparison, in a tenth of the time. What it does not know it leaves to the
-// library.
-type creation struct{ schema *smdschema.Schema }
+// walker walks through objects along the schema of their kind. It finds the fields that a creator
+// manages, and those that an update changes, as upstream's library does by its general comparison,
+// at a fifth of its price and less. What it does not know it leaves to the library.
+type walker struct{ schema *smdschema.Schema }
 
 // fieldSet is what FieldsV1 is as decoded JSON: by the names of path elements.
 type fieldSet = map[string]any
@@ -32,8 +32,8 @@ func (f *fieldManager) created(object map[string]any, manager string) bool {
 	if _, has := meta["managedFields"]; !is || has || f.typ == nil {
 		return false
 	}
-	c := creation{schema: f.typ.Schema}
-	root, known := c.schema.Resolve(f.typ.TypeRef)
+	w := walker{schema: f.typ.Schema}
+	root, known := w.schema.Resolve(f.typ.TypeRef)
 	if !known || root.Map == nil || root.Map.ElementRelationship == smdschema.Atomic {
 		return false
 	}
@@ -42,7 +42,7 @@ func (f *fieldManager) created(object map[string]any, manager string) bool {
 		if name == "apiVersion" || name == "kind" || f.ignored[name] {
 			continue
 		}
-		below, own, ok := c.member(root.Map, name, f.blank, member)
+		below, own, ok := w.member(root.Map, name, f.blank, member)
 		if !ok {
 			return false
 		}
@@ -84,13 +84,13 @@ func field(below fieldSet, own bool) fieldSet {
 
 // member returns the fields below a member of a map that its creator manages, and whether the
 // member itself is one. before is the map of the empty object, if it has that.
-func (c creation) member(m *smdschema.Map, name string, before map[string]any, member any) (below fieldSet, own, ok bool) {
+func (w walker) member(m *smdschema.Map, name string, before map[string]any, member any) (below fieldSet, own, ok bool) {
 	was, had := before[name]
-	return c.value(c.typeOf(m, name), was, had, member)
+	return w.value(w.typeOf(m, name), was, had, member)
 }
 
 // typeOf returns the type of a member of a map.
-func (c creation) typeOf(m *smdschema.Map, name string) smdschema.TypeRef {
+func (w walker) typeOf(m *smdschema.Map, name string) smdschema.TypeRef {
 	if field, is := m.FindField(name); is {
 		return field.Type
 	}
@@ -98,8 +98,8 @@ func (c creation) typeOf(m *smdschema.Map, name string) smdschema.TypeRef {
 }
 
 // value is member for a value of a type. had says whether the empty object has it.
-func (c creation) value(ref smdschema.TypeRef, was any, had bool, now any) (below fieldSet, own, ok bool) {
-	atom, known := c.schema.Resolve(ref)
+func (w walker) value(ref smdschema.TypeRef, was any, had bool, now any) (below fieldSet, own, ok bool) {
+	atom, known := w.schema.Resolve(ref)
 	if !known {
 		return nil, false, false
 	}
@@ -115,7 +115,7 @@ func (c creation) value(ref smdschema.TypeRef, was any, had bool, now any) (belo
 		if atom.Map.ElementRelationship == smdschema.Atomic || len(now) == 0 && len(before) == 0 {
 			return nil, !had || !jsontree.Equal(was, now), true
 		}
-		return c.members(atom.Map, before, had, now)
+		return w.members(atom.Map, before, had, now)
 	case []any:
 		if atom.List == nil || had && was != nil {
 			return nil, false, false
@@ -123,7 +123,7 @@ func (c creation) value(ref smdschema.TypeRef, was any, had bool, now any) (belo
 		if atom.List.ElementRelationship == smdschema.Atomic || len(now) == 0 {
 			return nil, true, true
 		}
-		below, ok = c.items(atom.List, now)
+		below, ok = w.items(atom.List, now)
 		return below, !had, ok
 	case nil:
 		return nil, !had, !had || was == nil
@@ -134,10 +134,10 @@ func (c creation) value(ref smdschema.TypeRef, was any, had bool, now any) (belo
 	return nil, !had || !jsontree.Equal(was, now), true
 }
 
-func (c creation) members(m *smdschema.Map, before map[string]any, had bool, now map[string]any) (below fieldSet, own, ok bool) {
+func (w walker) members(m *smdschema.Map, before map[string]any, had bool, now map[string]any) (below fieldSet, own, ok bool) {
 	below = make(fieldSet, len(now)+1)
 	for name, member := range now {
-		fields, own, ok := c.member(m, name, before, member)
+		fields, own, ok := w.member(m, name, before, member)
 		if !ok {
 			return nil, false, false
 		}
@@ -147,17 +147,17 @@ func (c creation) members(m *smdschema.Map, before map[string]any, had bool, now
 }
 
 // items returns the fields below a list whose items have keys, or are themselves keys.
-func (c creation) items(l *smdschema.List, items []any) (below fieldSet, ok bool) {
+func (w walker) items(l *smdschema.List, items []any) (below fieldSet, ok bool) {
 	below = make(fieldSet, len(items)+1)
 	for _, item := range items {
-		name, ok := c.element(l, item)
+		name, ok := w.element(l, item)
 		if !ok {
 			return nil, false
 		}
 		if _, twice := below[name]; twice {
 			return nil, false
 		}
-		fields, _, ok := c.value(l.ElementType, nil, false, item)
+		fields, _, ok := w.value(l.ElementType, nil, false, item)
 		if !ok {
 			return nil, false
 		}
@@ -167,7 +167,7 @@ func (c creation) items(l *smdschema.List, items []any) (below fieldSet, ok bool
 }
 
 // element returns the name of an item of a list.
-func (c creation) element(l *smdschema.List, item any) (name string, ok bool) {
+func (w walker) element(l *smdschema.List, item any) (name string, ok bool) {
 	if len(l.Keys) == 0 {
 		switch item.(type) {
 		case map[string]any, []any, nil:
@@ -178,7 +178,7 @@ func (c creation) element(l *smdschema.List, item any) (name string, ok bool) {
 		return name, err == nil
 	}
 	members, is := item.(map[string]any)
-	atom, known := c.schema.Resolve(l.ElementType)
+	atom, known := w.schema.Resolve(l.ElementType)
 	if !is || !known || atom.Map == nil {
 		return "", false
 	}

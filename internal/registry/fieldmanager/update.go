@@ -233,12 +233,12 @@ type difference struct{ set, removed fieldSet }
 // differ compares two versions of an object, without what its manager cannot set and what nobody
 // manages.
 func (f *fieldManager) differ(was, now map[string]any) (d difference, ok bool) {
-	c := creation{schema: f.typ.Schema}
-	root, known := c.schema.Resolve(f.typ.TypeRef)
+	w := walker{schema: f.typ.Schema}
+	root, known := w.schema.Resolve(f.typ.TypeRef)
 	if !known || root.Map == nil || root.Map.ElementRelationship == smdschema.Atomic {
 		return d, false
 	}
-	return c.differMaps(root.Map, f.tracked(was), f.tracked(now))
+	return w.differMaps(root.Map, f.tracked(was), f.tracked(now))
 }
 
 // tracked returns the members of an object that can be managed through this target.
@@ -278,17 +278,17 @@ func (d *difference) put(name string, set, removed fieldSet) {
 }
 
 // differMaps compares two maps.
-func (c creation) differMaps(m *smdschema.Map, was, now map[string]any) (d difference, ok bool) {
+func (w walker) differMaps(m *smdschema.Map, was, now map[string]any) (d difference, ok bool) {
 	for name, member := range now {
 		if before, had := was[name]; had {
-			of, ok := c.differValues(c.typeOf(m, name), before, member)
+			of, ok := w.differValues(w.typeOf(m, name), before, member)
 			if !ok {
 				return d, false
 			}
 			d.put("f:"+name, of.set, of.removed)
 			continue
 		}
-		all, ok := c.whole(c.typeOf(m, name), member)
+		all, ok := w.whole(w.typeOf(m, name), member)
 		if !ok {
 			return d, false
 		}
@@ -298,7 +298,7 @@ func (c creation) differMaps(m *smdschema.Map, was, now map[string]any) (d diffe
 		if _, has := now[name]; has {
 			continue
 		}
-		all, ok := c.whole(c.typeOf(m, name), member)
+		all, ok := w.whole(w.typeOf(m, name), member)
 		if !ok {
 			return d, false
 		}
@@ -308,14 +308,14 @@ func (c creation) differMaps(m *smdschema.Map, was, now map[string]any) (d diffe
 }
 
 // whole returns the field of a value that only one version has, with those below it.
-func (c creation) whole(ref smdschema.TypeRef, v any) (fieldSet, bool) {
-	below, own, ok := c.value(ref, nil, false, v)
+func (w walker) whole(ref smdschema.TypeRef, v any) (fieldSet, bool) {
+	below, own, ok := w.value(ref, nil, false, v)
 	return field(below, own), ok
 }
 
 // differValues compares two values of a type.
-func (c creation) differValues(ref smdschema.TypeRef, was, now any) (d difference, ok bool) {
-	atom, known := c.schema.Resolve(ref)
+func (w walker) differValues(ref smdschema.TypeRef, was, now any) (d difference, ok bool) {
+	atom, known := w.schema.Resolve(ref)
 	if !known || reflect.TypeOf(was) != reflect.TypeOf(now) { // 1 and 1.0 are equal in the library
 		return d, false
 	}
@@ -326,7 +326,7 @@ func (c creation) differValues(ref smdschema.TypeRef, was, now any) (d differenc
 		case atom.Map == nil:
 			return d, false
 		case atom.Map.ElementRelationship != smdschema.Atomic && len(now)+len(before) > 0:
-			return c.differMaps(atom.Map, before, now)
+			return w.differMaps(atom.Map, before, now)
 		}
 	case []any:
 		before := was.([]any) //nolint:forcetypeassert // it has the same type
@@ -334,7 +334,7 @@ func (c creation) differValues(ref smdschema.TypeRef, was, now any) (d differenc
 		case atom.List == nil:
 			return d, false
 		case atom.List.ElementRelationship != smdschema.Atomic && len(now)+len(before) > 0:
-			return c.differLists(atom.List, before, now)
+			return w.differLists(atom.List, before, now)
 		}
 	case nil:
 		return d, true
@@ -350,28 +350,28 @@ func (c creation) differValues(ref smdschema.TypeRef, was, now any) (d differenc
 }
 
 // differLists compares two lists whose items have keys, or are themselves keys.
-func (c creation) differLists(l *smdschema.List, was, now []any) (d difference, ok bool) {
+func (w walker) differLists(l *smdschema.List, was, now []any) (d difference, ok bool) {
 	if jsontree.Equal(was, now) {
-		return d, c.identifiable(l, now)
+		return d, w.identifiable(l, now)
 	}
-	before, ok := c.byName(l, was)
+	before, ok := w.byName(l, was)
 	if !ok {
 		return d, false
 	}
-	after, ok := c.byName(l, now)
+	after, ok := w.byName(l, now)
 	if !ok {
 		return d, false
 	}
 	for name, item := range after {
 		if old, had := before[name]; had {
-			of, ok := c.differValues(l.ElementType, old, item)
+			of, ok := w.differValues(l.ElementType, old, item)
 			if !ok {
 				return d, false
 			}
 			d.put(name, of.set, of.removed)
 			continue
 		}
-		all, ok := c.whole(l.ElementType, item)
+		all, ok := w.whole(l.ElementType, item)
 		if !ok {
 			return d, false
 		}
@@ -381,7 +381,7 @@ func (c creation) differLists(l *smdschema.List, was, now []any) (d difference, 
 		if _, has := after[name]; has {
 			continue
 		}
-		all, ok := c.whole(l.ElementType, item)
+		all, ok := w.whole(l.ElementType, item)
 		if !ok {
 			return d, false
 		}
@@ -391,7 +391,7 @@ func (c creation) differLists(l *smdschema.List, was, now []any) (d difference, 
 }
 
 // identifiable reports whether each item of a list certainly has a name in sets.
-func (c creation) identifiable(l *smdschema.List, items []any) bool {
+func (w walker) identifiable(l *smdschema.List, items []any) bool {
 	for _, item := range items {
 		switch item := item.(type) {
 		case map[string]any:
@@ -411,10 +411,10 @@ func (c creation) identifiable(l *smdschema.List, items []any) bool {
 
 // byName returns the items of a list by the names that they have in sets; false if one has none,
 // or two have the same.
-func (c creation) byName(l *smdschema.List, items []any) (named map[string]any, ok bool) {
+func (w walker) byName(l *smdschema.List, items []any) (named map[string]any, ok bool) {
 	named = make(map[string]any, len(items))
 	for _, item := range items {
-		name, ok := c.element(l, item)
+		name, ok := w.element(l, item)
 		if _, twice := named[name]; !ok || twice {
 			return nil, false
 		}
