@@ -22,19 +22,31 @@ import (
 // and json.Number keep their value) and whatever else encoding/json encodes.
 // Errors: values that JSON cannot express, and trees deeper than 10 000.
 func Canonical(tree map[string]any) ([]byte, error) {
-	if meta, is := tree["metadata"].(map[string]any); is {
-		if _, has := meta["resourceVersion"]; has {
-			tree, meta = maps.Clone(tree), maps.Clone(meta)
-			delete(meta, "resourceVersion")
-			tree["metadata"] = meta
-		}
-	}
-	return encodeRoot(tree, 1024)
+	return CanonicalManaged(tree, nil)
 }
 
-// encodeRoot encodes an object with the members first that tell what it is.
-func encodeRoot(tree map[string]any, size int) ([]byte, error) {
-	e := encoder{buf: make([]byte, 0, size), keys: make([]string, 0, 32)}
+// CanonicalManaged is Canonical for a tree without metadata.managedFields, which are given as
+// JSON in the canonical form; it is Canonical if there are none.
+func CanonicalManaged(tree map[string]any, managed []byte) ([]byte, error) {
+	return encodeRoot(withoutVersion(tree), managed, 1024+len(managed))
+}
+
+// withoutVersion returns the tree without metadata.resourceVersion. It changes nothing.
+func withoutVersion(tree map[string]any) map[string]any {
+	meta, is := tree["metadata"].(map[string]any)
+	if _, has := meta["resourceVersion"]; !is || !has {
+		return tree
+	}
+	tree, meta = maps.Clone(tree), maps.Clone(meta)
+	delete(meta, "resourceVersion")
+	tree["metadata"] = meta
+	return tree
+}
+
+// encodeRoot encodes an object with the members first that tell what it is, and with
+// managedFields, if these are given.
+func encodeRoot(tree map[string]any, managed []byte, size int) ([]byte, error) {
+	e := encoder{buf: make([]byte, 0, size), keys: make([]string, 0, 32), managed: managed}
 	e.buf = append(e.buf, '{')
 	first := [...]string{"apiVersion", "kind", "metadata"}
 	for _, key := range first {
@@ -55,8 +67,9 @@ func encodeRoot(tree map[string]any, size int) ([]byte, error) {
 
 // encoder appends JSON to buf.
 type encoder struct {
-	buf  []byte
-	keys []string // of the objects that are being encoded, outermost first
+	buf     []byte
+	keys    []string // of the objects that are being encoded, outermost first
+	managed []byte   // what metadata.managedFields is, besides what the tree has
 }
 
 // sorted returns the names of an object's members in byte order. The slice is valid until
@@ -76,18 +89,56 @@ func (e *encoder) rootMember(tree map[string]any, key string) error {
 	if !has {
 		return nil
 	}
-	if err := e.member(key, value, 1); err != nil {
+	var err error
+	if meta, is := value.(map[string]any); is && key == "metadata" && len(e.managed) > 0 {
+		err = e.metadata(meta)
+	} else {
+		err = e.member(key, value, 1)
+	}
+	if err != nil {
 		return fmt.Errorf("encode object: %w", err)
 	}
 	return nil
 }
 
+// metadata encodes metadata with the managedFields that were given.
+func (e *encoder) metadata(meta map[string]any) error {
+	const member = "managedFields"
+	e.name("metadata")
+	e.buf = append(e.buf, '{')
+	names, written := len(e.keys), false
+	write := func() {
+		e.name(member)
+		e.buf = append(e.buf, e.managed...)
+		written = true
+	}
+	for _, key := range e.sorted(meta) {
+		if !written && key > member {
+			write()
+		}
+		if err := e.member(key, meta[key], 2); err != nil {
+			return err
+		}
+	}
+	if !written {
+		write()
+	}
+	e.keys = e.keys[:names]
+	e.buf = append(e.buf, '}')
+	return nil
+}
+
 func (e *encoder) member(key string, value any, depth int) error {
+	e.name(key)
+	return e.value(value, depth)
+}
+
+// name begins a member of an object.
+func (e *encoder) name(key string) {
 	if e.buf[len(e.buf)-1] != '{' {
 		e.buf = append(e.buf, ',')
 	}
-	e.buf = append(appendString(e.buf, key), ':')
-	return e.value(value, depth)
+	e.buf = append(AppendString(e.buf, key), ':')
 }
 
 func (e *encoder) value(value any, depth int) error {
@@ -95,7 +146,7 @@ func (e *encoder) value(value any, depth int) error {
 	case nil:
 		e.buf = append(e.buf, "null"...)
 	case string:
-		e.buf = appendString(e.buf, v)
+		e.buf = AppendString(e.buf, v)
 	case bool:
 		e.buf = strconv.AppendBool(e.buf, v)
 	case int64:
@@ -199,9 +250,9 @@ func (e *encoder) other(value any) error {
 	return nil
 }
 
-// appendString appends s as JSON, escaped as encoding/json does without HTML
+// AppendString appends s to b as JSON, escaped as encoding/json does without HTML
 // escapes: invalid UTF-8 becomes U+FFFD.
-func appendString(b []byte, s string) []byte {
+func AppendString(b []byte, s string) []byte {
 	const hex = "0123456789abcdef"
 	b = append(b, '"')
 	done := 0 // s[:done] is written

@@ -23,9 +23,9 @@ const FrameTail = "}\n"
 func BookmarkFrame(apiVersion, kind string, rv ResourceVersion, t EventType) []byte {
 	b := make([]byte, 0, 192)
 	b = append(b, `{"kind":`...)
-	b = appendString(b, kind)
+	b = AppendString(b, kind)
 	b = append(b, `,"apiVersion":`...)
-	b = appendString(b, apiVersion)
+	b = AppendString(b, apiVersion)
 	b = append(b, `,"metadata":{"resourceVersion":"`...)
 	b = strconv.AppendUint(b, uint64(rv), 10)
 	b = append(b, '"')

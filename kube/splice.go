@@ -59,7 +59,7 @@ func (o *Object) WithAPIVersion(apiVersion string) *Object {
 	if apiVersion == o.apiVersion && o.at.apiVersionEnd > 0 {
 		return o
 	}
-	quoted := appendString(nil, apiVersion)
+	quoted := AppendString(nil, apiVersion)
 	text := quoted[1 : len(quoted)-1]
 	other := *o
 	other.apiVersion = apiVersion

@@ -16,11 +16,11 @@ import (
 
 // tracking records that manager makes a write of a target.
 func (r *Registry) tracking(t schema.Target, manager string) strategy.Track {
-	return func(u, old *unstructured.Unstructured) error { return r.fields.Update(t, u, old, manager) }
+	return func(u, old *unstructured.Unstructured) ([]byte, error) { return r.fields.Update(t, u, old, manager) }
 }
 
 // tracked leaves managedFields as they are.
-func tracked(_, _ *unstructured.Unstructured) error { return nil }
+func tracked(_, _ *unstructured.Unstructured) ([]byte, error) { return nil, nil }
 
 // apply applies a configuration to an object, its status or its scale. It creates a missing
 // object.

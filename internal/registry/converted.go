@@ -4,12 +4,14 @@ import (
 	"context"
 	"iter"
 	"maps"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/gapless-io/gapless/internal/registry/caches"
 	"github.com/gapless-io/gapless/internal/registry/convert"
 	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/schema/jsontree"
 	"github.com/gapless-io/gapless/internal/watchcache"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -36,9 +38,17 @@ func (r *Registry) writtenAs(ctx context.Context, t schema.Target, w kube.Writte
 }
 
 // encode encodes an object of a version for the store, in the version in which it is stored.
-func (r *Registry) encode(ctx context.Context, resource *schema.Resource, u *unstructured.Unstructured) ([]byte, error) {
+// managed are its managedFields, as JSON, if it does not have them itself.
+func (r *Registry) encode(ctx context.Context, resource *schema.Resource, u *unstructured.Unstructured, managed []byte) ([]byte, error) {
 	if !resource.Converts() {
-		return encodeStored(resource, u)
+		return encodeStored(resource, u, managed)
+	}
+	if len(managed) > 0 {
+		meta, err := jsontree.Decode(slices.Concat([]byte(`{"managedFields":`), managed, []byte("}")))
+		if err != nil {
+			return nil, kube.Internal(err)
+		}
+		maps.Copy(metadataOf(u), meta)
 	}
 	storage, found := r.live.Load().Storage(resource.GR())
 	if !found {
@@ -65,7 +75,7 @@ func (r *Registry) encode(ctx context.Context, resource *schema.Resource, u *uns
 // stored: no webhook is called.
 func encodeAsStored(resource *schema.Resource, u *unstructured.Unstructured) ([]byte, error) {
 	if !resource.Converts() {
-		return encodeStored(resource.Home(), u) // u is not converted
+		return encodeStored(resource.Home(), u, nil) // u is not converted
 	}
 	value, err := kube.Canonical(u.Object)
 	if err != nil {

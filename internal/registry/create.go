@@ -61,7 +61,8 @@ func (r *Registry) Check(t schema.Target, body []byte) error {
 	if err := r.fields.Check(t, body); err != nil {
 		return err
 	}
-	return r.prepareCreate(t.Resource, u, tracked)
+	_, err = r.prepareCreate(t.Resource, u, tracked)
+	return err
 }
 
 // nameAttempts is how often a name is generated before giving up (apiserver
@@ -112,7 +113,8 @@ func (r *Registry) createNamed(ctx context.Context, w write, u *unstructured.Uns
 	}
 	given, err := kube.ParseResourceVersion(u.GetResourceVersion())
 	hasVersion := err == nil && given != 0
-	if err := r.prepareCreate(resource, u, w.track); err != nil {
+	managed, err := r.prepareCreate(resource, u, w.track)
+	if err != nil {
 		return nil, err
 	}
 	// Upstream checks the version where it writes to etcd: not in a dry run, and not one
@@ -123,7 +125,7 @@ func (r *Registry) createNamed(ctx context.Context, w write, u *unstructured.Uns
 	if mayCall(resource) {
 		end() // namespaces and definitions under deletion do not wait for a webhook
 	}
-	value, err := r.encode(ctx, resource, u)
+	value, err := r.encode(ctx, resource, u, managed)
 	if err != nil {
 		return nil, err
 	}
@@ -160,22 +162,22 @@ func (r *Registry) createNamed(ctx context.Context, w write, u *unstructured.Uns
 }
 
 // prepareCreate completes and validates a new object: what upstream's BeforeCreate and
-// strategies do.
-func (r *Registry) prepareCreate(resource *schema.Resource, u *unstructured.Unstructured, track strategy.Track) error {
-	if err := strategy.Create(resource, u, track); err != nil {
-		return err
+// strategies do. managed is as track has returned it.
+func (r *Registry) prepareCreate(resource *schema.Resource, u *unstructured.Unstructured, track strategy.Track) (managed []byte, err error) {
+	if managed, err = strategy.Create(resource, u, track); err != nil {
+		return nil, err
 	}
 	errs := append(checkMetadata(resource, u, nil), resource.Type.Validate(u, nil)...)
 	if resource.IsDefinition() {
 		errs = append(errs, r.definitions.Check(u)...)
 	}
 	if err := invalid(resource, u.GetName(), errs); err != nil {
-		return err
+		return nil, err
 	}
 	if resource.IsDefinition() {
-		return r.definitions.Establish(u)
+		err = r.definitions.Establish(u)
 	}
-	return nil
+	return managed, err
 }
 
 // unstored returns what a dry run would have created: it has no resourceVersion.

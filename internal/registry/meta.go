@@ -75,12 +75,13 @@ func matchPath(t schema.Target, u *unstructured.Unstructured) error {
 	return nil
 }
 
-// encodeStored encodes an object in the version in which it is stored.
-func encodeStored(r *schema.Resource, u *unstructured.Unstructured) ([]byte, error) {
+// encodeStored encodes an object in the version in which it is stored. managed are its
+// managedFields, as JSON, if it does not have them itself.
+func encodeStored(r *schema.Resource, u *unstructured.Unstructured, managed []byte) ([]byte, error) {
 	tree := maps.Clone(r.Store(u.Object))
 	tree["apiVersion"] = r.Home().APIVersionOf(r.Home().StorageVersion)
 	tree["kind"] = r.Kind
-	value, err := kube.Canonical(tree)
+	value, err := kube.CanonicalManaged(tree, managed)
 	if err != nil {
 		return nil, kube.BadRequest("%v", err) // the body of the request cannot be encoded
 	}

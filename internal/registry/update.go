@@ -172,7 +172,7 @@ func (r *Registry) prepareUpdate(ctx context.Context, w write, u *unstructured.U
 		return decision{}, err
 	}
 	keepTimes(u, old)
-	value, err := r.encode(ctx, resource, u)
+	value, err := r.encode(ctx, resource, u, nil)
 	if err != nil {
 		return decision{}, err
 	}

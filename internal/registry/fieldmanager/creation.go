@@ -1,20 +1,23 @@
 package fieldmanager
 
 import (
+	"slices"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	smdschema "sigs.k8s.io/structured-merge-diff/v6/schema"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 
 	"github.com/gapless-io/gapless/internal/schema/jsontree"
+	"github.com/gapless-io/gapless/kube"
 )
 
 // walker walks through objects along the schema of their kind. It finds the fields that a creator
 // manages, and those that an update changes, as upstream's library does by its general comparison,
 // at a fifth of its price and less. What it does not know it leaves to the library.
 type walker struct{ schema *smdschema.Schema }
-
-// fieldSet is what FieldsV1 is as decoded JSON: by the names of path elements.
-type fieldSet = map[string]any
 
 // stripped are the members of metadata that nobody manages (managedfields stripmeta.go).
 func stripped(name string) bool {
@@ -25,66 +28,57 @@ func stripped(name string) bool {
 	return false
 }
 
-// created records in a new object that manager has created it, through the main endpoint. It
-// returns false, with nothing recorded, when the library has to do it.
-func (f *fieldManager) created(object map[string]any, manager string) bool {
+// created returns the managedFields, as JSON, of a new object that manager creates through the
+// main endpoint; nil if there are none. It changes nothing. It returns false when the library
+// has to do it.
+func (f *fieldManager) created(object map[string]any, manager string) (managed []byte, ok bool) {
 	meta, is := object["metadata"].(map[string]any)
 	if _, has := meta["managedFields"]; !is || has || f.typ == nil {
-		return false
+		return nil, false
 	}
 	w := walker{schema: f.typ.Schema}
 	root, known := w.schema.Resolve(f.typ.TypeRef)
 	if !known || root.Map == nil || root.Map.ElementRelationship == smdschema.Atomic {
-		return false
+		return nil, false
 	}
-	fields := fieldSet{}
+	var all fields
 	for name, member := range object {
 		if name == "apiVersion" || name == "kind" || f.ignored[name] {
 			continue
 		}
-		below, own, ok := w.member(root.Map, name, f.blank, member)
+		of, ok := w.member(root.Map, name, f.blank, member)
 		if !ok {
-			return false
+			return nil, false
 		}
 		if name == "metadata" {
-			own = false
-			for name := range below {
-				if stripped(name[len("f:"):]) {
-					delete(below, name)
-				}
-			}
+			of.own = false
+			of.below = slices.DeleteFunc(of.below, func(f field) bool { return stripped(f.name) })
 		}
-		put(fields, "f:"+name, below, own)
+		all.put(field{name: name, fields: of})
 	}
-	if len(fields) > 0 {
-		meta["managedFields"] = []any{f.entry(manager, fields)}
+	if len(all.below) == 0 {
+		return nil, true
 	}
-	return true
+	all.sort()
+	return f.appendEntry(make([]byte, 0, 1024), manager, all), true
 }
 
-// put adds a field to a set: what is managed below it, and whether it is itself.
-func put(set fieldSet, name string, below fieldSet, own bool) {
-	if f := field(below, own); f != nil {
-		set[name] = f
-	}
+// appendEntry appends managedFields with the entry of a creator, in the canonical form.
+func (f *fieldManager) appendEntry(b []byte, manager string, all fields) []byte {
+	b = append(b, `[{"apiVersion":`...)
+	b = kube.AppendString(b, f.version)
+	b = append(b, `,"fieldsType":"FieldsV1","fieldsV1":`...)
+	b = all.append(b)
+	b = append(b, `,"manager":`...)
+	b = kube.AppendString(b, manager)
+	b = append(b, `,"operation":"`+string(metav1.ManagedFieldsOperationUpdate)+`","time":"`...)
+	b = time.Now().UTC().AppendFormat(b, time.RFC3339)
+	return append(b, `"}]`...)
 }
 
-// field returns what a set has under the name of a field; nil for nothing. It may change below.
-func field(below fieldSet, own bool) fieldSet {
-	switch {
-	case len(below) == 0 && own:
-		return fieldSet{}
-	case len(below) == 0:
-		return nil
-	case own:
-		below["."] = fieldSet{}
-	}
-	return below
-}
-
-// member returns the fields below a member of a map that its creator manages, and whether the
-// member itself is one. before is the map of the empty object, if it has that.
-func (w walker) member(m *smdschema.Map, name string, before map[string]any, member any) (below fieldSet, own, ok bool) {
+// member returns the fields of a member of a map that its creator manages. before is the map of
+// the empty object, if it has that.
+func (w walker) member(m *smdschema.Map, name string, before map[string]any, member any) (of fields, ok bool) {
 	was, had := before[name]
 	return w.value(w.typeOf(m, name), was, had, member)
 }
@@ -98,72 +92,80 @@ func (w walker) typeOf(m *smdschema.Map, name string) smdschema.TypeRef {
 }
 
 // value is member for a value of a type. had says whether the empty object has it.
-func (w walker) value(ref smdschema.TypeRef, was any, had bool, now any) (below fieldSet, own, ok bool) {
+func (w walker) value(ref smdschema.TypeRef, was any, had bool, now any) (of fields, ok bool) {
 	atom, known := w.schema.Resolve(ref)
 	if !known {
-		return nil, false, false
+		return fields{}, false
 	}
 	switch now := now.(type) {
 	case map[string]any:
 		if atom.Map == nil {
-			return nil, false, false
+			return fields{}, false
 		}
 		before, is := was.(map[string]any)
 		if had && was != nil && !is {
-			return nil, false, false
+			return fields{}, false
 		}
 		if atom.Map.ElementRelationship == smdschema.Atomic || len(now) == 0 && len(before) == 0 {
-			return nil, !had || !jsontree.Equal(was, now), true
+			return fields{own: !had || !jsontree.Equal(was, now)}, true
 		}
-		return w.members(atom.Map, before, had, now)
+		of, ok = w.members(atom.Map, before, now)
+		of.own = !had
+		return of, ok
 	case []any:
 		if atom.List == nil || had && was != nil {
-			return nil, false, false
+			return fields{}, false
 		}
 		if atom.List.ElementRelationship == smdschema.Atomic || len(now) == 0 {
-			return nil, true, true
+			return fields{own: true}, true
 		}
-		below, ok = w.items(atom.List, now)
-		return below, !had, ok
+		of, ok = w.items(atom.List, now)
+		of.own = !had
+		return of, ok
 	case nil:
-		return nil, !had, !had || was == nil
+		return fields{own: !had}, !had || was == nil
 	}
 	if atom.Scalar == nil || !fits(*atom.Scalar, now) {
-		return nil, false, false
+		return fields{}, false
 	}
-	return nil, !had || !jsontree.Equal(was, now), true
+	return fields{own: !had || !jsontree.Equal(was, now)}, true
 }
 
-func (w walker) members(m *smdschema.Map, before map[string]any, had bool, now map[string]any) (below fieldSet, own, ok bool) {
-	below = make(fieldSet, len(now)+1)
+func (w walker) members(m *smdschema.Map, before, now map[string]any) (of fields, ok bool) {
+	of.below = make([]field, 0, len(now))
 	for name, member := range now {
-		fields, own, ok := w.member(m, name, before, member)
+		managed, ok := w.member(m, name, before, member)
 		if !ok {
-			return nil, false, false
+			return of, false
 		}
-		put(below, "f:"+name, fields, own)
+		of.put(field{name: name, fields: managed})
 	}
-	return below, !had, true
+	of.sort()
+	return of, true
 }
 
 // items returns the fields below a list whose items have keys, or are themselves keys.
-func (w walker) items(l *smdschema.List, items []any) (below fieldSet, ok bool) {
-	below = make(fieldSet, len(items)+1)
+func (w walker) items(l *smdschema.List, items []any) (of fields, ok bool) {
+	of.below = make([]field, 0, len(items))
 	for _, item := range items {
 		name, ok := w.element(l, item)
 		if !ok {
-			return nil, false
+			return of, false
 		}
-		if _, twice := below[name]; twice {
-			return nil, false
-		}
-		fields, _, ok := w.value(l.ElementType, nil, false, item)
+		managed, ok := w.value(l.ElementType, nil, false, item)
 		if !ok {
-			return nil, false
+			return of, false
 		}
-		put(below, name, fields, true)
+		managed.own = true
+		of.put(field{name: name, item: true, fields: managed})
 	}
-	return below, true
+	of.sort()
+	for i := 1; i < len(of.below); i++ {
+		if of.below[i].name == of.below[i-1].name {
+			return of, false
+		}
+	}
+	return of, true
 }
 
 // element returns the name of an item of a list.
@@ -172,6 +174,9 @@ func (w walker) element(l *smdschema.List, item any) (name string, ok bool) {
 		switch item.(type) {
 		case map[string]any, []any, nil:
 			return "", false
+		}
+		if b, ok := appendPlain([]byte("v:"), item); ok {
+			return string(b), true
 		}
 		v := value.NewValueInterface(item)
 		name, err := fieldpath.SerializePathElement(fieldpath.PathElement{Value: &v})
@@ -182,7 +187,7 @@ func (w walker) element(l *smdschema.List, item any) (name string, ok bool) {
 	if !is || !known || atom.Map == nil {
 		return "", false
 	}
-	var keys value.FieldList
+	keys := make([]value.Field, 0, 4)
 	for _, key := range l.Keys {
 		v, has := members[key]
 		if !has {
@@ -196,9 +201,50 @@ func (w walker) element(l *smdschema.List, item any) (name string, ok bool) {
 	if len(keys) == 0 {
 		return "", false
 	}
-	keys.Sort()
-	name, err := fieldpath.SerializePathElement(fieldpath.PathElement{Key: &keys})
+	list := value.FieldList(keys)
+	list.Sort()
+	if name, ok := plainKeys(list); ok {
+		return name, true
+	}
+	name, err := fieldpath.SerializePathElement(fieldpath.PathElement{Key: &list})
 	return name, err == nil
+}
+
+// plainKeys returns what the library makes of keys, if they need no escapes.
+func plainKeys(keys value.FieldList) (name string, ok bool) {
+	var buf [96]byte
+	b := append(buf[:0], "k:{"...)
+	for i, key := range keys {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if b, ok = appendPlain(b, key.Name); !ok {
+			return "", false
+		}
+		if b, ok = appendPlain(append(b, ':'), key.Value.Unstructured()); !ok {
+			return "", false
+		}
+	}
+	return string(append(b, '}')), true
+}
+
+// appendPlain appends a scalar as the library writes it, with escapes for HTML; false: it may
+// need escapes, or is a number with a fraction.
+func appendPlain(b []byte, v any) (out []byte, ok bool) {
+	switch v := v.(type) {
+	case string:
+		for i := range len(v) {
+			if c := v[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
+				return b, false
+			}
+		}
+		return append(append(append(b, '"'), v...), '"'), true
+	case int64:
+		return strconv.AppendInt(b, v, 10), true
+	case bool:
+		return strconv.AppendBool(b, v), true
+	}
+	return b, false
 }
 
 // fits reports whether a scalar is of a type.

@@ -68,27 +68,32 @@ func New(live *schema.Live, convert Convert) *Managers {
 // Update records in u, which replaces old, what manager has changed. Without an old
 // object, nil, u is a creation. The object u itself may say who manages what, as upstream
 // allows. An object that nothing is known of by now stays so, until it is applied to. Nothing
-// is recorded of one with too many fields.
-func (m *Managers) Update(t schema.Target, u, old *unstructured.Unstructured, manager string) error {
+// is recorded of one with too many fields. Of most creations it returns the managedFields as
+// JSON, and does not put them into u; otherwise it returns nil.
+func (m *Managers) Update(t schema.Target, u, old *unstructured.Unstructured, manager string) (record []byte, err error) {
 	f, err := m.of(t)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if !managed(u) || !managed(old) {
 		unstructured.RemoveNestedField(u.Object, "metadata", "managedFields")
-		return nil
+		return nil, nil
 	}
 	if manager == "" {
 		manager = "unknown"
 	}
+	if old == nil && t.Subresource == "" {
+		if record, ok := f.created(u.Object, manager); ok {
+			return record, nil
+		}
+	}
 	switch {
-	case old == nil && t.Subresource == "" && f.created(u.Object, manager):
 	case old == nil:
 		f.update(f.empty(), u, manager)
 	case !f.updated(u.Object, old.Object, manager):
 		f.update(old, u, manager)
 	}
-	return nil
+	return nil, nil
 }
 
 // Apply returns the object that results from applying a configuration to old, which is nil for

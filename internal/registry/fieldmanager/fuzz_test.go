@@ -59,10 +59,10 @@ func FuzzApply(f *testing.F) {
 			}
 		}
 		next := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(sent.Object)}
-		if err := m.Update(target, next, live, "n"); err != nil {
+		if _, err := m.Update(target, next, live, "n"); err != nil {
 			t.Error(err)
 		}
-		if err := m.Update(target, sent, nil, "n"); err != nil {
+		if _, err := m.Update(target, sent, nil, "n"); err != nil {
 			t.Error(err)
 		}
 	})

@@ -38,7 +38,7 @@ func TestObjectsWithTooManyFieldsAreNotManaged(t *testing.T) {
 	m, target := New(schema.NewLive(builtin.Catalog()), nil), configMaps(t)
 	for n, managed := range map[int]bool{1: true, 5000: true, 15_000: false, 250_000: false} {
 		u := wide(n)
-		if err := m.Update(target, u, nil, "m"); err != nil {
+		if err := create(m, target, u, "m"); err != nil {
 			t.Fatal(err)
 		}
 		if got := len(u.GetManagedFields()) > 0; got != managed {
@@ -58,7 +58,7 @@ func TestObjectsWithTooManyFieldsAreNotManaged(t *testing.T) {
 func TestAnObjectThatShrinksIsManagedAgainOnceApplied(t *testing.T) {
 	m, target := New(schema.NewLive(builtin.Catalog()), nil), configMaps(t)
 	u := wide(2)
-	if err := m.Update(target, u, wide(20_000), "m"); err != nil || len(u.GetManagedFields()) > 0 {
+	if _, err := m.Update(target, u, wide(20_000), "m"); err != nil || len(u.GetManagedFields()) > 0 {
 		t.Fatalf("got %v, %v", u.GetManagedFields(), err)
 	}
 	applied, err := m.Apply(target, u, Configuration{Object: wide(1), Manager: "other", Force: true})

@@ -186,7 +186,7 @@ func TestCreationsAreTrackedAsUpstream(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", kind, err)
 		}
-		if err := m.Update(target, u, nil, "m"); err != nil {
+		if err := create(m, target, u, "m"); err != nil {
 			t.Fatalf("%s: %v", kind, err)
 		}
 		accessor, err := meta.Accessor(want)

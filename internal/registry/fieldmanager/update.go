@@ -309,8 +309,8 @@ func (w walker) differMaps(m *smdschema.Map, was, now map[string]any) (d differe
 
 // whole returns the field of a value that only one version has, with those below it.
 func (w walker) whole(ref smdschema.TypeRef, v any) (fieldSet, bool) {
-	below, own, ok := w.value(ref, nil, false, v)
-	return field(below, own), ok
+	of, ok := w.value(ref, nil, false, v)
+	return of.set(), ok
 }
 
 // differValues compares two values of a type.

@@ -65,7 +65,7 @@ func TestUpdatesAreTrackedAsByTheLibrary(t *testing.T) {
 func (p *updates) play(r *schema.Resource, steps int) {
 	now := p.fixture.DeepCopy()
 	now.SetManagedFields(nil)
-	if err := p.managers.Update(schema.Target{Resource: r}, now, nil, "one"); err != nil {
+	if err := create(p.managers, schema.Target{Resource: r}, now, "one"); err != nil {
 		p.Fatal(err)
 	}
 	for range steps {
@@ -245,8 +245,12 @@ func BenchmarkUpdate(b *testing.B) {
 	}
 	r, _ := builtin.Catalog().Lookup(schema.GroupVersionResource{Version: "v1", Resource: "pods"})
 	was := &unstructured.Unstructured{Object: tree}
-	f, err := m.of(schema.Target{Resource: r})
-	if err != nil || !f.created(was.Object, "m") {
+	target := schema.Target{Resource: r}
+	f, err := m.of(target)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := create(m, target, was, "m"); err != nil {
 		b.Fatal(err)
 	}
 	now := was.DeepCopy()

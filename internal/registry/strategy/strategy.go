@@ -20,13 +20,14 @@ import (
 	"github.com/gapless-io/gapless/kube"
 )
 
-// Track records in u who manages its fields; old is nil for a creation.
-type Track func(u, old *unstructured.Unstructured) error
+// Track records in u who manages its fields; old is nil for a creation. Instead of putting the
+// managedFields of a creation into u it may return them as JSON.
+type Track func(u, old *unstructured.Unstructured) (managed []byte, err error)
 
 // Create completes a new object, in place. It calls track when what the client has sent has
 // its defaults, and before the server adds what it alone knows. Errors: those of
-// [schema.Type]'s Default, and track's.
-func Create(r *schema.Resource, u *unstructured.Unstructured, track Track) error {
+// [schema.Type]'s Default, and track's. managed is what track has returned.
+func Create(r *schema.Resource, u *unstructured.Unstructured, track Track) (managed []byte, err error) {
 	meta := metadata(u.Object)
 	wipe(meta)
 	meta["uid"] = string(uuid.NewUUID())
@@ -39,17 +40,17 @@ func Create(r *schema.Resource, u *unstructured.Unstructured, track Track) error
 		// The defaults of a built-in kind include its initial status.
 		delete(u.Object, "status")
 	}
-	err := r.Type.Default(u)
+	err = r.Type.Default(u)
 	if dropStatus && r.Custom {
 		delete(u.Object, "status")
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if err := track(u, nil); err != nil {
-		return err
+	if managed, err = track(u, nil); err != nil {
+		return nil, err
 	}
-	return complete(r, u, nil)
+	return managed, complete(r, u, nil)
 }
 
 // complete fills in what depends on the stored object, which is nil for a creation.
@@ -101,7 +102,7 @@ func Update(t schema.Target, u, old *unstructured.Unstructured, track Track) err
 	if err != nil {
 		return err
 	}
-	if err := track(u, old); err != nil {
+	if _, err := track(u, old); err != nil {
 		return err
 	}
 	if err := complete(r, u, old.Object); err != nil {

@@ -115,3 +115,35 @@ func sizeOf(value any) amount {
 	}
 	return amount{bytes: len("false")}
 }
+
+// onlyDefaults returns a schema that fills in the same defaults, with nothing else in it; nil
+// for one without defaults.
+func onlyDefaults(s *structuralschema.Structural) *structuralschema.Structural {
+	if s == nil {
+		return nil
+	}
+	left := &structuralschema.Structural{Items: onlyDefaults(s.Items)}
+	left.Nullable, left.Default = s.Nullable, s.Default
+	for name, property := range s.Properties {
+		child := onlyDefaults(&property)
+		if child == nil && s.AdditionalProperties == nil {
+			continue
+		}
+		if child == nil {
+			child = &structuralschema.Structural{} // additionalProperties do not hold for it
+		}
+		if left.Properties == nil {
+			left.Properties = map[string]structuralschema.Structural{}
+		}
+		left.Properties[name] = *child
+	}
+	if s.AdditionalProperties != nil {
+		if child := onlyDefaults(s.AdditionalProperties.Structural); child != nil {
+			left.AdditionalProperties = &structuralschema.StructuralOrBool{Structural: child}
+		}
+	}
+	if left.Default.Object == nil && left.Properties == nil && left.AdditionalProperties == nil && left.Items == nil {
+		return nil
+	}
+	return left
+}

@@ -36,6 +36,9 @@ type shape struct {
 	structural *structuralschema.Structural
 	members    *members
 	growth     *growth // nil: there are no defaults
+	// defaults is what is left of structural without the parts that have no defaults:
+	// upstream's Default visits and copies every property otherwise.
+	defaults *structuralschema.Structural
 }
 
 func newType(r *schema.Resource, preserve bool) *customType {
@@ -67,7 +70,10 @@ func (t *customType) compileShape() (*shape, error) {
 			return nil, fmt.Errorf("prune the defaults in the schema of %s: %w", t.resource.GVK(), err)
 		}
 	}
-	return &shape{props: props, structural: structural, members: membersOf(structural), growth: growthOf(structural)}, nil
+	return &shape{
+		props: props, structural: structural, members: membersOf(structural),
+		growth: growthOf(structural), defaults: onlyDefaults(structural),
+	}, nil
 }
 
 // Decode reads a body: kind and apiVersion must be there and right (for built-in
@@ -219,7 +225,7 @@ func (t *customType) Default(u *unstructured.Unstructured) error {
 		return kube.TooLarge("the defaults of the schema add more than %d bytes, or %d objects and lists, to the object",
 			schema.MaxObjectBytes, schema.MaxParts)
 	}
-	defaulting.Default(u.Object, s.structural)
+	defaulting.Default(u.Object, s.defaults)
 	return nil
 }
 

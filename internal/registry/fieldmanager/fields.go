@@ -1,0 +1,94 @@
+package fieldmanager
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/gapless-io/gapless/kube"
+)
+
+// fields is what is managed in one place of an object: the value itself, if it is own, and
+// what is below it, ordered by name. It is what FieldsV1 says, without a map for each place.
+type fields struct {
+	own   bool
+	below []field
+}
+
+// field is a member of an object, or an item of a list, with what is managed in it.
+type field struct {
+	name string // of the member; of the item, as FieldsV1 has it: with its k: or v:
+	item bool
+	fields
+}
+
+// put adds a field, if something is managed there.
+func (f *fields) put(of field) {
+	if of.own || len(of.below) > 0 {
+		f.below = append(f.below, of)
+	}
+}
+
+func (f *fields) sort() {
+	slices.SortFunc(f.below, func(a, b field) int { return cmp.Compare(a.name, b.name) })
+}
+
+// append appends FieldsV1 in the canonical form.
+func (f *fields) append(b []byte) []byte {
+	b = append(b, '{')
+	if f.own && len(f.below) > 0 {
+		b = append(b, `".":{}`...)
+	}
+	for i := range f.below {
+		below := &f.below[i]
+		if b[len(b)-1] != '{' {
+			b = append(b, ',')
+		}
+		if below.item {
+			b = kube.AppendString(b, below.name)
+		} else {
+			b = append(b, `"f`...)
+			colon := len(b) // where the name's quote comes
+			b = kube.AppendString(b, below.name)
+			b[colon] = ':'
+		}
+		b = below.append(append(b, ':'))
+	}
+	return append(b, '}')
+}
+
+// fieldSet is what FieldsV1 is as decoded JSON: by the names of path elements.
+type fieldSet = map[string]any
+
+// set returns the fields as decoded JSON; nil for none.
+func (f *fields) set() fieldSet {
+	if !f.own && len(f.below) == 0 {
+		return nil
+	}
+	all := make(fieldSet, len(f.below)+1)
+	for i := range f.below {
+		below := &f.below[i]
+		name := below.name
+		if !below.item {
+			name = "f:" + name
+		}
+		all[name] = below.set()
+	}
+	if f.own && len(f.below) > 0 {
+		all["."] = fieldSet{}
+	}
+	return all
+}
+
+// put adds a field to a set: what is managed below it, and whether it is itself. It may change
+// below.
+func put(set fieldSet, name string, below fieldSet, own bool) {
+	switch {
+	case len(below) == 0 && !own:
+		return
+	case len(below) == 0:
+		below = fieldSet{}
+	case own:
+		below["."] = fieldSet{}
+	}
+	set[name] = below
+}
