@@ -12,18 +12,19 @@ func (o *Object) Metadata() []byte {
 	if o.at.metadata == 0 {
 		return nil
 	}
-	s := newScanner(o.raw)
+	s := newScanner(o.JSON())
 	s.Pos = o.at.metadata - 1
 	t, err := s.Skip()
 	if err != nil {
 		return nil // cannot be: it was parsed
 	}
-	return o.raw[t.Start:t.End]
+	return s.Data[t.Start:t.End]
 }
 
 // WithoutManagedFields returns the object without metadata.managedFields, everything else
 // unchanged: the object itself if it has none.
 func (o *Object) WithoutManagedFields() *Object {
+	o = o.whole()
 	from, to := o.managedFields()
 	if to == 0 {
 		return o
@@ -43,7 +44,8 @@ func (o *Object) WithoutManagedFields() *Object {
 	return other.WithoutManagedFields()
 }
 
-// managedFields returns the place of metadata.managedFields with one comma.
+// managedFields returns the place of metadata.managedFields with one comma, in an object whose
+// bytes are its own.
 func (o *Object) managedFields() (from, to int) {
 	if o.at.metadata == 0 || o.at.bareMetadata {
 		return 0, 0

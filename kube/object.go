@@ -39,9 +39,10 @@ type FieldPath struct {
 // is immutable and safe for concurrent use; the bytes are shared and must not be
 // modified.
 type Object struct {
-	raw []byte
-	at  offsets // where raw can be replaced
-	rv  ResourceVersion
+	raw    []byte
+	shared []shared // texts between the bytes of raw, in order; see Share
+	at     offsets  // where raw can be replaced
+	rv     ResourceVersion
 
 	key        Key
 	uid        types.UID
@@ -57,8 +58,9 @@ type Object struct {
 }
 
 // JSON returns the object on one line, with its resourceVersion. The bytes are
-// shared and must not be modified.
-func (o *Object) JSON() []byte { return o.raw }
+// shared and must not be modified. Those of an object that shares texts are put together
+// at each call; see Parts.
+func (o *Object) JSON() []byte { return o.whole().raw }
 
 // Key names the object within its resource.
 func (o *Object) Key() Key { return o.key }

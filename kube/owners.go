@@ -52,7 +52,7 @@ func (o *Object) metadataMember(name string) (text []byte) {
 	if o.at.metadata == 0 {
 		return nil
 	}
-	s := scan.Scanner{Data: o.raw, Pos: o.at.metadata - 1, MaxDepth: maxDepth}
+	s := scan.Scanner{Data: o.JSON(), Pos: o.at.metadata - 1, MaxDepth: maxDepth}
 	more, err := s.Enter('}')
 	for more && err == nil {
 		var key, value scan.Token

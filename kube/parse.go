@@ -123,6 +123,7 @@ type offsets struct {
 	metadata                  int  // just after metadata's '{'
 	rv, rvEnd                 int  // the digits of metadata.resourceVersion
 	cut, cutEnd               int  // the whole member with one comma
+	managed                   int  // the value of metadata.managedFields
 	bareMetadata              bool // metadata is {}
 }
 
@@ -226,6 +227,10 @@ func (p *parser) metadataMember(mask uint64, comma int) error {
 		p.seenResourceVersion = true
 		p.resourceVersion, err = p.stringMember("metadata.resourceVersion", sub, 1)
 		p.place(start, comma)
+	case "managedFields":
+		p.Peek()
+		p.at.managed = p.Pos
+		_, err = p.selectable(sub, 1)
 	case "labels":
 		return p.labelSet(sub)
 	case "ownerReferences":

@@ -12,7 +12,8 @@ import (
 // Value returns the stored form: the object without metadata.resourceVersion. The
 // bytes are the caller's.
 func (o *Object) Value() []byte {
-	return slices.Concat(o.raw[:o.at.cut], o.raw[o.at.cutEnd:])
+	parts := append(make([][]byte, 0, 2*mostShared+2), o.raw[:o.at.cut])
+	return slices.Concat(o.partsFrom(o.at.cutEnd, parts)...)
 }
 
 // WithResourceVersion returns the object at rv: its bytes with another number in
@@ -83,27 +84,39 @@ func (o *Object) WithAPIVersion(apiVersion string) *Object {
 // that opens it: "{" + Untyped is JSON. Items of lists of built-in kinds are written
 // so. The bytes are shared, except of objects that are not in the stored form.
 func (o *Object) Untyped() []byte {
-	const before, between = `{"apiVersion":"`, `","kind":"`
-	if o.at.apiVersion == len(before) {
-		rest, found := bytes.CutPrefix(o.raw[o.at.apiVersionEnd:], []byte(between))
-		if end := len(o.kind); found && len(rest) > end+1 && string(rest[:end]) == o.kind && rest[end] == '"' {
-			return bytes.TrimPrefix(rest[end+1:], []byte{','})
-		}
+	if from := o.untypedFrom(); from > 0 {
+		return o.JSON()[from:]
 	}
 	return o.untyped()
+}
+
+// untypedFrom returns where the bytes begin that follow apiVersion and kind; 0 if these
+// are not the first members.
+func (o *Object) untypedFrom() int {
+	const before, between = `{"apiVersion":"`, `","kind":"`
+	if o.at.apiVersion != len(before) {
+		return 0
+	}
+	rest, found := bytes.CutPrefix(o.raw[o.at.apiVersionEnd:], []byte(between))
+	end := len(o.kind)
+	if !found || len(rest) <= end+1 || string(rest[:end]) != o.kind || rest[end] != '"' {
+		return 0
+	}
+	return len(o.raw) - len(bytes.TrimPrefix(rest[end+1:], []byte{','}))
 }
 
 // untyped is Untyped of an object in any form.
 func (o *Object) untyped() []byte {
 	var members map[string]json.RawMessage
-	if err := json.Unmarshal(o.raw, &members); err != nil {
-		return o.raw[1:] // cannot be: it was parsed
+	whole := o.JSON()
+	if err := json.Unmarshal(whole, &members); err != nil {
+		return whole[1:] // cannot be: it was parsed
 	}
 	delete(members, "apiVersion")
 	delete(members, "kind")
 	out, err := json.Marshal(members)
 	if err != nil {
-		return o.raw[1:] // the same
+		return whole[1:] // the same
 	}
 	return out[1:]
 }
@@ -134,13 +147,14 @@ func (o *Object) empty() bool {
 }
 
 // splice replaces raw[from:to] in a fresh copy of the bytes and moves the offsets
-// that lie behind. The caller sets those that lie at the place itself.
+// that lie behind. The caller sets those that lie at the place itself. Everything that is
+// shared lies behind the place.
 func (o *Object) splice(from, to int, b []byte) {
 	o.raw = slices.Concat(o.raw[:from], b, o.raw[to:])
 	by := len(b) - (to - from)
 	for _, at := range []*int{
 		&o.at.apiVersion, &o.at.apiVersionEnd, &o.at.metadata,
-		&o.at.rv, &o.at.rvEnd, &o.at.cut, &o.at.cutEnd,
+		&o.at.rv, &o.at.rvEnd, &o.at.cut, &o.at.cutEnd, &o.at.managed,
 	} {
 		if *at > from && *at >= to {
 			*at += by

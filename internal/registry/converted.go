@@ -142,7 +142,7 @@ func (r *Registry) scan(ctx context.Context, t schema.Target, state listed, star
 				return
 			}
 			part = append(part, o)
-			if bytes += len(o.JSON()); (len(part) == convertObjects || bytes >= convertBytes) && !flush() {
+			if bytes += o.Size(); (len(part) == convertObjects || bytes >= convertBytes) && !flush() {
 				return
 			}
 		}
@@ -162,7 +162,7 @@ func ahead(all iter.Seq2[*kube.Object, error]) (iter.Seq2[*kube.Object, error], 
 			break
 		}
 		held = append(held, o)
-		bytes += len(o.JSON())
+		bytes += o.Size()
 	}
 	return func(yield func(*kube.Object, error) bool) {
 		for _, o := range held {

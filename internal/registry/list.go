@@ -161,7 +161,7 @@ func firstOf(all iter.Seq2[*kube.Object, error], limit int64) (page, error) {
 		if err != nil {
 			return page{}, err
 		}
-		if bytes += len(o.JSON()); bytes > heldBytes {
+		if bytes += o.Size(); bytes > heldBytes {
 			p.held = nil
 		}
 		if p.held != nil {

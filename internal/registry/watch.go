@@ -169,7 +169,7 @@ func (w *watch) state() []kube.WatchEvent {
 		if !w.asStored {
 			o = w.resource.Show(o)
 		}
-		bytes += len(o.JSON())
+		bytes += o.Size()
 		w.batch = append(w.batch, kube.WatchEvent{Type: kube.Added, ResourceVersion: o.ResourceVersion(), Object: o})
 	}
 	w.batch = append(w.batch, kube.WatchEvent{Type: kube.InitialEventsEnd, ResourceVersion: w.initial.RV()})
@@ -196,7 +196,7 @@ func (w *watch) changes() []kube.WatchEvent {
 		if !w.asStored {
 			e.Object = w.resource.Show(e.Object)
 		}
-		bytes += len(e.Object.JSON())
+		bytes += e.Object.Size()
 		n++
 	}
 	w.batch = append(w.batch[:0], w.delta[:n]...)

@@ -185,7 +185,7 @@ func (k *Cursor) consider(e *Entry) bool {
 		return false
 	}
 	event := e.event(t, k.sel.Form)
-	size := len(event.Object.JSON())
+	size := event.Object.Size()
 	if len(k.batch) > 0 && k.batchBytes+size > maxBatchBytes {
 		return false
 	}

@@ -57,9 +57,9 @@ func (e *Entry) before() *kube.Object {
 // size is what the entry keeps in memory, in bytes of objects. Previous counts too, though
 // mostly it is an older entry's object.
 func (e *Entry) size() int64 {
-	n := int64(len(e.Object.JSON()))
+	n := int64(e.Object.Size())
 	if e.Previous != nil {
-		n += int64(len(e.Previous.JSON()))
+		n += int64(e.Previous.Size())
 	}
 	return n
 }

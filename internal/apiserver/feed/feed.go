@@ -60,6 +60,9 @@ type Config struct {
 type Feed struct {
 	cfg  Config
 	sink stream.Sink
+	// parts are those of the line that is put, and cleared afterwards: a watch that waits
+	// holds no object.
+	parts [][]byte
 	// known is the last resourceVersion that the client knows, by an event or a bookmark.
 	known kube.ResourceVersion
 
@@ -187,7 +190,7 @@ func (f *Feed) event(e *kube.WatchEvent) (int, error) {
 	case !f.cfg.Renderer.Whole():
 		n, err = f.rendered(e.Type, e.Object, f.cfg.Renderer.Event)
 	default:
-		n, err = f.line(e.Type, e.Object.JSON())
+		n, err = f.whole(e.Type, e.Object)
 	}
 	f.known = max(f.known, e.ResourceVersion)
 	return n, err
@@ -200,7 +203,14 @@ func (f *Feed) rendered(t kube.EventType, o *kube.Object, as func(*kube.Object) 
 		f.fail(err)
 		return 0, err
 	}
-	return f.line(t, body)
+	f.parts = append(f.parts[:0], nil, body)
+	return f.line(t, len(body))
+}
+
+// whole puts the line of an object as it is.
+func (f *Feed) whole(t kube.EventType, o *kube.Object) (int, error) {
+	f.parts = o.Parts(append(f.parts[:0], nil))
+	return f.line(t, o.Size())
 }
 
 // bookmark puts the line of a bookmark in the client's form.
@@ -255,14 +265,20 @@ func (f *Feed) fail(err error) {
 
 func (f *Feed) put(line []byte) error {
 	f.spoke = true
-	return f.sink.Put(line, nil, nil)
+	return f.sink.Put(line)
 }
 
-func (f *Feed) line(t kube.EventType, object []byte) (int, error) {
+// line puts the line of an object of so many bytes, which are in f.parts after the place
+// of the head.
+func (f *Feed) line(t kube.EventType, size int) (int, error) {
 	f.spoke = true
-	head, tail := f.cfg.Renderer.Frame(t, len(object))
+	head, tail := f.cfg.Renderer.Frame(t, size)
 	if f.unframed {
 		head = protobuf.Unframed(head)
 	}
-	return len(head) + len(object) + len(tail), f.sink.Put(head, object, tail)
+	f.parts[0] = head
+	f.parts = append(f.parts, tail)
+	err := f.sink.Put(f.parts...)
+	clear(f.parts)
+	return len(head) + size + len(tail), err
 }

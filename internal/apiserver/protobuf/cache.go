@@ -89,7 +89,7 @@ type entry struct {
 	queued  int64        // used, when it got its place in the order; guarded by Cache.mu
 }
 
-func (e *entry) bytes() int64 { return int64(len(e.message)+len(e.object.JSON())) + entryBytes }
+func (e *entry) bytes() int64 { return int64(len(e.message)+e.object.Size()) + entryBytes }
 
 // Event returns the message of an object that changed, which must not be modified. Unless
 // the cache has it, encode makes it, and others who want it at the same time wait for that.

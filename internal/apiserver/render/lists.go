@@ -152,7 +152,7 @@ func (r *Renderer) writeItems(l *kube.List, head []byte, write func([]byte)) err
 		if r.shape == shapePartial {
 			r.writePartial(o, write)
 		} else {
-			write(r.item(o))
+			r.writeItem(o, write)
 		}
 		between = next
 	}
@@ -160,15 +160,20 @@ func (r *Renderer) writeItems(l *kube.List, head []byte, write func([]byte)) err
 	return nil
 }
 
-// item returns an object as lists have it, without the brace that opens it. The items
+// writeItem writes an object as lists have it, without the brace that opens it. The items
 // of built-in kinds do not say what they are, since the list does (upstream decodes
 // them into Go structs with an empty TypeMeta); custom resources do.
-func (r *Renderer) item(o *kube.Object) []byte {
+func (r *Renderer) writeItem(o *kube.Object, write func([]byte)) {
 	o = r.seen(o)
 	if r.resource.Custom {
-		return o.JSON()[1:]
+		r.parts = o.Parts(r.parts[:0])
+		r.parts[0] = r.parts[0][1:]
+	} else {
+		r.parts = o.UntypedParts(r.parts[:0])
 	}
-	return o.Untyped()
+	for _, p := range r.parts {
+		write(p)
+	}
 }
 
 // itemLess is by how much the items are shorter than the objects.

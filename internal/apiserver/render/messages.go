@@ -144,7 +144,7 @@ func (m *messageList) group(l *kube.List, skipped int, each func(group []*kube.O
 			}
 		}
 		m.held = append(m.held, o)
-		m.bytes += len(o.JSON())
+		m.bytes += o.Size()
 	}
 	if len(m.held) > 0 {
 		return flush()

@@ -33,7 +33,8 @@ type Renderer struct {
 	// partialHead is what precedes the metadata of a PartialObjectMetadata, end what follows
 	// it, and a row.
 	partialHead, end []byte
-	drops            bool // objects have no managed fields
+	parts            [][]byte // of the object that is written
+	drops            bool     // objects have no managed fields
 	include          metav1.IncludeObjectPolicy
 	cells            func(o *kube.Object) []any // of a row of a table
 	now              time.Time

@@ -106,7 +106,10 @@ func (r *Renderer) writeRow(o *kube.Object, head []byte, write func([]byte)) {
 	write(head)
 	switch r.include {
 	case metav1.IncludeObject:
-		write(r.seen(o).JSON())
+		r.parts = r.seen(o).Parts(r.parts[:0])
+		for _, p := range r.parts {
+			write(p)
+		}
 	case metav1.IncludeMetadata:
 		r.writePartial(o, write)
 	case metav1.IncludeNone:
@@ -160,7 +163,7 @@ func (r *Renderer) writeRows(l *kube.List, write func([]byte)) error {
 			}
 		}
 		held = append(held, o)
-		size += len(o.JSON())
+		size += o.Size()
 	}
 	return flush()
 }

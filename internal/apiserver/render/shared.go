@@ -76,7 +76,7 @@ func (s *Shared) event(r *Renderer, o *kube.Object) ([]byte, error) {
 		return known.body, nil
 	}
 	body, err := r.Object(o)
-	if err == nil && len(body) <= sharedBytes && len(o.JSON()) <= sharedBytes {
+	if err == nil && len(body) <= sharedBytes && o.Size() <= sharedBytes {
 		slot.Store(&sharedEvent{object: o, form: form, body: body})
 	}
 	return body, err

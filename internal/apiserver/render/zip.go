@@ -81,9 +81,9 @@ func (z *zipper) add(o *kube.Object) {
 	}
 	z.held = append(z.held, o)
 	if z.stream == nil && z.r.drops { // whether a list is large depends on what is sent of it
-		z.bytes += len(z.r.item(o))
+		z.r.writeItem(o, func(p []byte) { z.bytes += len(p) })
 	} else {
-		z.bytes += len(o.JSON()) - z.r.itemLess()
+		z.bytes += o.Size() - z.r.itemLess()
 	}
 	if z.stream == nil && len(z.head)+z.bytes > compress.From {
 		z.begin()
@@ -137,7 +137,7 @@ func (z *zipper) writeHeld(write func([]byte)) {
 	between := []byte("{")
 	for _, o := range z.held {
 		write(between)
-		write(z.r.item(o))
+		z.r.writeItem(o, write)
 		between = []byte(",{")
 	}
 }

@@ -28,7 +28,7 @@ type Sink interface {
 	// Put buffers one line, given in parts; it may send what was buffered before. The
 	// parts are not kept. It blocks while the client reads nothing, and returns an error
 	// when the client is gone or Limit has passed.
-	Put(head, body, tail []byte) error
+	Put(parts ...[]byte) error
 	// Flush sends what was buffered. It blocks and fails like Put.
 	Flush() error
 	// Limit makes writes fail that are not done at t.
@@ -72,8 +72,8 @@ func giveBack(b *[]byte) {
 }
 
 // Put implements Sink.
-func (g *gather) Put(head, body, tail []byte) error {
-	for _, part := range [...][]byte{head, body, tail} {
+func (g *gather) Put(parts ...[]byte) error {
+	for _, part := range parts {
 		for len(part) > 0 {
 			if g.buf == nil {
 				g.buf = piece()

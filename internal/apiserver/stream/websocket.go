@@ -156,8 +156,11 @@ func (s *socket) write(piece []byte) error {
 }
 
 // Put implements Sink: a line is a message.
-func (s *socket) Put(head, body, tail []byte) error {
-	size := len(head) + len(body) + len(tail)
+func (s *socket) Put(parts ...[]byte) error {
+	size := 0
+	for _, p := range parts {
+		size += len(p)
+	}
 	var b [headerBytes]byte
 	header := appendHeader(b[:0], opcode(s.messages), size)
 	if s.room() < len(header)+size {
@@ -166,14 +169,14 @@ func (s *socket) Put(head, body, tail []byte) error {
 		}
 	}
 	if len(header)+size <= pieceBytes {
-		return errors.Join(s.gather.Put(header, head, nil), s.gather.Put(body, tail, nil)) // there is room
+		return errors.Join(s.gather.Put(header), s.gather.Put(parts...)) // there is room
 	}
 	s.turn <- struct{}{} // see control
 	defer func() { <-s.turn }()
-	if err := s.gather.Put(header, head, nil); err != nil {
+	if err := s.gather.Put(header); err != nil {
 		return err
 	}
-	if err := s.gather.Put(body, tail, nil); err != nil {
+	if err := s.gather.Put(parts...); err != nil {
 		return err
 	}
 	return s.gather.Flush()

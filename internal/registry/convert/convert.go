@@ -111,7 +111,7 @@ func (c *Converter) make(ctx context.Context, r *schema.Resource, claimed []*con
 	for len(claimed) > 0 {
 		n, bytes := 0, 0
 		for n < len(claimed) && n < reviewObjects && bytes < reviewBytes {
-			bytes += len(claimed[n].from.JSON())
+			bytes += claimed[n].from.Size()
 			n++
 		}
 		sources := make([]source, 0, n)

@@ -116,7 +116,7 @@ func (s *shared) release(v *conversion, err error) {
 	close(v.done)
 }
 
-func (v *conversion) size() int { return len(v.from.JSON()) + len(v.object.JSON()) + conversionBytes }
+func (v *conversion) size() int { return v.from.Size() + v.object.Size() + conversionBytes }
 
 // convert replaces the objects at some places by their conversions.
 func (c *Converter) convert(ctx context.Context, r *schema.Resource, objects []*kube.Object, places []int) error {

@@ -45,7 +45,7 @@ type kept struct {
 	fields *[]kube.FieldPath
 }
 
-func (k kept) bytes() int64 { return int64(len(k.Object.JSON())) + entryBytes }
+func (k kept) bytes() int64 { return int64(k.Object.Size()) + entryBytes }
 
 // get returns the entry of a revision, which may lack the object before, or nil.
 func (d *decoded) get(revision int64, fields *[]kube.FieldPath) *watchcache.Entry {

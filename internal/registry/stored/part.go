@@ -38,7 +38,7 @@ func (p *part) isKnown(_ string, revision int64) (bytes int, known bool) {
 	if p.known = append(p.known, e); e == nil {
 		return 0, false
 	}
-	return len(e.Object.JSON()), true
+	return e.Object.Size(), true
 }
 
 // want says which values of a change the store must read (store.From.Want): none that

@@ -19,6 +19,7 @@ import (
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/watchcache"
 	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/kube/texts"
 )
 
 // readers bounds concurrent reads of history; more wait. A read holds at most a batch of a
@@ -32,6 +33,7 @@ type Source struct {
 	slots   chan struct{} // holds one token for each read of history
 	decoded decoded
 	buffers sync.Pool // of *store.Buffer, for the values of one read
+	texts   *texts.Set
 }
 
 // NewSource returns the source of a store's resources.
@@ -39,6 +41,7 @@ func NewSource(s store.Store) *Source {
 	return &Source{
 		store: s, slots: make(chan struct{}, readers), decoded: decoded{entries: map[int64]kept{}, reading: map[place]chan struct{}{}},
 		buffers: sync.Pool{New: func() any { return &store.Buffer{} }},
+		texts:   texts.New(),
 	}
 }
 
@@ -85,7 +88,7 @@ func (r *Resource) SetFields(fields []kube.FieldPath) { r.fields.Store(&fields) 
 // Key is an object's key in the store.
 func (r *Resource) Key(key kube.Key) string { return r.prefix + key.String() }
 
-// Object decodes a stored value. An error means that this server did not write the value,
+// Object decodes a stored value; it shares equal texts in managedFields with other objects. An error means that this server did not write the value,
 // or that its bytes have changed.
 func (r *Resource) Object(key string, value []byte, revision int64) (*kube.Object, error) {
 	return r.objectWith(r.Fields(), key, value, revision)
@@ -99,7 +102,7 @@ func (r *Resource) objectWith(fields []kube.FieldPath, key string, value []byte,
 	if own := r.Key(o.Key()); own != key {
 		return nil, fmt.Errorf("stored value of %q at revision %d: it is the object %q", key, revision, own)
 	}
-	return o, nil
+	return o.Share(r.source.texts), nil
 }
 
 // Entry turns a change of the store, with all its values, into an entry of the watch cache.
