@@ -97,7 +97,7 @@ func (m *Managers) Update(t schema.Target, u, old *unstructured.Unstructured, ma
 }
 
 // Apply returns the object that results from applying a configuration to old, which is nil for
-// a creation. Errors: 400, 409 with the fields that other managers
+// a creation; it may be old. Errors: 400, 409 with the fields that other managers
 // have set, 413 for too many fields, 500 for a configuration that does not fit the kind's schema, as upstream.
 func (m *Managers) Apply(t schema.Target, old *unstructured.Unstructured, c Configuration) (*unstructured.Unstructured, error) {
 	f, err := m.of(t)
@@ -109,6 +109,8 @@ func (m *Managers) Apply(t schema.Target, old *unstructured.Unstructured, c Conf
 	}
 	if old == nil {
 		old = f.empty()
+	} else if f.unchanged(old.Object, c) {
+		return old, nil
 	}
 	return f.apply(old, c)
 }

@@ -32,6 +32,39 @@ func (f *fields) sort() {
 	slices.SortFunc(f.below, func(a, b field) int { return cmp.Compare(a.name, b.name) })
 }
 
+// has reports whether an item is managed.
+func (f *fields) has(item string) bool {
+	return slices.ContainsFunc(f.below, func(of field) bool { return of.name == item })
+}
+
+// equal reports whether the fields are those of a set.
+func (f *fields) equal(set fieldSet) bool {
+	n := len(f.below)
+	if _, own := set["."]; own || len(set) == 0 {
+		if !f.own {
+			return false
+		}
+	} else if f.own {
+		return false
+	}
+	if _, mark := set["."]; mark {
+		n++
+	}
+	if len(set) != n {
+		return false
+	}
+	for i := range f.below {
+		below, name := &f.below[i], f.below[i].name
+		if !below.item {
+			name = "f:" + name
+		}
+		if of, is := set[name].(map[string]any); !is || !below.equal(of) {
+			return false
+		}
+	}
+	return true
+}
+
 // append appends FieldsV1 in the canonical form.
 func (f *fields) append(b []byte) []byte {
 	b = append(b, '{')

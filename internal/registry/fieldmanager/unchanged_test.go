@@ -1,0 +1,203 @@
+package fieldmanager
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/schema/builtin"
+	"github.com/gapless-io/gapless/internal/schema/jsontree"
+)
+
+// applies plays configurations that are applied again, or with changes, between updates.
+type applies struct {
+	updates
+
+	found, nothing int // applies that change nothing: those found, and all
+}
+
+// TestAppliesThatChangeNothingAreFound compares the short way with upstream's library for
+// fixtures and a custom resource: what is found to change nothing changes nothing, and most of
+// that is found.
+func TestAppliesThatChangeNothingAreFound(t *testing.T) {
+	all := fixtures(t)
+	r, u := customs(t)
+	all[r] = u
+	m := New(schema.NewLive(builtin.Catalog().With(r)), nil)
+	seed := rand.Uint64()
+	found, nothing := 0, 0
+	for round := range uint64(*rounds) {
+		for r, u := range all {
+			synctest.Test(t, func(t *testing.T) {
+				p := &applies{updates: updates{T: t, rng: rand.New(rand.NewPCG(seed, round)), managers: m, fixture: u}} //nolint:gosec // reproducible from the seed
+				steps := 12
+				if r.Custom {
+					steps = 200
+				}
+				p.play(r, steps)
+				found, nothing = found+p.found, nothing+p.nothing
+			})
+			if t.Failed() {
+				t.Fatalf("seed %d, round %d", seed, round)
+			}
+		}
+	}
+	t.Logf("%d of %d applies that change nothing were found", found, nothing)
+	if nothing < 100 || found < nothing*3/4 {
+		t.Errorf("%d of %d applies that change nothing were found", found, nothing)
+	}
+}
+
+func (p *applies) play(r *schema.Resource, steps int) {
+	live := p.fixture.DeepCopy()
+	live.SetManagedFields(nil)
+	if err := create(p.managers, schema.Target{Resource: r}, live, "one"); err != nil {
+		p.Fatal(err)
+	}
+	known := map[string]*unstructured.Unstructured{}
+	for range steps {
+		<-time.After(time.Duration(p.rng.IntN(3000)) * time.Millisecond)
+		target := schema.Target{Resource: r}
+		if r.HasStatus && p.rng.IntN(4) == 0 {
+			target.Subresource = "status"
+		}
+		if p.rng.IntN(6) == 0 {
+			next := live.DeepCopy()
+			p.change(next.Object)
+			live = p.compare(target, next, live)
+			continue
+		}
+		manager := []string{"a", "kubectl"}[p.rng.IntN(2)]
+		config, again := known[manager+target.Subresource]
+		if !again || p.rng.IntN(3) == 0 {
+			config = p.fixture.DeepCopy()
+			config.SetManagedFields(nil)
+			if again {
+				config = known[manager+target.Subresource].DeepCopy()
+			}
+			for range p.rng.IntN(3) {
+				p.change(config.Object)
+			}
+		}
+		next := p.apply(target, live, Configuration{Object: config, Manager: manager, Force: p.rng.IntN(2) == 0})
+		if next != nil {
+			live, known[manager+target.Subresource] = next, config
+		}
+	}
+}
+
+// apply returns what the library makes of a configuration, nil for an error.
+func (p *applies) apply(target schema.Target, live *unstructured.Unstructured, c Configuration) *unstructured.Unstructured {
+	f, err := p.managers.of(target)
+	if err != nil {
+		p.Fatal(err)
+	}
+	was, config := live.DeepCopy(), c.Object.DeepCopy()
+	got := f.unchanged(was.Object, c)
+	if diff := cmp.Diff(live.Object, was.Object) + cmp.Diff(config.Object, c.Object.Object); diff != "" {
+		p.Errorf("the objects were changed: %s", diff)
+	}
+	next, err := f.apply(live.DeepCopy(), c)
+	same := err == nil && cmp.Equal(jsonOf(p.T, live), jsonOf(p.T, next))
+	if same {
+		p.nothing++
+	}
+	if got {
+		p.found++
+	}
+	if got && !same {
+		before, _ := json.Marshal(live.Object)
+		applied, _ := json.Marshal(c.Object.Object)
+		p.Errorf("%s: %s applies\n%s\nto\n%s\nwhich is found to change nothing, but %v\n%s", target.Subresource, c.Manager, applied, before, err, cmp.Diff(live, next))
+	}
+	if err != nil {
+		return nil
+	}
+	return next
+}
+
+// jsonOf returns an object as decoded JSON.
+func jsonOf(t *testing.T, u *unstructured.Unstructured) map[string]any {
+	t.Helper()
+	text, err := u.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := jsontree.Decode(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tree
+}
+
+// kubectl's annotation may change although the fields do not: such an object is left to the
+// library.
+func TestAnObjectOfClientSideApplyIsLeftToTheLibrary(t *testing.T) {
+	m, target := New(schema.NewLive(builtin.Catalog()), nil), configMaps(t)
+	for annotation, want := range map[string]bool{"example.com/a": true, corev1.LastAppliedConfigAnnotation: false} {
+		config := wide(2)
+		config.SetAnnotations(map[string]string{annotation: "{}"})
+		c := Configuration{Object: config, Manager: "a"}
+		live, err := m.Apply(target, nil, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		live.Object = jsonOf(t, live)
+		f, err := m.of(target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := f.unchanged(live.Object, c); got != want {
+			t.Errorf("%s: found %t, want %t", annotation, got, want)
+		}
+	}
+}
+
+// BenchmarkApply applies a Pod again: the short way, and by the library.
+func BenchmarkApply(b *testing.B) {
+	m := New(schema.NewLive(builtin.Catalog()), nil)
+	r, _ := builtin.Catalog().Lookup(schema.GroupVersionResource{Version: "v1", Resource: "pods"})
+	tree, err := jsontree.Decode([]byte(pod))
+	if err != nil {
+		b.Fatal(err)
+	}
+	target, c := schema.Target{Resource: r}, Configuration{Object: &unstructured.Unstructured{Object: tree}, Manager: "m"}
+	live, err := m.Apply(target, nil, c)
+	if err != nil {
+		b.Fatal(err)
+	}
+	text, err := live.MarshalJSON()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if live.Object, err = jsontree.Decode(text); err != nil {
+		b.Fatal(err)
+	}
+	f, err := m.of(target)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("short", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if !f.unchanged(live.Object, c) {
+				b.Fatal("it is left to the library")
+			}
+		}
+	})
+	b.Run("library", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := f.apply(live, c); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
