@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"path"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -101,6 +102,68 @@ func TestMetadataListsOfConvertedObjectsFollowTheWebhook(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A watch delivers what was converted, and ends with an ERROR frame when a conversion fails;
+// reads are 500, writes and reads in the stored version go on.
+func TestWatchEndsWithAnErrorWhenAConversionFails(t *testing.T) {
+	var down atomic.Bool
+	hook := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if down.Load() {
+			http.Error(w, "no database", http.StatusServiceUnavailable)
+			return
+		}
+		labelBars(w, r)
+	}))
+	t.Cleanup(hook.Close)
+	bundle := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw}))
+	d := openServer(t, nil)
+	d.defineBars(`{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{"url":"` + hook.URL + `/one","caBundle":"` + bundle + `"}}}`)
+	create := func(name string) {
+		t.Helper()
+		if a := d.do("POST", bars, `{"apiVersion":"t.example.com/v1","kind":"Bar","metadata":{"name":"`+name+`"}}`); a.StatusCode != http.StatusCreated {
+			t.Fatal(a.body)
+		}
+	}
+	create("a")
+	var open []*stream
+	for _, client := range []*http.Client{d.h1, d.h2} {
+		for _, accept := range []string{acceptJSON, acceptTable, "Accept: application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"} {
+			s := d.open(client, barsV2+"?watch=1", accept)
+			if e := s.next(); e["type"] != "ADDED" {
+				t.Fatalf("%s: %v", accept, e)
+			}
+			open = append(open, s)
+		}
+	}
+	down.Store(true)
+	create("b")
+	const why = `conversion webhook for t.example.com/v1, Kind=Bar failed: the server is currently unable to handle the request`
+	for i, s := range open {
+		e := s.next()
+		message, _ := at(e, "object", "message").(string)
+		if e["type"] != "ERROR" || at(e, "object", "code") != float64(500) || message != why {
+			t.Errorf("watch %d: %v", i, e)
+		}
+		if s.lines.Scan() {
+			t.Errorf("watch %d goes on: %s", i, s.lines.Text())
+		}
+	}
+	if a := d.do("GET", barsV2+"/b", ""); a.StatusCode != http.StatusInternalServerError || !strings.Contains(a.body, why) {
+		t.Errorf("%d %s", a.StatusCode, a.body)
+	}
+	if a := d.do("GET", bars+"/b", ""); a.StatusCode != http.StatusOK {
+		t.Errorf("%d %s", a.StatusCode, a.body)
+	}
+	metrics := d.do("GET", "/metrics", "").body
+	for _, want := range []string{`requests_total{result="success"} `, `requests_total{result="failed"} `, "duration_seconds_count "} {
+		if name := "\ngapless_conversion_webhook_" + want; !strings.Contains(metrics, name) || strings.Contains(metrics, name+"0\n") {
+			t.Errorf("no %s in the metrics", name)
+		}
+	}
+	if !strings.Contains(metrics, "\ngapless_conversion_cached_objects 1\n") || strings.Contains(metrics, "\ngapless_conversion_cached_bytes 0\n") {
+		t.Error("the converted object is not kept")
 	}
 }
 

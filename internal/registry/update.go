@@ -12,8 +12,8 @@ import (
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gapless-io/gapless/internal/registry/strategy"
 	"github.com/gapless-io/gapless/internal/registry/lifecycle"
+	"github.com/gapless-io/gapless/internal/registry/strategy"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/kube"
 )

@@ -25,8 +25,8 @@ type checks struct {
 	*shape
 	openAPI validation.SchemaValidator
 	status  validation.SchemaValidator // nil: the schema has no status
-	rules   *cel.Validator // nil: the schema has no x-kubernetes-validations
-	plain   *plain         // nil: the schema is too complex for the fast path
+	rules   *cel.Validator             // nil: the schema has no x-kubernetes-validations
+	plain   *plain                     // nil: the schema is too complex for the fast path
 }
 
 func (t *customType) compileChecks() (*checks, error) {
