@@ -145,10 +145,9 @@ func (c *collection) Collect(to chan<- prometheus.Metric) {
 }
 
 // collectors are the metrics of a server besides those of HTTP.
-func collectors(always prometheus.Collector, garbage *gc.Collector) []prometheus.Collector {
-	all := []prometheus.Collector{always}
+func collectors(garbage *gc.Collector, always ...prometheus.Collector) []prometheus.Collector {
 	if garbage != nil {
-		all = append(all, newCollection(garbage))
+		always = append(always, newCollection(garbage))
 	}
-	return slices.Clip(all)
+	return slices.Clip(always)
 }

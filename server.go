@@ -163,7 +163,7 @@ func (s *Server) serve(ctx context.Context, log *revlog.Log) error {
 		s.runWhenReady(running, g, func(ctx context.Context) error { return garbage.Run(ctx, s.registry) })
 	}
 	refusals := limit.NewRefusals()
-	api := apiserver.New(lasting, s.apiConfig(live, log, parts{refusals, collectors(newGauges(s.registry, log), garbage)}))
+	api := apiserver.New(lasting, s.apiConfig(live, log, parts{refusals, collectors(garbage, newGauges(s.registry, log), s.registry.Conversions())}))
 	web := s.webServer(api) //nolint:contextcheck // a handshake has a context of its own
 	listener := limit.NewListener(s.listener, s.cfg.Limits.bounds(), refusals)
 	g.Go(func() error {

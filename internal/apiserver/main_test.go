@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 	"k8s.io/apimachinery/pkg/version"
 
@@ -48,7 +49,7 @@ func openServer(t testing.TB, change func(*apiserver.Config)) *testServer {
 	live := schema.NewLive(builtin.Catalog())
 	d.reg = openRegistry(t, live)
 	cfg := apiserver.Config{
-		Reader: d.reg, Writer: d.reg, Live: live,
+		Reader: d.reg, Writer: d.reg, Live: live, Collectors: []prometheus.Collector{d.reg.Conversions()},
 		Version: version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.2+gapless"},
 	}
 	if change != nil {

@@ -86,7 +86,7 @@ func decodeApplied(t schema.Target, u *unstructured.Unstructured) (*unstructured
 	if err != nil {
 		return nil, kube.BadRequest("%v", err)
 	}
-	decoded, _, err := t.Resource.Type.Decode(text, schema.FieldsIgnore)
+	decoded, _, err := t.Resource.Type.Decode(text, schema.FieldsApplied)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/gapless-io/gapless/internal/registry/caches"
@@ -15,6 +16,9 @@ import (
 	"github.com/gapless-io/gapless/internal/watchcache"
 	"github.com/gapless-io/gapless/kube"
 )
+
+// Conversions returns the metrics of conversions.
+func (r *Registry) Conversions() prometheus.Collector { return r.converter }
 
 // show returns a stored object in the version of a resource. Errors: those of
 // convert.Converter.

@@ -2,6 +2,8 @@ package registry
 
 import (
 	"context"
+	"errors"
+	"net/http"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -66,5 +68,23 @@ func (v lifecycleVerbs) Finalize(ctx context.Context, t schema.Target, release f
 		}
 		return decision{value: value}, nil
 	})
+	return err
+}
+
+// Refresh implements lifecycle.Verbs.
+func (v lifecycleVerbs) Refresh(ctx context.Context, t schema.Target) error {
+	w, err := v.newWrite(t, nil)
+	if err != nil {
+		return err
+	}
+	_, err = v.update(ctx, w, func(current *kube.Object) (*unstructured.Unstructured, error) {
+		if current == nil {
+			return nil, nil // update answers 404
+		}
+		return treeOf(current)
+	})
+	if e, is := errors.AsType[*kube.StatusError](err); is && e.Status.Code == http.StatusNotFound {
+		return nil
+	}
 	return err
 }

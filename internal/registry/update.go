@@ -12,6 +12,7 @@ import (
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/gapless-io/gapless/internal/registry/lifecycle"
 	"github.com/gapless-io/gapless/internal/registry/strategy"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/kube"
@@ -86,7 +87,7 @@ func (r *Registry) updateOrCreate(ctx context.Context, w write, wanted revise, f
 		case err == nil:
 			return r.writtenAs(ctx, w.target, kube.Written{Object: object, Created: true})
 		case !isAlreadyExists(err):
-			return kube.Written{}, err
+			return kube.Written{}, lifecycle.ByUpdate(w.target, err)
 		}
 		// Another client has created it meanwhile: it is an update.
 	}
@@ -211,6 +212,8 @@ func (r *Registry) checkUpdate(t schema.Target, u, old *unstructured.Unstructure
 	resource, check := t.Resource, t.Resource.Type.Validate
 	if sub := resource.Subresource(t.Subresource); sub != nil {
 		check = sub.Check
+	} else if t.Subresource == "status" && resource.CheckStatus != nil {
+		check = resource.CheckStatus
 	}
 	errs := checkMetadata(resource, u, old)
 	if check != nil {

@@ -20,6 +20,9 @@ const (
 	FieldsIgnore FieldValidation = "Ignore"
 	FieldsWarn   FieldValidation = "Warn"
 	FieldsStrict FieldValidation = "Strict"
+	// FieldsApplied is FieldsIgnore for what server-side apply has merged: a null that a
+	// custom resource must not have stays, so that its validation refuses it.
+	FieldsApplied FieldValidation = "Applied"
 )
 
 // Resource is one served version of a resource type. It is immutable.
@@ -40,6 +43,8 @@ type Resource struct {
 	// main endpoint ignores changes of status and /status changes nothing else.
 	HasStatus bool
 	Scale     *ScalePaths
+	// CheckStatus replaces Type.Validate in updates of the status; nil: nothing does.
+	CheckStatus func(u, old *unstructured.Unstructured) field.ErrorList
 	// Subresources are those besides status and scale.
 	Subresources []Subresource
 	// StorageVersion is the version in which objects are stored; another served

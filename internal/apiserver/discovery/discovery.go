@@ -158,6 +158,10 @@ func subresources(r *schema.Resource) []discoveryv2.APISubresourceDiscovery {
 		kind := metav1.GroupVersionKind(sub.Kind)
 		subs = append(subs, discoveryv2.APISubresourceDiscovery{Subresource: sub.Name, Verbs: sub.Verbs, ResponseKind: &kind})
 	}
+	if r.Custom { // apiextensions customresource_discovery_controller.go: the status first
+		slices.Reverse(subs)
+		return subs
+	}
 	slices.SortFunc(subs, func(a, b discoveryv2.APISubresourceDiscovery) int {
 		return strings.Compare(a.Subresource, b.Subresource)
 	})

@@ -101,6 +101,10 @@ func Resolve(catalog *schema.Catalog, r *http.Request) (Route, error) {
 	}
 	rt.Resource = resource
 	rt.Verb = verbOf(r, &rt)
+	if rt.Verb == Other && resource.Custom && resource.Namespaced && rt.Namespace == "" {
+		// Custom resources have no such path: apiextensions customresource_handler.go.
+		return Route{Path: rt.Path, Query: rt.Query}, nil
+	}
 	if rt.Verb == Other {
 		return rt, kube.MethodNotAllowed(resource.GR(), r.Method)
 	}

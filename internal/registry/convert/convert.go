@@ -29,6 +29,7 @@ import (
 type Converter struct {
 	cluster Cluster
 	shared  shared
+	metrics *metrics
 
 	// mu guards callers and order.
 	mu      sync.Mutex
@@ -38,7 +39,7 @@ type Converter struct {
 
 // New returns a converter that finds services in a cluster. It starts no goroutine.
 func New(cluster Cluster) *Converter {
-	return &Converter{cluster: cluster, callers: map[string]*caller{}}
+	return &Converter{cluster: cluster, callers: map[string]*caller{}, metrics: newMetrics()}
 }
 
 // Close closes the connections that are not in use.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
@@ -34,8 +35,15 @@ func sourceOf(o *kube.Object) source {
 	return source{value: o.Value(), kind: k8sschema.FromAPIVersionAndKind(o.APIVersion(), o.Kind())}
 }
 
-// review has the webhook of a resource convert objects to its version.
+// review has the webhook of a resource convert objects to its version, and counts that.
 func (c *Converter) review(ctx context.Context, r *schema.Resource, sources []source) ([]map[string]any, error) {
+	began := time.Now()
+	made, err := c.ask(ctx, r, sources)
+	c.metrics.called(ctx, began, err)
+	return made, err
+}
+
+func (c *Converter) ask(ctx context.Context, r *schema.Resource, sources []source) ([]map[string]any, error) {
 	version := reviewVersion(r.Webhook.ReviewVersions)
 	if version == "" {
 		return nil, kube.Unknown(errors.New("no supported conversion review versions"))
@@ -54,7 +62,8 @@ func (c *Converter) review(ctx context.Context, r *schema.Resource, sources []so
 		return nil, failed(sources[0], refused{err})
 	}
 	if len(raw) != len(sources) {
-		return nil, kube.Unknown(fmt.Errorf("conversion webhook for %v returned %d objects, expected %d", sources[0].kind, len(raw), len(sources)))
+		return nil, kube.Unknown(fmt.Errorf("conversion webhook for %v returned %w", sources[0].kind,
+			refused{fmt.Errorf("%d objects, expected %d", len(raw), len(sources))}))
 	}
 	made := make([]map[string]any, len(sources))
 	for i, s := range sources {

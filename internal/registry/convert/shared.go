@@ -106,6 +106,13 @@ func (s *shared) expire() {
 	s.made, s.timed = nil, false
 }
 
+// kept returns how many conversions are kept, and how much memory they take.
+func (s *shared) kept() (objects, bytes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.made), s.bytes
+}
+
 // release ends a claim without a conversion. Those who wait get err; without one, another
 // of them makes the conversion.
 func (s *shared) release(v *conversion, err error) {

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -54,10 +55,21 @@ func (a *Admission) checkDefinition(ctx context.Context, resource *schema.Resour
 	case definition.Deleting():
 		e := kube.MethodNotAllowed(resource.GR(), "create")
 		// apiextensions customresource_handler.go.
-		e.Status.Message = "create not allowed while custom resource definition is terminating"
+		e.Status.Message = definitionEnds
 		return e
 	}
 	return nil
+}
+
+const definitionEnds = "create not allowed while custom resource definition is terminating"
+
+// ByUpdate is the error of Begin for an object that an update or apply creates: upstream
+// refuses it later than a create, by admission, with 403 for a definition under deletion.
+func ByUpdate(t schema.Target, err error) error {
+	if e, is := errors.AsType[*kube.StatusError](err); is && e.Status.Message == definitionEnds {
+		return kube.Forbidden(t.Resource.GR(), t.Name, definitionEnds)
+	}
+	return err
 }
 
 // checkNamespace refuses an object whose namespace does not exist, or is being deleted.

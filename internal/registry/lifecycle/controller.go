@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,8 @@ type Verbs interface {
 	// DeleteObjects deletes objects of one resource, and returns how many of them are
 	// still there: finalizers or a grace period hold them.
 	DeleteObjects(ctx context.Context, r *schema.Resource, items []*kube.Object, options func(*kube.Object) metav1.DeleteOptions) (left int, err error)
+	// Refresh writes a definition as it is, so that its status is completed again.
+	Refresh(ctx context.Context, t schema.Target) error
 	// Finalize changes an object under deletion by release, and removes it when nothing
 	// holds it any more. It does nothing to an object that is not under deletion.
 	Finalize(ctx context.Context, t schema.Target, release func(*unstructured.Unstructured)) error
@@ -86,13 +89,15 @@ func (c *Controller) CreateNamespaces(ctx context.Context) error {
 // Notify wakes the controller when entries may be work for it. The publisher calls it
 // after each append; it does not block.
 func (c *Controller) Notify(r *caches.Resource, entries []*watchcache.Entry) {
-	container := r.GR == schema.Namespaces() || r.GR == schema.Definitions()
+	definitions := r.GR == schema.Definitions()
+	container := r.GR == schema.Namespaces() || definitions
 	active := c.active.Load()
 	if !container && !active {
 		return
 	}
 	if slices.ContainsFunc(entries, func(e *watchcache.Entry) bool {
-		return container && e.Object.Deleting() || active && e.Deleted
+		freed := definitions && (e.Deleted || e.Replaces) // names that others may have now
+		return container && e.Object.Deleting() || active && e.Deleted || freed
 	}) {
 		select {
 		case c.wake <- struct{}{}:
@@ -134,7 +139,7 @@ func (c *Controller) Run(ctx context.Context) {
 
 // deleteAll does what can be done now; left is how many objects are still held.
 func (c *Controller) deleteAll(ctx context.Context) (left int, err error) {
-	var errs []error
+	errs := []error{c.acceptNames(ctx)}
 	for _, container := range []struct {
 		gr     schema.GroupResource
 		delete func(context.Context, schema.Target) (int, error)
@@ -159,6 +164,26 @@ func (c *Controller) deleteAll(ctx context.Context) (left int, err error) {
 		}
 	}
 	return left, errors.Join(errs...)
+}
+
+// acceptNames writes the definitions again whose names another one had, so that they get
+// those that are free now (apiextensions pkg/controller/status).
+func (c *Controller) acceptNames(ctx context.Context) error {
+	cached := c.cfg.Caches.Lookup(schema.Definitions())
+	resource, found := c.cfg.Live.Load().Storage(schema.Definitions())
+	if cached == nil || !found {
+		return nil
+	}
+	var errs []error
+	for o := range cached.Cache.Snapshot().Scan("", watchcache.Selection{}) {
+		if !bytes.Contains(o.JSON(), []byte(`Conflict","status":"False"`)) { // a reason of NamesAccepted
+			continue
+		}
+		if err := c.cfg.Verbs.Refresh(ctx, schema.Target{Resource: resource, Name: o.Key().Name}); err != nil {
+			errs = append(errs, fmt.Errorf("accept the names of %s: %w", o.Key().Name, err))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // deleteNamespace deletes everything in a namespace, the pods first; when nothing is left

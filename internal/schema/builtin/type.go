@@ -85,7 +85,7 @@ func (t *goType[T, P]) readStruct(body []byte, v schema.FieldValidation) (*unstr
 	obj := P(new(T))
 	var problems []error
 	var err error
-	if v == schema.FieldsIgnore {
+	if v == schema.FieldsIgnore || v == schema.FieldsApplied {
 		err = kjson.UnmarshalCaseSensitivePreserveInts(body, obj)
 	} else {
 		problems, err = kjson.UnmarshalStrict(body, obj)

@@ -24,8 +24,9 @@ import (
 type checks struct {
 	*shape
 	openAPI validation.SchemaValidator
-	rules   *cel.Validator // nil: the schema has no x-kubernetes-validations
-	plain   *plain         // nil: the schema is too complex for the fast path
+	status  validation.SchemaValidator // nil: the schema has no status
+	rules   *cel.Validator             // nil: the schema has no x-kubernetes-validations
+	plain   *plain                     // nil: the schema is too complex for the fast path
 }
 
 func (t *customType) compileChecks() (*checks, error) {
@@ -37,7 +38,13 @@ func (t *customType) compileChecks() (*checks, error) {
 	if err != nil {
 		return nil, fmt.Errorf("compile the schema of %s: %w", t.resource.GVK(), err)
 	}
-	return &checks{shape: s, openAPI: openAPI, plain: plainOf(s.structural), rules: cel.NewValidator(s.structural, true, celconfig.PerCallLimit)}, nil
+	c := &checks{shape: s, openAPI: openAPI, plain: plainOf(s.structural), rules: cel.NewValidator(s.structural, true, celconfig.PerCallLimit)}
+	if status, has := s.props.Properties["status"]; has {
+		if c.status, _, err = validation.NewSchemaValidator(&status); err != nil {
+			return nil, fmt.Errorf("compile the schema of the status of %s: %w", t.resource.GVK(), err)
+		}
+	}
+	return c, nil
 }
 
 // unhurried is a context that never ends: validation is bounded by the cost
@@ -74,6 +81,38 @@ func (t *customType) Validate(u, old *unstructured.Unstructured) field.ErrorList
 			return many
 		}
 		errs = append(errs, t.checkSchema(c, u, old)...)
+	}
+	if c.rules == nil {
+		return errs
+	}
+	return append(errs, c.checkRules(u, old, slices.ContainsFunc(errs, blocksRules))...)
+}
+
+// ValidateStatus checks an update of the status: of the schema only what it says of the
+// status, since nothing else changes (apiextensions registry/customresource
+// statusStrategy).
+func (t *customType) ValidateStatus(u, old *unstructured.Unstructured) field.ErrorList {
+	c, err := t.compiled.get()
+	if err != nil {
+		return field.ErrorList{field.InternalError(nil, err)}
+	}
+	var errs field.ErrorList
+	if c.plain == nil || !c.plain.accepts(u.Object) {
+		many, err := flooded(c.props, u.Object, old.Object)
+		switch {
+		case err != nil:
+			return field.ErrorList{field.InternalError(nil, err)}
+		case many != nil:
+			return many
+		}
+		if status, has := u.Object["status"]; has && c.status != nil {
+			errs = validation.ValidateCustomResourceUpdate(field.NewPath("status"), status, old.Object["status"], c.status,
+				validation.WithRatcheting(c.pair(u, old).Key("status")))
+		}
+	}
+	errs = append(errs, checkScale(u.Object, t.resource.Scale)...)
+	if lists := listtype.ValidateListSetsAndMaps(nil, c.structural, u.Object); len(lists) > 0 && len(listtype.ValidateListSetsAndMaps(nil, c.structural, old.Object)) == 0 {
+		errs = append(errs, lists...)
 	}
 	if c.rules == nil {
 		return errs

@@ -142,6 +142,9 @@ func (d *definition) resource(v definedVersion) *schema.Resource {
 	r.Rows = rowsOf(v.AdditionalPrinterColumns)
 	t := newType(r, d.Spec.PreserveUnknownFields)
 	r.Type, r.Coerce = t, t.Coerce
+	if r.HasStatus {
+		r.CheckStatus = t.ValidateStatus
+	}
 	return r
 }
 

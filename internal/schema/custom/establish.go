@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/util/webhook"
 
 	"github.com/gapless-io/gapless/internal/schema"
 )
@@ -29,6 +30,9 @@ func Establish(u *unstructured.Unstructured, catalog *schema.Catalog, now time.T
 	if err := typed(u.Object, "status", &crd.Status); err != nil {
 		return fmt.Errorf("read status: %w", err)
 	}
+	if err := typed(spec, "conversion", &crd.Spec.Conversion); err != nil {
+		return fmt.Errorf("read spec.conversion: %w", err)
+	}
 	group, _ := spec["group"].(string)
 	crd.Spec.Group = group
 	accepted := acceptNames(crd, taken(crd, catalog))
@@ -39,13 +43,25 @@ func Establish(u *unstructured.Unstructured, catalog *schema.Catalog, now time.T
 			Type: apiextensionsv1.Established, LastTransitionTime: metav1.NewTime(now),
 			Status: apiextensionsv1.ConditionTrue, Reason: "InitialNamesAccepted", Message: "the initial names have been accepted",
 		}
-		if accepted.Status != apiextensionsv1.ConditionTrue {
+		switch {
+		case accepted.Status != apiextensionsv1.ConditionTrue:
 			established.Status, established.Reason, established.Message = apiextensionsv1.ConditionFalse, "NotAccepted", "not all names are accepted"
+		case !usableBundle(crd.Spec.Conversion):
+			// apiextensions pkg/controller/establish.
+			established.Status, established.Reason, established.Message = apiextensionsv1.ConditionFalse, "InvalidCABundle", "The conversion webhook CABundle is invalid"
 		}
 		setCondition(crd, established)
 	}
 	approve(crd, u.GetAnnotations(), metav1.NewTime(now))
 	return setStatus(u, crd)
+}
+
+// usableBundle reports whether the certificates of a conversion webhook can be read.
+func usableBundle(c *apiextensionsv1.CustomResourceConversion) bool {
+	if c == nil || c.Webhook == nil || c.Webhook.ClientConfig == nil {
+		return true
+	}
+	return len(webhook.ValidateCABundle(nil, c.Webhook.ClientConfig.CABundle)) == 0
 }
 
 // approve sets the condition that says whether a definition in a group of Kubernetes was

@@ -87,7 +87,7 @@ func (t *customType) Decode(body []byte, v schema.FieldValidation) (*unstructure
 	content, err := jsontree.DecodePlain(body)
 	switch {
 	case err == nil:
-	case v == schema.FieldsIgnore:
+	case v == schema.FieldsIgnore || v == schema.FieldsApplied:
 		content = map[string]any{}
 		err = kjson.UnmarshalCaseSensitivePreserveInts(body, &content)
 	default:
@@ -165,7 +165,7 @@ func (t *customType) coerce(u *unstructured.Unstructured, v schema.FieldValidati
 	if s.members.clean(u.Object) && normalMetadata(u.Object) {
 		return nil, nil
 	}
-	track := v != schema.FieldsIgnore
+	track := v != schema.FieldsIgnore && v != schema.FieldsApplied
 	kind, apiVersion := u.GetKind(), u.GetAPIVersion()
 	meta, found, unknown, err := objectmeta.GetObjectMetaWithOptions(u.Object, objectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: track})
 	if err != nil {
@@ -174,7 +174,9 @@ func (t *customType) coerce(u *unstructured.Unstructured, v schema.FieldValidati
 	if !t.preserve {
 		options := structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: track}
 		unknown = append(unknown, pruning.PruneWithOptions(u.Object, s.structural, true, options)...)
-		defaulting.PruneNonNullableNullsWithoutDefaults(u.Object, s.structural)
+		if v != schema.FieldsApplied {
+			defaulting.PruneNonNullableNullsWithoutDefaults(u.Object, s.structural)
+		}
 	}
 	fieldErr, paths := objectmeta.CoerceWithOptions(nil, u.Object, s.structural, false, objectmeta.CoerceOptions{ReturnUnknownFieldPaths: track})
 	if fieldErr != nil {

@@ -59,8 +59,22 @@ func (d *definitions) addResource(r *schema.Resource) (string, error) {
 	props["kind"] = stringSchema("Kind is the REST resource that this object represents.")
 	props["metadata"] = d.refTo(d.addGo(reflect.TypeFor[metav1.ObjectMeta]()), "Standard object's metadata.")
 	custom["x-kubernetes-group-version-kind"] = []object{gvk(r)}
+	addSelectable(custom, r)
 	d.schemas[name] = custom
 	return name, nil
+}
+
+// addSelectable says which fields a custom resource can be selected by (apiextensions
+// pkg/controller/openapi/builder).
+func addSelectable(def object, r *schema.Resource) {
+	if !r.Custom || len(r.Fields) == 0 {
+		return
+	}
+	var fields []object
+	for _, f := range r.Fields {
+		fields = append(fields, object{"fieldPath": f.Label})
+	}
+	def["x-kubernetes-selectable-fields"] = fields
 }
 
 // addGo adds the definition of a struct type under its canonical name, once.

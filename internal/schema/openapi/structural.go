@@ -24,10 +24,12 @@ func custom(form Form, r *schema.Resource, openAPI []byte) (Fragment, error) {
 		return Fragment{}, fmt.Errorf("schema of %s: %w", r.GVK(), err)
 	}
 	def["x-kubernetes-group-version-kind"] = kinds(r.GVK())
+	addSelectable(def, r)
 	defs := &definitions{schemas: object{}, dialect: version2} // it has no Go types
 	b := bodies{object: customName(r, r.Kind), list: customName(r, r.ListKind)}
 	defs.schemas[b.object] = def
 	defs.addList(b.list, b.object, r)
+	addSelectable(defs.schemas[b.list].(object), r)
 	paths := object{}
 	defs.addSwaggerPaths(paths, r, b)
 	return form.encode(paths, defs.schemas)
