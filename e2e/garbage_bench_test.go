@@ -16,20 +16,6 @@ import (
 	"github.com/gapless-io/gapless"
 )
 
-// crowd runs n goroutines that share the numbers below limit.
-func crowd(n, limit int, do func(i int)) {
-	var next atomic.Int64
-	var wg sync.WaitGroup
-	for range n {
-		wg.Go(func() {
-			for i := int(next.Add(1)) - 1; i < limit; i = int(next.Add(1)) - 1 {
-				do(i)
-			}
-		})
-	}
-	wg.Wait()
-}
-
 // phase is what a server did for writers over a time.
 type phase struct {
 	took                []time.Duration // each update
