@@ -77,7 +77,7 @@ func (s *Server) newRegistry(log *revlog.Log, live *schema.Live) *gc.Collector {
 	}
 	var garbage *gc.Collector
 	if s.cfg.runs(GarbageCollectorController) {
-		garbage = gc.New(gc.Config{Live: live, Logger: s.cfg.Logger})
+		garbage = gc.New(gc.Config{Live: live, Logger: s.cfg.Logger, Writable: log.Writable})
 		cfg.Collector = garbage
 	}
 	s.registry = registry.New(cfg)

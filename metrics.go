@@ -19,6 +19,7 @@ type gauges struct {
 	objects, cacheRV, watchers, historyReads, floor *prometheus.Desc // by resource
 	floorAge                                        *prometheus.Desc // by resource and by what removed the history below
 	head, bytes, oldest, size                       *prometheus.Desc
+	groups                                          *prometheus.Desc
 	durable, writable, refused, maintenanceFailures *prometheus.Desc
 }
 
@@ -42,6 +43,8 @@ func newGauges(r *registry.Registry, log *revlog.Log) *gauges {
 		oldest: whole("gapless_history_oldest_event_age_seconds", "Age of the oldest change that can still be read."),
 		size:   prometheus.NewDesc("apiserver_storage_size_bytes", "Bytes of the log's files.", []string{"storage_cluster_id"}, nil),
 
+		groups: whole("gapless_storage_groups_total", "Groups of writes that were written and synced together."),
+
 		durable:             whole("gapless_storage_durable", "1, or 0 once a sync failed: then writes are refused until a restart."),
 		writable:            whole("gapless_storage_writable", "1 if a write would be taken now, otherwise 0."),
 		refused:             whole("gapless_storage_refused_writes_total", "Writes refused for a cause that passes, like a full disk."),
@@ -51,7 +54,7 @@ func newGauges(r *registry.Registry, log *revlog.Log) *gauges {
 
 // Describe implements prometheus.Collector.
 func (g *gauges) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{g.objects, g.cacheRV, g.watchers, g.historyReads, g.floor, g.floorAge, g.head, g.bytes, g.oldest, g.size, g.durable, g.writable, g.refused, g.maintenanceFailures} {
+	for _, d := range []*prometheus.Desc{g.objects, g.cacheRV, g.watchers, g.historyReads, g.floor, g.floorAge, g.head, g.bytes, g.oldest, g.size, g.groups, g.durable, g.writable, g.refused, g.maintenanceFailures} {
 		to <- d
 	}
 }
@@ -79,6 +82,7 @@ func (g *gauges) Collect(to chan<- prometheus.Metric) {
 	gauge(g.size, float64(log.Bytes), "embedded")
 	gauge(g.durable, boolean(g.log.Durable()))
 	gauge(g.writable, boolean(g.log.Writable()))
+	to <- prometheus.MustNewConstMetric(g.groups, prometheus.CounterValue, float64(log.Groups))
 	to <- prometheus.MustNewConstMetric(g.refused, prometheus.CounterValue, float64(log.RefusedWrites))
 	to <- prometheus.MustNewConstMetric(g.maintenanceFailures, prometheus.CounterValue, float64(log.MaintenanceFailures))
 	if !log.Oldest.IsZero() {

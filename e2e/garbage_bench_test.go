@@ -1,8 +1,11 @@
+//go:build linux
+
 package e2e_test
 
 import (
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -13,77 +16,101 @@ import (
 	"github.com/gapless-io/gapless"
 )
 
-// crowd runs n goroutines that share the numbers below limit.
-func crowd(n, limit int, do func(i int)) {
-	var next atomic.Int64
+// phase is what a server did for writers over a time.
+type phase struct {
+	took                []time.Duration // each update
+	cpu, groups, writes float64         // processor seconds, syncs and writes of the server
+	length              time.Duration
+}
+
+// at is a percentile in microseconds.
+func (p phase) at(percent int) float64 {
+	slices.Sort(p.took)
+	return float64(p.took[min(len(p.took)-1, len(p.took)*percent/100)].Microseconds())
+}
+
+// add joins the measurements of two rounds.
+func (p *phase) add(other phase) {
+	p.took = append(p.took, other.took...)
+	p.cpu, p.groups, p.writes, p.length = p.cpu+other.cpu, p.groups+other.groups, p.writes+other.writes, p.length+other.length
+}
+
+// observe lets four clients update objects of their own, each with a pause of 2 ms, until
+// meanwhile ends.
+func observe(c *caller, meanwhile func()) phase {
+	var p phase
+	var over atomic.Bool
+	var mu sync.Mutex // guards took
 	var wg sync.WaitGroup
-	for range n {
+	read := func() [3]float64 {
+		return [3]float64{c.metric(c.t, "process_cpu_seconds_total"), c.metric(c.t, "gapless_storage_groups_total"), c.metric(c.t, "gapless_history_head_resource_version")}
+	}
+	began, before := time.Now(), read()
+	for i := range 4 {
 		wg.Go(func() {
-			for i := int(next.Add(1)) - 1; i < limit; i = int(next.Add(1)) - 1 {
-				do(i)
+			pause := time.NewTicker(2 * time.Millisecond)
+			defer pause.Stop()
+			for n := 0; !over.Load(); n++ {
+				began := time.Now()
+				c.relabel("kube-system", fmt.Sprintf("w%d", i), fmt.Sprint(began.UnixNano()))
+				mu.Lock()
+				p.took = append(p.took, time.Since(began))
+				mu.Unlock()
+				<-pause.C
 			}
 		})
 	}
+	meanwhile()
+	over.Store(true)
 	wg.Wait()
+	after := read()
+	p.length = time.Since(began)
+	p.cpu, p.groups, p.writes = after[0]-before[0], after[1]-before[1], after[2]-before[2]
+	return p
 }
 
 // BenchmarkCollect deletes an owner of 10 000 ConfigMaps, with data on disk, while four
-// clients update objects of their own with a pause of 2 ms. It reports how long the
-// collection took, and the latency of the updates before and during it.
+// clients update objects of their own. It reports how long the collection took, the latency
+// of the updates without and during it, and what does not depend on other programs: the
+// syncs, and the server's processor time without that of the updates.
 func BenchmarkCollect(b *testing.B) {
 	const dependents, writers = 10_000, 4
 	for _, policy := range []string{"Background", "Foreground", "Orphan"} {
 		b.Run(policy, func(b *testing.B) {
-			l := launch(b, gapless.Config{DataDir: b.TempDir() + "/data"})
-			c := l.caller(b, http2)
+			p := startProcessOn(b, filepath.Join(b.TempDir(), "data"), "--bootstrap", "server")
+			c := p.caller(b, http2)
+			for i := range writers {
+				c.create("kube-system", fmt.Sprintf("w%d", i), "1")
+			}
+			var without, during phase
 			for round := range b.N {
 				a := c.create("default", fmt.Sprintf("owner%d", round), "1")
 				ref := reference(a, true)
 				crowd(16, dependents, func(i int) { c.owned("default", fmt.Sprintf("d%d-%d", round, i), "", ref) })
-				for i := range writers {
-					c.create("kube-system", fmt.Sprintf("w%d-%d", round, i), "1")
-				}
-				var collecting, over atomic.Bool
-				var mu sync.Mutex // guards took
-				took := map[bool][]time.Duration{}
-				var wg sync.WaitGroup
-				for i := range writers {
-					wg.Go(func() {
-						pause := time.NewTicker(2 * time.Millisecond)
-						defer pause.Stop()
-						for n := 0; !over.Load(); n++ {
-							during, began := collecting.Load(), time.Now()
-							c.relabel("kube-system", fmt.Sprintf("w%d-%d", round, i), fmt.Sprint(n))
-							mu.Lock()
-							took[during] = append(took[during], time.Since(began))
-							mu.Unlock()
-							<-pause.C
+				without.add(observe(c, func() { <-time.After(2 * time.Second) }))
+				during.add(observe(c, func() {
+					c.delete(configMaps+"/"+a.text("metadata", "name"), "propagationPolicy="+policy)
+					until(b, "all are collected", time.Hour, func() bool {
+						if policy == "Orphan" {
+							return c.do(http.MethodGet, configMaps+"/"+a.text("metadata", "name"), "").code == http.StatusNotFound
 						}
+						return c.must(http.StatusOK, http.MethodGet, configMaps+"?limit=1", "").keys() == ""
 					})
-				}
-				<-time.After(2 * time.Second)
-				collecting.Store(true)
-				began := time.Now()
-				c.delete(configMaps+"/"+a.text("metadata", "name"), "propagationPolicy="+policy)
-				until(b, "all are collected", time.Hour, func() bool {
-					if policy == "Orphan" {
-						return c.do(http.MethodGet, configMaps+"/"+a.text("metadata", "name"), "").code == http.StatusNotFound
-					}
-					return c.must(http.StatusOK, http.MethodGet, configMaps+"?limit=1&resourceVersion=0", "").keys() == ""
-				})
-				b.ReportMetric(time.Since(began).Seconds(), "s/collection")
-				over.Store(true)
-				wg.Wait()
-				for during, name := range map[bool]string{false: "before", true: "during"} {
-					slices.Sort(took[during])
-					n := len(took[during])
-					b.ReportMetric(float64(took[during][n/2].Microseconds()), "us-p50-"+name)
-					b.ReportMetric(float64(took[during][n*99/100].Microseconds()), "us-p99-"+name)
-				}
+				}))
 				if policy == "Orphan" {
 					c.must(http.StatusOK, http.MethodDelete, configMaps, "")
 				}
 			}
+			updates := without.cpu / float64(len(without.took)) * float64(len(during.took))
+			b.ReportMetric(during.length.Seconds()/float64(b.N), "s/collection")
+			b.ReportMetric(during.groups/float64(b.N), "syncs/collection")
+			b.ReportMetric((during.cpu-updates)*1e6/float64(b.N*dependents), "cpu-us/object")
+			b.ReportMetric(without.at(50), "us-p50-without")
+			b.ReportMetric(without.at(99), "us-p99-without")
+			b.ReportMetric(during.at(50), "us-p50-during")
+			b.ReportMetric(during.at(99), "us-p99-during")
+			b.ReportMetric(during.at(99)/without.at(99), "p99-ratio")
+			b.ReportMetric(0, "ns/op")
 		})
 	}
 }

@@ -17,22 +17,27 @@ type failingFS struct {
 
 // failure is the error of some kinds of calls.
 type failure struct {
-	err error
-	ops map[string]bool
+	err  error
+	ops  map[string]bool
+	pass atomic.Int64 // how many of the calls succeed before the first that fails
 }
 
 // fail makes the named calls ("create", "write", "sync", "allocate") fail from
 // now on; a nil err ends that.
-func (f *failingFS) fail(err error, ops ...string) {
+func (f *failingFS) fail(err error, ops ...string) { f.failAfter(0, err, ops...) }
+
+// failAfter is fail, but the first n of the calls succeed.
+func (f *failingFS) failAfter(n int64, err error, ops ...string) {
 	why := &failure{err: err, ops: map[string]bool{}}
 	for _, op := range ops {
 		why.ops[op] = true
 	}
+	why.pass.Store(n)
 	f.why.Store(why)
 }
 
 func (f *failingFS) call(op string) error {
-	if why := f.why.Load(); why != nil && why.ops[op] {
+	if why := f.why.Load(); why != nil && why.ops[op] && why.pass.Add(-1) < 0 {
 		return why.err
 	}
 	return nil

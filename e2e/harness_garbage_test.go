@@ -4,9 +4,25 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
+
+// crowd runs n goroutines that share the numbers below limit.
+func crowd(n, limit int, do func(i int)) {
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range n {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < limit; i = int(next.Add(1)) - 1 {
+				do(i)
+			}
+		})
+	}
+	wg.Wait()
+}
 
 // reference is an owner reference to an object.
 func reference(o tree, blocks bool) string {

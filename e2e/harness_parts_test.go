@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/gapless-io/gapless"
 	"github.com/gapless-io/gapless/internal/apiserver"
 	"github.com/gapless-io/gapless/internal/auth"
+	"github.com/gapless-io/gapless/internal/controllers/gc"
 	"github.com/gapless-io/gapless/internal/registry"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin"
@@ -23,6 +25,7 @@ import (
 type assembled struct {
 	handler http.Handler // takes everybody for the administrator
 	log     *revlog.Log
+	garbage *gc.Collector
 	// stop drains and ends everything. Its error is that of the log: a disk that
 	// failed.
 	stop func() error
@@ -36,11 +39,19 @@ func assemble(t testing.TB, o revlog.Options) *assembled {
 		t.Fatalf("open the log: %v", err)
 	}
 	live := schema.NewLive(builtin.Catalog())
-	verbs := registry.New(registry.Config{Store: log, Live: live})
+	garbage := gc.New(gc.Config{Live: live, Logger: slog.New(slog.DiscardHandler), Writable: log.Writable})
+	verbs := registry.New(registry.Config{Store: log, Live: live, Collector: garbage})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	logEnded, verbsEnded := make(chan error, 1), make(chan error, 1)
+	logEnded, verbsEnded, garbageEnded := make(chan error, 1), make(chan error, 1), make(chan error, 1)
 	go func() { logEnded <- log.Run(ctx) }()     // ends with ctx
 	go func() { verbsEnded <- verbs.Run(ctx) }() // ends with ctx
+	go func() {                                  // ends with ctx
+		if verbs.WaitReady(ctx) != nil {
+			garbageEnded <- nil // Run of the registry returns the same error
+			return
+		}
+		garbageEnded <- garbage.Run(ctx, verbs)
+	}()
 	api := apiserver.New(ctx, apiserver.Config{
 		Reader: verbs, Writer: verbs, Live: live, Version: gapless.Version(),
 		Checks: []apiserver.Check{
@@ -49,7 +60,7 @@ func assemble(t testing.TB, o revlog.Options) *assembled {
 			{Name: "storage-writes", Check: log.Writable, ReadyOnly: true},
 		},
 	})
-	a := &assembled{log: log, handler: asAdministrator(api)}
+	a := &assembled{log: log, garbage: garbage, handler: asAdministrator(api)}
 	stopped := false
 	a.stop = func() error {
 		if stopped {
@@ -58,6 +69,9 @@ func assemble(t testing.TB, o revlog.Options) *assembled {
 		stopped = true
 		api.Drain()
 		cancel()
+		if err := <-garbageEnded; err != nil {
+			t.Errorf("garbage collector: %v", err)
+		}
 		if err := <-verbsEnded; err != nil {
 			t.Errorf("registry: %v", err)
 		}

@@ -54,16 +54,21 @@ var buildProgram = sync.OnceValues(func() (string, error) {
 // startProcess serves from memory until the test ends.
 func startProcess(t testing.TB) *process {
 	t.Helper()
+	return startProcessOn(t, filepath.Join(t.TempDir(), "data"), "--memory", "--bootstrap", "server")
+}
+
+// startProcessOn serves a data directory with flags until the test ends.
+func startProcessOn(t testing.TB, dataDir string, flags ...string) *process {
+	t.Helper()
 	program, err := buildProgram()
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	ready := filepath.Join(dir, "ready.json")
+	ready := filepath.Join(t.TempDir(), "ready.json")
 	p := &process{t: t}
 	// It is to be signalled, not killed with the test's context.
-	p.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), program, "serve", "--memory", "--bootstrap", "server", "--data-dir", filepath.Join(dir, "data"),
-		"--listen", "127.0.0.1:0", "--ready-file", ready)
+	p.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), program,
+		append([]string{"serve", "--data-dir", dataDir, "--listen", "127.0.0.1:0", "--ready-file", ready}, flags...)...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -93,6 +98,16 @@ func (p *process) stop() {
 	if err := p.cmd.Wait(); err != nil {
 		p.t.Errorf("it ended with %v:\n%s", err, p.log.String())
 	}
+}
+
+// kill ends it at once, as a crash does.
+func (p *process) kill() {
+	p.t.Helper()
+	p.over = true
+	if err := p.cmd.Process.Kill(); err != nil {
+		p.t.Errorf("kill: %v", err)
+	}
+	_ = p.cmd.Wait() // it was killed
 }
 
 // tls is the administrator's; connections of one configuration resume its sessions.

@@ -94,7 +94,7 @@ func serve(b *testing.B) (*registry.Registry, schema.Target) {
 		b.Fatal(err)
 	}
 	live := schema.NewLive(builtin.Catalog())
-	c := gc.New(gc.Config{Live: live, Logger: slog.New(slog.DiscardHandler)})
+	c := gc.New(gc.Config{Live: live, Logger: slog.New(slog.DiscardHandler), Writable: log.Writable})
 	r := registry.New(registry.Config{Store: log, Live: live, Collector: c})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(b.Context()))
 	ended := make(chan error, 3)

@@ -39,22 +39,28 @@ type Verbs interface {
 type Config struct {
 	Live   *schema.Live
 	Logger *slog.Logger
+	// Writable returns why the store refuses every write now: nothing is tried then. nil: it
+	// does not.
+	Writable func() error
 }
 
 // Collector is a garbage collector. It is a registry.Collector.
 type Collector struct {
-	live   *schema.Live
-	logger *slog.Logger
-	verbs  Verbs // set by Run, before the workers begin
-	graph  graph
-	kinds  atomic.Pointer[kinds]
+	live     *schema.Live
+	logger   *slog.Logger
+	writable func() error
+	verbs    Verbs // set by Run, before the workers begin
+	graph    graph
+	kinds    atomic.Pointer[kinds]
+	pace     pace
+	refused  atomic.Bool // the log says that the store refuses writes
 
 	deleted, released, errors atomic.Int64
 }
 
-// workers is how many objects are handled concurrently, so that they share the syncs of
-// the store, and so few that most places in a group of writes are left to clients.
-const workers = 8
+// workers is how many objects are handled concurrently. They share the syncs of the store: the
+// slower these are, the more workers wait for the same one. See pace for what they leave to clients.
+const workers = 64
 
 // How long an object waits after its first failure, and at most: each failure doubles it.
 const (
@@ -62,10 +68,13 @@ const (
 	maxRetry = time.Minute
 )
 
+// storeRetry is how often a store is asked that refuses writes, for whatever object.
+const storeRetry = 500 * time.Millisecond
+
 // New returns a Collector; it starts nothing. It follows changes from the start, and acts
 // on them when it runs.
 func New(cfg Config) *Collector {
-	return &Collector{live: cfg.Live, logger: cfg.Logger, graph: newGraph()}
+	return &Collector{live: cfg.Live, logger: cfg.Logger, writable: cfg.Writable, graph: newGraph()}
 }
 
 // Run collects until ctx ends, which is no error. It is called once, when verbs are served.
@@ -84,6 +93,7 @@ func (c *Collector) Run(ctx context.Context, verbs Verbs) error {
 // work handles one object after the other.
 func (c *Collector) work(ctx context.Context) {
 	for {
+		c.awaitStore(ctx)
 		v := c.graph.take()
 		if v == nil {
 			select {
@@ -96,23 +106,51 @@ func (c *Collector) work(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		err := c.handle(ctx, v)
-		unknown, isUnknown := errors.AsType[*unknownKindError](err)
-		switch {
-		case err == nil || ctx.Err() != nil:
-			c.graph.done(v)
-		case isUnknown:
-			c.logger.LogAttrs(ctx, slog.LevelDebug, "an owner is of a kind that is not served", slog.Any("err", err))
-			c.graph.park(v)
-			if c.live.Load() != unknown.catalog {
-				c.graph.unpark() // the kind may be served since
+		c.end(ctx, v, c.handle(ctx, v))
+	}
+}
+
+// end ends the turn of a vertex that was handled with err.
+func (c *Collector) end(ctx context.Context, v *vertex, err error) {
+	unknown, isUnknown := errors.AsType[*unknownKindError](err)
+	switch {
+	case err == nil || ctx.Err() != nil:
+		c.graph.done(v)
+	case isUnknown:
+		c.logger.LogAttrs(ctx, slog.LevelDebug, "an owner is of a kind that is not served", slog.Any("err", err))
+		c.graph.park(v)
+		if c.live.Load() != unknown.catalog {
+			c.graph.unpark() // the kind may be served since
+		}
+	case isReason(err, metav1.StatusReasonConflict):
+		c.graph.fail(v) // the object was changed meanwhile
+	case c.writable() != nil: // it is not about this object
+		c.errors.Add(1)
+		c.graph.again(v)
+	default:
+		c.errors.Add(1)
+		c.logger.LogAttrs(ctx, slog.LevelWarn, "collect garbage: trying again later", slog.Any("err", err))
+		c.graph.fail(v)
+	}
+}
+
+// awaitStore blocks while the store refuses writes, and until ctx ends.
+func (c *Collector) awaitStore(ctx context.Context) {
+	for {
+		err := c.writable()
+		if err == nil {
+			if c.refused.CompareAndSwap(true, false) {
+				c.logger.LogAttrs(ctx, slog.LevelInfo, "collect garbage: going on, the store takes writes again")
 			}
-		case isReason(err, metav1.StatusReasonConflict):
-			c.graph.fail(v) // the object was changed meanwhile
-		default:
-			c.errors.Add(1)
-			c.logger.LogAttrs(ctx, slog.LevelWarn, "collect garbage: trying again later", slog.Any("err", err))
-			c.graph.fail(v)
+			return
+		}
+		if c.refused.CompareAndSwap(false, true) {
+			c.logger.LogAttrs(ctx, slog.LevelWarn, "collect garbage: waiting until the store takes writes", slog.Any("err", err))
+		}
+		select {
+		case <-time.After(storeRetry):
+		case <-ctx.Done():
+			return
 		}
 	}
 }

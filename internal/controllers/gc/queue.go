@@ -66,8 +66,8 @@ func (g *graph) enqueueLocked(v *vertex) {
 	}
 }
 
-// take returns the next vertex, nil if there is none. The worker calls done, fail or
-// park with it.
+// take returns the next vertex, nil if there is none. The worker calls done, again,
+// fail or park with it.
 func (g *graph) take() *vertex {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -94,6 +94,14 @@ func (g *graph) endLocked(v *vertex) {
 		g.enqueueLocked(v)
 	}
 	g.dropLocked(v)
+}
+
+// again ends the turn of a vertex and queues it: nothing was done about it.
+func (g *graph) again(v *vertex) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	v.turn = rerun
+	g.endLocked(v)
 }
 
 // park ends the turn of a vertex whose owner is of an unknown kind, until unpark.

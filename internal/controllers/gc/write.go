@@ -23,6 +23,9 @@ const manager = "kube-controller-manager"
 // delete deletes an object as it was read: another one of its name, or a later version,
 // whose owners may be others, is 409.
 func (c *Collector) delete(ctx context.Context, t schema.Target, o *kube.Object, policy metav1.DeletionPropagation) error {
+	if err := c.pace.wait(ctx); err != nil {
+		return err
+	}
 	_, err := c.verbs.Delete(ctx, t, metav1.DeleteOptions{
 		Preconditions:     &metav1.Preconditions{UID: new(o.UID()), ResourceVersion: new(o.ResourceVersion().String())},
 		PropagationPolicy: &policy,
@@ -46,6 +49,9 @@ func (c *Collector) patch(ctx context.Context, i item, change map[string]any) er
 	body, err := json.Marshal(map[string]any{"metadata": change})
 	if err != nil {
 		return fmt.Errorf("encode a patch of %s %s: %w", i.target.Resource.Kind, o.Key(), err)
+	}
+	if err := c.pace.wait(ctx); err != nil {
+		return err
 	}
 	_, err = c.verbs.Patch(ctx, i.target, kube.Patch{Type: types.MergePatchType, Body: body}, metav1.PatchOptions{FieldManager: manager})
 	switch {

@@ -126,6 +126,7 @@ type Log struct {
 	setbacks            []int64         // revisions before which the wall clock was set back
 	poison              error           // *store.PoisonedError once the disk may have lost something
 	unavailable         error           // *store.UnavailableError while writes are refused
+	groups              int64           // groups of writes that were synced, ever
 	refused             int64           // writes that were refused for a cause that passes, ever
 	maintenanceFailures int64           // failures of maintenance, ever
 	closed              bool
@@ -302,6 +303,7 @@ type Stats struct {
 	Keys                int64            // live keys
 	ResourceKeys        map[string]int64 // live keys by resource
 	Floors              map[string]Floor // floor by resource, where there is one
+	Groups              int64            // groups of writes that were synced, since Open
 	RefusedWrites       int64            // writes refused for a cause that passes, since Open
 	MaintenanceFailures int64            // failures of maintenance, since Open
 }
@@ -321,7 +323,7 @@ func (l *Log) Stats() Stats {
 	defer l.mu.Unlock()
 	s := Stats{
 		Revision: l.current, Compacted: l.compacted.Revision, Segments: len(l.listed),
-		RefusedWrites: l.refused, MaintenanceFailures: l.maintenanceFailures,
+		Groups: l.groups, RefusedWrites: l.refused, MaintenanceFailures: l.maintenanceFailures,
 		ResourceKeys: make(map[string]int64, len(l.index.Resources)), Floors: map[string]Floor{},
 	}
 	oldest := l.compacted.Millis

@@ -180,6 +180,7 @@ func (l *Log) writeGroup(g *group) error {
 		return l.setPoison(fmt.Errorf("sync %s: %w", seg.name, err))
 	}
 	l.mu.Lock()
+	l.groups++
 	seg.end += f.Size()
 	seg.chain = f.Payload
 	seg.last = g.writes[len(g.writes)-1].version.Revision
