@@ -74,7 +74,11 @@ const storeRetry = 500 * time.Millisecond
 // New returns a Collector; it starts nothing. It follows changes from the start, and acts
 // on them when it runs.
 func New(cfg Config) *Collector {
-	return &Collector{live: cfg.Live, logger: cfg.Logger, writable: cfg.Writable, graph: newGraph()}
+	c := &Collector{live: cfg.Live, logger: cfg.Logger, writable: cfg.Writable, graph: newGraph()}
+	if c.writable == nil {
+		c.writable = func() error { return nil }
+	}
+	return c
 }
 
 // Run collects until ctx ends, which is no error. It is called once, when verbs are served.
