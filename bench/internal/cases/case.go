@@ -38,7 +38,7 @@ type Scale struct {
 	Paced    int           // updates at 5 per second
 	Resumes  int           // resumes, and updates that they read
 	Listers  int           // clients that list at once
-	Hot      int           // most clients that write one object
+	Hot      int           // most clients that patch one object, or apply
 }
 
 // Full is the scale of the published table, Short that of CI: it shows that
