@@ -103,10 +103,11 @@ type Run struct {
 	Case    string
 	Shards  []*load.Writer // the writers of the stage of that name
 
-	filled   int    // objects that fill made
-	maps     bool   // fillMaps made its objects
-	dir      string // for further servers
-	profiles string // directory of profiles; empty takes none
+	filled   int      // objects that fill made
+	maps     bool     // fillMaps made its objects
+	passed   *history // that passedHistory made
+	dir      string   // for further servers
+	profiles string   // directory of profiles; empty takes none
 }
 
 // unique returns a name that no other run uses.

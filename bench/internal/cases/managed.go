@@ -20,7 +20,7 @@ const dearerMemory = 1.15
 
 func managedMemory() Case {
 	return Case{
-		Name: "memory-managed", Title: "resident memory with 10 000 objects of two managers, settled", Run: runManagedMemory,
+		Name: "memory-managed", Title: "resident memory with 10 000 objects of two managers, settled", Once: true, Run: runManagedMemory,
 		Metrics: []Metric{{Name: "filled", Unit: "MB", Goal: Ratio(1. / 4)}},
 	}
 }
