@@ -57,7 +57,9 @@ func (r *Run) filledMemory(ctx context.Context, p population) (_ float64, err er
 	if err := p.write(all); err != nil {
 		return 0, err
 	}
-	filled, err := r.Settled(ctx, r.Scale.Quiet)
+	// gapless gives memory back up to 2 s after its work (cmd/gapless/memory.go, two ticks),
+	// which is as long as Quiet: a ratio near 1 needs more.
+	filled, err := r.Settled(ctx, 2*r.Scale.Quiet)
 	if err != nil {
 		return 0, err
 	}
