@@ -38,7 +38,7 @@ type Scale struct {
 	Paced    int           // updates at 5 per second
 	Resumes  int           // resumes, and updates that they read
 	Listers  int           // clients that list at once
-	Hot      int           // most clients that write one object
+	Hot      int           // most clients that patch one object, or apply
 }
 
 // Full is the scale of the published table, Short that of CI: it shows that
@@ -103,10 +103,11 @@ type Run struct {
 	Case    string
 	Shards  []*load.Writer // the writers of the stage of that name
 
-	filled   int    // objects that fill made
-	maps     bool   // fillMaps made its objects
-	dir      string // for further servers
-	profiles string // directory of profiles; empty takes none
+	filled   int      // objects that fill made
+	maps     bool     // fillMaps made its objects
+	passed   *history // that passedHistory made
+	dir      string   // for further servers
+	profiles string   // directory of profiles; empty takes none
 }
 
 // unique returns a name that no other run uses.

@@ -41,7 +41,7 @@ func runPassed(by string) func(context.Context, *Run) (Sample, error) {
 	return func(ctx context.Context, r *Run) (Sample, error) {
 		s := Sample{Values: map[string]float64{}}
 		updates := passedUpdates * r.Scale.Resumes / Full().Resumes
-		followers, began, err := r.passedHistory(ctx, updates, min(passers, r.Scale.PerConn))
+		followers, began, err := r.followers(ctx, updates, min(passers, r.Scale.PerConn))
 		if err != nil {
 			return s, err
 		}
@@ -88,28 +88,54 @@ func passedPath(by string, i int, after uint64) string {
 	return load.Query(load.Namespaced(namespace(i)), query...)
 }
 
-// passedHistory updates the first shards in turn. It returns a follower for each of n
-// resumes, which ends at the last update of its shard, and the resourceVersion before.
-func (r *Run) passedHistory(ctx context.Context, updates, n int) ([]*load.Follower, uint64, error) {
+// followers returns a follower of the history for each of n resumes, which ends at the last
+// update of its shard, and the resourceVersion before the history. The first call of a
+// server makes the history, which takes longer than all resumes.
+func (r *Run) followers(ctx context.Context, updates, n int) ([]*load.Follower, uint64, error) {
+	if r.passed == nil {
+		var err error
+		if r.passed, err = r.passedHistory(ctx, updates); err != nil {
+			return nil, 0, err
+		}
+	}
+	followers := make([]*load.Follower, n)
+	for i := range followers {
+		shard := i % len(r.passed.seqs)
+		f := load.NewFollower(shard, 1, r.passed.seqs[shard])
+		f.From(r.passed.began)
+		var err error
+		if f.Until, err = strconv.ParseUint(r.Shards[shard].Object.Version, 10, 64); err != nil {
+			return nil, 0, err
+		}
+		followers[i] = f
+	}
+	return followers, r.passed.began, nil
+}
+
+// history is where updates begin.
+type history struct {
+	began uint64  // the resourceVersion before them
+	seqs  []int64 // of each shard, the number of its first
+}
+
+// passedHistory updates the first shards in turn.
+func (r *Run) passedHistory(ctx context.Context, updates int) (*history, error) {
 	conns, hangUp, err := load.Connect(ctx, r.Target, selectWriters)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	defer hangUp()
 	version, err := load.Current(conns[0])
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	began, err := strconv.ParseUint(version, 10, 64)
-	if err != nil {
-		return nil, 0, err
+	h := &history{}
+	if h.began, err = strconv.ParseUint(version, 10, 64); err != nil {
+		return nil, err
 	}
 	shards := r.Shards[:min(passedShards, len(r.Shards))/selectWriters*selectWriters] // no two writers share objects
-	followers := make([]*load.Follower, n)
-	for i := range followers {
-		shard := i % len(shards)
-		followers[i] = load.NewFollower(shard, 1, shards[shard].Seq)
-		followers[i].From(began)
+	for _, w := range shards {
+		h.seqs = append(h.seqs, w.Seq)
 	}
 	errs := make([]error, selectWriters)
 	var all sync.WaitGroup
@@ -123,10 +149,5 @@ func (r *Run) passedHistory(ctx context.Context, updates, n int) ([]*load.Follow
 		})
 	}
 	all.Wait()
-	for _, f := range followers {
-		if f.Until, err = strconv.ParseUint(shards[f.First].Object.Version, 10, 64); err != nil {
-			return nil, 0, err
-		}
-	}
-	return followers, began, errors.Join(errors.Join(errs...), context.Cause(ctx))
+	return h, errors.Join(errors.Join(errs...), context.Cause(ctx))
 }

@@ -89,28 +89,31 @@ func runPatch(n int) func(context.Context, *Run) (Sample, error) {
 // refuses is counted and not an error: its writers of one object retry against each other,
 // and some of them until the request's time is over (504).
 func (r *Run) write(ctx context.Context, n int, op func(prefix string, w *load.Writer, i int) error) (Sample, error) {
-	conns, hangUp, err := load.Connect(ctx, r.Target, n)
+	writers, err := load.Dial(ctx, r.Target, n, load.Object{})
 	if err != nil {
 		return Sample{}, err
 	}
-	defer hangUp()
-	writers := make([]load.Writer, n)
-	for key := range writers {
-		writers[key] = load.Writer{Key: key, Conn: conns[key]}
-	}
-	if err := op("first", &writers[0], 0); err != nil {
+	defer writers.Close()
+	if err := op("first", writers[0], 0); err != nil {
 		return Sample{}, err
 	}
+	return r.timed(ctx, writers, op)
+}
+
+// timed measures writes of writers that are connected: some to warm up, and then those
+// that count.
+func (r *Run) timed(ctx context.Context, writers load.Writers, op func(prefix string, w *load.Writer, i int) error) (Sample, error) {
+	n := len(writers)
 	var refused atomic.Int64
 	try := func(prefix string, worker, i int) error {
-		err := op(prefix, &writers[worker], i)
+		err := op(prefix, writers[worker], i)
 		if status, ok := errors.AsType[*wire.StatusError](err); ok && status.Status >= http.StatusInternalServerError && r.Name == peer.Upstream {
 			refused.Add(1)
 			return nil
 		}
 		return err
 	}
-	err = load.InParallel(ctx, n, 4*n, func(_ context.Context, worker, i int) error { return try("warm", worker, i) })
+	err := load.InParallel(ctx, n, 4*n, func(_ context.Context, worker, i int) error { return try("warm", worker, i) })
 	if err != nil {
 		return Sample{}, err
 	}

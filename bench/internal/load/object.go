@@ -45,10 +45,13 @@ type Content int
 
 // The contents.
 const (
-	Payload    Content = iota // a custom resource that is nearly all one string, of 1 KiB
-	Structured                // a custom resource with a value of every type of its schema, of 1 KB in all
-	ConfigMap                 // a ConfigMap of 1 KB in all, with four entries
-	Pod                       // a Pod of 1 KB in all, as a client sends it, with two containers
+	Payload        Content = iota // a custom resource that is nearly all one string, of 1 KiB
+	Structured                    // a custom resource with a value of every type of its schema, of 1 KB in all
+	ConfigMap                     // a ConfigMap of 1 KB in all, with four entries
+	Pod                           // a Pod of 1 KB in all, as a client sends it, with two containers
+	Large                         // a custom resource of 20 KB in all, of which only the stamp changes
+	UserPart                      // about half of Structured: what a user applies
+	ControllerPart                // the rest of Structured: what a controller applies
 )
 
 // Object is what is written.
@@ -57,6 +60,8 @@ type Object struct {
 	Shard           string // of the label and of the selectable field; may be empty
 	Version         string // resourceVersion; empty for a create
 	Content         Content
+	Manager         string // field manager of the writes; empty leaves it to the server
+	Owner           string // metadata.ownerReferences, as JSON; empty is none
 	// Annotated repeats the stamp in an annotation, where watches find it that get
 	// metadata only.
 	Annotated bool
@@ -68,7 +73,7 @@ func Namespaced(namespace string) string { return Base + "namespaces/" + namespa
 // Collection is the path of the object's collection.
 func (o Object) Collection() string {
 	switch o.Content {
-	case Payload, Structured:
+	case Payload, Structured, Large, UserPart, ControllerPart:
 	case ConfigMap:
 		return "/api/v1/namespaces/" + o.Namespace + "/configmaps"
 	case Pod:
@@ -82,7 +87,7 @@ func (o Object) append(b []byte, s Stamp) []byte {
 	s.Sent = time.Now().UnixNano()
 	version, kind := Group+"/v1", Kind
 	switch o.Content {
-	case Payload, Structured:
+	case Payload, Structured, Large, UserPart, ControllerPart:
 	case ConfigMap:
 		version, kind = "v1", "ConfigMap"
 	case Pod:
@@ -94,6 +99,9 @@ func (o Object) append(b []byte, s Stamp) []byte {
 	}
 	if o.Annotated {
 		b = fmt.Appendf(b, `,"annotations":{"stamp":"%s"}`, s)
+	}
+	if o.Owner != "" {
+		b = fmt.Appendf(b, `,"ownerReferences":%s`, o.Owner)
 	}
 	b = fmt.Appendf(b, `,"labels":{"app":"bench","shard":%q}},`, o.Shard)
 	return o.render(b, s)
@@ -112,8 +120,39 @@ func (o Object) render(b []byte, s Stamp) []byte {
 		return fmt.Appendf(b, configMap, s.Seq%1000, text[:660], s)
 	case Pod:
 		return fmt.Appendf(b, pod, text[:150], s.Seq%1000, s)
+	case Large:
+		return o.large(b, s)
+	case UserPart:
+		return fmt.Appendf(b, userPart, text[:250])
+	case ControllerPart:
+		return fmt.Appendf(b, controllerPart, s.Seq%1000, o.Shard, s)
 	}
 	return b
+}
+
+// large renders what follows the metadata of an object of 20 KB: 16 containers with 16
+// arguments and 16 ports each. They are the same in every write of a key.
+func (o Object) large(b []byte, s Stamp) []byte {
+	const many, bytes = 16, 24
+	text := payload(s.Key, 0)
+	b = fmt.Appendf(b, `"spec":{"payload":"%s","replicas":3,"paused":false,"weight":0.25,"strategy":"RollingUpdate","selector":{`, text[:250])
+	for i := range many {
+		b = fmt.Appendf(b, `"bench.example/part-%02d":"%s",`, i, text[i:i+bytes])
+	}
+	b = append(b[:len(b)-1], `},"containers":[`...)
+	for i := range many {
+		b = fmt.Appendf(b, `{"name":"server-%02d","image":"registry.example/team/server:v1.24.%d","args":[`, i, i)
+		for j := range many {
+			at := (i*many + j) * 3
+			b = fmt.Appendf(b, `"--option-%02d=%s",`, j, text[at:at+bytes])
+		}
+		b = append(b[:len(b)-1], `],"ports":[`...)
+		for j := range many {
+			b = fmt.Appendf(b, `{"port":%d,"protocol":"TCP"},`, 8000+j)
+		}
+		b = append(b[:len(b)-1], `]},`...)
+	}
+	return fmt.Appendf(b[:len(b)-1], `],"shard":%q,"stamp":"%s"}}`, o.Shard, s)
 }
 
 // What follows the metadata of an object that is not nearly all payload.
@@ -121,6 +160,11 @@ const (
 	structured = `"spec":{"payload":"%s","replicas":%d,"paused":false,"weight":0.25,"strategy":"RollingUpdate",` +
 		`"schedule":"*/5 0-6 * * 1,3","notBefore":"2026-01-31T08:30:00Z","maxUnavailable":"25%%","selector":{"app":"bench","tier":"backend","zone":"a"},"containers":[` +
 		`{"name":"server","image":"registry.example/team/server:v1.24.3","args":["--listen=:8080","--verbosity=2"],"ports":[{"port":8080},{"port":9090,"protocol":"UDP"}]},` +
+		`{"name":"proxy","image":"registry.example/team/proxy:v0.9.1","args":["--upstream=127.0.0.1:8080"],"ports":[{"port":8443}]}],` +
+		`"shard":%q,"stamp":"%s"}}`
+	userPart = `"spec":{"payload":"%s","strategy":"RollingUpdate","schedule":"*/5 0-6 * * 1,3","selector":{"app":"bench","tier":"backend","zone":"a"},"containers":[` +
+		`{"name":"server","image":"registry.example/team/server:v1.24.3","args":["--listen=:8080","--verbosity=2"],"ports":[{"port":8080},{"port":9090,"protocol":"UDP"}]}]}}`
+	controllerPart = `"spec":{"replicas":%d,"paused":false,"weight":0.25,"notBefore":"2026-01-31T08:30:00Z","maxUnavailable":"25%%","containers":[` +
 		`{"name":"proxy","image":"registry.example/team/proxy:v0.9.1","args":["--upstream=127.0.0.1:8080"],"ports":[{"port":8443}]}],` +
 		`"shard":%q,"stamp":"%s"}}`
 	configMap = `"data":{"LOG_LEVEL":"info","REPLICAS":"%d","config.yaml":"listen: 0.0.0.0:8080\nretries: 3\ntoken: %s\n","stamp":"%s"}}`

@@ -2,6 +2,7 @@ package load
 
 import (
 	"encoding/json"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -18,6 +19,7 @@ func TestObjectsHaveTheirKindSizeAndStamp(t *testing.T) {
 		{"structured", Structured, Kind, "/apis/bench.gapless.io/v1/namespaces/default/benches", 1000},
 		{"ConfigMap", ConfigMap, "ConfigMap", "/api/v1/namespaces/default/configmaps", 1000},
 		{"Pod", Pod, "Pod", "/api/v1/namespaces/default/pods", 1000},
+		{"large", Large, Kind, "/apis/bench.gapless.io/v1/namespaces/default/benches", 20_000},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			for _, annotated := range []bool{false, true} {
@@ -33,7 +35,7 @@ func TestObjectsHaveTheirKindSizeAndStamp(t *testing.T) {
 				if got.Kind != tc.kind || o.Collection() != tc.path {
 					t.Errorf("a %s in %s", got.Kind, o.Collection())
 				}
-				if off := len(raw) - tc.bytes; !annotated && (off > 50 || off < -50) {
+				if off := len(raw) - tc.bytes; !annotated && (max(off, -off) > max(50, tc.bytes/20)) {
 					t.Errorf("%d bytes instead of about %d", len(raw), tc.bytes)
 				}
 				if !strings.Contains(string(raw), "00003-0000000007-") {
@@ -48,6 +50,54 @@ func TestObjectsHaveTheirKindSizeAndStamp(t *testing.T) {
 }
 
 func TestStructuredContentHasAValueForEveryPropertyOfTheSchema(t *testing.T) {
+	properties := schemaProperties(t)
+	if len(properties) != 12 {
+		t.Errorf("%d properties", len(properties))
+	}
+	spec := specOf(t, Object{Content: Structured}, 0)
+	for name := range properties {
+		if _, ok := spec[name]; !ok {
+			t.Errorf("no %s", name)
+		}
+	}
+}
+
+// Only the list of containers is in both: each has one of them.
+func TestThePartsOfUserAndControllerAreTheStructuredContent(t *testing.T) {
+	user, controller := specOf(t, Object{Content: UserPart}, 0), specOf(t, Object{Content: ControllerPart}, 0)
+	for name := range schemaProperties(t) {
+		_, first := user[name]
+		_, second := controller[name]
+		if first == second && name != "containers" || len(user) < 5 || len(controller) < 5 {
+			t.Errorf("%s: of the user %t, of the controller %t", name, first, second)
+		}
+	}
+}
+
+func TestOnlyTheStampOfALargeObjectChanges(t *testing.T) {
+	before, after := specOf(t, Object{Content: Large}, 1), specOf(t, Object{Content: Large}, 2)
+	if before["stamp"] == after["stamp"] {
+		t.Error("the stamp is the same")
+	}
+	delete(before, "stamp")
+	delete(after, "stamp")
+	if !reflect.DeepEqual(before, after) {
+		t.Errorf("more than the stamp changes: %v and %v", before, after)
+	}
+}
+
+// specOf returns the spec of an object after a number of writes.
+func specOf(t *testing.T, o Object, seq int64) map[string]any {
+	t.Helper()
+	var object struct{ Spec map[string]any }
+	if err := json.Unmarshal(o.append(nil, Stamp{Key: 3, Seq: seq}), &object); err != nil {
+		t.Fatal(err)
+	}
+	return object.Spec
+}
+
+func schemaProperties(t *testing.T) map[string]any {
+	t.Helper()
 	var definition struct {
 		Spec struct {
 			Versions []struct {
@@ -62,17 +112,5 @@ func TestStructuredContentHasAValueForEveryPropertyOfTheSchema(t *testing.T) {
 	if err := json.Unmarshal([]byte(Definition), &definition); err != nil {
 		t.Fatal(err)
 	}
-	var object struct{ Spec map[string]any }
-	if err := json.Unmarshal(Object{Content: Structured}.append(nil, Stamp{}), &object); err != nil {
-		t.Fatal(err)
-	}
-	properties := definition.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties
-	if len(properties) != 12 {
-		t.Errorf("%d properties", len(properties))
-	}
-	for name := range properties {
-		if _, ok := object.Spec[name]; !ok {
-			t.Errorf("no %s", name)
-		}
-	}
+	return definition.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties
 }

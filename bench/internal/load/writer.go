@@ -37,19 +37,31 @@ func (r *refilled) Write(p []byte) (int, error) {
 // Create makes the object and notes its resourceVersion.
 func (w *Writer) Create() error {
 	w.Object.Version = ""
-	return w.send(http.MethodPost, w.Object.Collection())
+	return w.send(http.MethodPost, w.Object.Collection()+w.manager("?"))
 }
 
 // Update changes the object.
 func (w *Writer) Update() error {
-	return w.send(http.MethodPut, w.Object.Collection()+"/"+w.Object.Name)
+	return w.send(http.MethodPut, w.path()+w.manager("?"))
 }
 
 // Patch changes the object with a merge patch of its content, whatever its
 // resourceVersion is.
 func (w *Writer) Patch() error {
 	w.body = appendPatch(w.body[:0], Stamp{Key: w.Key, Seq: w.Seq})
-	return w.do(wire.Request{Method: http.MethodPatch, Path: w.Object.Collection() + "/" + w.Object.Name, Type: "application/merge-patch+json"})
+	return w.do(wire.Request{Method: http.MethodPatch, Path: w.path(), Type: "application/merge-patch+json"})
+}
+
+// path is that of the object.
+func (w *Writer) path() string { return w.Object.Collection() + "/" + w.Object.Name }
+
+// manager is the parameter of the field manager, after a separator; empty if the server
+// chooses it.
+func (w *Writer) manager(separator string) string {
+	if w.Object.Manager == "" {
+		return ""
+	}
+	return separator + "fieldManager=" + w.Object.Manager
 }
 
 func (w *Writer) send(method, path string) error {
@@ -57,8 +69,17 @@ func (w *Writer) send(method, path string) error {
 	return w.do(wire.Request{Method: method, Path: path})
 }
 
-// do sends the body and notes the resourceVersion of the answer.
+// do sends the body as one write more.
 func (w *Writer) do(r wire.Request) error {
+	if err := w.request(r); err != nil {
+		return err
+	}
+	w.Seq++
+	return nil
+}
+
+// request sends the body and notes the resourceVersion of the answer.
+func (w *Writer) request(r wire.Request) error {
 	began, method, path := time.Now(), r.Method, r.Path
 	r.Body = w.body
 	w.answer = w.answer[:0]
@@ -68,7 +89,6 @@ func (w *Writer) do(r wire.Request) error {
 	if w.Latency != nil {
 		w.Latency.Add(time.Since(began))
 	}
-	w.Seq++
 	if w.Object.Version = Version(w.answer); w.Object.Version == "" {
 		return fmt.Errorf("%s %s: no resourceVersion in the answer %.500q", method, path, w.answer)
 	}
@@ -81,6 +101,21 @@ type Writers []*Writer
 // NewWriters creates n objects like the first, whose names begin with its name, and a
 // writer for each. Close it.
 func NewWriters(ctx context.Context, t wire.Target, n int, like Object) (Writers, error) {
+	all, err := Dial(ctx, t, n, like)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range all {
+		if err := w.Create(); err != nil {
+			all.Close()
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// Dial returns the writers that NewWriters returns, before they have written anything.
+func Dial(ctx context.Context, t wire.Target, n int, like Object) (Writers, error) {
 	all := make(Writers, 0, n)
 	for key := range n {
 		conn, err := t.Dial(ctx, wire.HTTP1)
@@ -91,10 +126,6 @@ func NewWriters(ctx context.Context, t wire.Target, n int, like Object) (Writers
 		w := &Writer{Object: like, Key: key, Conn: conn, Latency: &Histogram{}}
 		w.Object.Name, w.Object.Shard = fmt.Sprintf("%s-%05d", like.Name, key), strconv.Itoa(key)
 		all = append(all, w)
-		if err := w.Create(); err != nil {
-			all.Close()
-			return nil, err
-		}
 	}
 	return all, nil
 }
@@ -186,6 +217,11 @@ func Connect(ctx context.Context, t wire.Target, n int) ([]wire.Conn, func(), er
 // Make creates the objects of all writers, from a number of clients that have a
 // connection each.
 func Make(ctx context.Context, t wire.Target, clients int, all []*Writer) error {
+	return Each(ctx, t, clients, all, (*Writer).Create)
+}
+
+// Each lets each writer write once, as Make does.
+func Each(ctx context.Context, t wire.Target, clients int, all []*Writer, write func(w *Writer) error) error {
 	conns, hangUp, err := Connect(ctx, t, clients)
 	if err != nil {
 		return err
@@ -195,6 +231,6 @@ func Make(ctx context.Context, t wire.Target, clients int, all []*Writer) error 
 		w := all[i]
 		w.Conn = conns[worker]
 		defer func() { w.Conn = nil }()
-		return w.Create()
+		return write(w)
 	})
 }
