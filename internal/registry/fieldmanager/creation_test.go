@@ -11,6 +11,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin"
+	"github.com/gapless-io/gapless/internal/schema/custom"
 	"github.com/gapless-io/gapless/internal/schema/jsontree"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -20,14 +21,20 @@ func customs(tb testing.TB) (*schema.Resource, *unstructured.Unstructured) {
 	tb.Helper()
 	const openAPI = `{"type":"object","properties":{"status":{"type":"object"},"spec":{"type":"object","properties":{
 "text":{"type":"string"},"number":{"type":"number"},"flag":{"type":"boolean"},"either":{"x-kubernetes-int-or-string":true},
-"plain":{"type":"array","items":{"type":"object","properties":{"a":{"type":"string"}}}},
+"plain":{"type":"array","items":{"type":"object","properties":{"a":{"type":"string"},"filled":{"type":"string","default":"x"}}}},
 "set":{"type":"array","x-kubernetes-list-type":"set","items":{"type":"string"}},
 "keyed":{"type":"array","x-kubernetes-list-type":"map","x-kubernetes-list-map-keys":["name","port"],"items":{"type":"object","properties":{
 "name":{"type":"string"},"port":{"type":"integer","default":80},"value":{"type":"string"}}}},
 "atomic":{"type":"object","x-kubernetes-map-type":"atomic","properties":{"a":{"type":"string"}}},
 "labels":{"type":"object","additionalProperties":{"type":"string"}},
 "any":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}}}`
-	r := &schema.Resource{Group: "t.example.com", Version: "v1", Kind: "Thing", Plural: "things", Custom: true, HasStatus: true, OpenAPI: []byte(openAPI)}
+	const names = `{"plural":"things","kind":"Thing","listKind":"ThingList"}`
+	versions, err := custom.Resources([]byte(`{"metadata":{"name":"things.t.example.com"},"spec":{"group":"t.example.com","scope":"Cluster","names":` + names + `,
+"versions":[{"name":"v1","served":true,"storage":true,"subresources":{"status":{}},"schema":{"openAPIV3Schema":` + openAPI + `}}]},
+"status":{"acceptedNames":` + names + `,"conditions":[{"type":"Established","status":"True"}]}}`))
+	if err != nil || len(versions) != 1 {
+		tb.Fatalf("%d versions, %v", len(versions), err)
+	}
 	tree, err := jsontree.Decode([]byte(`{"apiVersion":"t.example.com/v1","kind":"Thing","metadata":{"name":"a","labels":{"l":"1"},
 "ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"o","uid":"u"}],"finalizers":["x.io/f","x.io/g"]},"status":{"x":1},"spec":{
 "text":"a","number":1.5,"flag":true,"either":"x","plain":[{"a":"b"}],"set":["a","b\"c"],"keyed":[{"name":"x","value":"1"},{"name":"x","port":81},{"name":"y<"}],
@@ -35,7 +42,7 @@ func customs(tb testing.TB) (*schema.Resource, *unstructured.Unstructured) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return r, &unstructured.Unstructured{Object: tree}
+	return versions[0], &unstructured.Unstructured{Object: tree}
 }
 
 // create tracks a creation, and puts the managedFields into u.

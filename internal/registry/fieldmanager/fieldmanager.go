@@ -142,6 +142,10 @@ type fieldManager struct {
 	blank map[string]any
 	typ   *typed.ParseableType // nil without a schema
 
+	// fill fills in the defaults of a custom resource, which depend on nothing but the place;
+	// nil for built-in kinds.
+	fill func(u *unstructured.Unstructured) error
+
 	version, subresource string
 	// ignored are the members that a write to the target does not set, ignoredMeta those of
 	// metadata.
@@ -241,6 +245,9 @@ func (m *Managers) build(t schema.Target) (*fieldManager, error) {
 	}
 	build := managedfields.NewDefaultFieldManager
 	if t.Resource.Custom {
+		if t.Resource.Type != nil {
+			f.fill = t.Resource.Type.Default
+		}
 		build = managedfields.NewDefaultCRDFieldManager
 	}
 	f.FieldManager, err = build(converter, versions{live: m.live, convert: m.convert}, defaults{}, f, kind, kind.GroupVersion(), t.Subresource, f.reset())

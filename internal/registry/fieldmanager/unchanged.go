@@ -1,6 +1,8 @@
 package fieldmanager
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	smdschema "sigs.k8s.io/structured-merge-diff/v6/schema"
@@ -35,16 +37,23 @@ func (f *fieldManager) unchanged(live map[string]any, c Configuration) bool {
 	if !is {
 		return false
 	}
-	all, ok := f.included(live, config)
+	w := inclusion{walker: walker{schema: f.typ.Schema}}
+	all, ok := f.included(w, place{live: live, config: config, filled: config})
+	if !ok && f.fill != nil {
+		filled := c.Object.DeepCopy()
+		if f.fill(filled) != nil {
+			return false
+		}
+		w.filled = true
+		all, ok = f.included(w, place{live: live, config: config, filled: filled.Object, others: f.others(stored, c.Manager)})
+	}
 	return ok && all.equal(before)
 }
 
 // appliedBy returns the fields that a manager has applied.
 func (f *fieldManager) appliedBy(stored []any, manager string) (set fieldSet, is bool) {
 	for _, item := range stored {
-		e, _ := item.(map[string]any)
-		subresource, _ := e["subresource"].(string)
-		if e["operation"] == string(metav1.ManagedFieldsOperationApply) && e["manager"] == manager && subresource == f.subresource {
+		if e, _ := item.(map[string]any); f.isApplier(e, manager) {
 			set, is = e["fieldsV1"].(map[string]any)
 			return set, is
 		}
@@ -52,33 +61,71 @@ func (f *fieldManager) appliedBy(stored []any, manager string) (set fieldSet, is
 	return nil, false
 }
 
+// others returns the fields of all managers but one that applies.
+func (f *fieldManager) others(stored []any, manager string) (sets []fieldSet) {
+	for _, item := range stored {
+		if e, _ := item.(map[string]any); !f.isApplier(e, manager) {
+			set, _ := e["fieldsV1"].(map[string]any)
+			sets = append(sets, set)
+		}
+	}
+	return sets
+}
+
+func (f *fieldManager) isApplier(e map[string]any, manager string) bool {
+	subresource, _ := e["subresource"].(string)
+	return e["operation"] == string(metav1.ManagedFieldsOperationApply) && e["manager"] == manager && subresource == f.subresource
+}
+
+// inclusion compares configurations with live objects.
+type inclusion struct {
+	walker
+
+	// filled says that the configuration has its defaults in a copy. What is replaced as a whole
+	// lacks them after the merge, and gets them back afterwards.
+	filled bool
+}
+
+// place is a place in a configuration.
+type place struct {
+	live, config, filled any
+	others               []fieldSet // what other managers have there; only with inclusion.filled
+}
+
+// below is the place of a member or an item that both have.
+func (p place) below(name string, live, config, filled any) place {
+	next := place{live: live, config: config, filled: filled}
+	for _, set := range p.others {
+		if of, is := set[name].(map[string]any); is {
+			next.others = append(next.others, of)
+		}
+	}
+	return next
+}
+
 // included returns the fields of a configuration, if a live object has the same values there.
-func (f *fieldManager) included(live, config map[string]any) (all fields, ok bool) {
-	w := walker{schema: f.typ.Schema}
+func (f *fieldManager) included(w inclusion, p place) (all fields, ok bool) {
 	root, known := w.schema.Resolve(f.typ.TypeRef)
 	if !known || root.Map == nil || root.Map.ElementRelationship == smdschema.Atomic {
 		return all, false
 	}
-	for name, member := range config {
+	config, is := p.config.(map[string]any)
+	if !is {
+		return all, false
+	}
+	for name := range config {
 		if name == "apiVersion" || name == "kind" {
 			continue
 		}
-		has, is := live[name]
-		of, ok := w.included(w.typeOf(root.Map, name), has, member)
-		if !is || !ok {
+		of, ok := w.member(root.Map, p, name)
+		if !ok {
 			return all, false
 		}
 		if f.ignored[name] {
 			continue
 		}
 		if name == "metadata" {
-			kept := of.below[:0]
-			for _, field := range of.below {
-				if !stripped(field.name) && !f.ignoredMeta[field.name] {
-					kept = append(kept, field)
-				}
-			}
-			of = fields{below: kept}
+			of = fields{below: slices.DeleteFunc(of.below, func(f2 field) bool { return stripped(f2.name) || f.ignoredMeta[f2.name] })}
 		}
 		all.put(field{name: name, fields: of})
 	}
@@ -86,50 +133,67 @@ func (f *fieldManager) included(live, config map[string]any) (all fields, ok boo
 	return all, true
 }
 
-// included returns the fields of a value of a configuration (structured-merge-diff ToFieldSet), if
+// member returns the fields of a member of an object in a configuration.
+func (w inclusion) member(m *smdschema.Map, p place, name string) (of fields, ok bool) {
+	live, _ := p.live.(map[string]any)
+	config, _ := p.config.(map[string]any)
+	filled, _ := p.filled.(map[string]any)
+	has, is := live[name]
+	if !is {
+		return of, false
+	}
+	return w.value(w.typeOf(m, name), p.below("f:"+name, has, config[name], filled[name]))
+}
+
+// value returns the fields of a value of a configuration (structured-merge-diff ToFieldSet), if
 // the live value has the same values there, so that merging changes nothing.
-func (w walker) included(ref smdschema.TypeRef, live, config any) (of fields, ok bool) {
+func (w inclusion) value(ref smdschema.TypeRef, p place) (of fields, ok bool) {
 	atom, known := w.schema.Resolve(ref)
 	if !known {
 		return of, false
 	}
-	switch config := config.(type) {
+	switch config := p.config.(type) {
 	case map[string]any:
-		has, is := live.(map[string]any)
+		_, is := p.live.(map[string]any)
 		switch {
 		case atom.Map == nil || !is:
 			return of, false
 		case atom.Map.ElementRelationship == smdschema.Atomic:
-			return fields{own: true}, jsontree.Equal(live, config)
+			return fields{own: true}, w.same(p)
 		case len(config) == 0:
 			return fields{own: true}, true
 		}
-		return w.includedMembers(atom.Map, has, config)
+		return w.members(atom.Map, p, config)
 	case []any:
-		has, is := live.([]any)
+		_, is := p.live.([]any)
 		switch {
 		case atom.List == nil || !is:
 			return of, false
 		case atom.List.ElementRelationship == smdschema.Atomic:
-			return fields{own: true}, jsontree.Equal(live, config)
+			return fields{own: true}, w.same(p)
 		case len(config) == 0:
 			return of, true
 		}
-		return w.includedItems(atom.List, has, config)
+		return w.items(atom.List, p)
 	case nil:
-		return fields{own: true}, live == nil
+		return fields{own: true}, p.live == nil
 	}
-	return fields{own: true}, atom.Scalar != nil && fits(*atom.Scalar, config) && jsontree.Equal(live, config)
+	return fields{own: true}, atom.Scalar != nil && fits(*atom.Scalar, p.config) && jsontree.Equal(p.live, p.config)
 }
 
-func (w walker) includedMembers(m *smdschema.Map, live, config map[string]any) (of fields, ok bool) {
+// same compares what is replaced as a whole. If it differs in defaults the merge changes it, for
+// a moment: then no other manager may have it, who would lose it, or a conflict.
+func (w inclusion) same(p place) bool {
+	if jsontree.Equal(p.live, p.config) {
+		return true
+	}
+	return w.filled && len(p.others) == 0 && jsontree.Equal(p.live, p.filled)
+}
+
+func (w inclusion) members(m *smdschema.Map, p place, config map[string]any) (of fields, ok bool) {
 	of.below = make([]field, 0, len(config))
-	for name, member := range config {
-		has, is := live[name]
-		if !is {
-			return of, false
-		}
-		part, ok := w.included(w.typeOf(m, name), has, member)
+	for name := range config {
+		part, ok := w.member(m, p, name)
 		if !ok {
 			return of, false
 		}
@@ -142,12 +206,18 @@ func (w walker) includedMembers(m *smdschema.Map, live, config map[string]any) (
 	return of, true
 }
 
-// includedItems is included for a list whose items have keys, or are themselves keys. The
-// items must be in the live list in the same order.
-func (w walker) includedItems(l *smdschema.List, live, config []any) (of fields, ok bool) {
+// items is members for a list whose items have keys, or are themselves keys. The items must be in
+// the live list in the same order.
+func (w inclusion) items(l *smdschema.List, p place) (of fields, ok bool) {
+	live, _ := p.live.([]any)
+	config, _ := p.config.([]any)
+	filled, _ := p.filled.([]any)
+	if len(filled) != len(config) {
+		return of, false
+	}
 	of.below = make([]field, 0, len(config))
 	next := 0
-	for _, item := range config {
+	for i, item := range config {
 		name, ok := w.element(l, item)
 		if !ok {
 			return of, false
@@ -162,7 +232,7 @@ func (w walker) includedItems(l *smdschema.List, live, config []any) (of fields,
 				break
 			}
 		}
-		part, ok := w.included(l.ElementType, live[next], item)
+		part, ok := w.value(l.ElementType, p.below(name, live[next], item, filled[i]))
 		if !ok {
 			return of, false
 		}
