@@ -24,7 +24,7 @@ type phase struct {
 }
 
 // at is a percentile in microseconds.
-func (p phase) at(percent int) float64 {
+func (p *phase) at(percent int) float64 {
 	slices.Sort(p.took)
 	return float64(p.took[min(len(p.took)-1, len(p.took)*percent/100)].Microseconds())
 }
