@@ -66,6 +66,7 @@ conformance: ## Run the stores through their suite, and the server against upstr
 	cd conformance/correctness && GOTOOLCHAIN=auto $(GO) test -count=1 -v -tags invariants ./...
 	cd conformance/differential && $(GO) test -count=1 ./compare ./play ./script && $(GO) test -count=1 -v -timeout 20m . $(FULL)
 	cd conformance/builtin && $(GO) test -count=1 -v .
+	cd conformance/definitions && $(GO) test -count=1 -v .
 
 compat: ## Run real clients in Go, Java, JavaScript, Python and Rust, new and old, Helm, and suites of client-go and controller-runtime
 	cd compat/kubectl && $(GO) test -count=1 ./...

@@ -274,9 +274,13 @@ func (s *Server) webServer(api *apiserver.Server) *http.Server {
 		ErrorLog: slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
 		HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: s.cfg.Limits.StreamsPerConnection, // each watch of an informer is a stream
-			SendPingTimeout:      30 * time.Second,
-			PingTimeout:          15 * time.Second,
-			WriteByteTimeout:     30 * time.Second,
+			// 16 KiB, the least that the protocol allows: a frame is read as a whole before its
+			// bytes count as a body's, so a larger one could wait for the credit that only it
+			// can earn (limit.Conn).
+			MaxReadFrameSize: 16 << 10,
+			SendPingTimeout:  30 * time.Second,
+			PingTimeout:      15 * time.Second,
+			WriteByteTimeout: 30 * time.Second,
 		},
 	}
 }
