@@ -15,19 +15,21 @@ import (
 	"github.com/gapless-io/gapless/compat/harness"
 )
 
-// build builds gapless, kubectl, and the tools of this module into a directory.
+// build builds gapless, and has kubectl and the tools of this module beside it. These stay
+// outside the checkout, so that they are linked only once.
 func build(t *testing.T) string {
 	t.Helper()
-	bin := t.TempDir()
-	for pkg, module := range map[string]string{"cmd/gapless": harness.Root(), ".": filepath.Join(harness.Root(), "compat/kubectl")} {
-		if _, err := harness.Build(t.Context(), bin, module, pkg); err != nil {
+	bin, tools := t.TempDir(), harness.CacheDir(t, "controllers")
+	if _, err := harness.Build(t.Context(), bin, harness.Root(), "cmd/gapless"); err != nil {
+		t.Fatal(err)
+	}
+	for dir, pkg := range map[string]string{".": "tool", filepath.Join(harness.Root(), "compat/kubectl"): "."} {
+		harness.Must(t, dir, []string{"GOBIN=" + tools, "GOWORK=auto"}, "go", "install", "-ldflags=-s -w", pkg)
+	}
+	for _, name := range []string{"kube-controller-manager", "kube-scheduler", "kwok", "kubectl"} {
+		if err := os.Symlink(filepath.Join(tools, name), filepath.Join(bin, name)); err != nil {
 			t.Fatal(err)
 		}
-	}
-	cmd := exec.CommandContext(t.Context(), "go", "install", "-ldflags=-s -w", "tool")
-	cmd.Env = append(os.Environ(), "GOBIN="+bin)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("build upstream's programs: %v\n%s", err, out)
 	}
 	return bin
 }

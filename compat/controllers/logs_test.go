@@ -45,8 +45,8 @@ func readErrors(t *testing.T) []listedError {
 	return all
 }
 
-// isError matches an error of klog, of slog's text and of kwok, and a panic.
-var isError = regexp.MustCompile(`^[EF][0-9]{4} |level=ERROR|^ERROR |^panic: |^fatal error: |^goroutine `)
+// isError matches an error of klog, an error or a warning of kwok, and a panic.
+var isError = regexp.MustCompile(`^[EF][0-9]{4} |"level":"(ERROR|WARN)"|^panic: |^fatal error: `)
 
 // errors returns the lines that a program has logged as errors, after the program's name.
 func (p *program) errors() []string {
