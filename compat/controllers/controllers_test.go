@@ -25,7 +25,7 @@ func TestUpstreamsControllersRunUnmodified(t *testing.T) {
 			t.Parallel()
 			c := start(t)
 			c.kubectl(t, "apply --filename=testdata/nodes.yaml")
-			c.kubectl(t, "wait node/a node/b --for=condition=Ready --timeout=90s")
+			c.kubectl(t, "wait node/a node/b --for=condition=Ready --timeout=5m")
 			t.Run("claims", func(t *testing.T) { c.claims(t) })
 			for _, p := range c.programs {
 				p.stop(t)
@@ -71,7 +71,7 @@ func printed(t *testing.T, got, want string) {
 }
 
 const (
-	status = "rollout status deployment/web --timeout=90s"
+	status = "rollout status deployment/web --timeout=5m"
 	images = "get pods --selector=app=web --field-selector=status.phase=Running --output=jsonpath={.items[*].spec.containers[0].image}"
 )
 
@@ -96,7 +96,7 @@ func (c *cluster) deploymentsRollOut(t *testing.T, kubectl func(string) string) 
 	kubectl("rollout restart deployment/web")
 	kubectl(status)
 	kubectl("delete deployment/web") // in the background
-	kubectl("wait pods,replicasets --selector=app=web --for=delete --timeout=90s")
+	kubectl("wait pods,replicasets --selector=app=web --for=delete --timeout=5m")
 }
 
 func (c *cluster) budgetsBlockEvictions(t *testing.T, kubectl func(string) string) {
@@ -116,27 +116,27 @@ func (c *cluster) budgetsBlockEvictions(t *testing.T, kubectl func(string) strin
 	kubectl(status)
 	c.becomes(t, "--namespace=budget get poddisruptionbudget web --output=jsonpath={.status.disruptionsAllowed}", "1")
 	c.kubectl(t, evict)
-	kubectl("wait pod/" + pod + " --for=delete --timeout=90s")
+	kubectl("wait pod/" + pod + " --for=delete --timeout=5m")
 	kubectl(status) // there is another one
 }
 
 func (c *cluster) jobsComplete(t *testing.T, kubectl func(string) string) {
 	kubectl("apply --filename=testdata/job.yaml")
-	kubectl("wait job/sum --for=condition=Complete --timeout=90s")
+	kubectl("wait job/sum --for=condition=Complete --timeout=5m")
 	printed(t, kubectl("get job sum --output=jsonpath={.status.succeeded}"), "3")
-	kubectl("wait job/short --for=delete --timeout=90s") // its time to live is over
+	kubectl("wait job/short --for=delete --timeout=5m") // its time to live is over
 	kubectl("delete job sum")
-	kubectl("wait pods --selector=batch.kubernetes.io/job-name=sum --for=delete --timeout=90s")
+	kubectl("wait pods --selector=batch.kubernetes.io/job-name=sum --for=delete --timeout=5m")
 }
 
 func (c *cluster) setsGetReady(t *testing.T, kubectl func(string) string) {
 	kubectl("apply --filename=testdata/sets.yaml")
-	kubectl("rollout status daemonset/agent --timeout=90s")
-	kubectl("rollout status statefulset/db --timeout=90s")
+	kubectl("rollout status daemonset/agent --timeout=5m")
+	kubectl("rollout status statefulset/db --timeout=5m")
 	printed(t, kubectl("get pods --selector=app=agent --sort-by=.spec.nodeName --output=jsonpath={.items[*].spec.nodeName}"), "a b")
 	printed(t, kubectl("get pods --selector=app=db --sort-by=.metadata.name --output=jsonpath={.items[*].metadata.name}"), "db-0 db-1")
 	kubectl("set image statefulset/db db=example.org/db:2")
-	kubectl("rollout status statefulset/db --timeout=90s")
+	kubectl("rollout status statefulset/db --timeout=5m")
 	kubectl("rollout undo daemonset/agent --to-revision=1")
 }
 
@@ -146,10 +146,10 @@ func (c *cluster) deletionInTheForegroundWaits(t *testing.T, kubectl func(string
 	pod := kubectl("get pods --output=jsonpath={.items[0].metadata.name}")
 	kubectl("patch pod " + pod + ` --patch={"metadata":{"finalizers":["example.org/hold"]}}`)
 	kubectl("delete deployment/web --cascade=foreground --wait=false")
-	kubectl("wait pod/" + pod + " --for=jsonpath={.metadata.deletionTimestamp} --timeout=90s")
+	kubectl("wait pod/" + pod + " --for=jsonpath={.metadata.deletionTimestamp} --timeout=5m")
 	printed(t, kubectl("get deployment,replicaset --output=jsonpath={.items[*].metadata.finalizers[*]}"), "foregroundDeletion foregroundDeletion")
 	kubectl("patch pod " + pod + ` --type=merge --patch={"metadata":{"finalizers":null}}`)
-	kubectl("wait deployment/web pod/" + pod + " --for=delete --timeout=90s")
+	kubectl("wait deployment/web pod/" + pod + " --for=delete --timeout=5m")
 	printed(t, kubectl("get all --selector=app=web --output=name"), "")
 	// Orphans stay.
 	kubectl("apply --filename=testdata/web.yaml")
@@ -161,7 +161,7 @@ func (c *cluster) deletionInTheForegroundWaits(t *testing.T, kubectl func(string
 func (c *cluster) namespacesGoWithTheirContent(t *testing.T, kubectl func(string) string) {
 	kubectl("apply --filename=testdata/web.yaml --filename=testdata/sets.yaml --filename=testdata/job.yaml --filename=testdata/budget.yaml")
 	kubectl(status)
-	kubectl("delete namespace gone --timeout=90s")
+	kubectl("delete namespace gone --timeout=5m")
 	if out := kubectl("get all,poddisruptionbudgets,configmaps,endpointslices --output=name"); out != "" {
 		t.Errorf("of the namespace these are left: %s", out)
 	}
