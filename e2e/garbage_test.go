@@ -185,15 +185,21 @@ func TestCollectionGoesOnAfterARestart(t *testing.T) {
 	}
 }
 
-func TestWithoutCollectorNothingIsHeldOrCollected(t *testing.T) {
+func TestWithoutCollectorObjectsWaitForAnotherProgram(t *testing.T) {
 	t.Parallel()
 	c := launch(t, gapless.Config{Controllers: []string{"*", "-" + gapless.GarbageCollectorController}}).caller(t, http1)
-	for _, policy := range []string{"Foreground", "Orphan", "Background"} {
+	for policy, want := range map[string]string{"Foreground": "foregroundDeletion", "Orphan": "orphan", "Background": ""} {
 		a := c.create("default", "a", "1")
 		c.owned("default", "d", "", reference(a, true))
 		c.delete(configMaps+"/a", "propagationPolicy="+policy)
+		if want != "" {
+			if o := c.must(http.StatusOK, http.MethodGet, configMaps+"/a", ""); finalizers(o) != want {
+				t.Errorf("%s: the finalizers are %q, want %s", policy, finalizers(o), want)
+			}
+			c.merge(configMaps+"/a", `{"metadata":{"finalizers":null}}`) // as a collector ends it
+		}
 		if r := c.do(http.MethodGet, configMaps+"/a", ""); r.code != http.StatusNotFound {
-			t.Errorf("%s holds the object", policy)
+			t.Errorf("%s: the object stays", policy)
 		}
 		if o := c.present(configMaps + "/d"); owners(o) != "a" {
 			t.Errorf("%s changed the dependent", policy)

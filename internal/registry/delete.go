@@ -17,9 +17,8 @@ import (
 // grace period hold it. The answer is a Status, or the object where it is held or
 // its kind wants that. Errors: 403, 404, 409 for preconditions, 422.
 //
-// With a collector the policies Foreground and Orphan hold the object by a finalizer
-// until it has done its work. Without one they do not, and the finalizers that a
-// collector looks for are removed.
+// The policies Foreground and Orphan hold the object by a finalizer until a collector has
+// done its work: the registry's, or that of another program.
 func (r *Registry) Delete(ctx context.Context, t schema.Target, o metav1.DeleteOptions) (kube.Written, error) {
 	if err := invalidOptions("DeleteOptions", metavalidation.ValidateDeleteOptions(&o)); err != nil {
 		return kube.Written{}, err
@@ -35,10 +34,7 @@ func (r *Registry) Delete(ctx context.Context, t schema.Target, o metav1.DeleteO
 	if err != nil {
 		return kube.Written{}, err
 	}
-	var warnings []string
-	if r.collector != nil {
-		warnings = strategy.DeleteWarnings(t.Resource, o)
-	}
+	warnings := strategy.DeleteWarnings(t.Resource, o)
 	if out.removed && !t.Resource.ReturnDeleted {
 		return kube.Written{Status: removed(t, out.object), Warnings: warnings}, nil
 	}
@@ -98,11 +94,7 @@ func (r *Registry) deletion(resource *schema.Resource, current *kube.Object, o m
 	if err != nil {
 		return decision{}, err
 	}
-	dependents := strategy.NotCollected
-	if r.collector != nil {
-		dependents = strategy.Collected
-	}
-	deleted, err := strategy.Delete(resource, u, o, dependents)
+	deleted, err := strategy.Delete(resource, u, o)
 	if err != nil {
 		return decision{}, err
 	}

@@ -79,14 +79,34 @@ func TestDeleteRefusals(t *testing.T) {
 	}
 }
 
-func TestPropagationPoliciesDoNotBlockDeletionWithoutAGarbageCollector(t *testing.T) {
-	s := serve(t)
-	for _, policy := range []metav1.DeletionPropagation{metav1.DeletePropagationForeground, metav1.DeletePropagationOrphan, metav1.DeletePropagationBackground} {
+func TestPropagationPoliciesHoldObjectsForTheCollectorOfAnotherProgram(t *testing.T) {
+	s := serve(t) // without a collector
+	at := s.at("configmaps", "default", "a")
+	for policy, want := range map[metav1.DeletionPropagation][]any{
+		metav1.DeletePropagationForeground: {metav1.FinalizerDeleteDependents}, metav1.DeletePropagationOrphan: {metav1.FinalizerOrphanDependents},
+	} {
 		s.create(s.at("configmaps", "default"), `{"metadata":{"name":"a","finalizers":["orphan"]}}`)
-		out, err := s.Delete(t.Context(), s.at("configmaps", "default", "a"), metav1.DeleteOptions{PropagationPolicy: &policy})
-		if err != nil || out.Status == nil {
-			t.Errorf("%s: %+v, %v", policy, out, err)
+		held := s.delete(at).Object // as its finalizer says
+		if held == nil || !held.Deleting() {
+			t.Fatalf("an object with the finalizer orphan is not held: %v", held)
 		}
+		out, err := s.Delete(t.Context(), at, metav1.DeleteOptions{PropagationPolicy: &policy})
+		if err != nil || out.Object == nil {
+			t.Fatalf("%s: %+v, %v", policy, out, err)
+		}
+		if diff := cmp.Diff(any(want), field(t, out.Object, "metadata", "finalizers")); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", policy, diff)
+		}
+		s.merge(at, `{"metadata":{"finalizers":null}}`) // as a collector ends it
+		if _, err := s.Get(t.Context(), at, ""); kube.StatusOf(err).Code != 404 {
+			t.Errorf("%s: without finalizers it is still there: %v", policy, err)
+		}
+	}
+	background := metav1.DeletePropagationBackground
+	s.create(s.at("configmaps", "default"), `{"metadata":{"name":"a","finalizers":["orphan"]}}`)
+	out, err := s.Delete(t.Context(), at, metav1.DeleteOptions{PropagationPolicy: &background})
+	if err != nil || out.Status == nil {
+		t.Errorf("%s: %+v, %v", background, out, err)
 	}
 }
 

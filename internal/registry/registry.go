@@ -54,7 +54,8 @@ type Config struct {
 	// *kube.TooLargeResourceVersionError when it has not come within 3 s. Otherwise
 	// such a watch waits in silence, as upstream's does.
 	StrictFutureWatch bool
-	// Collector collects garbage; nil: there is none, and deletions do not wait for one.
+	// Collector collects garbage; nil leaves that to another program. Deletions wait for
+	// either, if their policy is Foreground or Orphan.
 	Collector Collector
 	// KeepNamespaces leaves the content of namespaces under deletion to another program,
 	// and their finalizer.

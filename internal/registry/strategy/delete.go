@@ -29,12 +29,12 @@ const (
 
 // Delete decides what a DELETE does to an object, and for DeleteLater changes u in
 // place (apiserver rest.BeforeDelete, and Store.updateForGracefulDeletionAndFinalizers).
-func Delete(r *schema.Resource, u *unstructured.Unstructured, o metav1.DeleteOptions, d Dependents) (Deletion, error) {
+func Delete(r *schema.Resource, u *unstructured.Unstructured, o metav1.DeleteOptions) (Deletion, error) {
 	deleting := u.GetDeletionTimestamp() != nil
 	if r.IsDefinition() && !deleting {
 		return DeleteLater, markDefinition(u, now())
 	}
-	finalizers := deletionFinalizers(r, u.GetFinalizers(), o, d)
+	finalizers := deletionFinalizers(r, u.GetFinalizers(), o)
 	held := len(finalizers) > 0 || r.IsNamespace() && len(namespaceFinalizers(u)) > 0
 	period := gracePeriod(r, u, o)
 	at := now()
@@ -46,7 +46,7 @@ func Delete(r *schema.Resource, u *unstructured.Unstructured, o metav1.DeleteOpt
 		switch {
 		case pending == 0 && !held:
 			return DeleteNow, nil
-		case pending == 0 && d == Collected && !r.IsNamespace() && !sameElements(finalizers, u.GetFinalizers()):
+		case pending == 0 && !r.IsNamespace() && !sameElements(finalizers, u.GetFinalizers()):
 			u.SetFinalizers(finalizers) // another policy than before
 			return DeleteLater, nil
 		case pending == 0, o.GracePeriodSeconds == nil, period >= pending:

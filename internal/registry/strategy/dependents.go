@@ -8,26 +8,17 @@ import (
 	"github.com/gapless-io/gapless/internal/schema"
 )
 
-// Dependents says what happens to the objects that an object under deletion owns.
-type Dependents int
-
-// Collected: a garbage collector deletes or orphans them, as the policy of the deletion
-// says. NotCollected: they stay as they are.
-const (
-	NotCollected Dependents = iota
-	Collected
-)
-
 // deletionFinalizers returns the finalizers of an object once it is under deletion: with
 // those for the collector that the options, the finalizers that it has, or its kind ask
-// for, in this order of precedence (apiserver Store deletionFinalizersForGarbageCollection).
-func deletionFinalizers(r *schema.Resource, finalizers []string, o metav1.DeleteOptions, d Dependents) []string {
+// for, in this order of precedence (apiserver Store deletionFinalizersForGarbageCollection,
+// as with kube-apiserver's --enable-garbage-collector, which is its default). Which program
+// runs the collector does not matter here.
+func deletionFinalizers(r *schema.Resource, finalizers []string, o metav1.DeleteOptions) []string {
 	policy := propagation(r, finalizers, o)
 	finalizers = slices.DeleteFunc(slices.Clone(finalizers), func(f string) bool {
 		return f == metav1.FinalizerOrphanDependents || f == metav1.FinalizerDeleteDependents
 	})
 	switch {
-	case d == NotCollected:
 	case policy == metav1.DeletePropagationOrphan:
 		finalizers = append(finalizers, metav1.FinalizerOrphanDependents)
 	case policy == metav1.DeletePropagationForeground:
@@ -59,7 +50,7 @@ func propagation(r *schema.Resource, finalizers []string, o metav1.DeleteOptions
 	return metav1.DeletePropagationBackground
 }
 
-// DeleteWarnings returns the warnings about a deletion where a collector runs.
+// DeleteWarnings returns the warnings about a deletion.
 func DeleteWarnings(r *schema.Resource, o metav1.DeleteOptions) []string {
 	chosen := o.PropagationPolicy != nil || o.OrphanDependents != nil //nolint:staticcheck // as above
 	if r.OrphanWarning == "" || chosen {
