@@ -113,7 +113,7 @@ func run(t *testing.T, v version, scripts string) {
 	t.Helper()
 	bin := build(t, v.dir)
 	testscript.Run(t, testscript.Params{
-		Dir: scripts,
+		Dir:       scripts,
 		Condition: v.has,
 		Setup: func(env *testscript.Env) error {
 			s := harness.StartProgram(env.T().(testing.TB), filepath.Join(bin, "gapless"), "--bootstrap", "cluster")
