@@ -158,3 +158,13 @@ func (p *Foreign) Stop() {
 		p.t.Logf("output of the program:\n%s\n%s", strings.Join(p.Output("."), "\n"), p.stderr.String())
 	}
 }
+
+// Ended reports whether its output has ended.
+func (p *Foreign) Ended() bool {
+	select {
+	case <-p.read:
+		return true
+	default:
+		return false
+	}
+}

@@ -2,12 +2,13 @@
 // depends on the standard library only, so that clients of any version can be tested
 // with it.
 //
-// It has six nouns. A [Server] is the built program in a process of its own. A
+// It has seven nouns. A [Server] is the built program in a process of its own. A
 // [Proxy] is between it and a client, and breaks connections. A [Counter] counts
 // the LISTs and WATCHes that a client sends. A [Witness] records what a handler
 // sees, and checks it. An [Informer] is a client under test, which [UnderFailures]
 // runs through cut connections, expired history and restarts. A [Foreign] is a program
-// in another language whose watches are such clients.
+// in another language whose watches are such clients. An [Operator] is one that writes:
+// it applies what its objects need, and cleans up after them.
 package harness
 
 import (

@@ -48,27 +48,64 @@ func build(t *testing.T, kubectl string) string {
 //	never NAME REGEXP            claims that it has printed no such line
 //	save VARIABLE                keeps the last output in a variable
 func TestKubectl(t *testing.T) {
-	run(t, version{dir: "compat/kubectl"}, "testdata/script")
+	run(t, newest, "testdata/script")
 }
 
-// version is a version of kubectl.
+var newest = version{minor: 37, dir: "compat/kubectl"}
+
+// version is a version of kubectl: 1.minor.
 type version struct {
-	dir string // of the module that it is built from
-	// validates is set for versions that check manifests themselves, with OpenAPI v2, before
-	// they send them. From 1.27 on they leave it to the server.
-	validates bool
+	minor int
+	dir   string // of the module that it is built from
+}
+
+// feature is something that not every version of kubectl has, and a condition of the
+// scripts by its name: where it is absent, the script says what happens instead, or
+// skips the command for the reason that is given here.
+type feature struct {
+	since int // the first minor version that has it
+	until int // the first that no longer has it, or 0
+	why   string
+}
+
+var features = map[string]feature{
+	"client-validation": {until: 27, why: "kubectl checks manifests itself, with OpenAPI v2, before it sends them; since 1.27 it leaves that to the server"},
+	"stable-batch":      {since: 21, why: "kubectl 1.20 creates a CronJob of batch/v1beta1, which clusters serve no more since 1.25"},
+	"stable-policy":     {since: 22, why: "kubectl 1.20 creates a PodDisruptionBudget of policy/v1beta1, which clusters serve no more since 1.25"},
+	"managed-fields":    {since: 21, why: "kubectl 1.20 shows managedFields always"},
+	"wait-gone":         {since: 22, why: "kubectl wait --for=delete ends with an error if the object is gone already"},
+	"wait-jsonpath":     {since: 23, why: "kubectl wait knows conditions and deletions only"},
+	"debug":             {since: 23, why: "kubectl debug writes the subresource ephemeralcontainers as it was before Kubernetes 1.22"},
+	"create-token":      {since: 24, why: "kubectl create token is of 1.24"},
+	"subresource":       {since: 24, why: "the flag --subresource is of 1.24"},
+	"validate-words":    {since: 24, why: "--validate is yes or no; strict, warn and ignore are of 1.24"},
+	"events":            {since: 26, why: "kubectl events is of 1.26"},
+	"auth-whoami":       {since: 27, why: "kubectl auth whoami is of 1.27"},
+	"validate-warns":    {since: 27, why: "the kubectl that validates by itself ignores with --validate=warn what the server would warn of"},
+	"plain-version":     {until: 24, why: "kubectl that is built from its module has no version of its own to compare, and ends with an error since 1.24"},
+	"wait-create":       {since: 31, why: "kubectl wait --for=create is of 1.31"},
+}
+
+// has says whether the version has a feature, by its name.
+func (v version) has(name string) (bool, error) {
+	f, known := features[name]
+	if !known {
+		return false, fmt.Errorf("the condition %q is not in the table features", name)
+	}
+	return v.minor >= f.since && (f.until == 0 || v.minor < f.until), nil
 }
 
 // TestEveryVersionOfKubectlNeedsNoFlags runs each script of testdata/versions with each
-// version of kubectl. The condition client-validation is true for those that validate.
+// version of kubectl.
 func TestEveryVersionOfKubectlNeedsNoFlags(t *testing.T) {
-	for name, v := range map[string]version{
-		"1.20": {dir: "compat/kubectl/v120", validates: true},
-		"1.28": {dir: "compat/kubectl/v128"},
-		"1.32": {dir: "compat/kubectl/v132"},
-		"1.37": {dir: "compat/kubectl"},
+	for _, v := range []version{
+		{minor: 20, dir: "compat/kubectl/v120"},
+		{minor: 24, dir: "compat/kubectl/v124"},
+		{minor: 28, dir: "compat/kubectl/v128"},
+		{minor: 32, dir: "compat/kubectl/v132"},
+		newest,
 	} {
-		t.Run(name, func(t *testing.T) { run(t, v, "testdata/versions") })
+		t.Run(fmt.Sprintf("1.%d", v.minor), func(t *testing.T) { run(t, v, "testdata/versions") })
 	}
 }
 
@@ -76,13 +113,8 @@ func run(t *testing.T, v version, scripts string) {
 	t.Helper()
 	bin := build(t, v.dir)
 	testscript.Run(t, testscript.Params{
-		Dir: scripts,
-		Condition: func(condition string) (bool, error) {
-			if condition == "client-validation" {
-				return v.validates, nil
-			}
-			return false, fmt.Errorf("unknown condition %q", condition)
-		},
+		Dir:       scripts,
+		Condition: v.has,
 		Setup: func(env *testscript.Env) error {
 			s := harness.StartProgram(env.T().(testing.TB), filepath.Join(bin, "gapless"), "--bootstrap", "cluster")
 			manifests, err := filepath.Abs("testdata/manifests")

@@ -43,6 +43,7 @@ func TestSubresourcesAcceptTheirKindsInProtobuf(t *testing.T) {
 		{"/binding", wrapped(t, "v1", "Binding", binding), http.StatusConflict},
 		{"/binding", wrapped(t, "policy/v1", "Eviction", eviction), http.StatusBadRequest},
 		{"/eviction", wrapped(t, "policy/v1", "Eviction", eviction), http.StatusCreated},
+		{"/eviction", wrapped(t, "policy/v1beta1", "Eviction", eviction), http.StatusCreated},
 	} {
 		if r := d.do(http.MethodPost, pods+"/p"+c.path, c.body, protobuf); r.StatusCode != c.code || !strings.HasPrefix(r.body, `{"kind":"Status"`) {
 			t.Errorf("POST %s: %d %s, want %d and a Status", c.path, r.StatusCode, r.body, c.code)

@@ -208,6 +208,19 @@ func TestEvictionRespectsTheDisruptionBudget(t *testing.T) {
 	}
 }
 
+func TestEvictionsOfOldClientsAreAccepted(t *testing.T) {
+	s := serve(t)
+	s.create(s.at("pods", "default"), pod("a"))
+	target := s.at("pods", "default", "a", "eviction")
+	if _, err := s.post(target, strings.Replace(eviction("a"), "policy/v1", "policy/v2", 1)); kube.StatusOf(err).Code != 400 ||
+		status(err) != "400 BadRequest the API version in the data (policy/v2) does not match the expected API version (policy/v1)" {
+		t.Errorf("policy/v2: %v", err)
+	}
+	if out, err := s.post(target, strings.Replace(eviction("a"), "policy/v1", "policy/v1beta1", 1)); err != nil || !out.Created {
+		t.Errorf("policy/v1beta1: %v", err)
+	}
+}
+
 func TestConcurrentEvictionsStayWithinTheDisruptionBudget(t *testing.T) {
 	s := serve(t)
 	const pods, allowed = 12, 5

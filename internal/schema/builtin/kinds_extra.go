@@ -12,6 +12,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	migrationv1 "k8s.io/api/storagemigration/v1"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin/defaults"
@@ -109,14 +110,20 @@ func ofPods() []schema.Subresource {
 		{
 			Name: "eviction", Verbs: []string{"create"},
 			Kind: schema.GroupVersionKind{Group: "policy", Version: "v1", Kind: "Eviction"},
-			Body: bodyOf[policyv1.Eviction]("policy", "Eviction"), GoType: reflect.TypeFor[policyv1.Eviction](),
+			// policy/v1beta1 is what clients older than 1.22 send, kubectl drain among them
+			// (upstream's EvictionREST.AcceptsGroupVersion).
+			Body: bodyOf[policyv1.Eviction]("policy", "Eviction", "v1beta1"), GoType: reflect.TypeFor[policyv1.Eviction](),
 		},
 	}
 }
 
-// bodyOf decodes the bodies of a subresource that are of a kind of their own.
-func bodyOf[T any, P object[T]](group, kind string) schema.Type {
+// bodyOf decodes the bodies of a subresource that are of a kind of their own, in version
+// v1 or another that has the same fields.
+func bodyOf[T any, P object[T]](group, kind string, others ...string) schema.Type {
 	t := newType[T, P](schema.GroupVersionKind{Group: group, Version: "v1", Kind: kind})
 	t.validName = schema.SubdomainName
+	for _, version := range others {
+		t.also = append(t.also, runtimeschema.GroupVersion{Group: group, Version: version})
+	}
 	return t
 }

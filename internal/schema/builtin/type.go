@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 
@@ -30,6 +31,7 @@ type tree = map[string]any
 type goType[T any, P object[T]] struct {
 	gvk        schema.GroupVersionKind
 	apiVersion string
+	also       []runtimeschema.GroupVersion // other versions that a body may claim, with the same fields
 	hasStatus  bool
 	validName  func(string) []string
 	defaults   func(tree)
@@ -118,7 +120,7 @@ func (t *goType[T, P]) claim(got schema.GroupVersionKind) error {
 		return t.cannotBe(got, fmt.Errorf("converting (%s.%s) to (%s.%s): unknown conversion", got.Version, got.Kind, t.gvk.Version, t.gvk.Kind))
 	}
 	gv := got.GroupVersion()
-	if !gv.Empty() && gv != t.gvk.GroupVersion() {
+	if !gv.Empty() && gv != t.gvk.GroupVersion() && !slices.Contains(t.also, gv) {
 		return kube.BadRequest("the API version in the data (%s) does not match the expected API version (%s)", gv, t.gvk.GroupVersion())
 	}
 	return nil

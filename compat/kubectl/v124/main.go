@@ -1,0 +1,11 @@
+// Command kubectl is kubectl 1.24, built from its own module for the scripts beside it. One noun: the command.
+package main
+
+import (
+	"os"
+
+	"k8s.io/component-base/cli"
+	"k8s.io/kubectl/pkg/cmd"
+)
+
+func main() { os.Exit(cli.Run(cmd.NewDefaultKubectlCommand())) }
