@@ -23,7 +23,7 @@ func (w *Writer) Apply() error {
 	return w.do(w.application())
 }
 
-// Reapply applies the object once more as it is.
+// Reapply applies the object again as it is.
 func (w *Writer) Reapply() error { return w.request(w.application()) }
 
 func (w *Writer) application() wire.Request {
