@@ -105,7 +105,7 @@ func TestControllersGoOnAfterAShortage(t *testing.T) {
 			oneTryEach(t, a)
 			fs.fail(nil)
 			collected(c)
-			health(c, map[string]int{"/livez": 200, "/readyz": 200})
+			until(t, "the server is ready", time.Minute, func() bool { return c.do(http.MethodGet, "/readyz", "").code == http.StatusOK })
 			if err := a.stop(); err != nil {
 				t.Errorf("stop: %v", err)
 			}

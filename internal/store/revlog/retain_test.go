@@ -115,6 +115,33 @@ func TestFloorsOfDeletedResourcesAreBounded(t *testing.T) {
 	check(open(t, o))
 }
 
+// TestLogIsWritableAgainWhileSmallWritesGoOn refuses a large write for want of space, and then
+// makes small ones, which fit into the segment, more often than the log retries.
+func TestLogIsWritableAgainWhileSmallWritesGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := disktest.New(seeded(t))
+		l := open(t, small(fs))
+		commit(t, l, "pods/a", "1")
+		fs.SetFault(func(op disktest.Op) error {
+			if op.Kind == "create" {
+				return syscall.ENOSPC
+			}
+			return nil
+		})
+		if _, err := l.Commit(t.Context(), store.Txn{Key: "pods/large", Value: make([]byte, 64<<10)}); !errors.Is(err, syscall.ENOSPC) {
+			t.Fatalf("a large write gives %v", err)
+		}
+		fs.SetFault(nil)
+		for i := range 10 {
+			commit(t, l, fmt.Sprintf("pods/b%d", i), "1")
+			<-time.After(100 * time.Millisecond)
+		}
+		if err := l.Writable(); err != nil {
+			t.Errorf("after a second with space the log says that it is not writable: %v", err)
+		}
+	})
+}
+
 // TestWritesResumeOnceTheDiskWorks takes file handles, space or quota away until
 // writes are refused, and frees them; there are no writes meanwhile.
 func TestWritesResumeOnceTheDiskWorks(t *testing.T) {

@@ -16,8 +16,7 @@ import (
 // format.MaxGroupBytes.
 const maxGroupRequests = 1024
 
-// retryEvery is how often the log retries what a refused write needed while there
-// are no writes.
+// retryEvery is how often the log retries what a refused write needed.
 const retryEvery = 500 * time.Millisecond
 
 // sequence is the sequencer: the only goroutine that assigns revisions and
@@ -25,10 +24,14 @@ const retryEvery = 500 * time.Millisecond
 // and answers after they are durable and visible.
 func (l *Log) sequence(ctx context.Context) {
 	var requests []*request
+	// retry is there only while writes are refused: a timer costs something at each turn. It
+	// outlasts a turn, so that small writes that still have room do not put it off.
+	var retry <-chan time.Time
 	for {
-		// A timer costs something at each turn: there is one only while writes are refused.
-		var retry <-chan time.Time
-		if l.retrying {
+		switch {
+		case !l.retrying:
+			retry = nil
+		case retry == nil:
 			retry = time.After(retryEvery)
 		}
 		requests = requests[:0]
@@ -38,6 +41,7 @@ func (l *Log) sequence(ctx context.Context) {
 		case <-l.closing:
 			return
 		case <-retry:
+			retry = nil
 			l.retryRefused()
 		case r := <-l.requests:
 			requests = l.gather(append(requests, r))
