@@ -3,6 +3,7 @@ package registry
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/validate/content"
@@ -102,15 +103,33 @@ func checkMetadata(r *schema.Resource, u, old *unstructured.Unstructured) field.
 		}
 		return r.ValidName(name)
 	}
-	if metadata.Valid(metadataOf(u), r.Namespaced) && len(rule(u.GetName(), false)) == 0 {
+	bare := bareFinalizers(r, u)
+	if len(bare) == 0 && metadata.Valid(metadataOf(u), r.Namespaced) && len(rule(u.GetName(), false)) == 0 {
 		if old == nil || metadata.Valid(metadataOf(old), r.Namespaced) && metadata.ValidUpdate(metadataOf(u), metadataOf(old)) {
 			return nil
 		}
 	}
 	path := field.NewPath("metadata")
-	errs := apivalidation.ValidateObjectMetaAccessor(u, r.Namespaced, rule, path)
+	errs := append(apivalidation.ValidateObjectMetaAccessor(u, r.Namespaced, rule, path), bare...)
 	if old != nil {
 		errs = append(errs, apivalidation.ValidateObjectMetaAccessorUpdate(u, old, path)...)
+	}
+	return errs
+}
+
+// bareFinalizers refuses finalizers without a domain that are not standard ones. Upstream
+// does so where it validates metadata with its own function for built-in kinds (core
+// validation.ValidateObjectMeta), which five of them do not use.
+func bareFinalizers(r *schema.Resource, u *unstructured.Unstructured) field.ErrorList {
+	if r.Custom || slices.Contains([]string{"CustomResourceDefinition", "Event", "Lease", "PodDisruptionBudget", "RuntimeClass"}, r.Kind) {
+		return nil
+	}
+	var errs field.ErrorList
+	for i, name := range u.GetFinalizers() {
+		if strings.Contains(name, "/") || slices.Contains([]string{"kubernetes", metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents}, name) {
+			continue
+		}
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "finalizers").Index(i), name, "name is neither a standard finalizer name nor is it fully qualified"))
 	}
 	return errs
 }
