@@ -18,11 +18,12 @@ func deletionFinalizers(r *schema.Resource, finalizers []string, o metav1.Delete
 	finalizers = slices.DeleteFunc(slices.Clone(finalizers), func(f string) bool {
 		return f == metav1.FinalizerOrphanDependents || f == metav1.FinalizerDeleteDependents
 	})
-	switch {
-	case policy == metav1.DeletePropagationOrphan:
+	switch policy {
+	case metav1.DeletePropagationOrphan:
 		finalizers = append(finalizers, metav1.FinalizerOrphanDependents)
-	case policy == metav1.DeletePropagationForeground:
+	case metav1.DeletePropagationForeground:
 		finalizers = append(finalizers, metav1.FinalizerDeleteDependents)
+	case metav1.DeletePropagationBackground:
 	}
 	return finalizers
 }
