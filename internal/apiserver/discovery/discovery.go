@@ -113,7 +113,11 @@ func Resources(v schema.GroupVersion) metav1.APIResourceList {
 			Name: r.Plural, SingularName: r.Singular, Namespaced: r.Namespaced, Kind: r.Kind,
 			Verbs: r.Verbs, ShortNames: r.ShortNames, Categories: r.Categories, StorageVersionHash: storageHash(r),
 		})
-		for _, sub := range subresources(r) {
+		subs := subresources(r)
+		if r.Custom { // apiextensions customresource_discovery_controller.go: the status first, but only here
+			slices.Reverse(subs)
+		}
+		for _, sub := range subs {
 			res := metav1.APIResource{Name: r.Plural + "/" + sub.Subresource, Namespaced: r.Namespaced, Kind: sub.ResponseKind.Kind, Verbs: sub.Verbs}
 			if sub.ResponseKind.Group != r.Group || sub.ResponseKind.Version != r.Version {
 				res.Group, res.Version = sub.ResponseKind.Group, sub.ResponseKind.Version
@@ -157,10 +161,6 @@ func subresources(r *schema.Resource) []discoveryv2.APISubresourceDiscovery {
 		}
 		kind := metav1.GroupVersionKind(sub.Kind)
 		subs = append(subs, discoveryv2.APISubresourceDiscovery{Subresource: sub.Name, Verbs: sub.Verbs, ResponseKind: &kind})
-	}
-	if r.Custom { // apiextensions customresource_discovery_controller.go: the status first
-		slices.Reverse(subs)
-		return subs
 	}
 	slices.SortFunc(subs, func(a, b discoveryv2.APISubresourceDiscovery) int {
 		return strings.Compare(a.Subresource, b.Subresource)
