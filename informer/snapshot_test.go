@@ -36,10 +36,11 @@ func TestReadsYieldTheirObjectsInOrder(t *testing.T) {
 		w.putIn("b", "a", `"app":"web","tier":"1"`)
 		w.putIn("bb", "m", `"app":"db"`)
 		w.putIn("a", "m", "")
-		play(t, w, func(i *informer.Informer[*thing]) {
-			if got := names(i.In("b")); got != nil {
-				t.Errorf("before the sync: %v", got)
-			}
+		i := w.informer()
+		if got := names(i.In("b")); got != nil {
+			t.Errorf("before the sync: %v", got)
+		}
+		run(t, i, func() {
 			after(time.Second)
 			s := i.Snapshot()
 			w.putIn("b", "late", `"app":"web"`)

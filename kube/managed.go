@@ -40,7 +40,7 @@ func (o *Object) WithoutManagedFields() *Object {
 		return other.WithoutManagedFields() // it may be there twice
 	}
 	other := *o
-	other.splice(from, to, nil)
+	other.splice(from, to, nil, false)
 	return other.WithoutManagedFields()
 }
 

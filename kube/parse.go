@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gapless-io/gapless/kube/scan"
+	"github.com/gapless-io/gapless/kube/texts"
 )
 
 // maxSelectable is how many selectable fields a resource may have: one bit each.
@@ -30,6 +31,11 @@ func ParseObject(raw []byte, sel []FieldPath) (*Object, error) {
 // metadata.resourceVersion) and stamps rv into a copy of the bytes. Errors:
 // *DecodeError, also for an object without metadata.
 func NewObject(value []byte, rv ResourceVersion, sel []FieldPath) (*Object, error) {
+	return NewSharing(value, rv, sel, nil)
+}
+
+// NewSharing is NewObject with Share, if texts are given: the bytes are copied once.
+func NewSharing(value []byte, rv ResourceVersion, sel []FieldPath, with *texts.Set) (*Object, error) {
 	o, err := parse(value, sel)
 	if err != nil {
 		return nil, err
@@ -37,8 +43,12 @@ func NewObject(value []byte, rv ResourceVersion, sel []FieldPath) (*Object, erro
 	if o.at.metadata == 0 {
 		return nil, &DecodeError{Offset: -1, Why: "the object has no metadata"}
 	}
-	o.stamp(rv)
-	return o, nil
+	own := o
+	if with != nil {
+		own = o.share(with, len(`"resourceVersion":"",`)+len(strconv.FormatUint(uint64(rv), 10)))
+	}
+	own.stamp(rv, own != o)
+	return own, nil
 }
 
 // parse makes an Object over raw itself.

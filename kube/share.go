@@ -3,7 +3,6 @@ package kube
 import (
 	"slices"
 
-	"github.com/gapless-io/gapless/kube/scan"
 	"github.com/gapless-io/gapless/kube/texts"
 )
 
@@ -28,7 +27,10 @@ type shared struct {
 // without them in its own bytes; the object itself if it has none to share. Who manages which
 // fields is most of the bytes of many objects, and differs little between those of a kind. JSON
 // then puts the bytes together at each call; Parts and Size do not.
-func (o *Object) Share(with *texts.Set) *Object {
+func (o *Object) Share(with *texts.Set) *Object { return o.share(with, 0) }
+
+// share is Share with room for some bytes at the end of the object's own.
+func (o *Object) share(with *texts.Set, room int) *Object {
 	if o.at.managed <= max(o.at.metadata, o.at.rvEnd, o.at.cutEnd, o.at.apiVersionEnd) || len(o.shared) > 0 {
 		return o
 	}
@@ -51,7 +53,7 @@ func (o *Object) Share(with *texts.Set) *Object {
 		return o
 	}
 	other := *o
-	other.raw = make([]byte, 0, len(o.raw)-less)
+	other.raw = make([]byte, 0, len(o.raw)-less+room)
 	other.shared = make([]shared, 0, n)
 	begin := 0
 	for _, place := range found[:n] {
@@ -76,36 +78,12 @@ func (o *Object) managers(yield func(from, to int) bool) {
 	more, err := s.Enter(']')
 	for more && err == nil && s.Peek() == '{' {
 		from := s.Pos
-		to, failed := s.untilTime()
+		to, failed := s.SkipUntil("time")
 		if failed != nil || !yield(from, to) {
 			return
 		}
 		more, err = s.Next(']')
 	}
-}
-
-// untilTime skips an object, and returns where the value of its last member begins if that
-// is a time; otherwise where the object ends.
-func (s *scanner) untilTime() (end int, err error) {
-	time := 0
-	more, err := s.Enter('}')
-	for more && err == nil {
-		var key scan.Token
-		if key, err = s.Key(); err != nil {
-			break
-		}
-		s.Peek()
-		if time = 0; string(s.Data[key.Start:key.End]) == "time" {
-			time = s.Pos
-		}
-		if _, err = s.Skip(); err == nil {
-			more, err = s.Next('}')
-		}
-	}
-	if time > 0 {
-		return time, err
-	}
-	return s.Pos, err
 }
 
 // Size returns the length of JSON, in bytes.

@@ -36,7 +36,14 @@ func sharing(tb testing.TB, set *texts.Set, value []byte) (plain, shared *Object
 		tb.Fatal(err)
 	}
 	plain.Share(set) // once seen is not enough
-	return plain, plain.Share(set)
+	shared, err = NewSharing(value, 7, nil, set)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if other := plain.Share(set); !bytes.Equal(other.raw, shared.raw) || other.at != shared.at || cap(shared.raw) > len(shared.raw)+64 {
+		tb.Errorf("it is\n%s\nand when it is made from an object\n%s", shared.raw, other.raw)
+	}
+	return plain, shared
 }
 
 func TestASharingObjectIsTheSame(t *testing.T) {

@@ -21,12 +21,12 @@ func (o *Object) Value() []byte {
 // cannot carry a number; only the result's ResourceVersion changes then.
 func (o *Object) WithResourceVersion(rv ResourceVersion) *Object {
 	stamped := *o
-	stamped.stamp(rv)
+	stamped.stamp(rv, false)
 	return &stamped
 }
 
-// stamp puts rv into a fresh copy of the bytes.
-func (o *Object) stamp(rv ResourceVersion) {
+// stamp puts rv into a fresh copy of the bytes, or into the bytes if they are its own.
+func (o *Object) stamp(rv ResourceVersion, own bool) {
 	o.rv = rv
 	if o.at.metadata == 0 {
 		return
@@ -34,7 +34,7 @@ func (o *Object) stamp(rv ResourceVersion) {
 	var buf [64]byte
 	if o.at.cutEnd > 0 {
 		b := strconv.AppendUint(buf[:0], uint64(rv), 10)
-		o.splice(o.at.rv, o.at.rvEnd, b)
+		o.splice(o.at.rv, o.at.rvEnd, b, own)
 		o.at.rvEnd = o.at.rv + len(b)
 		return
 	}
@@ -47,7 +47,7 @@ func (o *Object) stamp(rv ResourceVersion) {
 		b = append(b, ',')
 	}
 	at := o.at.metadata
-	o.splice(at, at, b)
+	o.splice(at, at, b, own)
 	o.at.bareMetadata = false
 	o.at.rv = at + len(member)
 	o.at.rvEnd = o.at.rv + digits
@@ -65,7 +65,7 @@ func (o *Object) WithAPIVersion(apiVersion string) *Object {
 	other := *o
 	other.apiVersion = apiVersion
 	if o.at.apiVersionEnd > 0 {
-		other.splice(o.at.apiVersion, o.at.apiVersionEnd, text)
+		other.splice(o.at.apiVersion, o.at.apiVersionEnd, text, false)
 		other.at.apiVersion, other.at.apiVersionEnd = o.at.apiVersion, o.at.apiVersion+len(text)
 		return &other
 	}
@@ -74,7 +74,7 @@ func (o *Object) WithAPIVersion(apiVersion string) *Object {
 	if !o.empty() {
 		b = append(b, ',')
 	}
-	other.splice(1, 1, b)
+	other.splice(1, 1, b, false)
 	other.at.apiVersion = 1 + len(member) + 1
 	other.at.apiVersionEnd = other.at.apiVersion + len(text)
 	return &other
@@ -135,7 +135,7 @@ func (o *Object) WithContent(tree map[string]any) (*Object, error) {
 	}
 	other.paths, other.values = o.paths, o.values
 	if o.rv != 0 {
-		other.stamp(o.rv) // Canonical leaves it out
+		other.stamp(o.rv, false) // Canonical leaves it out
 	}
 	return other, nil
 }
@@ -146,11 +146,15 @@ func (o *Object) empty() bool {
 	return inside.Peek() == '}'
 }
 
-// splice replaces raw[from:to] in a fresh copy of the bytes and moves the offsets
+// splice replaces raw[from:to], in a fresh copy of the bytes if they are not its own, and moves the offsets
 // that lie behind. The caller sets those that lie at the place itself. Everything that is
 // shared lies behind the place.
-func (o *Object) splice(from, to int, b []byte) {
-	o.raw = slices.Concat(o.raw[:from], b, o.raw[to:])
+func (o *Object) splice(from, to int, b []byte, own bool) {
+	if own {
+		o.raw = slices.Replace(o.raw, from, to, b...)
+	} else {
+		o.raw = slices.Concat(o.raw[:from], b, o.raw[to:])
+	}
 	by := len(b) - (to - from)
 	for _, at := range []*int{
 		&o.at.apiVersion, &o.at.apiVersionEnd, &o.at.metadata,

@@ -194,3 +194,27 @@ func (s *Scanner) Skip() (Token, error) {
 	t.End = s.Pos
 	return t, err
 }
+
+// SkipUntil skips an object, which is next. It returns where the value of its last member
+// begins if that has a name; otherwise where the object ends.
+func (s *Scanner) SkipUntil(name string) (at int, err error) {
+	value := 0
+	more, err := s.Enter('}')
+	for more && err == nil {
+		var key Token
+		if key, err = s.Key(); err != nil {
+			break
+		}
+		s.Peek()
+		if value = 0; string(s.Data[key.Start:key.End]) == name {
+			value = s.Pos
+		}
+		if _, err = s.Skip(); err == nil {
+			more, err = s.Next('}')
+		}
+	}
+	if value > 0 {
+		return value, err
+	}
+	return s.Pos, err
+}

@@ -155,6 +155,10 @@ func (k *caller) once(ctx context.Context, body []byte) (answer []byte, after ti
 	}
 	defer func() { _ = resp.Body.Close() }() // it was read, or is not wanted
 	answer, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	if gone := ctx.Err(); gone != nil {
+		// A webhook that answers because the connection is closed may still be heard.
+		return nil, -1, &url.Error{Op: "Post", URL: k.url, Err: gone}
+	}
 	switch {
 	case err != nil:
 		return nil, -1, fmt.Errorf("unexpected error when reading response body. Please retry. Original error: %w", err)

@@ -95,14 +95,14 @@ func (r *Resource) Object(key string, value []byte, revision int64) (*kube.Objec
 }
 
 func (r *Resource) objectWith(fields []kube.FieldPath, key string, value []byte, revision int64) (*kube.Object, error) {
-	o, err := kube.NewObject(value, kube.ResourceVersion(revision), fields)
+	o, err := kube.NewSharing(value, kube.ResourceVersion(revision), fields, r.source.texts)
 	if err != nil {
 		return nil, fmt.Errorf("stored value of %q at revision %d: %w", key, revision, err)
 	}
 	if own := r.Key(o.Key()); own != key {
 		return nil, fmt.Errorf("stored value of %q at revision %d: it is the object %q", key, revision, own)
 	}
-	return o.Share(r.source.texts), nil
+	return o, nil
 }
 
 // Entry turns a change of the store, with all its values, into an entry of the watch cache.
