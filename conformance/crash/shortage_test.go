@@ -178,7 +178,7 @@ func TestServerThatRunsOutOfMemoryLosesNothing(t *testing.T) {
 	if !s.server.EndedByItself() {
 		t.Skip("the server lives in the memory that it had")
 	}
-	if !strings.Contains(string(s.server.Log(64<<10)), "memory") {
+	if !strings.Contains(string(s.server.Log(1<<20)), "memory") {
 		t.Errorf("the server ended without naming memory:\n%s", s.server.Log(4<<10))
 	}
 	s.afterUnknown()
