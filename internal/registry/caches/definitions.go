@@ -29,8 +29,8 @@ func withDefinitions(catalog *schema.Catalog, definitions *watchcache.Snapshot) 
 	return catalog.With(all...), nil
 }
 
-// define puts a definition in force that was appended but not published yet: when
-// its writer is answered, the resource is there.
+// define puts a definition in force that is not appended yet: when its writer is answered, or
+// a watch shows it, the resource is there.
 func (p *Publisher) define(ctx context.Context, e *watchcache.Entry) error {
 	gr := schema.DefinedBy(e.Object.Key().Name)
 	catalog := p.set.live.Load()

@@ -151,16 +151,17 @@ func (p *Publisher) publish(ctx context.Context, batch store.Batch) error {
 		if err != nil {
 			return err
 		}
-		if p.pending[r] == nil {
-			p.order = append(p.order, r)
-		}
-		p.pending[r] = append(p.pending[r], e)
 		if resource == definitions {
 			p.flush()
+			// Before the entry, so that whoever sees a definition established is served it.
 			if err := p.define(ctx, e); err != nil {
 				return err
 			}
 		}
+		if p.pending[r] == nil {
+			p.order = append(p.order, r)
+		}
+		p.pending[r] = append(p.pending[r], e)
 	}
 	p.flush()
 	p.set.clock.Publish(kube.ResourceVersion(batch.Through))
