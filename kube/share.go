@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// shortestShared is how long a text is that is worth to be shared, in bytes.
+	// shortestShared is the length, in bytes, from which on a text is shared.
 	shortestShared = 96
 	// mostShared is how many texts an object shares. Objects have a few managers; of
 	// updates there are at most ten.

@@ -146,9 +146,9 @@ func (o *Object) empty() bool {
 	return inside.Peek() == '}'
 }
 
-// splice replaces raw[from:to], in a fresh copy of the bytes if they are not its own, and moves the offsets
-// that lie behind. The caller sets those that lie at the place itself. Everything that is
-// shared lies behind the place.
+// splice replaces raw[from:to], in a fresh copy of the bytes unless they are its own, and moves
+// the offsets that lie behind. The caller sets those that lie at the place itself. Everything
+// that is shared lies behind the place.
 func (o *Object) splice(from, to int, b []byte, own bool) {
 	if own {
 		o.raw = slices.Replace(o.raw, from, to, b...)

@@ -171,9 +171,16 @@ func (r *Renderer) writeItem(o *kube.Object, write func([]byte)) {
 	} else {
 		r.parts = o.UntypedParts(r.parts[:0])
 	}
+	r.writeParts(write)
+}
+
+// writeParts writes the parts of an object, and drops them: the renderer of a watch that waits
+// holds no object.
+func (r *Renderer) writeParts(write func([]byte)) {
 	for _, p := range r.parts {
 		write(p)
 	}
+	clear(r.parts)
 }
 
 // itemLess is by how much the items are shorter than the objects.

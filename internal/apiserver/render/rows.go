@@ -107,9 +107,7 @@ func (r *Renderer) writeRow(o *kube.Object, head []byte, write func([]byte)) {
 	switch r.include {
 	case metav1.IncludeObject:
 		r.parts = r.seen(o).Parts(r.parts[:0])
-		for _, p := range r.parts {
-			write(p)
-		}
+		r.writeParts(write)
 	case metav1.IncludeMetadata:
 		r.writePartial(o, write)
 	case metav1.IncludeNone:

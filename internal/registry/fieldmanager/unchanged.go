@@ -125,7 +125,7 @@ func (f *fieldManager) included(w inclusion, p place) (all fields, ok bool) {
 			continue
 		}
 		if name == "metadata" {
-			of = fields{below: slices.DeleteFunc(of.below, func(f2 field) bool { return stripped(f2.name) || f.ignoredMeta[f2.name] })}
+			of = fields{below: slices.DeleteFunc(of.below, func(part field) bool { return stripped(part.name) || f.ignoredMeta[part.name] })}
 		}
 		all.put(field{name: name, fields: of})
 	}

@@ -175,8 +175,11 @@ func (c *Controller) acceptNames(ctx context.Context) error {
 		return nil
 	}
 	var errs []error
+	var parts [][]byte
+	conflict := []byte(`Conflict","status":"False"`)
 	for o := range cached.Cache.Snapshot().Scan("", watchcache.Selection{}) {
-		if !bytes.Contains(o.JSON(), []byte(`Conflict","status":"False"`)) { // a reason of NamesAccepted
+		// A reason of NamesAccepted; it is not in what objects share.
+		if parts = o.Parts(parts[:0]); !slices.ContainsFunc(parts, func(p []byte) bool { return bytes.Contains(p, conflict) }) {
 			continue
 		}
 		if err := c.cfg.Verbs.Refresh(ctx, schema.Target{Resource: resource, Name: o.Key().Name}); err != nil {

@@ -88,8 +88,8 @@ func (r *Resource) SetFields(fields []kube.FieldPath) { r.fields.Store(&fields) 
 // Key is an object's key in the store.
 func (r *Resource) Key(key kube.Key) string { return r.prefix + key.String() }
 
-// Object decodes a stored value; it shares equal texts in managedFields with other objects. An error means that this server did not write the value,
-// or that its bytes have changed.
+// Object decodes a stored value; the object shares texts in its managedFields with others. An
+// error means that this server did not write the value, or that its bytes have changed.
 func (r *Resource) Object(key string, value []byte, revision int64) (*kube.Object, error) {
 	return r.objectWith(r.Fields(), key, value, revision)
 }
