@@ -10,9 +10,10 @@ import (
 	"net/http/httptest"
 	"testing"
 
+	"k8s.io/apiserver/pkg/authentication/user"
+
 	"github.com/gapless-io/gapless"
 	"github.com/gapless-io/gapless/internal/apiserver"
-	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/controllers/gc"
 	"github.com/gapless-io/gapless/internal/registry"
 	"github.com/gapless-io/gapless/internal/schema"
@@ -91,7 +92,7 @@ func assemble(t testing.TB, o revlog.Options) *assembled {
 // asAdministrator makes requests look as if a verified certificate had come with
 // them.
 func asAdministrator(next http.Handler) http.Handler {
-	subject := pkix.Name{CommonName: "admin", Organization: []string{auth.Masters}}
+	subject := pkix.Name{CommonName: "admin", Organization: []string{user.SystemPrivilegedGroup}}
 	state := &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{{Subject: subject}}}}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.TLS = state

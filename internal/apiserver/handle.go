@@ -53,13 +53,14 @@ func (s *Server) handle(rec *recorder, r *http.Request) *feed.Feed {
 		}
 		return nil
 	}
-	user, authErr := auth.Authenticate(r)
+	user, authErr := s.cfg.Authenticator.Authenticate(r)
 	switch {
 	case authErr != nil:
 		err = authErr
 		refuseUnread(rec, r)
 	case err == nil:
-		if err = auth.Authorize(user, rt.Attributes(r)); err == nil {
+		rt.Caller = user
+		if err = s.cfg.Authorizer.Authorize(r.Context(), user, rt.Attributes(r)); err == nil {
 			err = s.compareHistory(rec, r, rt.Query)
 		}
 	}
@@ -75,7 +76,7 @@ func (s *Server) handle(rec *recorder, r *http.Request) *feed.Feed {
 	case rt.Verb == route.Watch:
 		var f *feed.Feed
 		var release func()
-		if f, release, err = s.openWatch(rec, r, rt, user.Name); f == nil {
+		if f, release, err = s.openWatch(rec, r, rt, user.GetName()); f == nil {
 			break
 		}
 		closed := s.metrics.LongRunning(&rt)
@@ -85,7 +86,7 @@ func (s *Server) handle(rec *recorder, r *http.Request) *feed.Feed {
 		}
 		return f
 	default:
-		err = s.serveLimited(rec, r, rt, user.Name)
+		err = s.serveLimited(rec, r, rt, user.GetName())
 	}
 	if err != nil {
 		s.fail(rec, r, err)

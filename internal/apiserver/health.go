@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/gapless-io/gapless/internal/apiserver/route"
-	"github.com/gapless-io/gapless/internal/auth"
 )
 
 // health answers /livez, /readyz, /healthz and their single checks in upstream's
@@ -21,7 +20,7 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request, rt route.Route) 
 	q := r.URL.Query()
 	var lines strings.Builder
 	failed, found := 0, false
-	_, stranger := auth.Authenticate(r)
+	_, stranger := s.cfg.Authenticator.Authenticate(r)
 	known := stranger == nil
 	for _, c := range checks {
 		if one != "" && c.Name != one {

@@ -32,6 +32,7 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver/render"
 	"github.com/gapless-io/gapless/internal/apiserver/route"
 	"github.com/gapless-io/gapless/internal/apiserver/swagger"
+	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -62,6 +63,10 @@ type Config struct {
 	Reader Reader
 	Writer Writer
 	Live   *schema.Live
+	// Authenticator identifies callers; nil: by client certificates. Authorizer says what
+	// they may do; nil: members of system:masters may do everything, others nothing.
+	Authenticator auth.Authenticator
+	Authorizer    auth.Authorizer
 	// Checks besides "ping" and "shutdown", which every server has.
 	Checks  []Check
 	Version version.Info
@@ -101,6 +106,12 @@ type Server struct {
 // as by Drain when it ends.
 func New(ctx context.Context, cfg Config) *Server {
 	cfg.MinRequestTimeout = cmp.Or(cfg.MinRequestTimeout, defaultMinRequestTimeout)
+	if cfg.Authenticator == nil {
+		cfg.Authenticator = auth.Certificates{}
+	}
+	if cfg.Authorizer == nil {
+		cfg.Authorizer = auth.MastersOnly{}
+	}
 	if cfg.Refusals == nil {
 		cfg.Refusals = limit.NewRefusals()
 	}

@@ -16,8 +16,6 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver/render"
 	"github.com/gapless-io/gapless/internal/apiserver/review"
 	"github.com/gapless-io/gapless/internal/apiserver/route"
-	"github.com/gapless-io/gapless/internal/auth"
-	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -53,17 +51,12 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, rt route.Route) 
 	if err != nil {
 		return err
 	}
-	user, err := auth.Authenticate(r)
-	if err != nil {
-		return err
-	}
 	q := rt.Query
 	o := metav1.CreateOptions{DryRun: q["dryRun"], FieldManager: fieldManager(r, q), FieldValidation: q.Get("fieldValidation")}
 	var out kube.Written
 	if review.Answers(rt.Resource) {
-		out, err = review.Answer(review.Request{User: user, Target: rt.Target, Body: object, FieldValidation: o.FieldValidation})
+		out, err = review.Answer(r.Context(), review.Request{Authorizer: s.cfg.Authorizer, Target: rt.Target, Body: object, FieldValidation: o.FieldValidation})
 	} else {
-		rt.Caller = &schema.Caller{Name: user.Name, Groups: user.Groups}
 		out, err = s.cfg.Writer.Create(r.Context(), rt.Target, object, o)
 	}
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/kube"
@@ -18,21 +19,21 @@ func TestOnlyAVerifiedCertificateIdentifiesTheCaller(t *testing.T) {
 	chain := func(name string, groups ...string) *tls.ConnectionState {
 		return &tls.ConnectionState{VerifiedChains: [][]*x509.Certificate{{{Subject: pkix.Name{CommonName: name, Organization: groups}}}}}
 	}
-	sent := chain("eve", auth.Masters)
+	sent := chain("eve", user.SystemPrivilegedGroup)
 	sent.PeerCertificates, sent.VerifiedChains = sent.VerifiedChains[0], nil
 	for _, c := range []struct {
 		name   string
 		tls    *tls.ConnectionState
 		header string
-		want   auth.User
+		want   user.Info
 		code   int32
 	}{
-		{"no TLS", nil, "", auth.User{}, 401},
-		{"no certificate", &tls.ConnectionState{}, "", auth.User{}, 401},
-		{"a certificate that was sent but not verified", sent, "", auth.User{}, 401},
-		{"a bearer token", &tls.ConnectionState{}, "Bearer system:masters", auth.User{}, 401},
-		{"a certificate without a name", chain("", auth.Masters), "", auth.User{}, 401},
-		{"a certificate", chain("bob", "a", "b"), "", auth.User{Name: "bob", Groups: []string{"a", "b"}}, 200},
+		{"no TLS", nil, "", nil, 401},
+		{"no certificate", &tls.ConnectionState{}, "", nil, 401},
+		{"a certificate that was sent but not verified", sent, "", nil, 401},
+		{"a bearer token", &tls.ConnectionState{}, "Bearer system:masters", nil, 401},
+		{"a certificate without a name", chain("", user.SystemPrivilegedGroup), "", nil, 401},
+		{"a certificate", chain("bob", "a", "b"), "", &user.DefaultInfo{Name: "bob", Groups: []string{"a", "b", "system:authenticated"}}, 200},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
@@ -43,7 +44,7 @@ func TestOnlyAVerifiedCertificateIdentifiesTheCaller(t *testing.T) {
 			if c.header != "" {
 				r.Header.Set("Authorization", c.header)
 			}
-			got, err := auth.Authenticate(r)
+			got, err := auth.Certificates{}.Authenticate(r)
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Error(diff)
 			}
@@ -61,8 +62,8 @@ func TestOnlySystemMastersMayDoMoreThanReviewTheirAccess(t *testing.T) {
 		what   auth.Attributes
 		want   string
 	}{
-		{[]string{"x", auth.Masters}, auth.Attributes{Verb: "delete", Resource: pods}, ""},
-		{[]string{auth.Masters}, auth.Attributes{Verb: "get", Path: "/metrics"}, ""},
+		{[]string{"x", user.SystemPrivilegedGroup}, auth.Attributes{Verb: "delete", Resource: pods}, ""},
+		{[]string{user.SystemPrivilegedGroup}, auth.Attributes{Verb: "get", Path: "/metrics"}, ""},
 		{nil, auth.Attributes{Verb: "create", Resource: schema.GroupResource{Group: "authorization.k8s.io", Resource: "selfsubjectaccessreviews"}}, ""},
 		{
 			nil,
@@ -78,7 +79,7 @@ func TestOnlySystemMastersMayDoMoreThanReviewTheirAccess(t *testing.T) {
 			`deployments.apps "d" is forbidden: User "bob" cannot update resource "deployments/scale" in API group "apps" in the namespace "n"`,
 		},
 	} {
-		err := auth.Authorize(auth.User{Name: "bob", Groups: c.groups}, c.what)
+		err := auth.MastersOnly{}.Authorize(t.Context(), &user.DefaultInfo{Name: "bob", Groups: c.groups}, c.what)
 		if c.want == "" {
 			if err != nil {
 				t.Errorf("%v: %v", c.what, err)

@@ -21,6 +21,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/gapless-io/gapless/internal/auth"
@@ -104,7 +105,7 @@ func TestFirstStartCreatesFilesForTheirOwnerOnly(t *testing.T) {
 		}
 	}
 	admin := certificate(t, all["admin.crt"])
-	if admin.Subject.CommonName == "" || len(admin.Subject.Organization) != 1 || admin.Subject.Organization[0] != auth.Masters {
+	if admin.Subject.CommonName == "" || len(admin.Subject.Organization) != 1 || admin.Subject.Organization[0] != user.SystemPrivilegedGroup {
 		t.Errorf("the administrator is %v", admin.Subject)
 	}
 	cfg, err := clientcmd.LoadFromFile(kubeconfig)
@@ -386,7 +387,7 @@ func selfSigned(t testing.TB) tls.Certificate {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "gapless-admin", Organization: []string{auth.Masters}},
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "gapless-admin", Organization: []string{user.SystemPrivilegedGroup}},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)

@@ -104,11 +104,12 @@ func greet(t *testing.T, cfg *tls.Config) (address string) {
 		t.Fatal(err)
 	}
 	srv := &http.Server{TLSConfig: cfg, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		user, err := auth.Authenticate(r)
-		w.Header().Set("User", user.Name)
+		caller, err := auth.Certificates{}.Authenticate(r)
 		if err != nil {
 			w.WriteHeader(http.StatusUnauthorized)
+			return
 		}
+		w.Header().Set("User", caller.GetName())
 	})}
 	ended := make(chan error, 1)
 	go func() { ended <- srv.ServeTLS(l, "", "") }() // ends with Close

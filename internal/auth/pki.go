@@ -12,6 +12,8 @@ import (
 	"math/big"
 	"net"
 	"time"
+
+	"k8s.io/apiserver/pkg/authentication/user"
 )
 
 // How long certificates last. Leaves are renewed when the server starts within
@@ -106,7 +108,7 @@ func newServing(ca *pair, hosts []string, now time.Time) (pair, error) {
 }
 
 func newAdmin(a KeyAlgorithm, ca *pair, now time.Time) (pair, error) {
-	return newPair(a, leaf(pkix.Name{CommonName: "gapless-admin", Organization: []string{Masters}}, x509.ExtKeyUsageClientAuth, now), ca)
+	return newPair(a, leaf(pkix.Name{CommonName: "gapless-admin", Organization: []string{user.SystemPrivilegedGroup}}, x509.ExtKeyUsageClientAuth, now), ca)
 }
 
 func leaf(subject pkix.Name, usage x509.ExtKeyUsage, now time.Time) *x509.Certificate {

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/kube"
@@ -254,7 +255,7 @@ func TestSigningRequestIsSignedApprovedAndIssued(t *testing.T) {
 	s := serve(t)
 	const requests = "certificates.k8s.io/v1/certificatesigningrequests"
 	at := s.at(requests)
-	at.Caller = &schema.Caller{Name: "jane", Groups: []string{"editors"}}
+	at.Caller = &user.DefaultInfo{Name: "jane", Groups: []string{"editors"}}
 	o := s.create(at, `{"metadata":{"name":"r"},"spec":{"request":"`+signingRequest(t)+`","signerName":"example.org/s","usages":["client auth"],"username":"root","groups":["system:masters"]},"status":{"certificate":"eA=="}}`)
 	if field(t, o, "spec", "username") != "jane" || fmt.Sprint(field(t, o, "spec", "groups")) != "[editors]" || field(t, o, "status", "certificate") != nil {
 		t.Errorf("created %s", o.JSON())

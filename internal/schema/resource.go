@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/gapless-io/gapless/kube"
 )
@@ -91,7 +92,7 @@ type Resource struct {
 	// what is wrong in the body.
 	Complete func(u, old map[string]any) error
 	// Signed writes the caller into a new object, for kinds that record it; nil for others.
-	Signed func(u *unstructured.Unstructured, by *Caller)
+	Signed func(u *unstructured.Unstructured, by user.Info)
 	// Through makes creating an object a POST to a subresource of another resource's
 	// object of the same name; nothing is stored by itself.
 	Through *Through

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
 )
 
 // Target is what a verb acts on: a resource, or one object or subresource of it.
@@ -23,14 +24,8 @@ type Target struct {
 	// AsStored leaves objects in the version in which they are stored. It is for readers of
 	// metadata inside the server, which need no webhook.
 	AsStored bool
-	// Caller is the user who creates an object; nil for other verbs.
-	Caller *Caller
-}
-
-// Caller is the user of a request.
-type Caller struct {
-	Name   string
-	Groups []string
+	// Caller is the user of the request; nil for the server itself.
+	Caller user.Info
 }
 
 // GroupVersionResource is apimachinery's.

@@ -1,28 +1,29 @@
 // Package review answers reviews of who a user is, and what a user may do: the kinds of
 // authentication.k8s.io and authorization.k8s.io.
 //
-// It has one noun. A [Request] is one review. The answers are those of auth.Authorize,
-// which the server enforces.
+// It has one noun. A [Request] is one review. The answers are those of the
+// auth.Authorizer that the server enforces.
 package review
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/kube"
 )
 
-// Request is a review and its user.
+// Request is a review; its user is the target's caller.
 type Request struct {
-	User            auth.User
+	Authorizer      auth.Authorizer
 	Target          schema.Target
 	Body            []byte // JSON
 	FieldValidation string
@@ -34,7 +35,7 @@ func Answers(r *schema.Resource) bool {
 }
 
 // Answer returns the review with its status. Errors: 400, 422.
-func Answer(r Request) (kube.Written, error) {
+func Answer(ctx context.Context, r Request) (kube.Written, error) {
 	u, warnings, err := r.Target.Resource.Type.Decode(r.Body, schema.FieldValidation(r.FieldValidation))
 	if err != nil {
 		return kube.Written{}, err
@@ -48,13 +49,13 @@ func Answer(r Request) (kube.Written, error) {
 	case "SelfSubjectReview":
 		answered, err = r.self(body)
 	case "SelfSubjectAccessReview":
-		answered, err = r.selfAccess(body)
+		answered, err = r.selfAccess(ctx, body)
 	case "SelfSubjectRulesReview":
-		answered, err = r.selfRules(body)
+		answered, err = r.selfRules(ctx, body)
 	case "SubjectAccessReview":
-		answered, err = r.access(body)
+		answered, err = r.access(ctx, body)
 	case "LocalSubjectAccessReview":
-		answered, err = r.localAccess(body)
+		answered, err = r.localAccess(ctx, body)
 	default:
 		err = fmt.Errorf("unknown review %s", kind)
 	}
@@ -87,20 +88,22 @@ func (r Request) self(body []byte) (any, error) {
 		return nil, err
 	}
 	review.CreationTimestamp = metav1.Now() // as upstream, where no other review has one
-	review.Status.UserInfo = authenticationv1.UserInfo{Username: r.User.Name, Groups: groups(r.User)}
+	review.Status.UserInfo = userInfo(r.Target.Caller)
 	return review, nil
 }
 
-// groups returns the groups of an authenticated user.
-func groups(u auth.User) []string {
-	const authenticated = "system:authenticated"
-	if slices.Contains(u.Groups, authenticated) {
-		return u.Groups
+func userInfo(u user.Info) authenticationv1.UserInfo {
+	info := authenticationv1.UserInfo{Username: u.GetName(), UID: u.GetUID(), Groups: u.GetGroups()}
+	for name, values := range u.GetExtra() {
+		if info.Extra == nil {
+			info.Extra = map[string]authenticationv1.ExtraValue{}
+		}
+		info.Extra[name] = values
 	}
-	return append(slices.Clone(u.Groups), authenticated)
+	return info
 }
 
-func (r Request) selfAccess(body []byte) (any, error) {
+func (r Request) selfAccess(ctx context.Context, body []byte) (any, error) {
 	review, err := read[authorizationv1.SelfSubjectAccessReview](body)
 	if err != nil {
 		return nil, err
@@ -109,20 +112,20 @@ func (r Request) selfAccess(body []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	review.Status = judge(r.User, wanted)
+	review.Status = r.judge(ctx, r.Target.Caller, wanted)
 	return review, nil
 }
 
-func (r Request) access(body []byte) (any, error) {
+func (r Request) access(ctx context.Context, body []byte) (any, error) {
 	review, err := read[authorizationv1.SubjectAccessReview](body)
 	if err != nil {
 		return nil, err
 	}
-	review.Status, err = r.judgeOther(review.Spec)
+	review.Status, err = r.judgeOther(ctx, review.Spec)
 	return review, err
 }
 
-func (r Request) localAccess(body []byte) (any, error) {
+func (r Request) localAccess(ctx context.Context, body []byte) (any, error) {
 	review, err := read[authorizationv1.LocalSubjectAccessReview](body)
 	if err != nil {
 		return nil, err
@@ -130,11 +133,11 @@ func (r Request) localAccess(body []byte) (any, error) {
 	if a := review.Spec.ResourceAttributes; a == nil || a.Namespace != r.Target.Namespace {
 		return nil, r.invalid(field.Invalid(field.NewPath("spec", "resourceAttributes", "namespace"), "", "must match metadata.namespace"))
 	}
-	review.Status, err = r.judgeOther(review.Spec)
+	review.Status, err = r.judgeOther(ctx, review.Spec)
 	return review, err
 }
 
-func (r Request) selfRules(body []byte) (any, error) {
+func (r Request) selfRules(ctx context.Context, body []byte) (any, error) {
 	review, err := read[authorizationv1.SelfSubjectRulesReview](body)
 	if err != nil {
 		return nil, err
@@ -142,26 +145,19 @@ func (r Request) selfRules(body []byte) (any, error) {
 	if review.Spec.Namespace == "" {
 		return nil, kube.BadRequest("no namespace on request")
 	}
-	s := authorizationv1.SubjectRulesReviewStatus{
-		ResourceRules: []authorizationv1.ResourceRule{}, NonResourceRules: []authorizationv1.NonResourceRule{},
+	rules, err := r.Authorizer.Rules(ctx, r.Target.Caller, review.Spec.Namespace)
+	review.Status = authorizationv1.SubjectRulesReviewStatus{
+		ResourceRules:    append([]authorizationv1.ResourceRule{}, rules.Resources...),
+		NonResourceRules: append([]authorizationv1.NonResourceRule{}, rules.Paths...),
 	}
-	everything := []string{"*"}
-	if auth.Authorize(r.User, auth.Attributes{Verb: "*", Resource: schema.GroupResource{Group: "*", Resource: "*"}}) == nil {
-		s.ResourceRules = append(s.ResourceRules, authorizationv1.ResourceRule{Verbs: everything, APIGroups: everything, Resources: everything})
-		s.NonResourceRules = append(s.NonResourceRules, authorizationv1.NonResourceRule{Verbs: everything, NonResourceURLs: everything})
-	} else {
-		for _, gr := range auth.SelfReviews() {
-			s.ResourceRules = append(s.ResourceRules, authorizationv1.ResourceRule{
-				Verbs: []string{"create"}, APIGroups: []string{gr.Group}, Resources: []string{gr.Resource},
-			})
-		}
+	if err != nil {
+		review.Status.Incomplete, review.Status.EvaluationError = true, err.Error()
 	}
-	review.Status = s
 	return review, nil
 }
 
 // judgeOther decides for another user than the caller.
-func (r Request) judgeOther(spec authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
+func (r Request) judgeOther(ctx context.Context, spec authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
 	if spec.User == "" && len(spec.Groups) == 0 {
 		return authorizationv1.SubjectAccessReviewStatus{}, r.invalid(field.Invalid(field.NewPath("spec", "user"), spec.User, "at least one of user or group must be specified"))
 	}
@@ -169,7 +165,11 @@ func (r Request) judgeOther(spec authorizationv1.SubjectAccessReviewSpec) (autho
 	if err != nil {
 		return authorizationv1.SubjectAccessReviewStatus{}, err
 	}
-	return judge(auth.User{Name: spec.User, Groups: spec.Groups}, wanted), nil
+	other := &user.DefaultInfo{Name: spec.User, UID: spec.UID, Groups: spec.Groups, Extra: map[string][]string{}}
+	for name, values := range spec.Extra {
+		other.Extra[name] = values
+	}
+	return r.judge(ctx, other, wanted), nil
 }
 
 // attributes returns the attributes that a review names: exactly one of the two.
@@ -193,9 +193,9 @@ func (r Request) invalid(why *field.Error) error {
 }
 
 // judge decides as the server does for requests.
-func judge(u auth.User, wanted auth.Attributes) authorizationv1.SubjectAccessReviewStatus {
-	if err := auth.Authorize(u, wanted); err != nil {
-		return authorizationv1.SubjectAccessReviewStatus{Reason: "only members of " + auth.Masters + " may do this; roles and bindings are stored, not enforced"}
+func (r Request) judge(ctx context.Context, u user.Info, wanted auth.Attributes) authorizationv1.SubjectAccessReviewStatus {
+	if err := r.Authorizer.Authorize(ctx, u, wanted); err != nil {
+		return authorizationv1.SubjectAccessReviewStatus{Reason: "only members of " + user.SystemPrivilegedGroup + " may do this; roles and bindings are stored, not enforced"}
 	}
 	return authorizationv1.SubjectAccessReviewStatus{Allowed: true}
 }

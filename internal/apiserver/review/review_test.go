@@ -8,6 +8,7 @@ import (
 	"go.uber.org/goleak"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/gapless-io/gapless/internal/apiserver/review"
 	"github.com/gapless-io/gapless/internal/auth"
@@ -18,21 +19,26 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func admin() auth.User    { return auth.User{Name: "root", Groups: []string{auth.Masters}} }
-func stranger() auth.User { return auth.User{Name: "jane", Groups: []string{"editors"}} }
+func admin() user.Info {
+	return &user.DefaultInfo{Name: "root", Groups: []string{user.SystemPrivilegedGroup}}
+}
+
+func stranger() user.Info {
+	return &user.DefaultInfo{Name: "jane", Groups: []string{"editors", "system:authenticated"}}
+}
 
 // ask sends a review, in a namespace for one that has a namespace.
-func ask[T any](t *testing.T, u auth.User, plural, body string) (*T, error) {
+func ask[T any](t *testing.T, u user.Info, plural, body string) (*T, error) {
 	t.Helper()
 	for _, r := range builtin.Catalog().Resources() {
 		if r.Plural != plural {
 			continue
 		}
-		target := schema.Target{Resource: r}
+		target := schema.Target{Resource: r, Caller: u}
 		if r.Namespaced {
 			target.Namespace = "shop"
 		}
-		out, err := review.Answer(review.Request{User: u, Target: target, Body: []byte(body)})
+		out, err := review.Answer(t.Context(), review.Request{Authorizer: auth.MastersOnly{}, Target: target, Body: []byte(body)})
 		if err != nil {
 			return nil, err
 		}
@@ -57,7 +63,7 @@ func TestAccessReviewsMatchEnforcement(t *testing.T) {
 	)
 	for _, c := range []struct {
 		name, body string
-		user       auth.User
+		user       user.Info
 		want       bool
 	}{
 		{"administrator creates", create, admin(), true},

@@ -28,6 +28,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/printers"
@@ -71,7 +72,7 @@ type row struct {
 	question             bool     // it is asked and answered, and not stored: see questions
 	keeps                []string // see schema.Resource.KeptParts
 	subresources         []schema.Subresource
-	signed               func(*unstructured.Unstructured, *schema.Caller)
+	signed               func(*unstructured.Unstructured, user.Info)
 	name                 func(string) []string // nil: schema.SubdomainName
 	fields               []kube.FieldPath
 	defaults             func(tree) // nil: nothing to default

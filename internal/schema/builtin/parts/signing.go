@@ -7,13 +7,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/gapless-io/gapless/internal/schema"
 )
 
 // Sign writes the caller into a new signing request, and removes what the request itself
 // says about its user.
-func Sign(u *unstructured.Unstructured, by *schema.Caller) {
+func Sign(u *unstructured.Unstructured, by user.Info) {
 	spec := made(u.Object, "spec")
 	for _, name := range []string{"username", "uid", "groups", "extra"} {
 		delete(spec, name)
@@ -21,14 +22,28 @@ func Sign(u *unstructured.Unstructured, by *schema.Caller) {
 	if by == nil {
 		return
 	}
-	spec["username"] = by.Name
-	groups := make([]any, len(by.Groups))
-	for i, group := range by.Groups {
-		groups[i] = group
+	spec["username"] = by.GetName()
+	if uid := by.GetUID(); uid != "" {
+		spec["uid"] = uid
 	}
-	if len(groups) > 0 {
-		spec["groups"] = groups
+	if groups := by.GetGroups(); len(groups) > 0 {
+		spec["groups"] = texts(groups)
 	}
+	extra := tree{}
+	for name, values := range by.GetExtra() {
+		extra[name] = texts(values)
+	}
+	if len(extra) > 0 {
+		spec["extra"] = extra
+	}
+}
+
+func texts(values []string) []any {
+	list := make([]any, len(values))
+	for i, value := range values {
+		list[i] = value
+	}
+	return list
 }
 
 // OfSigningRequests are the subresources of signing requests: approval, and a status
