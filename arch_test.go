@@ -27,7 +27,7 @@ var policy = map[string][]string{
 	"internal/store/revlog":    {"internal/store", "internal/durable"},
 	"internal/watchcache":      {"kube"},
 	"internal/schema":          {"kube"},
-	"internal/admission": {"kube", "internal/schema"},
+	"internal/admission":       {"kube", "internal/schema", "internal/auth"},
 	"internal/registry": {
 		"kube", "internal/store", "internal/schema", "internal/watchcache", "internal/admission", "internal/registry/caches",
 		"internal/registry/lifecycle", "internal/registry/stored", "internal/registry/strategy",
@@ -99,6 +99,7 @@ var inTests = map[string][]string{
 	"internal/store/revlog":     {"internal/store/storetest"},
 	"internal/store/storetest":  {"internal/store/revlog"},
 	"internal/registry":         {"internal/store/revlog", "internal/apiserver"},
+	"internal/admission":        {"internal/registry", "internal/store/revlog"},
 	"internal/bootstrap":        {"internal/registry", "internal/store/revlog"},
 	"internal/seed":             {"internal/registry", "internal/store/revlog"},
 	"internal/controllers":      {"internal/registry", "internal/store/revlog"},

@@ -1,6 +1,7 @@
 package builtin_test
 
 import (
+	"net/http"
 	"slices"
 	"testing"
 
@@ -25,8 +26,8 @@ func TestTextsOfAdmissionKindsAreUpstreams(t *testing.T) {
 		skip := func(path string) bool { return generated(path) || path == "metadata" }
 		for _, c := range slices.Concat(builtin.Mutate(object(t, m.Body), builtin.Full, skip), broken(t, m)) {
 			theirs, ours := upstream.Create(t.Context(), m.Target, c.Body), gapless.Create(t.Context(), m.Target, c.Body)
-			if theirs.Status == nil || ours.Status == nil {
-				continue // TestKindsAgreeWithUpstream compares these
+			if theirs.Status == nil || ours.Status == nil || theirs.Status.Code != http.StatusUnprocessableEntity || ours.Status.Code != http.StatusUnprocessableEntity {
+				continue // TestKindsAgreeWithUpstream compares these; the decoder is not upstream's whole one
 			}
 			compared++
 			if theirs.Status.Message != ours.Status.Message {

@@ -118,15 +118,21 @@ func TestExpressionsHaveTheTypesOfTheirPlaces(t *testing.T) {
 		change func(*admissionv1.ValidatingAdmissionPolicySpec)
 		want   string
 	}{
-		{"a validation", func(s *admissionv1.ValidatingAdmissionPolicySpec) { s.Validations[0].Expression = "1" },
-			`spec.validations[0].expression: Invalid value: "1": must evaluate to bool`},
-		{"a message", func(s *admissionv1.ValidatingAdmissionPolicySpec) { s.Validations[0].MessageExpression = "1" },
-			`spec.validations[0].messageExpression: Invalid value: "1": must evaluate to string`},
+		{
+			"a validation", func(s *admissionv1.ValidatingAdmissionPolicySpec) { s.Validations[0].Expression = "1" },
+			`spec.validations[0].expression: Invalid value: "1": must evaluate to bool`,
+		},
+		{
+			"a message", func(s *admissionv1.ValidatingAdmissionPolicySpec) { s.Validations[0].MessageExpression = "1" },
+			`spec.validations[0].messageExpression: Invalid value: "1": must evaluate to string`,
+		},
 		{"an annotation", func(s *admissionv1.ValidatingAdmissionPolicySpec) {
 			s.AuditAnnotations = []admissionv1.AuditAnnotation{{Key: "a", ValueExpression: " 1"}}
 		}, `spec.auditAnnotations[0].valueExpression: Invalid value: " 1": must evaluate to one of [string null_type] but got int`},
-		{"no parameters", func(s *admissionv1.ValidatingAdmissionPolicySpec) { s.Validations[0].Expression = "params.a" },
-			`spec.validations[0].expression: Invalid value: "params.a": compilation failed: ERROR: <input>:1:1: undeclared reference to 'params'`},
+		{
+			"no parameters", func(s *admissionv1.ValidatingAdmissionPolicySpec) { s.Validations[0].Expression = "params.a" },
+			`spec.validations[0].expression: Invalid value: "params.a": compilation failed: ERROR: <input>:1:1: undeclared reference to 'params'`,
+		},
 		{"parameters", func(s *admissionv1.ValidatingAdmissionPolicySpec) {
 			s.ParamKind = &admissionv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"}
 			s.Validations[0].Expression = "params.a == 'b'"
