@@ -81,6 +81,7 @@ const (
 	memoryDefinitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 	memoryObjects     = "/apis/t.example.com/v1/namespaces/default/"
 	memoryPods        = "/api/v1/namespaces/default/pods"
+	memoryWebhooks    = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
 )
 
 // heavyRequests returns one request for each way to multiply its size.
@@ -128,6 +129,8 @@ func heavyRequests(t *testing.T) []heavyRequest {
 		post("errors of metadata", 422, configMaps, meta(`"finalizers":[`+times(values, `""`)+`]`)),
 		post("owners", 422, configMaps, meta(`"ownerReferences":[`+times(parts, `{}`)+`]`)),
 		post("containers", 422, memoryPods, core("Pod", `"spec":{"containers":[`+times(parts, "{}")+`]}`)),
+		post("webhooks", 422, memoryWebhooks, `{"metadata":{"name":"x"},"webhooks":[`+times(parts, "{}")+`]}`),
+		post("rules of a webhook", 422, memoryWebhooks, `{"metadata":{"name":"x"},"webhooks":[{"rules":[`+times(parts, "{}")+`]}]}`),
 		post("versions", 422, memoryDefinitions, strings.Replace(definitionOf("Many", "{}"), `"versions":[`, `"versions":[`+times(parts-100, "{}")+`,`, 1)),
 		{name: "containers in protobuf", method: "POST", path: memoryPods, media: "application/vnd.kubernetes.protobuf", body: protobufPod(t, 99_000), code: 413},
 		{name: "too many containers in protobuf", method: "POST", path: memoryPods, media: "application/vnd.kubernetes.protobuf", body: protobufPod(t, 1_400_000), code: 400},

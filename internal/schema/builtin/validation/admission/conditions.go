@@ -78,7 +78,7 @@ func (p *program) variables(at *field.Path, all []admissionv1.Variable) field.Er
 }
 
 // identifier is the syntax of names in CEL.
-var identifier = regexp.MustCompile("^[_a-zA-Z][_a-zA-Z0-9]*$") //nolint:gochecknoglobals // a compiled expression
+var identifier = regexp.MustCompile("^[_a-zA-Z][_a-zA-Z0-9]*$")
 
 // isIdentifier reports whether CEL takes a name: it has the syntax, and is no word of CEL.
 func isIdentifier(name string) bool {

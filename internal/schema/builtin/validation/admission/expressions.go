@@ -32,8 +32,6 @@ const (
 
 // Patterns repeat by a{n}, a{n,} and a{n,m}, at most 1000 times (package regexp/syntax). Braces may
 // hide behind escapes of strings. A class of Unicode has hundreds of ranges.
-//
-//nolint:gochecknoglobals // compiled expressions
 var (
 	repetition = regexp.MustCompile(`\{([0-9]+)(?:,([0-9]*))?\}`)
 	hidden     = regexp.MustCompile(`\\[xXuU0-7]`)
