@@ -95,6 +95,13 @@ func kindRows() map[string]kindRow {
 
 		"storageversionmigrations.storagemigration.k8s.io": {``, none, `{"resourceVersion":"9"}`, all},
 
+		"mutatingwebhookconfigurations.admissionregistration.k8s.io":     {`{"webhooks":[]}`, spec, ``, nil},
+		"validatingwebhookconfigurations.admissionregistration.k8s.io":   {`{"webhooks":[]}`, spec, ``, nil},
+		"mutatingadmissionpolicies.admissionregistration.k8s.io":         {`{"spec":{"reinvocationPolicy":"Never"}}`, spec, ``, nil},
+		"mutatingadmissionpolicybindings.admissionregistration.k8s.io":   {`{"spec":{"policyName":"x"}}`, spec, ``, nil},
+		"validatingadmissionpolicies.admissionregistration.k8s.io":       {`{"spec":{"failurePolicy":"Ignore"}}`, spec, condition, all},
+		"validatingadmissionpolicybindings.admissionregistration.k8s.io": {`{"spec":{"policyName":"x"}}`, spec, ``, nil},
+
 		"csinodes.storage.k8s.io":                        {`{"spec":{"drivers":[{"name":"x.io","nodeID":"y"}]}}`, none, gated, all},
 		"volumeattachments.storage.k8s.io":               {``, none, `{"attached":true}`, all},
 		"runtimeclasses.node.k8s.io":                     {`{"scheduling":{"nodeSelector":{"x":"y"}}}`, none, ``, nil},
