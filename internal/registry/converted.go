@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/gapless-io/gapless/internal/hook"
 	"github.com/gapless-io/gapless/internal/registry/caches"
-	"github.com/gapless-io/gapless/internal/registry/convert"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/jsontree"
 	"github.com/gapless-io/gapless/internal/watchcache"
@@ -189,12 +189,12 @@ func ahead(all iter.Seq2[*kube.Object, error]) (iter.Seq2[*kube.Object, error], 
 	}, nil
 }
 
-// cluster implements convert.Cluster.
+// cluster implements hook.Cluster.
 type cluster struct{ caches *caches.Set }
 
-var _ convert.Cluster = cluster{}
+var _ hook.Cluster = cluster{}
 
-// Service implements convert.Cluster.
+// Service implements hook.Cluster.
 func (c cluster) Service(namespace, name string) *kube.Object {
 	services := c.caches.Lookup(schema.GroupResource{Resource: "services"})
 	if services == nil {
@@ -204,7 +204,7 @@ func (c cluster) Service(namespace, name string) *kube.Object {
 	return o
 }
 
-// Endpoints implements convert.Cluster.
+// Endpoints implements hook.Cluster.
 func (c cluster) Endpoints(namespace, service string) []*kube.Object {
 	slices := c.caches.Lookup(schema.GroupResource{Group: "discovery.k8s.io", Resource: "endpointslices"})
 	if slices == nil {
