@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log" //nolint:depguard // net/http has it
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -46,7 +48,7 @@ type late struct{ *registry.Registry }
 
 func start(t testing.TB) *server {
 	t.Helper()
-	log, err := revlog.Open(t.Context(), revlog.Options{Memory: true})
+	store, err := revlog.Open(t.Context(), revlog.Options{Memory: true})
 	if err != nil {
 		t.Fatalf("open the log: %v", err)
 	}
@@ -54,16 +56,16 @@ func start(t testing.TB) *server {
 	cluster := &late{}
 	s.plugin = webhook.New(webhook.Config{Live: s.live, Cluster: cluster, Authorizer: admission.Authorizer(auth.MastersOnly{})})
 	s.Registry = registry.New(registry.Config{
-		Store: log, Live: s.live, Admission: admission.Chain{s.plugin}, Followers: []registry.Follower{s.plugin},
+		Store: store, Live: s.live, Admission: admission.Chain{s.plugin}, Followers: []registry.Follower{s.plugin},
 	})
 	cluster.Registry = s.Registry
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	stored, served := make(chan error, 1), make(chan error, 1)
-	go func() { stored <- log.Run(context.WithoutCancel(ctx)) }() // ends with Close
-	go func() { served <- s.Run(ctx) }()                          // ends with ctx
+	go func() { stored <- store.Run(context.WithoutCancel(ctx)) }() // ends with Close
+	go func() { served <- s.Run(ctx) }()                            // ends with ctx
 	t.Cleanup(func() {
 		cancel()
-		if err := errors.Join(<-served, log.Close(), <-stored); err != nil {
+		if err := errors.Join(<-served, store.Close(), <-stored); err != nil {
 			t.Errorf("run: %v", err)
 		}
 		s.plugin.Close()
@@ -138,7 +140,9 @@ type hook struct {
 func newHook(t testing.TB) *hook {
 	t.Helper()
 	h := &hook{t: t}
-	h.Server = httptest.NewTLSServer(h)
+	h.Server = httptest.NewUnstartedServer(h)
+	h.Config.ErrorLog = discard()
+	h.StartTLS()
 	t.Cleanup(h.Close)
 	return h
 }
@@ -273,3 +277,6 @@ func decoded(t testing.TB, raw runtime.RawExtension) map[string]any {
 
 // text is an error as a client sees it.
 func text(err error) string { return fmt.Sprintf("%d %v", codeOf(err), err) }
+
+// discard is a logger for servers whose clients leave.
+func discard() *log.Logger { return slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) }
