@@ -15,7 +15,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -61,7 +61,7 @@ func TestAnswersAreNotBelieved(t *testing.T) {
 		}, failed + `failed to call webhook: the answer has more than 3145728 bytes`},
 		"redirect": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, h.URL+"/elsewhere", http.StatusTemporaryRedirect)
-		}, failed + `failed to call webhook: an error on the server`},
+		}, failed + `failed to call webhook: the server responded with the status code 307`},
 		"HTTP error": {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "oops", http.StatusTeapot) }, failed + `failed to call webhook: the server responded with the status code 418`},
 		"cut off":    {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, failed + `failed to call webhook: Post "` + h.URL + `/ask?timeout=30s": `},
 		"refusal that says 200": {
@@ -178,9 +178,9 @@ func TestAWebhookMayWriteWhileItIsAsked(t *testing.T) {
 	if _, err := s.createMap("a"); err != nil {
 		t.Fatal(err)
 	}
-	var once sync.Once
+	var asked atomic.Bool
 	h.instead(func(w http.ResponseWriter, r *http.Request) {
-		once.Do(func() {
+		if asked.CompareAndSwap(false, true) {
 			if _, err := s.merge(s.maps("a"), `{"data":{"inner":"1"}}`); err != nil {
 				t.Error(err)
 			}
@@ -190,7 +190,7 @@ func TestAWebhookMayWriteWhileItIsAsked(t *testing.T) {
 			if _, err := s.merge(s.at("", "v1", "namespaces", "", "default"), `{"metadata":{"labels":{"x":"y"}}}`); err != nil {
 				t.Error(err)
 			}
-		})
+		}
 		reply(w, reviewOf(r), admissionv1.AdmissionResponse{Allowed: true})
 	})
 	s.configure("Mutating", "m", h.webhook("m.example.com", onMaps+`,"timeoutSeconds":30`))
