@@ -20,16 +20,7 @@ func (r *Registry) Conversions() prometheus.Collector { return r.converter }
 // Convert returns content of one version of a resource in another one. The result may share
 // parts with the argument, which is not changed. Errors: those of convert.Converter.
 func (r *Registry) Convert(ctx context.Context, v schema.Versions, content map[string]any) (map[string]any, error) {
-	if v.To.Custom && v.To.Converts() {
-		return r.converter.Content(ctx, v.To, content)
-	}
-	content = v.From.Store(content)
-	if v.To.Conversion != nil {
-		content = v.To.Conversion.Show(content)
-	}
-	content = maps.Clone(content)
-	content["apiVersion"], content["kind"] = v.To.APIVersion(), v.To.Kind
-	return content, nil
+	return r.converter.Between(ctx, v, content)
 }
 
 // Service returns a service as Find does. It is for calls of webhooks.

@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -105,6 +106,21 @@ func (c *Converter) Content(ctx context.Context, r *schema.Resource, content map
 		(&unstructured.Unstructured{Object: made[0]}).SetResourceVersion(rv) // which the canonical form does not have
 	}
 	return made[0], nil
+}
+
+// Between returns content of one version of a resource in another one. The result may share
+// parts with the argument, which is not changed. Errors: those of Show.
+func (c *Converter) Between(ctx context.Context, v schema.Versions, content map[string]any) (map[string]any, error) {
+	if v.To.Custom && v.To.Converts() {
+		return c.Content(ctx, v.To, content)
+	}
+	content = v.From.Store(content)
+	if v.To.Conversion != nil {
+		content = v.To.Conversion.Show(content)
+	}
+	content = maps.Clone(content)
+	content["apiVersion"], content["kind"] = v.To.APIVersion(), v.To.Kind
+	return content, nil
 }
 
 // Bounds of one review. A single larger object is sent alone.
