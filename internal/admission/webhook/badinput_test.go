@@ -178,18 +178,21 @@ func TestAWebhookMayWriteWhileItIsAsked(t *testing.T) {
 	if _, err := s.createMap("a"); err != nil {
 		t.Fatal(err)
 	}
+	inside := func() {
+		if _, err := s.merge(s.maps("a"), `{"data":{"inner":"1"}}`); err != nil {
+			t.Error(err)
+		}
+		if _, err := s.createMap("b"); err != nil {
+			t.Error(err)
+		}
+		if _, err := s.merge(s.at("", "v1", "namespaces", "", "default"), `{"metadata":{"labels":{"x":"y"}}}`); err != nil {
+			t.Error(err)
+		}
+	}
 	var asked atomic.Bool
 	h.instead(func(w http.ResponseWriter, r *http.Request) {
 		if asked.CompareAndSwap(false, true) {
-			if _, err := s.merge(s.maps("a"), `{"data":{"inner":"1"}}`); err != nil {
-				t.Error(err)
-			}
-			if _, err := s.createMap("b"); err != nil {
-				t.Error(err)
-			}
-			if _, err := s.merge(s.at("", "v1", "namespaces", "", "default"), `{"metadata":{"labels":{"x":"y"}}}`); err != nil {
-				t.Error(err)
-			}
+			inside()
 		}
 		reply(w, reviewOf(r), admissionv1.AdmissionResponse{Allowed: true})
 	})

@@ -76,7 +76,7 @@ func (p *Plugin) call(ctx context.Context, c candidate, v *upstream.VersionedAtt
 	if v.IsDryRun() {
 		switch {
 		case c.SideEffects == nil:
-			return failed(http.StatusBadRequest, errors.New("Webhook SideEffects is nil")) //nolint:revive,staticcheck // upstream's text
+			return failed(http.StatusBadRequest, errors.New("Webhook SideEffects is nil")) //nolint:staticcheck // upstream's text
 		case *c.SideEffects != admissionregistrationv1.SideEffectClassNone && *c.SideEffects != admissionregistrationv1.SideEffectClassNoneOnDryRun:
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("admission webhook %q does not support dry run", c.Name))
 		}

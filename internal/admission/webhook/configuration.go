@@ -59,7 +59,7 @@ func (c *configuration) read(logger *slog.Logger) []*hooked {
 		}
 		if err := json.Unmarshal(c.object.JSON(), &content); err != nil {
 			// It was validated when it was written.
-			logger.Error("a webhook configuration cannot be read: its webhooks are not called", //nolint:sloglint // no request
+			logger.Error("a webhook configuration cannot be read: its webhooks are not called",
 				slog.String("name", c.object.Key().Name), slog.Any("error", err))
 			return
 		}
