@@ -27,9 +27,14 @@ var policy = map[string][]string{
 	"internal/store/revlog":    {"internal/store", "internal/durable"},
 	"internal/watchcache":      {"kube"},
 	"internal/schema":          {"kube"},
+	"internal/hook":            {"kube", "internal/schema"},
 	"internal/admission":       {"kube", "internal/schema", "internal/auth"},
+	"internal/admission/webhook": {
+		"kube", "internal/schema", "internal/admission", "internal/hook", "internal/registry/patch",
+	},
 	"internal/registry": {
-		"kube", "internal/store", "internal/schema", "internal/watchcache", "internal/admission", "internal/registry/caches",
+		"kube", "internal/store", "internal/schema", "internal/watchcache", "internal/admission", "internal/hook",
+		"internal/registry/caches", "internal/registry/patch",
 		"internal/registry/lifecycle", "internal/registry/stored", "internal/registry/strategy",
 	},
 	"internal/bootstrap":   {"kube", "internal/schema"},
@@ -91,26 +96,28 @@ var policy = map[string][]string{
 	"internal/registry/lifecycle": {"kube", "internal/schema", "internal/watchcache", "internal/registry/caches", "internal/registry/strategy"},
 	"internal/registry/stored":    {"kube", "internal/store", "internal/schema", "internal/watchcache"},
 	"internal/registry/strategy":  {"kube", "internal/schema"},
+	"internal/registry/patch":     {"kube", "internal/schema"},
 }
 
 // inTests is what the tests of a package may import besides: the suite that backends
 // run, and the memory mode of the engine below what is tested.
 var inTests = map[string][]string{
-	"internal/store/revlog":     {"internal/store/storetest"},
-	"internal/store/storetest":  {"internal/store/revlog"},
-	"internal/registry":         {"internal/store/revlog", "internal/apiserver"},
-	"internal/admission":        {"internal/registry", "internal/store/revlog"},
-	"internal/bootstrap":        {"internal/registry", "internal/store/revlog"},
-	"internal/seed":             {"internal/registry", "internal/store/revlog"},
-	"internal/controllers":      {"internal/registry", "internal/store/revlog"},
-	"internal/apiserver":        {"internal/store", "internal/store/revlog", "internal/registry", "internal/watchcache"},
-	"informer":                  {"informer/listwatchtest"},
-	"informer/share":            {"client", "kube", "informer/listwatchtest"},
-	"informer/internal/persist": {"informer/internal/decode"},
-	"informer/internal/cache":   {"client"},
-	"client":                    {""},
-	"e2e":                       {everything},
-	"examples":                  {"examples/internal/rigtest"},
+	"internal/store/revlog":      {"internal/store/storetest"},
+	"internal/store/storetest":   {"internal/store/revlog"},
+	"internal/registry":          {"internal/store/revlog", "internal/apiserver"},
+	"internal/admission":         {"internal/registry", "internal/store/revlog"},
+	"internal/admission/webhook": {"internal/auth", "internal/registry", "internal/store/revlog"},
+	"internal/bootstrap":         {"internal/registry", "internal/store/revlog"},
+	"internal/seed":              {"internal/registry", "internal/store/revlog"},
+	"internal/controllers":       {"internal/registry", "internal/store/revlog"},
+	"internal/apiserver":         {"internal/store", "internal/store/revlog", "internal/registry", "internal/watchcache"},
+	"informer":                   {"informer/listwatchtest"},
+	"informer/share":             {"client", "kube", "informer/listwatchtest"},
+	"informer/internal/persist":  {"informer/internal/decode"},
+	"informer/internal/cache":    {"client"},
+	"client":                     {""},
+	"e2e":                        {everything},
+	"examples":                   {"examples/internal/rigtest"},
 }
 
 type listed struct {

@@ -2,6 +2,7 @@ package admit
 
 import (
 	"context"
+	"maps"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -78,9 +79,7 @@ func (g given) restore(u *unstructured.Unstructured) {
 		meta = map[string]any{}
 		u.Object["metadata"] = meta
 	}
-	for name, value := range g.meta {
-		meta[name] = value
-	}
+	maps.Copy(meta, g.meta)
 	if g.keep {
 		return
 	}
