@@ -36,6 +36,7 @@ var policy = map[string][]string{
 	"internal/controllers": {"kube", "internal/schema"},
 	"internal/auth":        {"kube", "internal/durable"},
 	"internal/apiserver":   {"kube", "internal/schema", "internal/auth"},
+	"internal/admission":   {"kube", "internal/schema"},
 	"internal/export":      {"kube", "client", "internal/seed"},
 	"client":               {"kube"},
 
