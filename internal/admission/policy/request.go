@@ -1,0 +1,118 @@
+package policy
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+	admissionauthorizer "k8s.io/apiserver/pkg/admission/plugin/authorizer"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+
+	"github.com/gapless-io/gapless/internal/admission/match"
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// request is what the policies see of one write.
+type request struct {
+	admission.Attributes
+	ctx    context.Context //nolint:containedctx // a request is one call
+	plugin *Plugin
+	authz  authorizer.UnconditionalAuthorizer
+
+	views     map[schema.GroupVersionKind]*admission.VersionedAttributes
+	namespace *corev1.Namespace // read when it is first needed
+}
+
+// newRequest returns the request of attributes; its context is set by who evaluates it.
+func (p *Plugin) newRequest(a admission.Attributes) *request {
+	return &request{Attributes: whole{a}, plugin: p, authz: admissionauthorizer.NewCachingAuthorizer(p.authz)}
+}
+
+// whole are attributes as upstream has them: the namespace of a namespace is its own, and there
+// is always a user.
+type whole struct{ admission.Attributes }
+
+// GetNamespace returns the namespace of the request, or the name of the namespace that it is about.
+func (w whole) GetNamespace() string {
+	if w.GetResource() == match.Namespaces.WithVersion("v1") {
+		return w.GetName()
+	}
+	return w.Attributes.GetNamespace()
+}
+
+// GetUserInfo returns the caller; it is the server itself where none is given.
+func (w whole) GetUserInfo() user.Info {
+	if caller := w.Attributes.GetUserInfo(); caller != nil {
+		return caller
+	}
+	return &user.DefaultInfo{Name: user.APIServerUser, Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
+}
+
+// versioned returns the objects of the request in a version.
+func (r *request) versioned(by match.Matched) (*admission.VersionedAttributes, error) {
+	if view := r.views[by.Kind]; view != nil {
+		return view, nil
+	}
+	view := &admission.VersionedAttributes{Attributes: r.Attributes, VersionedKind: by.Kind}
+	for _, of := range []struct {
+		object runtime.Object
+		to     *admission.LazyObject
+	}{{r.GetObject(), &view.VersionedObject}, {r.GetOldObject(), &view.VersionedOldObject}} {
+		u, is := of.object.(*unstructured.Unstructured)
+		if !is {
+			continue
+		}
+		converted, err := r.convert(u, by)
+		if err != nil {
+			return nil, err
+		}
+		of.to.Set(converted)
+	}
+	if r.views == nil {
+		r.views = map[schema.GroupVersionKind]*admission.VersionedAttributes{}
+	}
+	r.views[by.Kind] = view
+	return view, nil
+}
+
+// convert returns an object as the resource by which a policy matches has it. The bodies of
+// subresources other than status are of one kind for all versions.
+func (r *request) convert(u *unstructured.Unstructured, by match.Matched) (*unstructured.Unstructured, error) {
+	if u.GroupVersionKind() == by.Kind || by.Resource == r.GetResource() {
+		return u, nil
+	}
+	to, served := r.plugin.live.Load().Lookup(by.Resource)
+	if !served || to.GVK() != by.Kind {
+		return nil, fmt.Errorf("unable to convert to %v: unknown kind", by.Resource)
+	}
+	return r.plugin.cluster.Convert(r.ctx, to, u)
+}
+
+// namespaceObject returns the namespace of the object; nil for cluster-scoped ones, and
+// namespaces themselves. Errors: 404.
+func (r *request) namespaceObject() (*corev1.Namespace, error) {
+	name := r.GetNamespace()
+	if kind := r.GetKind(); kind.Group == "" && kind.Version == "v1" && kind.Kind == "Namespace" {
+		name = ""
+	}
+	if r.namespace != nil || name == "" {
+		return r.namespace, nil
+	}
+	o := r.plugin.cluster.Find(match.Namespaces, kube.Key{Name: name})
+	if o == nil {
+		return nil, apierrors.NewNotFound(match.Namespaces, name)
+	}
+	var namespace corev1.Namespace
+	if err := json.Unmarshal(o.JSON(), &namespace); err != nil {
+		return nil, fmt.Errorf("read the namespace %s: %w", name, err)
+	}
+	r.namespace = &namespace
+	return r.namespace, nil
+}
