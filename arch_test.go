@@ -37,7 +37,6 @@ var policy = map[string][]string{
 	"internal/controllers": {"kube", "internal/schema"},
 	"internal/auth":        {"kube", "internal/durable"},
 	"internal/apiserver":   {"kube", "internal/schema", "internal/auth"},
-	"internal/admission":   {"kube", "internal/schema"},
 	"internal/export":      {"kube", "client", "internal/seed"},
 	"client":               {"kube"},
 
@@ -103,6 +102,7 @@ var inTests = map[string][]string{
 	"internal/bootstrap":        {"internal/registry", "internal/store/revlog"},
 	"internal/seed":             {"internal/registry", "internal/store/revlog"},
 	"internal/controllers":      {"internal/registry", "internal/store/revlog"},
+	"internal/admission":        {"internal/registry", "internal/store/revlog"},
 	"internal/apiserver":        {"internal/store", "internal/store/revlog", "internal/registry", "internal/watchcache"},
 	"informer":                  {"informer/listwatchtest"},
 	"informer/share":            {"client", "kube", "informer/listwatchtest"},

@@ -45,8 +45,22 @@ func (c Chain) Handles(r *schema.Resource, subresource string, op admission.Oper
 }
 
 // Admit implements Plugin. It asks each plugin, also those that do not handle the operation:
-// they say nothing.
+// they say nothing. When one of them wants it, because it has changed the object, all are asked
+// once more, as upstream does (pkg/kubeapiserver/admission, reinvocationHandler); what a plugin
+// repeats is up to its configuration.
 func (c Chain) Admit(ctx context.Context, a admission.Attributes, redo func() error) error {
+	if err := c.admit(ctx, a, redo); err != nil {
+		return err
+	}
+	pass := a.GetReinvocationContext()
+	if !pass.ShouldReinvoke() {
+		return nil
+	}
+	pass.SetIsReinvoke()
+	return c.admit(ctx, a, redo)
+}
+
+func (c Chain) admit(ctx context.Context, a admission.Attributes, redo func() error) error {
 	for _, p := range c {
 		if err := p.Admit(ctx, a, redo); err != nil {
 			return err

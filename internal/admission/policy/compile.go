@@ -26,8 +26,16 @@ type validator struct {
 type mutator struct {
 	conditions matchconditions.Matcher // nil: none
 	compiler   *cel.CompositedCompiler
-	patchers   []patch.Patcher
+	patchers   []patcher
 	err        error // there is no compiler
+}
+
+// patcher makes one patch.
+type patcher struct {
+	patch.Patcher
+	// strict says that a built-in kind refuses unknown fields of what the patch makes: those of
+	// an apply configuration are refused before.
+	strict bool
 }
 
 // Expressions, as upstream's compiler wants them.
@@ -145,10 +153,12 @@ func newMutator(name string, spec *admissionregistration.MutatingAdmissionPolicy
 		switch {
 		case mutation.PatchType == admissionregistration.PatchTypeJSONPatch && mutation.JSONPatch != nil:
 			expression := &patch.JSONPatchCondition{Expression: mutation.JSONPatch.Expression}
-			m.patchers = append(m.patchers, patch.NewJSONPatcher(compiler.CompileMutatingEvaluator(expression, has, environment.StoredExpressions)))
+			evaluator := compiler.CompileMutatingEvaluator(expression, has, environment.StoredExpressions)
+			m.patchers = append(m.patchers, patcher{patch.NewJSONPatcher(evaluator), true})
 		case mutation.PatchType == admissionregistration.PatchTypeApplyConfiguration && mutation.ApplyConfiguration != nil:
 			expression := &patch.ApplyConfigurationCondition{Expression: mutation.ApplyConfiguration.Expression}
-			m.patchers = append(m.patchers, patch.NewApplyConfigurationPatcher(compiler.CompileMutatingEvaluator(expression, has, environment.StoredExpressions)))
+			evaluator := compiler.CompileMutatingEvaluator(expression, has, environment.StoredExpressions)
+			m.patchers = append(m.patchers, patcher{patch.NewApplyConfigurationPatcher(evaluator), false})
 		}
 	}
 	return m

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	admissionregistration "k8s.io/api/admissionregistration/v1"
@@ -17,6 +18,8 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 
 	"github.com/gapless-io/gapless/internal/admission/match"
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/kube"
 )
 
 // mutation is the mutating policies at work on one request.
@@ -128,7 +131,7 @@ func (m *mutation) failed(by matched, err error) {
 
 // apply makes one patch, and brings the object into its form. A patch that does not fit the
 // kind's schema has changed nothing.
-func (m *mutation) apply(ctx context.Context, patcher patch.Patcher, by matched, with *params) error {
+func (m *mutation) apply(ctx context.Context, patcher patcher, by matched, with *params) error {
 	view, err := m.versioned(by.Matched)
 	if err != nil {
 		return err
@@ -153,6 +156,11 @@ func (m *mutation) apply(ctx context.Context, patcher patch.Patcher, by matched,
 	if u.GroupVersionKind() != by.Kind {
 		return apierrors.NewInternalError(fmt.Errorf("a policy must not change the kind of an object, from %v to %v", by.Kind, u.GroupVersionKind()))
 	}
+	if patcher.strict {
+		if err := m.known(by, u); err != nil {
+			return err
+		}
+	}
 	own := match.Matched{Resource: m.GetResource(), Kind: m.GetKind()}
 	converted := u
 	if by.Kind != own.Kind {
@@ -168,6 +176,27 @@ func (m *mutation) apply(ctx context.Context, patcher patch.Patcher, by matched,
 	object.Object = converted.DeepCopy().Object
 	clear(m.views)
 	return m.redo()
+}
+
+// known returns an error for unknown fields in an object of a built-in kind, as upstream, which
+// decodes what a patch makes. Custom resources are pruned.
+func (m *mutation) known(by matched, u *unstructured.Unstructured) error {
+	r, served := m.plugin.live.Load().Lookup(by.Resource)
+	if !served || r.Custom || r.GVK() != by.Kind {
+		return nil
+	}
+	text, err := kube.Canonical(u.Object)
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	if _, _, err = r.Type.Decode(text, schema.FieldsStrict); err != nil {
+		text := err.Error()
+		if i := strings.Index(text, "strict decoding error"); i > 0 {
+			text = text[i:] // upstream's decoder does not name the kind
+		}
+		return apierrors.NewInternalError(errors.New(text))
+	}
+	return nil
 }
 
 // refuse returns the error of the policies that could not be evaluated and must be.
