@@ -27,9 +27,14 @@ var policy = map[string][]string{
 	"internal/store/revlog":    {"internal/store", "internal/durable"},
 	"internal/watchcache":      {"kube"},
 	"internal/schema":          {"kube"},
-	"internal/admission": {"kube", "internal/schema"},
+	"internal/hook":            {"kube", "internal/schema"},
+	"internal/admission":       {"kube", "internal/schema", "internal/auth"},
+	"internal/admission/webhook": {
+		"kube", "internal/schema", "internal/admission", "internal/hook", "internal/registry/patch",
+	},
 	"internal/registry": {
-		"kube", "internal/store", "internal/schema", "internal/watchcache", "internal/admission", "internal/registry/caches",
+		"kube", "internal/store", "internal/schema", "internal/watchcache", "internal/admission", "internal/hook",
+		"internal/registry/caches", "internal/registry/patch",
 		"internal/registry/lifecycle", "internal/registry/stored", "internal/registry/strategy",
 	},
 	"internal/bootstrap":   {"kube", "internal/schema"},
@@ -91,6 +96,7 @@ var policy = map[string][]string{
 	"internal/registry/lifecycle": {"kube", "internal/schema", "internal/watchcache", "internal/registry/caches", "internal/registry/strategy"},
 	"internal/registry/stored":    {"kube", "internal/store", "internal/schema", "internal/watchcache"},
 	"internal/registry/strategy":  {"kube", "internal/schema"},
+	"internal/registry/patch":     {"kube", "internal/schema"},
 }
 
 // inTests is what the tests of a package may import besides: the suite that backends

@@ -21,7 +21,6 @@ import (
 // this module does not, with the reasons, which docs/compatibility.md has too.
 var unserved = map[string]string{
 	"apiregistration.k8s.io":                "other API servers are not aggregated",
-	"admissionregistration.k8s.io":          "there is no admission: what is stored would seem to take effect",
 	"flowcontrol.apiserver.k8s.io":          "requests are bounded per client by other rules: what is stored would seem to take effect",
 	"authentication.k8s.io/v1 tokenreviews": "there are no tokens",
 	"v1 serviceaccounts/token":              "there are no tokens",

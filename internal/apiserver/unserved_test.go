@@ -34,8 +34,8 @@ func TestUnservedPathsGetTheReason(t *testing.T) {
 		{"GET", "/apis/metrics.k8s.io/v1beta1/nodes", "nodes.metrics.k8s.io ", "the API group metrics.k8s.io is not served" + aggregated},
 		{"GET", "/apis/metrics.k8s.io/v1beta1", ".metrics.k8s.io ", "the API group metrics.k8s.io is not served" + aggregated},
 		{
-			"POST", "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations", "validatingwebhookconfigurations.admissionregistration.k8s.io ",
-			"the API group admissionregistration.k8s.io is not served: there is no admission by webhooks or policies, what is stored would have no effect",
+			"GET", "/apis/admissionregistration.k8s.io/v1beta1/mutatingadmissionpolicies", "mutatingadmissionpolicies.admissionregistration.k8s.io ",
+			"admissionregistration.k8s.io/v1beta1 is not served, there is v1",
 		},
 		{"GET", "/apis/flowcontrol.apiserver.k8s.io/v1", ".flowcontrol.apiserver.k8s.io ", "what is stored would have no effect"},
 		{"GET", pod + "/nope", "pods p", "pods/nope is not served in v1"},

@@ -49,7 +49,7 @@ func groupPriority(group string) int {
 		return 17000
 	case "storage.k8s.io":
 		return 16800
-	case "apiextensions.k8s.io":
+	case "admissionregistration.k8s.io", "apiextensions.k8s.io":
 		return 16700
 	case "scheduling.k8s.io":
 		return 16600

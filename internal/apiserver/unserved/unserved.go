@@ -95,7 +95,6 @@ const (
 	noProxy      = "this server sends no request on to pods, services or nodes"
 	noTokens     = "this server issues and takes no tokens, callers are known by their client certificates"
 	noAggregated = "other API servers are not aggregated"
-	noAdmission  = "there is no admission by webhooks or policies, what is stored would have no effect"
 	noFlow       = "requests are bounded per client by other rules, what is stored would have no effect"
 )
 
@@ -117,7 +116,7 @@ func kindReasons() map[string]string {
 // groupReasons are the reasons why groups that other clusters serve are not served.
 func groupReasons() map[string]string {
 	return map[string]string{
-		"admissionregistration.k8s.io": noAdmission, "flowcontrol.apiserver.k8s.io": noFlow,
+		"flowcontrol.apiserver.k8s.io": noFlow,
 		"apiregistration.k8s.io": noAggregated, "metrics.k8s.io": noAggregated, "custom.metrics.k8s.io": noAggregated, "external.metrics.k8s.io": noAggregated,
 	}
 }

@@ -1,8 +1,8 @@
 // Package convert converts custom resources between the versions of their definition
 // (apiextensions-apiserver pkg/apiserver/conversion).
 //
-// It has four nouns. A [Converter] returns objects in the version that a request wants, and
-// content in the version that is stored. A caller posts reviews to one webhook. A review is
+// It has three nouns. A [Converter] returns objects in the version that a request wants, and
+// content in the version that is stored. A review is
 // one request for the conversion of some objects, and its answer, of which nothing is
 // believed. A conversion is one object in one version: whoever needs it first makes it, the
 // others wait for it, and the last ones are kept, so that a change is converted once for all
@@ -15,10 +15,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/gapless-io/gapless/internal/hook"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/jsontree"
 	"github.com/gapless-io/gapless/kube"
@@ -27,29 +28,34 @@ import (
 // Converter converts objects. It is safe for concurrent use. The caller calls Close when
 // nothing uses it any more.
 type Converter struct {
-	cluster Cluster
+	callers *hook.Callers
 	shared  shared
 	metrics *metrics
-
-	// mu guards callers and order.
-	mu      sync.Mutex
-	callers map[string]*caller // by what they call
-	order   []string           // the oldest first
 }
 
+const (
+	// timeout is how long a review may take, with the wait for others to end: apiserver
+	// util/webhook/authentication.go setGlobalDefaults.
+	timeout = 30 * time.Second
+	// maxAnswer bounds an answer, in bytes: four objects of the largest size. Upstream has no
+	// bound.
+	maxAnswer = 4 * schema.MaxObjectBytes
+	// reviewers bounds the reviews of one webhook at a time; more wait.
+	reviewers = 16
+	// maxCallers bounds the webhooks to which there are connections.
+	maxCallers = 64
+)
+
 // New returns a converter that finds services in a cluster. It starts no goroutine.
-func New(cluster Cluster) *Converter {
-	return &Converter{cluster: cluster, callers: map[string]*caller{}, metrics: newMetrics()}
+// Redirects are followed, as upstream's client does.
+func New(cluster hook.Cluster) *Converter {
+	return &Converter{metrics: newMetrics(), callers: hook.NewCallers(hook.Config{
+		Cluster: cluster, MaxAnswer: maxAnswer, Concurrent: reviewers, MaxCallers: maxCallers, Redirects: true,
+	})}
 }
 
 // Close closes the connections that are not in use.
-func (c *Converter) Close() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, k := range c.callers {
-		k.client.CloseIdleConnections()
-	}
-}
+func (c *Converter) Close() { c.callers.Close() }
 
 // Show returns objects in the version of a resource, in their order; the slice may be the
 // argument. It converts those that are stored in another version, several in one review.

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
+	"github.com/gapless-io/gapless/internal/hook"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/jsontree"
 	"github.com/gapless-io/gapless/kube"
@@ -53,7 +54,10 @@ func (c *Converter) ask(ctx context.Context, r *schema.Resource, sources []sourc
 	if err != nil {
 		return nil, failed(sources[0], err)
 	}
-	answer, err := c.callerOf(r.Webhook).post(ctx, body)
+	answer, err := c.post(ctx, r.Webhook, body)
+	if large, is := errors.AsType[*hook.TooLargeError](err); is {
+		return nil, failed(sources[0], refused{large})
+	}
 	if err != nil {
 		return nil, failed(sources[0], err)
 	}
@@ -72,6 +76,13 @@ func (c *Converter) ask(ctx context.Context, r *schema.Resource, sources []sourc
 		}
 	}
 	return made, nil
+}
+
+// post returns the answer to a review, within the time that it may take.
+func (c *Converter) post(ctx context.Context, w *schema.Webhook, body []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	return c.callers.Of(w).Post(ctx, body)
 }
 
 // which names an object of a review, as upstream does.

@@ -40,6 +40,7 @@ import (
 func Catalog() *schema.Catalog {
 	stored := slices.Concat(
 		coreKinds(), storageKinds(), appsKinds(), batchKinds(), networkKinds(), policyKinds(), clusterKinds(), deviceKinds(), crdKinds(),
+		admissionKinds(),
 	)
 	return schema.NewCatalog(slices.Concat(stored, viewKinds(stored), questions(stored))...)
 }
@@ -83,6 +84,7 @@ type rules[P any] struct {
 	object func(obj P) field.ErrorList      // of every write
 	create func(obj P) field.ErrorList      // of every creation, besides
 	update func(obj, old P) field.ErrorList // of every update, besides
+	status func(obj P) field.ErrorList      // of every update of the status, instead of the others
 }
 
 // kind makes a resource of a row of the table.
@@ -121,6 +123,9 @@ func kind[T any, P object[T]](r row, check rules[P]) *schema.Resource {
 	typ := newType[T, P](res.GVK())
 	typ.hasStatus, typ.validName, typ.defaults, typ.check = r.status, r.name, r.defaults, check
 	res.Type, res.Protobuf = typ, typ.encodeProtobuf
+	if check.status != nil {
+		res.CheckStatus = typ.validateStatus
+	}
 	return res
 }
 

@@ -18,12 +18,15 @@ func generation(gr schema.GroupResource) schema.Generation {
 		"horizontalpodautoscalers.autoscaling",
 		"poddisruptionbudgets.policy", "customresourcedefinitions.apiextensions.k8s.io",
 		"deviceclasses.resource.k8s.io", "devicetaintrules.resource.k8s.io", "resourceslices.resource.k8s.io",
-		"ingresses.networking.k8s.io", "ingressclasses.networking.k8s.io", "networkpolicies.networking.k8s.io":
+		"ingresses.networking.k8s.io", "ingressclasses.networking.k8s.io", "networkpolicies.networking.k8s.io",
+		"mutatingadmissionpolicies.admissionregistration.k8s.io", "mutatingadmissionpolicybindings.admissionregistration.k8s.io",
+		"validatingadmissionpolicies.admissionregistration.k8s.io", "validatingadmissionpolicybindings.admissionregistration.k8s.io":
 		return schema.GenerationOfSpec
 	case "deployments.apps":
 		// Its annotations are copied to its replica sets.
 		return schema.GenerationOfSpecAndAnnotations
-	case "podtemplates":
+	case "podtemplates",
+		"mutatingwebhookconfigurations.admissionregistration.k8s.io", "validatingwebhookconfigurations.admissionregistration.k8s.io":
 		return schema.GenerationOfContent
 	case "endpointslices.discovery.k8s.io":
 		return schema.GenerationOfContentAndLabels
@@ -62,7 +65,8 @@ func statusKeeps(gr schema.GroupResource) []string {
 		return []string{"labels"}
 	case "volumeattachments.storage.k8s.io", "csinodes.storage.k8s.io", "servicecidrs.networking.k8s.io",
 		"podcertificaterequests.certificates.k8s.io", "storageversionmigrations.storagemigration.k8s.io",
-		"resourceclaims.resource.k8s.io", "devicetaintrules.resource.k8s.io":
+		"resourceclaims.resource.k8s.io", "devicetaintrules.resource.k8s.io",
+		"validatingadmissionpolicies.admissionregistration.k8s.io":
 		return []string{"labels", "annotations", "finalizers", "ownerReferences"}
 	}
 	return nil

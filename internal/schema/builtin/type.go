@@ -197,6 +197,15 @@ func (t *goType[T, P]) Validate(u, old *unstructured.Unstructured) field.ErrorLi
 	return append(errs, t.check.update(obj, before)...)
 }
 
+// validateStatus applies the rules of the kind to an update of the status.
+func (t *goType[T, P]) validateStatus(u, _ *unstructured.Unstructured) field.ErrorList {
+	obj, err := t.unmanaged(u)
+	if err != nil {
+		return field.ErrorList{field.Invalid(nil, nil, err.Error())}
+	}
+	return t.check.status(obj)
+}
+
 // unmanaged returns an object as a struct, without its managedFields: no rule is about them.
 func (t *goType[T, P]) unmanaged(u *unstructured.Unstructured) (P, error) {
 	meta, is := u.Object["metadata"].(tree)

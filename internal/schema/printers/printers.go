@@ -33,7 +33,7 @@ type Printer struct {
 // For returns the printer of a built-in resource, and the default one (Name, Age)
 // for any other.
 func For(gr schema.GroupResource) Printer {
-	for _, group := range []func(string) (Printer, bool){core, storage, workloads, jobs, network, policy, machinery, devices} {
+	for _, group := range []func(string) (Printer, bool){core, storage, workloads, jobs, network, policy, machinery, devices, admission} {
 		if p, ok := group(gr.String()); ok {
 			return p
 		}

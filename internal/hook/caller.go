@@ -1,4 +1,4 @@
-package convert
+package hook
 
 import (
 	"bytes"
@@ -24,61 +24,38 @@ import (
 )
 
 const (
-	// timeout is how long a review may take, with the wait for others to end: apiserver
-	// util/webhook/authentication.go setGlobalDefaults.
-	timeout = 30 * time.Second
-	// retries is how often a review is repeated for an answer with Retry-After: client-go
+	// retries is how often a call is repeated for an answer with Retry-After: client-go
 	// rest.Request maxRetries.
 	retries = 10
-	// maxAnswer bounds an answer, in bytes: four objects of the largest size. Upstream has no
-	// bound.
-	maxAnswer = 4 * schema.MaxObjectBytes
-	// reviewers bounds the reviews of one webhook at a time; more wait.
-	reviewers = 16
-	// maxCallers bounds the webhooks to which there are connections.
-	maxCallers = 64
 	// maxText is how much of an answer an error quotes: client-go
 	// rest.maxUnstructuredResponseTextBytes.
 	maxText = 2048
+	// idle is how many connections to a webhook are kept while they are not in use: client-go
+	// transport.idleConnsPerHost.
+	idle = 25
 )
 
-// caller posts reviews to one webhook.
-type caller struct {
-	url    string
+// Caller posts to one webhook. It is safe for concurrent use.
+type Caller struct {
+	at     url.URL
 	client *http.Client
-	slots  chan struct{} // holds one token for each review under way
+	slots  chan struct{} // holds one token for each call under way
+	limit  int           // of an answer, in bytes
 	broken error         // of a configuration that cannot be used
 }
 
-// callerOf returns the caller of a webhook.
-func (c *Converter) callerOf(w *schema.Webhook) *caller {
-	key := w.Identity()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if known := c.callers[key]; known != nil {
-		return known
-	}
-	if len(c.order) == maxCallers {
-		oldest := c.order[0]
-		c.order = append(c.order[:0], c.order[1:]...)
-		c.callers[oldest].client.CloseIdleConnections()
-		delete(c.callers, oldest)
-	}
-	made := c.newCaller(w)
-	c.callers[key] = made
-	c.order = append(c.order, key)
-	return made
-}
-
-func (c *Converter) newCaller(w *schema.Webhook) *caller {
-	k := &caller{slots: make(chan struct{}, reviewers)}
+func newCaller(cfg Config, w *schema.Webhook) *Caller {
+	k := &Caller{slots: make(chan struct{}, cfg.Concurrent), limit: cfg.MaxAnswer}
 	dial := (&net.Dialer{}).DialContext
 	transport := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, DialContext: dial, TLSHandshakeTimeout: 10 * time.Second,
-		MaxIdleConnsPerHost: reviewers, IdleConnTimeout: 90 * time.Second,
+		MaxIdleConnsPerHost: idle, IdleConnTimeout: 90 * time.Second,
 		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12},
 	}
 	k.client = &http.Client{Transport: transport}
+	if !cfg.Redirects {
+		k.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	}
 	if ca := bytes.TrimSpace(w.CABundle); len(ca) > 0 {
 		transport.TLSClientConfig.RootCAs = x509.NewCertPool()
 		if !transport.TLSClientConfig.RootCAs.AppendCertsFromPEM(ca) {
@@ -86,49 +63,69 @@ func (c *Converter) newCaller(w *schema.Webhook) *caller {
 			return k
 		}
 	}
-	at := url.URL{Scheme: "https"}
 	if s := w.Service; s != nil {
 		name := s.Name + "." + s.Namespace + ".svc"
-		at.Host, at.Path = net.JoinHostPort(name, strconv.Itoa(int(s.Port))), s.Path
+		k.at = url.URL{Scheme: "https", Host: net.JoinHostPort(name, strconv.Itoa(int(s.Port))), Path: s.Path}
 		transport.Proxy = nil
 		transport.TLSClientConfig.ServerName = name
 		transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			if addr == at.Host {
+			if addr == k.at.Host {
 				var err error
-				if addr, err = resolve(c.cluster, s); err != nil {
+				if addr, err = resolve(cfg.Cluster, s); err != nil {
 					return nil, err
 				}
 			}
 			return dial(ctx, network, addr)
 		}
-	} else {
-		given, err := url.Parse(w.URL)
-		if err != nil {
-			k.broken = fmt.Errorf("unparsable URL: %w", err)
-			return k
-		}
-		at.Scheme, at.Host, at.Path = given.Scheme, given.Host, given.Path
+		return k
 	}
-	at.RawQuery = url.Values{"timeout": {timeout.String()}}.Encode()
-	k.url = at.String()
+	given, err := url.Parse(w.URL)
+	if err != nil {
+		k.broken = fmt.Errorf("unparsable URL: %w", err)
+		return k
+	}
+	k.at = url.URL{Scheme: given.Scheme, Host: given.Host, Path: given.Path}
+	// Others may be several servers behind one address, which one connection with HTTP/2 would
+	// not share the calls between (apiserver util/webhook/client.go, kubernetes issue 75791).
+	transport.ForceAttemptHTTP2 = isLocal(given.Hostname())
 	return k
 }
 
-// post returns the answer to a review. Redirects are followed, as upstream's client does.
-func (k *caller) post(ctx context.Context, body []byte) ([]byte, error) {
+// isLocal reports whether a host is this one.
+func isLocal(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+}
+
+// urlFor returns where a call is posted to. The webhook learns how long it may take, in
+// seconds, rounded up.
+func (k *Caller) urlFor(ctx context.Context) string {
+	at := k.at
+	if end, has := ctx.Deadline(); has {
+		if left := time.Until(end); left > 0 {
+			whole := (left + time.Second - 1).Truncate(time.Second)
+			at.RawQuery = url.Values{"timeout": {whole.String()}}.Encode()
+		}
+	}
+	return at.String()
+}
+
+// Post returns the body of the answer to a JSON body. It waits for a place, and no longer than
+// ctx. Errors: *apierrors.StatusError for an answer with another code than 2xx, *TooLargeError,
+// those of net/http.
+func (k *Caller) Post(ctx context.Context, body []byte) ([]byte, error) {
 	if k.broken != nil {
 		return nil, k.broken
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
+	at := k.urlFor(ctx)
 	select {
 	case k.slots <- struct{}{}:
 		defer func() { <-k.slots }()
 	case <-ctx.Done():
-		return nil, fmt.Errorf("wait for %d other reviews of this webhook: %w", reviewers, context.Cause(ctx))
+		return nil, fmt.Errorf("wait for %d other calls of this webhook: %w", cap(k.slots), context.Cause(ctx))
 	}
 	for attempt := 0; ; attempt++ {
-		answer, after, err := k.once(ctx, body)
+		answer, after, err := k.once(ctx, at, body)
 		if after < 0 || attempt == retries {
 			return answer, err
 		}
@@ -140,9 +137,9 @@ func (k *caller) post(ctx context.Context, body []byte) ([]byte, error) {
 	}
 }
 
-// once posts a review. after is not negative when the webhook asks to repeat it.
-func (k *caller) once(ctx context.Context, body []byte) (answer []byte, after time.Duration, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, k.url, bytes.NewReader(body))
+// once posts a body. after is not negative when the webhook asks to repeat it.
+func (k *Caller) once(ctx context.Context, at string, body []byte) (answer []byte, after time.Duration, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, at, bytes.NewReader(body))
 	if err != nil {
 		return nil, -1, err
 	}
@@ -154,16 +151,16 @@ func (k *caller) once(ctx context.Context, body []byte) (answer []byte, after ti
 		return nil, -1, err
 	}
 	defer func() { _ = resp.Body.Close() }() // it was read, or is not wanted
-	answer, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	answer, err = io.ReadAll(io.LimitReader(resp.Body, int64(k.limit)+1))
 	if gone := ctx.Err(); gone != nil {
 		// A webhook that answers because the connection is closed may still be heard.
-		return nil, -1, &url.Error{Op: "Post", URL: k.url, Err: gone}
+		return nil, -1, &url.Error{Op: "Post", URL: at, Err: gone}
 	}
 	switch {
 	case err != nil:
 		return nil, -1, fmt.Errorf("unexpected error when reading response body. Please retry. Original error: %w", err)
-	case len(answer) > maxAnswer:
-		return nil, -1, refused{fmt.Errorf("the answer has more than %d bytes", maxAnswer)}
+	case len(answer) > k.limit:
+		return nil, -1, &TooLargeError{Limit: k.limit}
 	case resp.StatusCode >= 200 && resp.StatusCode <= 206:
 		return answer, -1, nil
 	}
