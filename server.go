@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 
+	"github.com/gapless-io/gapless/internal/admission/policy"
 	"github.com/gapless-io/gapless/internal/apiserver"
 	"github.com/gapless-io/gapless/internal/apiserver/limit"
 	"github.com/gapless-io/gapless/internal/apiserver/stream"
@@ -45,6 +46,7 @@ type Server struct {
 	listener    net.Listener
 	kubeconfig  string
 	registry    *registry.Registry
+	policies    *policy.Plugin // of admission
 	history     *history.History
 	manifests   *manifest.Files
 	applied     Applied
@@ -163,7 +165,7 @@ func (s *Server) serve(ctx context.Context, log *revlog.Log) error {
 		s.runWhenReady(running, g, func(ctx context.Context) error { return garbage.Run(ctx, s.registry) })
 	}
 	refusals := limit.NewRefusals()
-	api := apiserver.New(lasting, s.apiConfig(live, log, parts{refusals, collectors(garbage, newGauges(s.registry, log), s.registry.Conversions())}))
+	api := apiserver.New(lasting, s.apiConfig(live, log, parts{refusals, collectors(garbage, newGauges(s.registry, log), s.registry.Conversions(), s.policies)}))
 	web := s.webServer(api) //nolint:contextcheck // a handshake has a context of its own
 	listener := limit.NewListener(s.listener, s.cfg.Limits.bounds(), refusals)
 	g.Go(func() error {

@@ -17,6 +17,31 @@ import (
 // Conversions returns the metrics of conversions.
 func (r *Registry) Conversions() prometheus.Collector { return r.converter }
 
+// Convert returns content of one version of a resource in another one. The result may share
+// parts with the argument, which is not changed. Errors: those of convert.Converter.
+func (r *Registry) Convert(ctx context.Context, v schema.Versions, content map[string]any) (map[string]any, error) {
+	if v.To.Custom && v.To.Converts() {
+		return r.converter.Content(ctx, v.To, content)
+	}
+	content = v.From.Store(content)
+	if v.To.Conversion != nil {
+		content = v.To.Conversion.Show(content)
+	}
+	content = maps.Clone(content)
+	content["apiVersion"], content["kind"] = v.To.APIVersion(), v.To.Kind
+	return content, nil
+}
+
+// Service returns a service as Find does. It is for calls of webhooks.
+func (r *Registry) Service(namespace, name string) *kube.Object {
+	return r.caches.Service(namespace, name)
+}
+
+// Endpoints returns the endpoint slices of a service.
+func (r *Registry) Endpoints(namespace, service string) []*kube.Object {
+	return r.caches.Endpoints(namespace, service)
+}
+
 // show returns a stored object in the version of a resource. Errors: those of
 // convert.Converter.
 func (r *Registry) show(ctx context.Context, resource *schema.Resource, o *kube.Object) (*kube.Object, error) {

@@ -3,7 +3,6 @@ package registry
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 
 	"github.com/gapless-io/gapless/internal/schema"
@@ -14,12 +13,6 @@ import (
 // those of a conversion webhook.
 func (r *Registry) Show(ctx context.Context, to *schema.Resource, o *kube.Object) (*kube.Object, error) {
 	return r.show(ctx, to, o)
-}
-
-// Convert returns an object of a served version in another one, which may be u itself. Errors:
-// those of a conversion webhook, 500 for a version that is not served.
-func (r *Registry) Convert(ctx context.Context, to *schema.Resource, u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	return r.fields.Convert(ctx, to, u)
 }
 
 // Types returns how the fields of a resource's objects merge.

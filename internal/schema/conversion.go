@@ -18,6 +18,9 @@ type Conversion struct {
 	Fields map[string]string
 }
 
+// Versions are two versions of a resource, which may be in different groups.
+type Versions struct{ From, To *Resource }
+
 // Home returns the resource that stores the objects: the resource itself, unless it is a
 // view of another one.
 func (r *Resource) Home() *Resource {

@@ -17,7 +17,6 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 
-	"github.com/gapless-io/gapless/internal/admission/match"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -161,16 +160,9 @@ func (m *mutation) apply(ctx context.Context, patcher patcher, by matched, with 
 			return err
 		}
 	}
-	own := match.Matched{Resource: m.GetResource(), Kind: m.GetKind()}
-	converted := u
-	if by.Kind != own.Kind {
-		to, served := m.plugin.live.Load().Lookup(own.Resource)
-		if !served {
-			return apierrors.NewInternalError(fmt.Errorf("unable to convert to %v: unknown kind", own.Resource))
-		}
-		if converted, err = m.plugin.cluster.Convert(m.ctx, to, u); err != nil {
-			return apierrors.NewInternalError(fmt.Errorf("failed to convert object: %w", err))
-		}
+	converted, err := m.convert(u, by.Matched, m.own())
+	if err != nil {
+		return apierrors.NewInternalError(fmt.Errorf("failed to convert object: %w", err))
 	}
 	// Expressions see a copy: redo changes the object in place, and views share it.
 	object.Object = converted.DeepCopy().Object

@@ -17,7 +17,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -45,9 +44,8 @@ type Cluster interface {
 	Objects(gr schema.GroupResource, namespace string) iter.Seq[*kube.Object]
 	// Show returns a stored object in the version of a resource.
 	Show(ctx context.Context, to *schema.Resource, o *kube.Object) (*kube.Object, error)
-	// Convert returns an object of a served version in another one. The result may be u, and
-	// may share parts with it.
-	Convert(ctx context.Context, to *schema.Resource, u *unstructured.Unstructured) (*unstructured.Unstructured, error)
+	// Convert returns content of one version in another one. The result may share parts with it.
+	Convert(ctx context.Context, v schema.Versions, content map[string]any) (map[string]any, error)
 	// Types returns how the fields of a kind merge.
 	Types(r *schema.Resource) (managedfields.TypeConverter, error)
 }

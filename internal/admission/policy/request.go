@@ -69,7 +69,7 @@ func (r *request) versioned(by match.Matched) (*admission.VersionedAttributes, e
 		if !is {
 			continue
 		}
-		converted, err := r.convert(u, by)
+		converted, err := r.convert(u, r.own(), by)
 		if err != nil {
 			return nil, err
 		}
@@ -82,17 +82,35 @@ func (r *request) versioned(by match.Matched) (*admission.VersionedAttributes, e
 	return view, nil
 }
 
-// convert returns an object as the resource by which a policy matches has it. The bodies of
-// subresources other than status are of one kind for all versions.
-func (r *request) convert(u *unstructured.Unstructured, by match.Matched) (*unstructured.Unstructured, error) {
-	if u.GroupVersionKind() == by.Kind || by.Resource == r.GetResource() {
+// convert returns an object of the request, or a changed one, as another resource has it:
+// that by which a policy matches, or that of the request. The bodies of subresources other
+// than status are of one kind for all versions.
+func (r *request) convert(u *unstructured.Unstructured, from, to match.Matched) (*unstructured.Unstructured, error) {
+	if from.Kind == to.Kind {
 		return u, nil
 	}
-	to, served := r.plugin.live.Load().Lookup(by.Resource)
-	if !served || to.GVK() != by.Kind {
-		return nil, fmt.Errorf("unable to convert to %v: unknown kind", by.Resource)
+	catalog := r.plugin.live.Load()
+	v := schema.Versions{}
+	for _, of := range []struct {
+		by match.Matched
+		in **schema.Resource
+	}{{from, &v.From}, {to, &v.To}} {
+		found, served := catalog.Lookup(of.by.Resource)
+		if !served || found.GVK() != of.by.Kind {
+			return nil, fmt.Errorf("unable to convert to %v: unknown kind", of.by.Resource)
+		}
+		*of.in = found
 	}
-	return r.plugin.cluster.Convert(r.ctx, to, u)
+	content, err := r.plugin.cluster.Convert(r.ctx, v, u.Object)
+	if err != nil {
+		return nil, err
+	}
+	return &unstructured.Unstructured{Object: content}, nil
+}
+
+// own is the resource and the kind of the request itself.
+func (r *request) own() match.Matched {
+	return match.Matched{Resource: r.GetResource(), Kind: r.GetKind()}
 }
 
 // namespaceObject returns the namespace of the object; nil for cluster-scoped ones, and

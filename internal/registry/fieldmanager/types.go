@@ -1,7 +1,6 @@
 package fieldmanager
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/openapi"
-	"github.com/gapless-io/gapless/kube"
 )
 
 // types knows how the fields of some kinds merge.
@@ -114,17 +112,9 @@ func (c versions) ConvertToVersion(in k8sruntime.Object, target k8sruntime.Group
 	if from == nil || to == nil || from.Home().GR() != to.Home().GR() {
 		return nil, k8sruntime.NewNotRegisteredErrForTarget("gapless", nil, target)
 	}
-	return c.converted(patient{}, from, to, u)
-}
-
-// converted returns an object of one version of a resource in another one.
-func (c versions) converted(ctx context.Context, from, to *schema.Resource, u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	if to.Converts() {
-		content, err := c.convert(ctx, to, u.Object)
-		if err != nil {
-			return nil, err
-		}
-		return &unstructured.Unstructured{Object: content}, nil
+		content, err := c.convert(patient{}, to, u.Object)
+		return &unstructured.Unstructured{Object: content}, err
 	}
 	content := from.Store(u.Object)
 	if to.Conversion != nil {
@@ -133,22 +123,6 @@ func (c versions) converted(ctx context.Context, from, to *schema.Resource, u *u
 	out := (&unstructured.Unstructured{Object: content}).DeepCopy()
 	out.SetGroupVersionKind(to.GVK())
 	return out, nil
-}
-
-// Convert returns an object of a served version of a resource in another one. It is u itself
-// if that has it, and does not share parts with it otherwise, unless a webhook converts.
-// Errors: those of a webhook, 500 for a version that is not served.
-func (m *Managers) Convert(ctx context.Context, to *schema.Resource, u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	c := versions{live: m.live, convert: m.convert}
-	have := u.GroupVersionKind()
-	if have == to.GVK() {
-		return u, nil
-	}
-	from := c.find(have)
-	if from == nil || from.Home().GR() != to.Home().GR() {
-		return nil, kube.Internal(fmt.Errorf("%s cannot be converted to %s", have, to.GVK()))
-	}
-	return c.converted(ctx, from, to, u)
 }
 
 // find returns the resource of a kind; nil if there is none.
