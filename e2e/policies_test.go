@@ -197,4 +197,3 @@ func TestMutatingPoliciesChangeObjects(t *testing.T) {
 		t.Error(err)
 	}
 }
-

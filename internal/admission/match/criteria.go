@@ -2,7 +2,6 @@ package match
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	admissionregistration "k8s.io/api/admissionregistration/v1"
@@ -44,37 +43,79 @@ func Compile(m *admissionregistration.MatchResources) (*Criteria, error) {
 		rules: m.ResourceRules, excluded: m.ExcludeResourceRules,
 		equivalent: m.MatchPolicy != nil && *m.MatchPolicy != admissionregistration.Exact,
 	}
-	c.namespaces, c.namespacesErr = metav1.LabelSelectorAsSelector(m.NamespaceSelector)
-	c.objects, c.objectsErr = metav1.LabelSelectorAsSelector(m.ObjectSelector)
+	var err error
+	if c.namespaces, err = metav1.LabelSelectorAsSelector(m.NamespaceSelector); err != nil {
+		c.namespacesErr = apierrors.NewInternalError(err)
+	}
+	if c.objects, err = metav1.LabelSelectorAsSelector(m.ObjectSelector); err != nil {
+		c.objectsErr = apierrors.NewInternalError(err)
+	}
 	return c, nil
 }
 
-// Concerns reports whether a request for a resource may match, whatever its namespace, name
-// and labels are. It looks only at the rules that include.
-func (m *Matcher) Concerns(c *Criteria, gvr schema.GroupVersionResource, subresource string, op admission.Operation) bool {
-	if len(c.rules) == 0 {
-		return true
+// Plan is how requests for one resource and operation match criteria: their rules applied to
+// all that such requests have in common. It holds as long as the same resources are served.
+type Plan struct {
+	criteria          *Criteria
+	include, excluded []applied
+	everything        bool // there are no rules
+}
+
+// applied is a rule that may match, by its own resource or an equivalent one.
+type applied struct {
+	by    schema.GroupVersionResource
+	kind  schema.GroupVersionKind // empty: the request's own
+	scope admissionregistration.ScopeType
+	names []string // nil: any
+}
+
+// Plan returns how requests match; nil if none does.
+func (m *Matcher) Plan(c *Criteria, gvr schema.GroupVersionResource, subresource string, op admission.Operation) *Plan {
+	p := &Plan{criteria: c, everything: len(c.rules) == 0}
+	if p.include = m.apply(c, c.rules, admission.NewAttributesRecord(nil, nil, schema.GroupVersionKind{}, "", "", gvr, subresource, op, nil, false, nil)); len(p.include) == 0 && !p.everything {
+		return nil
 	}
-	resources := []schema.GroupVersionResource{gvr}
-	if c.equivalent {
-		resources = append(resources, m.Equivalents(gvr, subresource)...)
+	p.excluded = m.apply(c, c.excluded, admission.NewAttributesRecord(nil, nil, schema.GroupVersionKind{}, "", "", gvr, subresource, op, nil, false, nil))
+	return p
+}
+
+// apply returns the rules that match such requests, whatever their scope and names are. Rules
+// that name the request's own resource go before equivalents.
+func (m *Matcher) apply(c *Criteria, all []admissionregistration.NamedRuleWithOperations, a admission.Attributes) []applied {
+	var some []applied
+	add := func(rule *admissionregistration.NamedRuleWithOperations, a admission.Attributes, kind schema.GroupVersionKind) {
+		unscoped := rule.RuleWithOperations
+		unscoped.Scope = nil
+		if !(&rules.Matcher{Rule: unscoped, Attr: a}).Matches() {
+			return
+		}
+		is := applied{by: a.GetResource(), kind: kind, scope: admissionregistration.AllScopes, names: rule.ResourceNames}
+		if rule.Scope != nil {
+			is.scope = *rule.Scope
+		}
+		some = append(some, is)
 	}
-	for _, resource := range resources {
-		a := admission.NewAttributesRecord(nil, nil, schema.GroupVersionKind{}, "", "", resource, subresource, op, nil, false, nil)
-		for _, named := range c.rules {
-			rule := named.RuleWithOperations
-			rule.Scope = nil
-			if (&rules.Matcher{Rule: rule, Attr: a}).Matches() {
-				return true
+	for i := range all {
+		add(&all[i], a, schema.GroupVersionKind{})
+	}
+	if !c.equivalent || len(all) == 0 {
+		return some
+	}
+	equivalents := m.Equivalents(a.GetResource(), a.GetSubresource())
+	for i := range all {
+		for _, other := range equivalents {
+			if other != a.GetResource() {
+				add(&all[i], renamed{Attributes: a, resource: other}, m.KindFor(other, a.GetSubresource()))
 			}
 		}
 	}
-	return false
+	return some
 }
 
-// Matches reports whether a request matches, and by which resource. An error is returned only
-// for a request that matches otherwise.
-func (m *Matcher) Matches(c *Criteria, a admission.Attributes) (Matched, bool, error) {
+// Matches reports whether a request for the resource and operation of a plan matches, and by
+// which resource. An error is returned only for a request that matches otherwise.
+func (m *Matcher) Matches(p *Plan, a admission.Attributes) (Matched, bool, error) {
+	c := p.criteria
 	namespaceErr := c.namespacesErr
 	if namespaceErr == nil {
 		selected, err := m.Namespace(c.namespaces, a)
@@ -84,67 +125,50 @@ func (m *Matcher) Matches(c *Criteria, a admission.Attributes) (Matched, bool, e
 		case !selected:
 			return Matched{}, false, nil
 		}
-	} else {
-		namespaceErr = apierrors.NewInternalError(namespaceErr)
 	}
-	objectErr := c.objectsErr
-	if objectErr != nil {
-		objectErr = apierrors.NewInternalError(objectErr)
-	} else if !Object(c.objects, a) {
+	if c.objectsErr == nil && !Object(c.objects, a) {
 		return Matched{}, false, nil
 	}
-	if _, excluded, err := m.byRules(c.excluded, c.equivalent, a); excluded || err != nil {
-		return Matched{}, false, err
-	}
-	matched, is := Matched{Resource: a.GetResource(), Kind: a.GetKind()}, true
-	if len(c.rules) > 0 {
-		var err error
-		if matched, is, err = m.byRules(c.rules, c.equivalent, a); err != nil || !is {
-			return Matched{}, false, err
+	for i := range p.excluded {
+		if p.excluded[i].to(a) {
+			return Matched{}, false, nil
 		}
 	}
-	for _, err := range []error{namespaceErr, objectErr} {
-		if err != nil {
-			return Matched{}, false, err
+	matched, is := Matched{Resource: a.GetResource(), Kind: a.GetKind()}, p.everything
+	for i := range p.include {
+		if rule := &p.include[i]; rule.to(a) {
+			if is = true; !rule.kind.Empty() {
+				matched = Matched{Resource: rule.by, Kind: rule.kind}
+			}
+			break
 		}
 	}
-	return matched, true, nil
-}
-
-// byRules returns the first rule's resource that a request matches: rules that name the
-// request's own resource go before equivalents.
-func (m *Matcher) byRules(named []admissionregistration.NamedRuleWithOperations, equivalent bool, a admission.Attributes) (Matched, bool, error) {
-	for i := range named {
-		if rule := (&rules.Matcher{Rule: named[i].RuleWithOperations, Attr: a}); rule.Matches() && names(&named[i], a) {
-			return Matched{Resource: a.GetResource(), Kind: a.GetKind()}, true, nil
-		}
-	}
-	if !equivalent || len(named) == 0 {
+	switch {
+	case !is:
 		return Matched{}, false, nil
+	case namespaceErr != nil:
+		return Matched{}, false, namespaceErr
 	}
-	equivalents := m.Equivalents(a.GetResource(), a.GetSubresource())
-	for i := range named {
-		for _, other := range equivalents {
-			if other == a.GetResource() {
-				continue
-			}
-			rule := rules.Matcher{Rule: named[i].RuleWithOperations, Attr: renamed{Attributes: a, resource: other}}
-			if !rule.Matches() || !names(&named[i], a) {
-				continue
-			}
-			kind := m.KindFor(other, a.GetSubresource())
-			if kind.Empty() { // it was removed at this moment
-				return Matched{}, false, fmt.Errorf("unable to convert to %v: unknown kind", other)
-			}
-			return Matched{Resource: other, Kind: kind}, true, nil
-		}
-	}
-	return Matched{}, false, nil
+	return matched, c.objectsErr == nil, c.objectsErr
 }
 
-// names reports whether a rule names the object of a request, or none.
-func names(rule *admissionregistration.NamedRuleWithOperations, a admission.Attributes) bool {
-	return len(rule.ResourceNames) == 0 || slices.Contains(rule.ResourceNames, a.GetName())
+// to reports whether the rule matches a request by scope and name.
+func (r *applied) to(a admission.Attributes) bool {
+	isNamespace := r.by == Namespaces.WithVersion("v1")
+	switch r.scope {
+	case admissionregistration.NamespacedScope:
+		if isNamespace || a.GetNamespace() == "" {
+			return false
+		}
+	case admissionregistration.ClusterScope:
+		if !isNamespace && a.GetNamespace() != "" {
+			return false
+		}
+	case admissionregistration.AllScopes:
+	default:
+		return false
+	}
+	return len(r.names) == 0 || slices.Contains(r.names, a.GetName())
 }
 
 // renamed is a request as if it were one for another resource.

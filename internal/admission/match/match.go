@@ -1,8 +1,8 @@
 // Package match decides which requests a webhook or a policy asks for.
 //
-// It has two nouns. A [Matcher] knows what the server serves and the labels of its
+// It has three nouns. A [Matcher] knows what the server serves and the labels of its
 // namespaces. [Criteria] are the matchConstraints of a policy or the matchResources of a
-// binding, read once. The semantics are those of k8s.io/apiserver's admission/plugin/policy/
+// binding, read once. A [Plan] is what is left to decide about requests for one resource. The semantics are those of k8s.io/apiserver's admission/plugin/policy/
 // matching and admission/plugin/webhook/predicates.
 package match
 

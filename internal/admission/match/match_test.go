@@ -95,24 +95,30 @@ func TestRequestsMatchAsUpstreams(t *testing.T) {
 		{"the name", admissionregistration.MatchResources{ResourceRules: []admissionregistration.NamedRuleWithOperations{named("b", "a")}}, scaler, "autoscaling/v1", ""},
 		{"another name", admissionregistration.MatchResources{ResourceRules: []admissionregistration.NamedRuleWithOperations{named("b")}}, scaler, "", ""},
 		{
-			"a subresource", admissionregistration.MatchResources{ResourceRules: []admissionregistration.NamedRuleWithOperations{rule("*", "*", "*")}},
+			"a subresource",
+			admissionregistration.MatchResources{ResourceRules: []admissionregistration.NamedRuleWithOperations{rule("*", "*", "*")}},
 			with(scaler, func(r *request) { r.subresource = "status" }), "", "",
 		},
 		{
-			"any subresource", admissionregistration.MatchResources{ResourceRules: []admissionregistration.NamedRuleWithOperations{rule("*", "*", "*/*")}},
+			"any subresource",
+			admissionregistration.MatchResources{ResourceRules: []admissionregistration.NamedRuleWithOperations{rule("*", "*", "*/*")}},
 			with(scaler, func(r *request) { r.subresource = "status" }), "autoscaling/v1", "",
 		},
 		{"another namespace", admissionregistration.MatchResources{NamespaceSelector: prod}, scaler, "", ""},
 		{"the namespace", admissionregistration.MatchResources{NamespaceSelector: prod}, with(scaler, func(r *request) { r.namespace = "prod" }), "autoscaling/v1", ""},
 		{"no namespace", admissionregistration.MatchResources{NamespaceSelector: prod}, with(scaler, func(r *request) { r.namespace = "gone" }), "", `namespaces "gone" not found`},
 		{
-			"no namespace, and no rule", admissionregistration.MatchResources{NamespaceSelector: prod, ResourceRules: []admissionregistration.NamedRuleWithOperations{scoped}},
+			"no namespace, and no rule",
+			admissionregistration.MatchResources{NamespaceSelector: prod, ResourceRules: []admissionregistration.NamedRuleWithOperations{scoped}},
 			with(scaler, func(r *request) { r.namespace = "gone" }), "", "",
 		},
 		{"a namespace by its own labels", admissionregistration.MatchResources{NamespaceSelector: prod, ResourceRules: []admissionregistration.NamedRuleWithOperations{scoped}}, namespace, "v1", ""},
 		{
-			"a new namespace by its own labels", admissionregistration.MatchResources{NamespaceSelector: prod},
-			with(namespace, func(r *request) { r.op, r.name, r.namespace, r.labels = admission.Create, "new", "new", map[string]any{"env": "prod"} }), "v1", "",
+			"a new namespace by its own labels",
+			admissionregistration.MatchResources{NamespaceSelector: prod},
+			with(namespace, func(r *request) {
+				r.op, r.name, r.namespace, r.labels = admission.Create, "new", "new", map[string]any{"env": "prod"}
+			}), "v1", "",
 		},
 		{"labels", admissionregistration.MatchResources{ObjectSelector: prod}, scaler, "", ""},
 		{"its labels", admissionregistration.MatchResources{ObjectSelector: prod}, with(scaler, func(r *request) { r.labels = map[string]any{"env": "prod"} }), "autoscaling/v1", ""},
@@ -129,15 +135,17 @@ func TestRequestsMatchAsUpstreams(t *testing.T) {
 				t.Fatal(err)
 			}
 			m, a := newMatcher(), tt.request.attributes()
-			matched, is, err := m.Matches(criteria, a)
+			plan := m.Plan(criteria, a.GetResource(), a.GetSubresource(), a.GetOperation())
+			var matched match.Matched
+			is := false
+			if plan != nil {
+				matched, is, err = m.Matches(plan, a)
+			}
 			got := ""
 			if is {
 				got = matched.Resource.GroupVersion().String()
 				if want := m.KindFor(matched.Resource, a.GetSubresource()); matched.Kind != want {
 					t.Errorf("matched as %v, want %v", matched.Kind, want)
-				}
-				if !m.Concerns(criteria, a.GetResource(), a.GetSubresource(), a.GetOperation()) {
-					t.Error("it matches, but its resource is not concerned")
 				}
 			}
 			text := ""
@@ -151,7 +159,7 @@ func TestRequestsMatchAsUpstreams(t *testing.T) {
 	}
 }
 
-func TestCriteriaConcernOnlyWhatTheirRulesName(t *testing.T) {
+func TestPlansAreOnlyOfWhatRulesName(t *testing.T) {
 	equivalent := admissionregistration.Equivalent
 	all := &metav1.LabelSelector{}
 	criteria, err := match.Compile(&admissionregistration.MatchResources{
@@ -167,8 +175,8 @@ func TestCriteriaConcernOnlyWhatTheirRulesName(t *testing.T) {
 		{Group: "events.k8s.io", Version: "v1", Resource: "events"}: true,
 		{Version: "v1", Resource: "pods"}:                           false,
 	} {
-		if got := m.Concerns(criteria, gvr, "", admission.Update); got != want {
-			t.Errorf("%v: concerned %v, want %v", gvr, got, want)
+		if got := m.Plan(criteria, gvr, "", admission.Update) != nil; got != want {
+			t.Errorf("%v: planned %v, want %v", gvr, got, want)
 		}
 	}
 }

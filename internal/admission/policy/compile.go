@@ -40,10 +40,14 @@ type patcher struct {
 
 // Expressions, as upstream's compiler wants them.
 type (
-	validation struct{ admissionregistration.Validation }
+	validation struct {
+		admissionregistration.Validation
+	}
 	message    struct{ expression string }
-	annotation struct{ admissionregistration.AuditAnnotation }
-	variable   struct{ admissionregistration.Variable }
+	annotation struct {
+		admissionregistration.AuditAnnotation
+	}
+	variable struct{ admissionregistration.Variable }
 )
 
 // GetExpression returns the expression, as do those below.

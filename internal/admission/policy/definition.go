@@ -128,18 +128,17 @@ type problem struct {
 
 // invocations returns the invocations of a policy for a request, one for each of its bindings that
 // matches, and calls failed for those that cannot be evaluated.
-func (p *Plugin) invocations(r *request, h hook, failed func(problem)) []matched {
-	d := h.policy
-	if d.criteria == nil {
+func (p *Plugin) invocations(r *request, c *candidate, failed func(problem)) []matched {
+	d := c.policy
+	if c.plan == nil {
 		failed(problem{policy: d, err: d.criteriaErr})
 		return nil
 	}
-	by, is, err := p.match.Matches(d.criteria, r.Attributes)
+	by, is, err := p.match.Matches(c.plan, r)
 	if err != nil {
 		failed(problem{policy: d, err: err})
-		return nil
 	}
-	if !is {
+	if err != nil || !is {
 		return nil
 	}
 	source, err := p.paramsOf(d)
@@ -148,27 +147,24 @@ func (p *Plugin) invocations(r *request, h hook, failed func(problem)) []matched
 		return nil
 	}
 	var all []matched
-	for _, b := range h.bindings {
-		if b.criteriaErr != nil {
-			failed(problem{policy: d, binding: b, err: b.criteriaErr})
+	for _, b := range c.bindings {
+		is, err := true, b.criteriaErr
+		if err == nil && b.plan != nil {
+			_, is, err = p.match.Matches(b.plan, r)
+		}
+		if err != nil {
+			failed(problem{policy: d, binding: b.binding, err: err})
+		}
+		if err != nil || !is {
 			continue
 		}
-		if b.criteria != nil {
-			_, is, err := p.match.Matches(b.criteria, r.Attributes)
-			if err != nil {
-				failed(problem{policy: d, binding: b, err: err})
-			}
-			if err != nil || !is {
-				continue
-			}
-		}
-		params, err := p.collect(r, source, b)
+		params, err := p.collect(r, source, b.binding)
 		if err != nil {
-			failed(problem{policy: d, binding: b, err: err})
+			failed(problem{policy: d, binding: b.binding, err: err})
 			continue
 		}
 		if len(params) > 0 {
-			all = append(all, matched{definition: d, Matched: by, binding: b, params: params})
+			all = append(all, matched{definition: d, Matched: by, binding: b.binding, params: params})
 		}
 	}
 	return all

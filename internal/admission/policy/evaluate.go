@@ -64,7 +64,7 @@ func (v *validator) evaluate(r *request, e evaluation) result {
 		return e.failing(v.err)
 	}
 	if v.conditions != nil {
-		switch matches := v.conditions.Match(r.ctx, e.view, e.params, r.authz); {
+		switch matches := v.conditions.Match(r.ctx, e.view, e.params, r.authorizer()); {
 		case matches.Error != nil:
 			return e.failing(matches.Error)
 		case !matches.Matches:
@@ -74,7 +74,7 @@ func (v *validator) evaluate(r *request, e evaluation) result {
 	asked := e.admissionRequest(r)
 	with := cel.OptionalVariableBindings{VersionedParams: e.params}
 	authorized := with
-	authorized.Authorizer = r.authz
+	authorized.Authorizer = r.authorizer()
 	namespace := cel.CreateNamespaceObject(r.namespace)
 	outcomes, left, err := v.validations.ForInput(r.ctx, e.view, asked, authorized, namespace, celconfig.RuntimeCELCostBudget)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apiserver/pkg/admission"
 
+	"github.com/gapless-io/gapless/internal/admission/match"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -51,6 +52,19 @@ type hook struct {
 	bindings []*binding
 }
 
+// candidate is a hook, and how requests for one resource match it.
+type candidate struct {
+	policy   *definition
+	plan     *match.Plan // nil: the policy has no criteria
+	bindings []bound
+}
+
+// bound is a binding, and how requests match it.
+type bound struct {
+	*binding
+	plan *match.Plan // nil: as its policy, or there is an error
+}
+
 // index is the policies that have bindings, sorted by name, and which of them concern a
 // resource. It is immutable, but for what it remembers.
 type index struct {
@@ -72,7 +86,7 @@ type question struct {
 }
 
 // candidates are the policies that concern a request by its resource and operation.
-type candidates struct{ validating, mutating []hook }
+type candidates struct{ validating, mutating []candidate }
 
 // Follows returns the resources of policies and bindings.
 func (*Plugin) Follows() []schema.GroupResource {
@@ -209,11 +223,25 @@ func (p *Plugin) candidates(resource schema.GroupVersionResource, subresource st
 	return found
 }
 
-func (p *Plugin) concerned(all []hook, asked question) []hook {
-	var some []hook
+// concerned returns the policies that concern a request, with the bindings that do.
+func (p *Plugin) concerned(all []hook, asked question) []candidate {
+	var some []candidate
 	for _, h := range all {
-		if h.policy.criteria == nil || p.match.Concerns(h.policy.criteria, asked.resource, asked.subresource, asked.op) {
-			some = append(some, h)
+		c := candidate{policy: h.policy}
+		if h.policy.criteria != nil {
+			if c.plan = p.match.Plan(h.policy.criteria, asked.resource, asked.subresource, asked.op); c.plan == nil {
+				continue
+			}
+		}
+		for _, b := range h.bindings {
+			if b.criteria == nil {
+				c.bindings = append(c.bindings, bound{binding: b})
+			} else if plan := p.match.Plan(b.criteria, asked.resource, asked.subresource, asked.op); plan != nil {
+				c.bindings = append(c.bindings, bound{b, plan})
+			}
+		}
+		if len(c.bindings) > 0 {
+			some = append(some, c)
 		}
 	}
 	return some

@@ -204,4 +204,3 @@ func content(t testing.TB, o *kube.Object) map[string]any {
 	}
 	return u.Object
 }
-

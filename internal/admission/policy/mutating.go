@@ -31,12 +31,12 @@ type mutation struct {
 // mutate applies mutating policies in the order of their names (apiserver policy/mutating
 // dispatchInvocations). Errors: that of the first problem, 404 without the request's
 // namespace.
-func (p *Plugin) mutate(ctx context.Context, r *request, hooks []hook, redo func() error) error {
+func (p *Plugin) mutate(ctx context.Context, r *request, candidates []candidate, redo func() error) error {
 	r.ctx = ctx
 	m := &mutation{request: r, redo: redo}
 	var all []matched
-	for _, h := range hooks {
-		all = append(all, p.invocations(r, h, func(why problem) {
+	for i := range candidates {
+		all = append(all, p.invocations(r, &candidates[i], func(why problem) {
 			text := "failed to configure policy: %w"
 			if why.binding != nil {
 				text = "failed to configure binding: %w"
@@ -89,7 +89,7 @@ func (m *mutation) invoke(by matched, with *params, object *unstructured.Unstruc
 	}
 	ctx := compiled.compiler.CreateContext(m.ctx)
 	if compiled.conditions != nil {
-		matches := compiled.conditions.Match(ctx, view, with.object, m.authz)
+		matches := compiled.conditions.Match(ctx, view, with.object, m.authorizer())
 		if matches.Error != nil {
 			m.failed(by, matches.Error)
 		}
@@ -141,7 +141,7 @@ func (m *mutation) apply(ctx context.Context, patcher patcher, by matched, with 
 	}
 	patched, err := patcher.Patch(ctx, patch.Request{
 		MatchedResource: by.Resource, VersionedAttributes: view, ObjectInterfaces: interfaces{},
-		OptionalVariables: cel.OptionalVariableBindings{VersionedParams: with.object, Authorizer: m.authz},
+		OptionalVariables: cel.OptionalVariableBindings{VersionedParams: with.object, Authorizer: m.authorizer()},
 		Namespace:         m.namespace, TypeConverter: types,
 	}, celconfig.RuntimeCELCostBudget)
 	if err != nil {

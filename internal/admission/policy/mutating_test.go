@@ -38,16 +38,20 @@ func TestObjectsAreMutated(t *testing.T) {
 		{"an apply configuration", mutation(`Object{metadata: Object.metadata{labels: {"by": object.metadata.name}}}`), []string{"metadata", "labels"}, map[string]any{"by": "a"}, ""},
 		{
 			"a JSON patch", mutation(`[JSONPatch{op: "add", path: "/metadata/annotations", value: {"example.com/x": request.userInfo.username}}, JSONPatch{op: "add", path: "/metadata/annotations/" + jsonpatch.escapeKey("example.com/y"), value: "2"}]`),
-			[]string{"metadata", "annotations"}, map[string]any{"example.com/x": "jane", "example.com/y": "2"}, "",
+			[]string{"metadata", "annotations"},
+			map[string]any{"example.com/x": "jane", "example.com/y": "2"},
+			"",
 		},
 		{"two mutations", mutation(`Object{spec: Object.spec{hostname: "h"}}`, `Object{spec: Object.spec{subdomain: object.spec.hostname + "s"}}`), []string{"spec", "subdomain"}, "hs", ""},
 		{"a variable", `"variables":[{"name":"v","expression":"namespaceObject.metadata.name"}],` + mutation(`Object{spec: Object.spec{hostname: variables.v}}`), []string{"spec", "hostname"}, "default", ""},
 		{
 			"defaults of what is added", mutation(`Object{spec: Object.spec{initContainers: [Object.spec.initContainers{name: "init", image: "x:1"}]}}`),
-			[]string{"spec", "initContainers"}, []any{map[string]any{
+			[]string{"spec", "initContainers"},
+			[]any{map[string]any{
 				"name": "init", "image": "x:1", "imagePullPolicy": "IfNotPresent", "resources": map[string]any{},
 				"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File",
-			}}, "",
+			}},
+			"",
 		},
 		{"numbers stay integers", mutation(`[JSONPatch{op: "add", path: "/spec/terminationGracePeriodSeconds", value: 7}]`), []string{"spec", "terminationGracePeriodSeconds"}, int64(7), ""},
 		{"a test that fails changes nothing", mutation(`[JSONPatch{op: "test", path: "/metadata/name", value: "b"}, JSONPatch{op: "add", path: "/spec/hostname", value: "h"}]`), []string{"spec", "hostname"}, nil, ""},

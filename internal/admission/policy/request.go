@@ -24,7 +24,7 @@ type request struct {
 	admission.Attributes
 	ctx    context.Context //nolint:containedctx // a request is one call
 	plugin *Plugin
-	authz  authorizer.UnconditionalAuthorizer
+	authz  authorizer.UnconditionalAuthorizer // see authorizer
 
 	views     map[schema.GroupVersionKind]*admission.VersionedAttributes
 	namespace *corev1.Namespace // read when it is first needed
@@ -32,7 +32,16 @@ type request struct {
 
 // newRequest returns the request of attributes; its context is set by who evaluates it.
 func (p *Plugin) newRequest(a admission.Attributes) *request {
-	return &request{Attributes: whole{a}, plugin: p, authz: admissionauthorizer.NewCachingAuthorizer(p.authz)}
+	return &request{Attributes: whole{a}, plugin: p}
+}
+
+// authorizer returns the authorizer of the request's expressions, which asks about the same
+// only once.
+func (r *request) authorizer() authorizer.UnconditionalAuthorizer {
+	if r.authz == nil {
+		r.authz = admissionauthorizer.NewCachingAuthorizer(r.plugin.authz)
+	}
+	return r.authz
 }
 
 // whole are attributes as upstream has them: the namespace of a namespace is its own, and there

@@ -30,17 +30,20 @@ type verdict struct {
 
 // validate evaluates validating policies (apiserver policy/validating Dispatch). Errors: that
 // of the first denial, 404 without the request's namespace.
-func (p *Plugin) validate(ctx context.Context, r *request, hooks []hook) error {
+func (p *Plugin) validate(ctx context.Context, r *request, candidates []candidate) error {
 	r.ctx = ctx
 	v := &verdict{plugin: p}
-	for _, h := range hooks {
-		notes := annotations{}
-		for _, m := range p.invocations(r, h, v.failed) {
+	for i := range candidates {
+		var notes annotations
+		for _, m := range p.invocations(r, &candidates[i], v.failed) {
+			if notes == nil {
+				notes = annotations{}
+			}
 			if err := v.invoke(r, m, notes); err != nil {
 				return err
 			}
 		}
-		p.publish(r, h.policy.name, notes)
+		p.publish(r, candidates[i].policy.name, notes)
 	}
 	p.publishFailures(r, v.failures)
 	if len(v.denied) == 0 {
