@@ -102,21 +102,22 @@ var policy = map[string][]string{
 // inTests is what the tests of a package may import besides: the suite that backends
 // run, and the memory mode of the engine below what is tested.
 var inTests = map[string][]string{
-	"internal/store/revlog":     {"internal/store/storetest"},
-	"internal/store/storetest":  {"internal/store/revlog"},
-	"internal/registry":         {"internal/store/revlog", "internal/apiserver"},
-	"internal/bootstrap":        {"internal/registry", "internal/store/revlog"},
-	"internal/seed":             {"internal/registry", "internal/store/revlog"},
-	"internal/controllers":      {"internal/registry", "internal/store/revlog"},
-	"internal/admission":        {"internal/registry", "internal/store/revlog"},
-	"internal/apiserver":        {"internal/store", "internal/store/revlog", "internal/registry", "internal/watchcache"},
-	"informer":                  {"informer/listwatchtest"},
-	"informer/share":            {"client", "kube", "informer/listwatchtest"},
-	"informer/internal/persist": {"informer/internal/decode"},
-	"informer/internal/cache":   {"client"},
-	"client":                    {""},
-	"e2e":                       {everything},
-	"examples":                  {"examples/internal/rigtest"},
+	"internal/store/revlog":      {"internal/store/storetest"},
+	"internal/store/storetest":   {"internal/store/revlog"},
+	"internal/registry":          {"internal/store/revlog", "internal/apiserver"},
+	"internal/admission/webhook": {"internal/registry", "internal/store/revlog"},
+	"internal/admission":         {"internal/registry", "internal/store/revlog"},
+	"internal/bootstrap":         {"internal/registry", "internal/store/revlog"},
+	"internal/seed":              {"internal/registry", "internal/store/revlog"},
+	"internal/controllers":       {"internal/registry", "internal/store/revlog"},
+	"internal/apiserver":         {"internal/store", "internal/store/revlog", "internal/registry", "internal/watchcache"},
+	"informer":                   {"informer/listwatchtest"},
+	"informer/share":             {"client", "kube", "informer/listwatchtest"},
+	"informer/internal/persist":  {"informer/internal/decode"},
+	"informer/internal/cache":    {"client"},
+	"client":                     {""},
+	"e2e":                        {everything},
+	"examples":                   {"examples/internal/rigtest"},
 }
 
 type listed struct {

@@ -120,6 +120,9 @@ func (r *Registry) createNamed(ctx context.Context, w write, u *unstructured.Uns
 	hasVersion := err == nil && given != 0
 	managed, err := r.prepareCreate(resource, u, w.review.After(ctx, w.track))
 	if err == nil {
+		err = matchNamespace(w.target, u) // a plugin may have changed it
+	}
+	if err == nil {
 		err = w.review.Validate(ctx, u, nil)
 	}
 	if err != nil {

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 	upstream "k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/warning"
+
+	"github.com/gapless-io/gapless/kube"
 )
 
 // callError says that a webhook could not be asked, or that its answer is not to be believed: the
@@ -147,7 +149,7 @@ func (p *Plugin) verdict(ctx context.Context, c candidate, a upstream.Attributes
 	canceled := errors.Is(err, context.Canceled)
 	if !c.ignores() {
 		p.logger.WarnContext(ctx, "a webhook could not be called: the write is refused", slog.String("webhook", c.Name), slog.Any("error", failed.why))
-		return false, apierrors.NewInternalError(err)
+		return false, kube.Internal(err) // it wraps err: a deletion of many must find who was canceled
 	}
 	if !canceled {
 		p.logger.WarnContext(ctx, "a webhook could not be called: the write goes on without it", slog.String("webhook", c.Name), slog.Any("error", failed.why))

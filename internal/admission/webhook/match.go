@@ -118,7 +118,7 @@ func (v *versions) of(ctx context.Context, c candidate) (*upstream.VersionedAttr
 			continue
 		}
 		if c.as != nil {
-			content, err := v.cluster.Convert(ctx, Versions{v.from, c.as}, u.Object)
+			content, err := v.cluster.Convert(ctx, schema.Versions{From: v.from, To: c.as}, u.Object)
 			if err != nil {
 				return nil, err
 			}

@@ -20,6 +20,7 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 
 	"github.com/gapless-io/gapless/internal/registry/patch"
+	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/jsontree"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -125,7 +126,7 @@ func (m *mutation) change(ctx context.Context, c candidate, v *upstream.Versione
 		return false, apierrors.NewInternalError(fmt.Errorf("admission webhook %q changed the object to a %v, it must stay a %v", c.Name, got, v.VersionedKind))
 	}
 	if c.as != nil {
-		if content, err = m.cluster.Convert(ctx, Versions{c.as, m.found.resource}, content); err != nil {
+		if content, err = m.cluster.Convert(ctx, schema.Versions{From: c.as, To: m.found.resource}, content); err != nil {
 			return false, apierrors.NewInternalError(err)
 		}
 	}

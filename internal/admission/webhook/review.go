@@ -85,6 +85,9 @@ func encoded(o runtime.Object) (runtime.RawExtension, error) {
 
 // encodedOptions returns the options of a write with their kind.
 func encodedOptions(o runtime.Object) (runtime.RawExtension, error) {
+	if of, is := o.(*metav1.PatchOptions); is { // as patch.go patchToUpdateOptions
+		o = &metav1.UpdateOptions{DryRun: of.DryRun, FieldManager: of.FieldManager, FieldValidation: of.FieldValidation}
+	}
 	var kind string
 	switch o.(type) {
 	case nil:
@@ -93,8 +96,6 @@ func encodedOptions(o runtime.Object) (runtime.RawExtension, error) {
 		kind = "CreateOptions"
 	case *metav1.UpdateOptions:
 		kind = "UpdateOptions"
-	case *metav1.PatchOptions:
-		kind = "PatchOptions"
 	case *metav1.DeleteOptions:
 		kind = "DeleteOptions"
 	default:

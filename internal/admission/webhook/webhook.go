@@ -49,11 +49,8 @@ type Cluster interface {
 	Find(gr schema.GroupResource, key kube.Key) *kube.Object
 	// Convert returns the content of an object of one version of a resource in another one. The
 	// result may share parts with the argument.
-	Convert(ctx context.Context, v Versions, content map[string]any) (map[string]any, error)
+	Convert(ctx context.Context, v schema.Versions, content map[string]any) (map[string]any, error)
 }
-
-// Versions are two versions of a resource.
-type Versions struct{ From, To *schema.Resource }
 
 // Config configures a Plugin. Live and Cluster are required.
 type Config struct {

@@ -76,10 +76,14 @@ func (r *Review) Admit(ctx context.Context, u, old *unstructured.Unstructured) (
 	if u != nil {
 		u.SetGroupVersionKind(r.kind)
 	}
+	before := managedOf(u)
 	err = r.plugin.Admit(ctx, r.attributes(u, old), func() error {
 		changed = true
 		return r.form(u)
 	})
+	if changed && err == nil {
+		before.keep(ctx, u)
+	}
 	return changed, err
 }
 

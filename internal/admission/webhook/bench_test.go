@@ -1,0 +1,41 @@
+package webhook_test
+
+import (
+	"fmt"
+	"testing"
+
+	upstream "k8s.io/apiserver/pkg/admission"
+
+	"github.com/gapless-io/gapless/internal/admission/webhook"
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/schema/builtin"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// BenchmarkNoMatch is a write that none of 50 configurations concerns.
+func BenchmarkNoMatch(b *testing.B) {
+	live := schema.NewLive(builtin.Catalog())
+	p := webhook.New(webhook.Config{Live: live})
+	var all []*kube.Object
+	for i := range 50 {
+		o, err := kube.ParseObject(fmt.Appendf(nil, `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingWebhookConfiguration","metadata":{"name":"c%d"},
+"webhooks":[{"name":"v.example.com","clientConfig":{"url":"https://127.0.0.1:1"},"sideEffects":"None","admissionReviewVersions":["v1"],"matchPolicy":"Equivalent",
+"namespaceSelector":{},"objectSelector":{},"rules":[{"apiGroups":["apps"],"apiVersions":["*"],"resources":["*/*"],"operations":["*"]}]}]}`, i), nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		all = append(all, o)
+	}
+	p.Replace(p.Follows()[0], all)
+	p.Replace(p.Follows()[1], all)
+	maps, found := live.Load().Lookup(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"})
+	if !found {
+		b.Fatal("no configmaps")
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		if p.Handles(maps, "", upstream.Create) {
+			b.Fatal("a webhook matches")
+		}
+	}
+}
