@@ -83,6 +83,7 @@ func (s *Server) newRegistry(log *revlog.Log, live *schema.Live) *gc.Collector {
 	}
 	s.admitPolicies(&cfg, auth.MastersOnly{}) // before webhooks, as upstream
 	s.admit(&cfg, auth.MastersOnly{})
+	s.guardAdmission(&cfg, auth.MastersOnly{})
 	s.registry = registry.New(cfg)
 	s.cluster.Registry = s.registry
 	return garbage

@@ -38,7 +38,7 @@ func TestUpstreamsControllersRunUnmodified(t *testing.T) {
 // For kube-controller-manager's --controllers; docs/kwok.md gives the reasons.
 const (
 	// impossible turns off the controllers for which the server lacks something.
-	impossible = "-validatingadmissionpolicy-status-controller,-legacy-serviceaccount-token-cleaner-controller"
+	impossible = "-legacy-serviceaccount-token-cleaner-controller"
 	// ownControllers turns off those whose work the server does.
 	ownControllers = "-garbage-collector-controller,-namespace-controller,-serviceaccount-controller," +
 		"-root-ca-certificate-publisher-controller,-clusterrole-aggregation-controller"
@@ -49,7 +49,7 @@ func (c *cluster) claims(t *testing.T) {
 	t.Helper()
 	for namespace, claim := range map[string]func(*testing.T, func(string) string){
 		"rollout": c.deploymentsRollOut, "budget": c.budgetsBlockEvictions, "jobs": c.jobsComplete, "sets": c.setsGetReady,
-		"foreground": c.deletionInTheForegroundWaits, "gone": c.namespacesGoWithTheirContent,
+		"foreground": c.deletionInTheForegroundWaits, "gone": c.namespacesGoWithTheirContent, "types": c.policiesAreTypeChecked,
 	} {
 		t.Run(namespace, func(t *testing.T) {
 			t.Parallel()
@@ -97,6 +97,14 @@ func (c *cluster) deploymentsRollOut(t *testing.T, kubectl func(string) string) 
 	kubectl(status)
 	kubectl("delete deployment/web") // in the background
 	kubectl("wait pods,replicasets --selector=app=web --for=delete --timeout=5m")
+}
+
+// policiesAreTypeChecked waits for the status of a policy, which is about no pods here: nothing
+// binds it.
+func (c *cluster) policiesAreTypeChecked(t *testing.T, kubectl func(string) string) {
+	kubectl("apply --filename=testdata/policy.yaml")
+	c.becomes(t, "get validatingadmissionpolicy replicas --output=jsonpath={.status.observedGeneration}", "1")
+	printed(t, kubectl("get validatingadmissionpolicy replicas --output=jsonpath={.status.typeChecking.expressionWarnings[*].fieldRef}"), "spec.validations[0].expression")
 }
 
 func (c *cluster) budgetsBlockEvictions(t *testing.T, kubectl func(string) string) {

@@ -18,6 +18,7 @@ func TestBuiltInKindsRefuseFinalizersWithoutADomain(t *testing.T) {
 		{"POST", configMaps, `["x.io/f","orphan","kubernetes"]`, http.StatusCreated},
 		{"PATCH", configMaps + "/a", `["x.io/f","plain"]`, http.StatusUnprocessableEntity},
 		{"PATCH", configMaps + "/a", `["x.io/g"]`, http.StatusOK},
+		{"POST", "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", `["plain"]`, http.StatusCreated},
 		{"POST", "/apis/coordination.k8s.io/v1/namespaces/default/leases", `["plain"]`, http.StatusCreated},
 	} {
 		body := `{"metadata":{"name":"a","finalizers":` + c.finalizers + `}}`

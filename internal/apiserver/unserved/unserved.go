@@ -117,7 +117,7 @@ func kindReasons() map[string]string {
 func groupReasons() map[string]string {
 	return map[string]string{
 		"flowcontrol.apiserver.k8s.io": noFlow,
-		"apiregistration.k8s.io": noAggregated, "metrics.k8s.io": noAggregated, "custom.metrics.k8s.io": noAggregated, "external.metrics.k8s.io": noAggregated,
+		"apiregistration.k8s.io":       noAggregated, "metrics.k8s.io": noAggregated, "custom.metrics.k8s.io": noAggregated, "external.metrics.k8s.io": noAggregated,
 	}
 }
 

@@ -43,9 +43,9 @@ func Check(r *schema.Resource, u, old *unstructured.Unstructured) field.ErrorLis
 
 // bareFinalizers refuses finalizers without a domain that are not standard ones. Upstream
 // does so where it validates metadata with its own function for built-in kinds (core
-// validation.ValidateObjectMeta), which five of them do not use.
+// validation.ValidateObjectMeta), which those of admission and five others do not use.
 func bareFinalizers(r *schema.Resource, u *unstructured.Unstructured) field.ErrorList {
-	if r.Custom || slices.Contains([]string{"CustomResourceDefinition", "Event", "Lease", "PodDisruptionBudget", "RuntimeClass"}, r.Kind) {
+	if r.Custom || r.Group == "admissionregistration.k8s.io" || slices.Contains([]string{"CustomResourceDefinition", "Event", "Lease", "PodDisruptionBudget", "RuntimeClass"}, r.Kind) {
 		return nil
 	}
 	var errs field.ErrorList

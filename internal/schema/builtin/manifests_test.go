@@ -173,6 +173,8 @@ func TestEveryExpectedKindIsServed(t *testing.T) {
 	want := map[string]string{
 		"v1": "bindings configmaps endpoints events limitranges namespaces nodes persistentvolumeclaims persistentvolumes pods " +
 			"podtemplates replicationcontrollers resourcequotas secrets serviceaccounts services",
+		"admissionregistration.k8s.io/v1": "mutatingadmissionpolicies mutatingadmissionpolicybindings mutatingwebhookconfigurations " +
+			"validatingadmissionpolicies validatingadmissionpolicybindings validatingwebhookconfigurations",
 		"apiextensions.k8s.io/v1":      "customresourcedefinitions",
 		"apps/v1":                      "controllerrevisions daemonsets deployments replicasets statefulsets",
 		"authentication.k8s.io/v1":     "selfsubjectreviews",

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -15,14 +17,48 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 )
 
-// The bounds of what one object may make the compiler do; upstream has none besides that of
-// the body. Policies that are in use have tens of expressions, of a few KiB together.
+// The bounds of what one object may make the compiler do, which is about two seconds of a
+// processor; upstream has none besides that of the body. Policies that are in use have tens
+// of expressions, of a few KiB together.
 const (
 	// MaxExpressions is how many expressions an object may have.
 	MaxExpressions = 1000
-	// MaxExpressionBytes is how long they may be together: 256 KiB.
-	MaxExpressionBytes = 256 << 10
+	// MaxExpressionBytes is how long they may be together: 128 KiB.
+	MaxExpressionBytes = 128 << 10
+	// MaxExpressionWork bounds the sum of their lengths when each byte is counted as often as
+	// a pattern in the expression may repeat it.
+	MaxExpressionWork = 8 << 20
 )
+
+// Patterns repeat by a{n}, a{n,} and a{n,m}, at most 1000 times (package regexp/syntax). Braces may
+// hide behind escapes of strings. A class of Unicode has hundreds of ranges.
+//
+//nolint:gochecknoglobals // compiled expressions
+var (
+	repetition = regexp.MustCompile(`\{([0-9]+)(?:,([0-9]*))?\}`)
+	hidden     = regexp.MustCompile(`\\[xXuU0-7]`)
+	unicodes   = regexp.MustCompile(`\\[pP]`)
+)
+
+// work is how much a text makes the compiler do, which compiles the patterns in it.
+func work(text string) int {
+	const most, ranges = 1000, 50
+	times := 1
+	if unicodes.MatchString(text) {
+		times = ranges
+	}
+	if hidden.MatchString(text) {
+		return len(text) * most
+	}
+	for _, found := range repetition.FindAllStringSubmatch(text, -1) {
+		for _, number := range found[1:] {
+			if n, err := strconv.Atoi(number); err == nil && n <= most { // others are refused as patterns
+				times = max(times, n)
+			}
+		}
+	}
+	return len(text) * times
+}
 
 // expression is a text with the types of which its value must be one. Its name is that of a
 // variable.
@@ -101,16 +137,22 @@ func withVariables() (*admissioncel.CompositedCompiler, error) {
 // bounded refuses an object with more to compile than the bounds allow. The path is that
 // of all the expressions.
 func bounded(at *field.Path, texts iter.Seq[string]) field.ErrorList {
-	count, size := 0, 0
+	count, size, steps := 0, 0, 0
 	for text := range texts {
 		count++
 		size += len(text)
+		if count <= MaxExpressions && size <= MaxExpressionBytes {
+			steps += work(text)
+		}
 	}
 	switch {
 	case count > MaxExpressions:
 		return field.ErrorList{field.Forbidden(at, fmt.Sprintf("has %d CEL expressions, this server compiles at most %d of one object", count, MaxExpressions))}
 	case size > MaxExpressionBytes:
 		return field.ErrorList{field.Forbidden(at, fmt.Sprintf("has %d bytes of CEL expressions, this server compiles at most %d of one object", size, MaxExpressionBytes))}
+	case steps > MaxExpressionWork:
+		return field.ErrorList{field.Forbidden(at, fmt.Sprintf("has CEL expressions with patterns that repeat too much: the lengths of the expressions, "+
+			"each times the highest count of a repetition in it, are %d together, this server compiles at most %d of one object", steps, MaxExpressionWork))}
 	}
 	return nil
 }
