@@ -55,5 +55,5 @@ func (c policyCluster) Convert(ctx context.Context, v schema.Versions, content m
 
 // Types implements policy.Cluster.
 func (c policyCluster) Types(r *schema.Resource) (managedfields.TypeConverter, error) {
-	return c.server.registry.Types(r)
+	return c.server.registry.Fields().Types(r)
 }

@@ -46,7 +46,7 @@ func (c Chain) Handles(r *schema.Resource, subresource string, op admission.Oper
 
 // Admit implements Plugin. It asks each plugin, also those that do not handle the operation:
 // they say nothing. When one of them wants it, because it has changed the object, all are asked
-// once more, as upstream does (pkg/kubeapiserver/admission, reinvocationHandler); what a plugin
+// again, as upstream does (pkg/kubeapiserver/admission, reinvocationHandler); what a plugin
 // repeats is up to its configuration.
 func (c Chain) Admit(ctx context.Context, a admission.Attributes, redo func() error) error {
 	if err := c.admit(ctx, a, redo); err != nil {

@@ -103,17 +103,25 @@ func compilerFor(variables []admissionregistration.Variable, has cel.OptionalVar
 	return compiler, nil
 }
 
-// conditionsOf compiles match conditions; nil for none.
-func conditionsOf(compiler *cel.CompositedCompiler, name string, all []admissionregistration.MatchCondition, failure *admissionregistration.FailurePolicyType, has cel.OptionalVariableDeclarations) matchconditions.Matcher { //nolint:revive // what upstream's takes
-	if len(all) == 0 {
+// conditions are the match conditions of a policy.
+type conditions struct {
+	policy  string
+	all     []admissionregistration.MatchCondition
+	failure *admissionregistration.FailurePolicyType
+	has     cel.OptionalVariableDeclarations
+}
+
+// compile returns nil for no conditions.
+func (c conditions) compile(compiler *cel.CompositedCompiler) matchconditions.Matcher {
+	if len(c.all) == 0 {
 		return nil
 	}
-	expressions := make([]cel.ExpressionAccessor, len(all))
-	for i := range all {
-		expressions[i] = (*matchconditions.MatchCondition)(&all[i])
+	expressions := make([]cel.ExpressionAccessor, len(c.all))
+	for i := range c.all {
+		expressions[i] = (*matchconditions.MatchCondition)(&c.all[i])
 	}
-	compiled := compiler.CompileCondition(expressions, has, environment.StoredExpressions)
-	return matchconditions.NewMatcher(compiled, failure, "policy", "validate", name)
+	compiled := compiler.CompileCondition(expressions, c.has, environment.StoredExpressions)
+	return matchconditions.NewMatcher(compiled, c.failure, "policy", "validate", c.policy)
 }
 
 // newValidator compiles a policy (apiserver policy/validating compilePolicy).
@@ -137,7 +145,7 @@ func newValidator(name string, spec *admissionregistration.ValidatingAdmissionPo
 	}
 	const mode = environment.StoredExpressions
 	return &validator{
-		conditions:  conditionsOf(compiler, name, spec.MatchConditions, spec.FailurePolicy, has),
+		conditions:  conditions{name, spec.MatchConditions, spec.FailurePolicy, has}.compile(compiler),
 		validations: compiler.CompileCondition(validations, has, mode),
 		messages:    compiler.CompileCondition(messages, cel.OptionalVariableDeclarations{HasParams: has.HasParams}, mode),
 		annotations: compiler.CompileCondition(annotations, has, mode),
@@ -151,7 +159,7 @@ func newMutator(name string, spec *admissionregistration.MutatingAdmissionPolicy
 	if err != nil {
 		return &mutator{err: err}
 	}
-	m := &mutator{compiler: compiler, conditions: conditionsOf(compiler, name, spec.MatchConditions, spec.FailurePolicy, has)}
+	m := &mutator{compiler: compiler, conditions: conditions{name, spec.MatchConditions, spec.FailurePolicy, has}.compile(compiler)}
 	has.HasPatchTypes = true
 	for _, mutation := range spec.Mutations {
 		switch {

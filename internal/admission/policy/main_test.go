@@ -10,6 +10,7 @@ import (
 	"go.uber.org/goleak"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/warning"
@@ -27,8 +28,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const group = "admissionregistration.k8s.io"
 
-// server is a registry over a log in memory, with a plugin that it asks. The plugin is told
-// of policies directly.
+// server is a registry over a log in memory, with a plugin that it asks. The tests give
+// policies to the plugin directly.
 type server struct {
 	*registry.Registry
 	t      testing.TB
@@ -38,6 +39,10 @@ type server struct {
 
 // late is the registry, which is made after its plugin.
 type late struct{ *registry.Registry }
+
+func (l *late) Types(r *schema.Resource) (managedfields.TypeConverter, error) {
+	return l.Fields().Types(r)
+}
 
 // caller may do what its groups say: "creators" may create deployments.
 var caller = &user.DefaultInfo{Name: "jane", Groups: []string{"creators"}}
@@ -179,7 +184,7 @@ func outcomeOf(written kube.Written, err error, warnings recorder) outcome {
 	return o
 }
 
-// must creates an object as the server itself, whom no policy is asked about.
+// must creates an object as the server itself, about which no policy is asked.
 func (s *server) must(t schema.Target, body string) *kube.Object {
 	s.t.Helper()
 	t.Caller = nil
