@@ -105,7 +105,7 @@ var inTests = map[string][]string{
 	"internal/store/revlog":      {"internal/store/storetest"},
 	"internal/store/storetest":   {"internal/store/revlog"},
 	"internal/registry":          {"internal/store/revlog", "internal/apiserver"},
-	"internal/admission/webhook": {"internal/registry", "internal/store/revlog"},
+	"internal/admission/webhook": {"internal/auth", "internal/registry", "internal/store/revlog"},
 	"internal/admission":         {"internal/registry", "internal/store/revlog"},
 	"internal/bootstrap":         {"internal/registry", "internal/store/revlog"},
 	"internal/seed":              {"internal/registry", "internal/store/revlog"},

@@ -32,10 +32,8 @@ import (
 	"github.com/gapless-io/gapless"
 )
 
-// allowed is an authorizer that allows everything, as the administrator of a server has it.
-type allowed struct{}
-
-func (allowed) Authorize(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
+// allow allows everything, as the administrator of a server may do everything.
+func allow(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
 	return authorizer.DecisionAllow, "", nil
 }
 
@@ -74,9 +72,9 @@ const pod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","labels":{"a
 var questions = []string{
 	`string(object.spec.containers[0].resources.limits.cpu) + object.spec.containers[0].resources.limits['memory']`,
 	`string(quantity(object.spec.containers[0].resources.limits.cpu).asApproximateFloat())`,
-	`string(type(object.spec.containers[0].livenessProbe.httpGet.port)) + string(type(object.spec.containers[0].readinessProbe.httpGet.port))`,
+	`string(type(object.spec.containers[0].livenessProbe.httpGet.port) == string) + string(type(object.spec.containers[0].readinessProbe.httpGet.port) == int)`,
 	`string(object.spec.containers[0].readinessProbe.httpGet.port + 1)`,
-	`string(type(object.spec.activeDeadlineSeconds)) + string(object.spec.activeDeadlineSeconds + 1)`,
+	`string(type(object.spec.activeDeadlineSeconds) == int) + string(object.spec.activeDeadlineSeconds + 1)`,
 	`string(has(object.status)) + string(has(object.status.phase)) + string(has(object.metadata.uid)) + string(has(object.spec.nodeName))`,
 	`string(has(object.spec.securityContext)) + string(has(object.spec.containers[0].env[0].value)) + string(has(object.spec.containers[0].securityContext.runAsUser))`,
 	`string(has(object.spec.containers[0].securityContext.privileged)) + string(has(object.spec.hostNetwork)) + string(has(object.spec.initContainers))`,
@@ -132,7 +130,7 @@ func newPlugin(t *testing.T, s *gapless.Server, client kubernetes.Interface) *va
 	}
 	factory := informers.NewSharedInformerFactory(client, 0)
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(client.Discovery()))
-	initializer.New(client, dynamicClient, factory, allowed{}, utilfeature.DefaultFeatureGate, compatibility.DefaultBuildEffectiveVersion(), t.Context().Done(), mapper).Initialize(plugin)
+	initializer.New(client, dynamicClient, factory, authorizer.AuthorizerFunc(allow), utilfeature.DefaultFeatureGate, compatibility.DefaultBuildEffectiveVersion(), t.Context().Done(), mapper).Initialize(plugin)
 	plugin.SetRESTMapper(mapper)
 	if err := plugin.ValidateInitialization(); err != nil {
 		t.Fatal(err)
