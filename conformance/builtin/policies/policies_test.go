@@ -84,11 +84,10 @@ var questions = []string{
 	`request.userInfo.groups.join(',') + string(request.dryRun) + namespaceObject.metadata.name + string(oldObject == null)`,
 	`string(has(namespaceObject.metadata.labels)) + string(has(namespaceObject.spec)) + namespaceObject.status.phase`,
 	`params.data.a + params.kind + params.apiVersion + string(has(params.metadata.labels)) + string(has(params.binaryData))`,
-	`object.nothing`,
+	`string(object.nothing)`,
 	`string(object.spec.nodeName)`,
 	`string(object.spec.containers[1].name)`,
 	`string(object.metadata.labels.none)`,
-	`string(authorizer.group('').resource('pods').namespace('default').check('create').allowed()) + string(authorizer.requestResource.check('get').reason())`,
 	`variables.images.join(' ')`,
 }
 
@@ -176,8 +175,6 @@ func TestExpressionsReadTypedObjectsAsUpstream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What a server gives to an object after admission has seen it.
-	filled.UID, filled.ResourceVersion, filled.CreationTimestamp, filled.ManagedFields, filled.Generation = "", "", metav1.Time{}, nil, 0
 	caller := &user.DefaultInfo{Name: "kubernetes-admin", Groups: []string{user.SystemPrivilegedGroup, user.AllAuthenticated}}
 	for _, name := range names {
 		t.Run(name, func(t *testing.T) {
@@ -193,7 +190,6 @@ func TestExpressionsReadTypedObjectsAsUpstream(t *testing.T) {
 			if diff := cmp.Diff(want, statusOf(err)); diff != "" {
 				t.Errorf("(-upstream +gapless)\n%s", diff)
 			}
-			t.Log(want)
 		})
 	}
 }
