@@ -46,7 +46,7 @@ func (p *Plugin) mutate(ctx context.Context, r *request, candidates []candidate,
 		})...)
 	}
 	if len(all) > 0 {
-		if err := m.invokeAll(all); err != nil {
+		if err := m.invokeAll(all); err != nil { //nolint:contextcheck // the request has it
 			return err
 		}
 	}
@@ -54,7 +54,7 @@ func (p *Plugin) mutate(ctx context.Context, r *request, candidates []candidate,
 }
 
 func (m *mutation) invokeAll(all []matched) error {
-	if _, err := m.namespaceObject(); err != nil {
+	if err := m.readNamespace(); err != nil {
 		return err
 	}
 	object, is := m.GetObject().(*unstructured.Unstructured)
@@ -85,7 +85,7 @@ func (m *mutation) invoke(by matched, with *params, object *unstructured.Unstruc
 	view, err := m.versioned(by.Matched)
 	if err != nil {
 		m.problems = append(m.problems, problem{policy: by.definition, err: fmt.Errorf("failed to configure policy: %w", err)})
-		return nil
+		return nil //nolint:nilerr // it is a problem of the policy
 	}
 	ctx := compiled.compiler.CreateContext(m.ctx)
 	if compiled.conditions != nil {

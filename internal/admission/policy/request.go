@@ -122,24 +122,24 @@ func (r *request) own() match.Matched {
 	return match.Matched{Resource: r.GetResource(), Kind: r.GetKind()}
 }
 
-// namespaceObject returns the namespace of the object; nil for cluster-scoped ones, and
-// namespaces themselves. Errors: 404.
-func (r *request) namespaceObject() (*corev1.Namespace, error) {
+// readNamespace reads the namespace of the object; there is none of cluster-scoped ones, and
+// of namespaces themselves. Errors: 404.
+func (r *request) readNamespace() error {
 	name := r.GetNamespace()
 	if kind := r.GetKind(); kind.Group == "" && kind.Version == "v1" && kind.Kind == "Namespace" {
 		name = ""
 	}
 	if r.namespace != nil || name == "" {
-		return r.namespace, nil
+		return nil
 	}
 	o := r.plugin.cluster.Find(match.Namespaces, kube.Key{Name: name})
 	if o == nil {
-		return nil, apierrors.NewNotFound(match.Namespaces, name)
+		return apierrors.NewNotFound(match.Namespaces, name)
 	}
 	var namespace corev1.Namespace
 	if err := json.Unmarshal(o.JSON(), &namespace); err != nil {
-		return nil, fmt.Errorf("read the namespace %s: %w", name, err)
+		return fmt.Errorf("read the namespace %s: %w", name, err)
 	}
 	r.namespace = &namespace
-	return r.namespace, nil
+	return nil
 }

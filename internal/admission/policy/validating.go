@@ -74,7 +74,7 @@ func (v *verdict) invoke(r *request, m matched, notes annotations) error {
 		v.failed(problem{policy: m.definition, binding: m.binding, err: fmt.Errorf("failed to convert object version: %w", err)})
 		return nil
 	}
-	if _, err := r.namespaceObject(); err != nil {
+	if err := r.readNamespace(); err != nil {
 		return err
 	}
 	compiled := m.compileCheck()
