@@ -81,8 +81,9 @@ func (s *Server) newRegistry(log *revlog.Log, live *schema.Live) *gc.Collector {
 		garbage = gc.New(gc.Config{Live: live, Logger: s.cfg.Logger, Writable: log.Writable})
 		cfg.Collector = garbage
 	}
-	s.guardAdmission(&cfg, auth.MastersOnly{})
+	s.admitPolicies(&cfg, auth.MastersOnly{}) // before webhooks, as upstream
 	s.admit(&cfg, auth.MastersOnly{})
+	s.guardAdmission(&cfg, auth.MastersOnly{})
 	s.registry = registry.New(cfg)
 	s.cluster.Registry = s.registry
 	return garbage

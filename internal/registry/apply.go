@@ -53,7 +53,7 @@ func (r *Registry) apply(ctx context.Context, w write, body []byte, o metav1.Pat
 		case current == nil:
 			return nil, errMissing
 		}
-		shown, err := r.show(ctx, t.Resource, current)
+		shown, err := r.Show(ctx, t.Resource, current)
 		if err != nil {
 			return nil, err
 		}
@@ -112,3 +112,6 @@ func keepTimes(u, old *unstructured.Unstructured) {
 		now["managedFields"] = times
 	}
 }
+
+// Fields returns the field managers, which know how the fields of each kind merge.
+func (r *Registry) Fields() *fieldmanager.Managers { return r.fields }

@@ -33,9 +33,9 @@ func (r *Registry) Endpoints(namespace, service string) []*kube.Object {
 	return r.caches.Endpoints(namespace, service)
 }
 
-// show returns a stored object in the version of a resource. Errors: those of
+// Show returns a stored object in the version of a resource. Errors: those of
 // convert.Converter.
-func (r *Registry) show(ctx context.Context, resource *schema.Resource, o *kube.Object) (*kube.Object, error) {
+func (r *Registry) Show(ctx context.Context, resource *schema.Resource, o *kube.Object) (*kube.Object, error) {
 	shown, err := r.converter.Show(ctx, resource, o)
 	if err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func (r *Registry) show(ctx context.Context, resource *schema.Resource, o *kube.
 // whether or not it can be converted, as upstream.
 func (r *Registry) writtenAs(ctx context.Context, t schema.Target, w kube.Written) (kube.Written, error) {
 	var err error
-	w.Object, err = r.show(ctx, t.Resource, w.Object)
+	w.Object, err = r.Show(ctx, t.Resource, w.Object)
 	if err != nil {
 		return kube.Written{}, err
 	}

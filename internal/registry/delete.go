@@ -76,7 +76,7 @@ func (r *Registry) delete(ctx context.Context, w write, o metav1.DeleteOptions) 
 
 // reviewDeletion asks the plugins about the deletion of an object.
 func (r *Registry) reviewDeletion(ctx context.Context, w write, current *kube.Object) error {
-	shown, err := r.show(ctx, w.target.Resource, current)
+	shown, err := r.Show(ctx, w.target.Resource, current)
 	if err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func (r *Registry) shown(ctx context.Context, t schema.Target, o *kube.Object) (
 	}
 	switch t.Subresource {
 	case "", "status":
-		return r.show(ctx, t.Resource, o)
+		return r.Show(ctx, t.Resource, o)
 	case "scale":
 		now, err := r.scaledOf(ctx, t, o)
 		if err != nil {
@@ -57,7 +57,7 @@ func (r *Registry) shown(ctx context.Context, t schema.Target, o *kube.Object) (
 		return now.shown, nil
 	}
 	if sub := t.Resource.Subresource(t.Subresource); sub != nil && slices.Contains(sub.Verbs, "get") {
-		return r.show(ctx, t.Resource, o)
+		return r.Show(ctx, t.Resource, o)
 	}
 	return nil, kube.NotFound(t.Resource.GR(), t.Name)
 }

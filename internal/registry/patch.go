@@ -51,7 +51,7 @@ func (r *Registry) Patch(ctx context.Context, t schema.Target, p kube.Patch, o m
 		if current == nil {
 			return nil, kube.NotFound(t.Resource.GR(), t.Name)
 		}
-		shown, err := r.show(ctx, t.Resource, current)
+		shown, err := r.Show(ctx, t.Resource, current)
 		if err != nil {
 			return nil, err
 		}

@@ -66,7 +66,7 @@ type scaled struct {
 
 // scaledOf returns the Scale of an object. Errors: 404 for a resource that cannot be scaled.
 func (r *Registry) scaledOf(ctx context.Context, t schema.Target, o *kube.Object) (*scaled, error) {
-	o, err := r.show(ctx, t.Resource, o)
+	o, err := r.Show(ctx, t.Resource, o)
 	if err != nil {
 		return nil, err
 	}

@@ -69,7 +69,7 @@ func (r *Registry) modify(ctx context.Context, t schema.Target, dryRun []string,
 		if current == nil {
 			return nil, kube.NotFound(t.Resource.GR(), t.Name)
 		}
-		shown, err := r.show(ctx, t.Resource, current)
+		shown, err := r.Show(ctx, t.Resource, current)
 		if err != nil {
 			return nil, err
 		}

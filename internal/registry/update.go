@@ -168,7 +168,7 @@ func (r *Registry) prepareUpdate(ctx context.Context, w write, u *unstructured.U
 	if err := matchVersion(w.target, u, current); err != nil {
 		return decision{}, err
 	}
-	shown, err := r.show(ctx, resource, current)
+	shown, err := r.Show(ctx, resource, current)
 	if err != nil {
 		return decision{}, err
 	}

@@ -134,6 +134,15 @@ func (m *Managers) Check(t schema.Target, body []byte) error {
 	return nil
 }
 
+// Types returns how the fields of a resource's objects merge.
+func (m *Managers) Types(r *schema.Resource) (managedfields.TypeConverter, error) {
+	f, err := m.of(schema.Target{Resource: r})
+	if err != nil {
+		return nil, err
+	}
+	return f.types, nil
+}
+
 // fieldManager is the field manager of a resource or a subresource.
 type fieldManager struct {
 	*managedfields.FieldManager
@@ -141,6 +150,7 @@ type fieldManager struct {
 	// that nobody manages the structs in it. It is not changed.
 	blank map[string]any
 	typ   *typed.ParseableType // nil without a schema
+	types managedfields.TypeConverter
 
 	// fill fills in the defaults of a custom resource, which depend on nothing but the place;
 	// nil for built-in kinds.
@@ -237,6 +247,7 @@ func (m *Managers) build(t schema.Target) (*fieldManager, error) {
 	if err != nil {
 		return nil, err
 	}
+	f.types = converter
 	kind := t.Resource.GVK()
 	if known, is := converter.(types); is {
 		if typ, is := known[kind]; is {

@@ -1,0 +1,143 @@
+// Package match decides which requests a webhook or a policy asks for.
+//
+// It has three nouns. A [Matcher] knows what the server serves and the labels of its
+// namespaces. [Criteria] are the matchConstraints of a policy or the matchResources of a
+// binding, read once. A [Plan] is what is left to decide about requests for one resource. The semantics are those of k8s.io/apiserver's admission/plugin/policy/
+// matching and admission/plugin/webhook/predicates.
+package match
+
+import (
+	"sync/atomic"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	k8sschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// Objects finds the current objects of a resource, in the version in which they are stored.
+type Objects interface {
+	// Find returns an object; nil if there is none.
+	Find(gr schema.GroupResource, key kube.Key) *kube.Object
+}
+
+// Matcher decides about requests by what is served and stored now. It is safe for concurrent
+// use.
+type Matcher struct {
+	live    *schema.Live
+	objects Objects
+	known   atomic.Pointer[families]
+}
+
+// New returns a matcher. It reads nothing.
+func New(live *schema.Live, objects Objects) *Matcher { return &Matcher{live: live, objects: objects} }
+
+// families are the resources of a catalog, by the resource that stores their objects.
+type families struct {
+	of   *schema.Catalog
+	home map[schema.GroupResource][]*schema.Resource
+}
+
+func (m *Matcher) families() *families {
+	catalog := m.live.Load()
+	if known := m.known.Load(); known != nil && known.of == catalog {
+		return known
+	}
+	made := &families{of: catalog, home: map[schema.GroupResource][]*schema.Resource{}}
+	for _, r := range catalog.Resources() {
+		home := r.Home().GR()
+		made.home[home] = append(made.home[home], r)
+	}
+	m.known.Store(made)
+	return made
+}
+
+// Equivalents returns the resources that have the same objects, in any version that is
+// served and has the subresource, in the order of discovery; gvr is among them.
+func (m *Matcher) Equivalents(gvr schema.GroupVersionResource, subresource string) []schema.GroupVersionResource {
+	known := m.families()
+	r, served := known.of.Lookup(gvr)
+	if !served {
+		return nil
+	}
+	var all []schema.GroupVersionResource
+	for _, other := range known.home[r.Home().GR()] {
+		if !kindOf(other, subresource).Empty() {
+			all = append(all, other.GVR())
+		}
+	}
+	return all
+}
+
+// KindFor returns the kind of the bodies of a resource or subresource; it is empty if that is
+// not served.
+func (m *Matcher) KindFor(gvr schema.GroupVersionResource, subresource string) schema.GroupVersionKind {
+	r, served := m.live.Load().Lookup(gvr)
+	if !served {
+		return schema.GroupVersionKind{}
+	}
+	return kindOf(r, subresource)
+}
+
+func kindOf(r *schema.Resource, subresource string) schema.GroupVersionKind {
+	switch {
+	case subresource == "", subresource == "status" && r.HasStatus:
+		return r.GVK()
+	case subresource == "scale" && r.Scale != nil:
+		return schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}
+	}
+	if sub := r.Subresource(subresource); sub != nil {
+		return sub.Kind
+	}
+	return schema.GroupVersionKind{}
+}
+
+// Namespace reports whether the namespace of a request has the labels of a selector. A
+// request about a cluster-scoped object is always selected, except one about a namespace
+// itself. Errors: 404 when there is no such namespace.
+func (m *Matcher) Namespace(selector labels.Selector, a admission.Attributes) (bool, *apierrors.StatusError) {
+	isNamespace := a.GetResource().Resource == "namespaces"
+	if selector.Empty() || a.GetNamespace() == "" && !isNamespace {
+		return true, nil
+	}
+	// What is created or changed is not stored yet.
+	if isNamespace && a.GetSubresource() == "" && (a.GetOperation() == admission.Create || a.GetOperation() == admission.Update) {
+		object, err := meta.Accessor(a.GetObject())
+		if err != nil {
+			return false, apierrors.NewInternalError(err)
+		}
+		return selector.Matches(labels.Set(object.GetLabels())), nil
+	}
+	name := a.GetNamespace()
+	if name == "" {
+		name = a.GetName()
+	}
+	namespace := m.objects.Find(Namespaces, kube.Key{Name: name})
+	if namespace == nil {
+		return false, apierrors.NewNotFound(Namespaces, name)
+	}
+	return selector.Matches(namespace.Labels()), nil
+}
+
+// Namespaces is the resource of namespaces.
+//
+//nolint:gochecknoglobals // a name
+var Namespaces = k8sschema.GroupResource{Resource: "namespaces"}
+
+// Object reports whether the new or the old object of a request has the labels of a selector.
+func Object(selector labels.Selector, a admission.Attributes) bool {
+	return selector.Empty() || selects(selector, a.GetObject()) || selects(selector, a.GetOldObject())
+}
+
+func selects(selector labels.Selector, o runtime.Object) bool {
+	if o == nil {
+		return false
+	}
+	object, err := meta.Accessor(o)
+	return err == nil && selector.Matches(labels.Set(object.GetLabels()))
+}

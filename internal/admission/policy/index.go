@@ -1,0 +1,248 @@
+package policy
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"k8s.io/apiserver/pkg/admission"
+
+	"github.com/gapless-io/gapless/internal/admission/match"
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/kube"
+)
+
+const group = "admissionregistration.k8s.io"
+
+// The resources that a plugin follows.
+const (
+	validatingPolicies = "validatingadmissionpolicies"
+	validatingBindings = "validatingadmissionpolicybindings"
+	mutatingPolicies   = "mutatingadmissionpolicies"
+	mutatingBindings   = "mutatingadmissionpolicybindings"
+)
+
+// exempt reports whether no policy is evaluated for a resource: policies would lock their own
+// repair out, and reviews the whole cluster (apiserver policy/generic admissionResources,
+// kubernetes pkg/kubeapiserver/admission/exclusion).
+func exempt(gr schema.GroupResource) bool {
+	switch gr.Group {
+	case group:
+		switch gr.Resource {
+		case validatingPolicies, validatingBindings, mutatingPolicies, mutatingBindings:
+			return true
+		}
+	case "authentication.k8s.io":
+		return gr.Resource == "selfsubjectreviews" || gr.Resource == "tokenreviews"
+	case "authorization.k8s.io":
+		switch gr.Resource {
+		case "localsubjectaccessreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews", "subjectaccessreviews":
+			return true
+		}
+	}
+	return false
+}
+
+// hook is a policy with those of its bindings that there are.
+type hook struct {
+	policy   *definition
+	bindings []*binding
+}
+
+// candidate is a hook, and how requests for one resource match it.
+type candidate struct {
+	policy   *definition
+	plan     *match.Plan // nil: the policy has no criteria
+	bindings []bound
+}
+
+// bound is a binding, and how requests match it.
+type bound struct {
+	*binding
+	plan *match.Plan // nil: as its policy, or there is an error
+}
+
+// index is the policies that have bindings, sorted by name, and which of them concern a
+// resource. It is immutable, but for what it remembers.
+type index struct {
+	validating, mutating []hook
+	known                atomic.Pointer[known]
+}
+
+// known are the candidates of requests, while the same resources are served.
+type known struct {
+	of *schema.Catalog
+	by sync.Map // of question to *candidates
+}
+
+// question is what requests have in common that concern the same policies.
+type question struct {
+	resource    schema.GroupVersionResource
+	subresource string
+	op          admission.Operation
+}
+
+// candidates are the policies that concern a request by its resource and operation.
+type candidates struct{ validating, mutating []candidate }
+
+// Follows returns the resources of policies and bindings.
+func (*Plugin) Follows() []schema.GroupResource {
+	var all []schema.GroupResource
+	for _, resource := range []string{validatingPolicies, validatingBindings, mutatingPolicies, mutatingBindings} {
+		all = append(all, schema.GroupResource{Group: group, Resource: resource})
+	}
+	return all
+}
+
+// Replace gets all objects of one of the resources.
+func (p *Plugin) Replace(gr schema.GroupResource, objects []*kube.Object) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	family := p.familyOf(gr)
+	switch gr.Resource {
+	case validatingPolicies, mutatingPolicies:
+		clear(family.policies)
+	default:
+		clear(family.bindings)
+	}
+	for _, o := range objects {
+		p.changeLocked(gr, o, false)
+	}
+	p.current.Store(nil)
+}
+
+// Change gets one changed object. It is decoded later.
+func (p *Plugin) Change(gr schema.GroupResource, o *kube.Object, deleted bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.changeLocked(gr, o, deleted)
+	p.current.Store(nil)
+}
+
+func (p *Plugin) changeLocked(gr schema.GroupResource, o *kube.Object, deleted bool) {
+	family, name := p.familyOf(gr), o.Key().Name
+	switch gr.Resource {
+	case validatingPolicies, mutatingPolicies:
+		delete(family.policies, name)
+		if !deleted {
+			family.policies[name] = &definition{name: name, object: o, mutates: gr.Resource == mutatingPolicies}
+		}
+	default:
+		delete(family.bindings, name)
+		if !deleted {
+			family.bindings[name] = &binding{name: name, object: o}
+		}
+	}
+}
+
+func (p *Plugin) familyOf(gr schema.GroupResource) *family {
+	if gr.Resource == mutatingPolicies || gr.Resource == mutatingBindings {
+		return &p.mutating
+	}
+	return &p.validating
+}
+
+// index returns the current index.
+func (p *Plugin) index() *index {
+	if current := p.current.Load(); current != nil {
+		return current
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if current := p.current.Load(); current != nil {
+		return current
+	}
+	made := &index{validating: p.hooks(&p.validating), mutating: p.hooks(&p.mutating)}
+	p.current.Store(made)
+	return made
+}
+
+// hooks returns the policies that have bindings. What cannot be decoded is left out: it was
+// validated when it was written.
+func (p *Plugin) hooks(f *family) []hook {
+	by := map[string]*hook{}
+	for _, b := range f.bindings {
+		if err := b.decode(); err != nil {
+			p.unreadable(b.name, err)
+			continue
+		}
+		definition := f.policies[b.policy]
+		if definition == nil {
+			continue
+		}
+		if err := definition.decode(); err != nil {
+			p.unreadable(definition.name, err)
+			continue
+		}
+		h := by[b.policy]
+		if h == nil {
+			h = &hook{policy: definition}
+			by[b.policy] = h
+		}
+		h.bindings = append(h.bindings, b)
+	}
+	all := make([]hook, 0, len(by))
+	for _, h := range by {
+		slices.SortFunc(h.bindings, func(a, b *binding) int { return cmp.Compare(a.name, b.name) })
+		all = append(all, *h)
+	}
+	slices.SortFunc(all, func(a, b hook) int { return cmp.Compare(a.policy.name, b.policy.name) })
+	return all
+}
+
+func (p *Plugin) unreadable(name string, err error) {
+	p.logger.LogAttrs(context.TODO(), slog.LevelError, "a policy or binding cannot be read, and has no effect", //nolint:forbidigo // no request has asked for it
+		slog.String("name", name), slog.Any("error", err))
+}
+
+// candidates returns the policies that concern a request; nil if none does.
+func (p *Plugin) candidates(resource schema.GroupVersionResource, subresource string, op admission.Operation) *candidates {
+	current := p.index()
+	if len(current.validating) == 0 && len(current.mutating) == 0 || exempt(resource.GroupResource()) {
+		return nil
+	}
+	catalog := p.live.Load()
+	all := current.known.Load()
+	if all == nil || all.of != catalog {
+		all = &known{of: catalog}
+		current.known.Store(all)
+	}
+	asked := question{resource: resource, subresource: subresource, op: op}
+	if found, is := all.by.Load(asked); is {
+		c, _ := found.(*candidates)
+		return c
+	}
+	found := &candidates{validating: p.concerned(current.validating, asked)}
+	if op != admission.Delete {
+		found.mutating = p.concerned(current.mutating, asked)
+	}
+	all.by.Store(asked, found)
+	return found
+}
+
+// concerned returns the policies that concern a request, with the bindings that do.
+func (p *Plugin) concerned(all []hook, asked question) []candidate {
+	var some []candidate
+	for _, h := range all {
+		c := candidate{policy: h.policy}
+		if h.policy.criteria != nil {
+			if c.plan = p.match.Plan(h.policy.criteria, asked.resource, asked.subresource, asked.op); c.plan == nil {
+				continue
+			}
+		}
+		for _, b := range h.bindings {
+			if b.criteria == nil {
+				c.bindings = append(c.bindings, bound{binding: b})
+			} else if plan := p.match.Plan(b.criteria, asked.resource, asked.subresource, asked.op); plan != nil {
+				c.bindings = append(c.bindings, bound{b, plan})
+			}
+		}
+		if len(c.bindings) > 0 {
+			some = append(some, c)
+		}
+	}
+	return some
+}
