@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"sigs.k8s.io/yaml"
 
 	"github.com/gapless-io/gapless/internal/schema"
@@ -73,7 +74,7 @@ func parseManifest(doc string, resources []*schema.Resource) (Manifest, error) {
 	return Manifest{
 		Target: Target{
 			Resource: resources[i], Namespace: head.Metadata.Namespace,
-			Caller: &schema.Caller{Name: "jane", Groups: []string{"admins"}},
+			Caller: &user.DefaultInfo{Name: "jane", Groups: []string{"admins"}},
 		},
 		Name: head.Metadata.Name, Body: body,
 	}, nil

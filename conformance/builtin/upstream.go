@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
-	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/kubernetes/pkg/apis/core"
@@ -172,7 +171,7 @@ func (k kindOfUpstream) serializer() *json.Serializer {
 func requestOf(ctx context.Context, t Target, verb string) context.Context {
 	r := t.Resource
 	if t.Caller != nil {
-		ctx = request.WithUser(ctx, &user.DefaultInfo{Name: t.Caller.Name, Groups: t.Caller.Groups})
+		ctx = request.WithUser(ctx, t.Caller)
 	}
 	return request.WithRequestInfo(request.WithNamespace(ctx, t.Namespace), &request.RequestInfo{
 		IsResourceRequest: true, Verb: verb, APIGroup: r.Group, APIVersion: r.Version, Resource: r.Plural,
