@@ -27,8 +27,9 @@ var policy = map[string][]string{
 	"internal/store/revlog":    {"internal/store", "internal/durable"},
 	"internal/watchcache":      {"kube"},
 	"internal/schema":          {"kube"},
+	"internal/admission": {"kube", "internal/schema"},
 	"internal/registry": {
-		"kube", "internal/store", "internal/schema", "internal/watchcache", "internal/registry/caches",
+		"kube", "internal/store", "internal/schema", "internal/watchcache", "internal/admission", "internal/registry/caches",
 		"internal/registry/lifecycle", "internal/registry/stored", "internal/registry/strategy",
 	},
 	"internal/bootstrap":   {"kube", "internal/schema", "internal/auth/rbac/rules"},

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"time"
 
+	"k8s.io/apiserver/pkg/warning"
+
 	"github.com/gapless-io/gapless/internal/apiserver/limit"
 	"github.com/gapless-io/gapless/internal/apiserver/media"
 	"github.com/gapless-io/gapless/internal/apiserver/route"
@@ -79,6 +81,9 @@ func (s *Server) serveLimited(w http.ResponseWriter, r *http.Request, rt route.R
 	}
 	if r.URL.Path == swaggerPath {
 		return s.serveSwagger(w, r, user)
+	}
+	if rt.Verb.Writes() {
+		r = r.WithContext(warning.WithWarningRecorder(ctx, &warnings{w: w}))
 	}
 	return s.dispatch(w, r, rt)
 }

@@ -7,8 +7,12 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
+
+	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/gapless-io/gapless/internal/apiserver/render"
 	"github.com/gapless-io/gapless/kube"
@@ -56,20 +60,40 @@ func isGone(r *http.Request, err error) bool {
 	return errors.Is(r.Context().Err(), context.Canceled) && errors.Is(err, context.Canceled)
 }
 
-// addWarnings adds Warning headers up to 4 KiB: clients refuse an answer whose headers are
-// too long, and a body may have a hundred thousand unknown fields (apiserver
+// warnings adds Warning headers to an answer, each once, up to 4 KiB: clients refuse an answer
+// whose headers are too long, and a body may have a hundred thousand unknown fields (apiserver
 // pkg/endpoints/filters/warning.go).
-func addWarnings(w http.ResponseWriter, warnings []string) {
+type warnings struct {
+	w http.ResponseWriter
+
+	// mu is for admission plugins, which may add warnings at the same time.
+	mu    sync.Mutex
+	added []string
+	total int
+}
+
+var _ warning.Recorder = (*warnings)(nil)
+
+// AddWarning implements warning.Recorder.
+func (a *warnings) AddWarning(_, text string) {
 	const oneBytes, allBytes = 1024, 4096
-	total := 0
-	for _, warning := range warnings {
-		if len(warning) > oneBytes {
-			warning = strings.ToValidUTF8(warning[:oneBytes], "")
-		}
-		if total += len(warning); total > allBytes {
-			return
-		}
-		addWarning(w, warning)
+	if len(text) > oneBytes {
+		text = strings.ToValidUTF8(text[:oneBytes], "")
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if slices.Contains(a.added, text) || a.total+len(text) > allBytes {
+		return
+	}
+	a.total += len(text)
+	a.added = append(a.added, text)
+	addWarning(a.w, text)
+}
+
+// addWarnings adds the warnings of a write to its answer.
+func addWarnings(ctx context.Context, texts []string) {
+	for _, text := range texts {
+		warning.AddWarning(ctx, "", text)
 	}
 }
 

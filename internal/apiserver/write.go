@@ -64,7 +64,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, rt route.Route) 
 	if err != nil {
 		return err
 	}
-	return answerWrite(w, into, renderer, out)
+	return answerWrite(r.Context(), w, answerAs{into, renderer}, out)
 }
 
 func (s *Server) update(w http.ResponseWriter, r *http.Request, rt route.Route) error {
@@ -82,7 +82,7 @@ func (s *Server) update(w http.ResponseWriter, r *http.Request, rt route.Route) 
 	if err != nil {
 		return err
 	}
-	return answerWrite(w, into, renderer, out)
+	return answerWrite(r.Context(), w, answerAs{into, renderer}, out)
 }
 
 func (s *Server) patch(w http.ResponseWriter, r *http.Request, rt route.Route) error {
@@ -107,7 +107,7 @@ func (s *Server) patch(w http.ResponseWriter, r *http.Request, rt route.Route) e
 	if err != nil {
 		return err
 	}
-	return answerWrite(w, into, renderer, out)
+	return answerWrite(r.Context(), w, answerAs{into, renderer}, out)
 }
 
 // mayCreate returns the target of a write that creates an object if there is none: then its
@@ -134,7 +134,7 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request, rt route.Route) 
 	if err != nil {
 		return err
 	}
-	return answerWrite(w, into, renderer, out)
+	return answerWrite(r.Context(), w, answerAs{into, renderer}, out)
 }
 
 func (s *Server) deleteCollection(w http.ResponseWriter, r *http.Request, rt route.Route) error {
@@ -176,24 +176,30 @@ func answerForm(r *http.Request, rt route.Route) (*render.Renderer, render.Form,
 	return renderer, into, err
 }
 
+// answerAs is the form of an answer.
+type answerAs struct {
+	into     render.Form
+	renderer *render.Renderer
+}
+
 // answerWrite answers a write. A Status has one shape only (apiserver
 // handlers/response.go doTransformObject).
-func answerWrite(w http.ResponseWriter, into render.Form, renderer *render.Renderer, out kube.Written) error {
+func answerWrite(ctx context.Context, w http.ResponseWriter, as answerAs, out kube.Written) error {
 	var answer []byte
 	var err error
 	if out.Object != nil {
-		answer, err = renderer.Object(out.Object)
+		answer, err = as.renderer.Object(out.Object)
 	} else {
-		answer, err = render.Status(into, *out.Status)
+		answer, err = render.Status(as.into, *out.Status)
 	}
 	if err != nil {
 		return kube.Internal(fmt.Errorf("encode the written object: %w", err))
 	}
-	addWarnings(w, out.Warnings)
+	addWarnings(ctx, out.Warnings)
 	code := http.StatusOK
 	if out.Created {
 		code = http.StatusCreated
 	}
-	render.Write(w, into, code, answer)
+	render.Write(w, as.into, code, answer)
 	return nil
 }

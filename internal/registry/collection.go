@@ -8,6 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apiserver/pkg/admission"
 
 	"github.com/gapless-io/gapless/internal/registry/lifecycle"
 	"github.com/gapless-io/gapless/internal/schema"
@@ -30,6 +31,7 @@ func (r *Registry) DeleteCollection(ctx context.Context, t schema.Target, d meta
 	if err != nil {
 		return nil, err
 	}
+	w = r.asked(w, admission.Delete, &d) // without the names, as upstream
 	list, err := r.List(ctx, t, o)
 	if err != nil {
 		return nil, err

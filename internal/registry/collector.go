@@ -2,6 +2,7 @@ package registry
 
 import (
 	"iter"
+	"slices"
 
 	"github.com/gapless-io/gapless/internal/registry/caches"
 	"github.com/gapless-io/gapless/internal/schema"
@@ -24,14 +25,54 @@ type Collector interface {
 	Defined()
 }
 
-// loadCollector tells the collector what is stored.
-func (r *Registry) loadCollector() {
+// Follower keeps something in memory that is made of the objects of some resources, such as
+// roles. Its methods are called one at a time, in the order of the revisions, and before the
+// writer of a change is answered. They must not block, and be quick: decoding and compiling can
+// wait until the result is needed. Objects are in their storage version.
+type Follower interface {
+	// Follows are built-in resources.
+	Follows() []schema.GroupResource
+	// Replace gets all objects of a resource, before any request is served.
+	Replace(gr schema.GroupResource, objects []*kube.Object)
+	// Change gets the new state of an object, or the last one of an object that was deleted.
+	Change(gr schema.GroupResource, o *kube.Object, deleted bool)
+}
+
+// Find returns an object as the watch cache has it, in its storage version; nil if there is
+// none.
+func (r *Registry) Find(gr schema.GroupResource, key kube.Key) *kube.Object {
+	return r.caches.Find(gr, key)
+}
+
+// Objects yields the objects of a resource, in one namespace or ("") all, as Find has them.
+func (r *Registry) Objects(gr schema.GroupResource, namespace string) iter.Seq[*kube.Object] {
+	return r.caches.Objects(gr, namespace)
+}
+
+func followersOf(all []Follower) map[schema.GroupResource][]Follower {
+	by := map[schema.GroupResource][]Follower{}
+	for _, f := range all {
+		for _, gr := range f.Follows() {
+			by[gr] = append(by[gr], f)
+		}
+	}
+	return by
+}
+
+// loadFollowers tells the collector and the followers what is stored.
+func (r *Registry) loadFollowers() {
 	all, err := r.caches.All()
-	if r.collector == nil || err != nil {
+	if err != nil {
 		return // it is loaded: there is no error
 	}
 	for _, cached := range all {
-		r.collector.Load(cached.GR, cached.Cache.Snapshot().Scan("", watchcache.Selection{}))
+		objects := cached.Cache.Snapshot().Scan("", watchcache.Selection{})
+		if r.collector != nil {
+			r.collector.Load(cached.GR, objects)
+		}
+		for _, f := range r.followers[cached.GR] {
+			f.Replace(cached.GR, slices.Collect(objects))
+		}
 	}
 }
 
@@ -43,6 +84,11 @@ var _ caches.Follower = follower{}
 // Appended implements caches.Follower.
 func (f follower) Appended(r *caches.Resource, entries []*watchcache.Entry) {
 	f.controller.Notify(r, entries)
+	for _, other := range f.followers[r.GR] {
+		for _, e := range entries {
+			other.Change(r.GR, e.Object, e.Deleted)
+		}
+	}
 	if f.collector == nil {
 		return
 	}

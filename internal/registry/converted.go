@@ -4,15 +4,12 @@ import (
 	"context"
 	"iter"
 	"maps"
-	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/gapless-io/gapless/internal/registry/caches"
-	"github.com/gapless-io/gapless/internal/registry/convert"
+	"github.com/gapless-io/gapless/internal/registry/strategy"
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/jsontree"
 	"github.com/gapless-io/gapless/internal/watchcache"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -47,12 +44,8 @@ func (r *Registry) encode(ctx context.Context, resource *schema.Resource, u *uns
 	if !resource.Converts() {
 		return encodeStored(resource, u, managed)
 	}
-	if len(managed) > 0 {
-		meta, err := jsontree.Decode(slices.Concat([]byte(`{"managedFields":`), managed, []byte("}")))
-		if err != nil {
-			return nil, kube.Internal(err)
-		}
-		maps.Copy(metadataOf(u), meta)
+	if err := strategy.PutManaged(u, managed); err != nil {
+		return nil, err
 	}
 	storage, found := r.live.Load().Storage(resource.GR())
 	if !found {
@@ -187,34 +180,4 @@ func ahead(all iter.Seq2[*kube.Object, error]) (iter.Seq2[*kube.Object, error], 
 			}
 		}
 	}, nil
-}
-
-// cluster implements convert.Cluster.
-type cluster struct{ caches *caches.Set }
-
-var _ convert.Cluster = cluster{}
-
-// Service implements convert.Cluster.
-func (c cluster) Service(namespace, name string) *kube.Object {
-	services := c.caches.Lookup(schema.GroupResource{Resource: "services"})
-	if services == nil {
-		return nil
-	}
-	o, _ := services.Cache.Snapshot().Get(kube.Key{Namespace: namespace, Name: name})
-	return o
-}
-
-// Endpoints implements convert.Cluster.
-func (c cluster) Endpoints(namespace, service string) []*kube.Object {
-	slices := c.caches.Lookup(schema.GroupResource{Group: "discovery.k8s.io", Resource: "endpointslices"})
-	if slices == nil {
-		return nil
-	}
-	var found []*kube.Object
-	for o := range slices.Cache.Snapshot().Scan("", watchcache.Selection{Namespace: namespace}) {
-		if o.Labels()["kubernetes.io/service-name"] == service {
-			found = append(found, o)
-		}
-	}
-	return found
 }

@@ -9,8 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apiserver/pkg/admission"
 
 	"github.com/gapless-io/gapless/internal/registry/caches"
+	"github.com/gapless-io/gapless/internal/registry/metadata"
 	"github.com/gapless-io/gapless/internal/registry/names"
 	"github.com/gapless-io/gapless/internal/registry/stored"
 	"github.com/gapless-io/gapless/internal/registry/strategy"
@@ -33,6 +35,7 @@ func (r *Registry) Create(ctx context.Context, t schema.Target, body []byte, o m
 	if err != nil {
 		return kube.Written{}, err
 	}
+	w = r.asked(w, admission.Create, &o)
 	w.track = r.tracking(t, o.FieldManager)
 	u, warnings, err := t.Resource.Type.Decode(body, validation(o.FieldValidation))
 	if err != nil {
@@ -61,8 +64,10 @@ func (r *Registry) Check(t schema.Target, body []byte) error {
 	if err := r.fields.Check(t, body); err != nil {
 		return err
 	}
-	_, err = r.prepareCreate(t.Resource, u, tracked)
-	return err
+	if _, err := r.prepareCreate(t.Resource, u, tracked); err != nil || !t.Resource.IsDefinition() {
+		return err
+	}
+	return r.definitions.Establish(u)
 }
 
 // nameAttempts is how often a name is generated before giving up (apiserver
@@ -71,11 +76,7 @@ const nameAttempts = 8
 
 // create stores u as a new object. It may change u.
 func (r *Registry) create(ctx context.Context, w write, u *unstructured.Unstructured) (*kube.Object, error) {
-	unlock, err := r.definitions.Lock(ctx, w.target.Resource)
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
+	defer w.order.Leave()
 	if err := matchNamespace(w.target, u); err != nil {
 		return nil, err
 	}
@@ -89,6 +90,7 @@ func (r *Registry) create(ctx context.Context, w write, u *unstructured.Unstruct
 			fresh = u.DeepCopy() // defaults write the name and uid into a job
 			fresh.SetName(names.Generate(u.GetGenerateName()))
 		}
+		w.order.Leave()
 		object, err := r.createNamed(ctx, w, fresh)
 		if !generated || !isAlreadyExists(err) {
 			return object, err
@@ -108,28 +110,35 @@ func (r *Registry) createNamed(ctx context.Context, w write, u *unstructured.Uns
 		return nil, err
 	}
 	defer func() { end() }()
+	if w.mayWait() {
+		end() // namespaces and definitions under deletion do not wait for a webhook
+	}
 	if resource.Signed != nil {
 		resource.Signed(u, w.target.Caller)
 	}
 	given, err := kube.ParseResourceVersion(u.GetResourceVersion())
 	hasVersion := err == nil && given != 0
-	managed, err := r.prepareCreate(resource, u, w.track)
+	managed, err := r.prepareCreate(resource, u, w.review.After(ctx, w.track))
+	if err == nil {
+		err = w.review.Validate(ctx, u, nil)
+	}
 	if err != nil {
 		return nil, err
 	}
+	w.target.Name = u.GetName() // a plugin may have given it one
 	// Upstream checks the version where it writes to etcd: not in a dry run, and not one
 	// that is no number. It answers 500, which clients retry.
 	if hasVersion && !w.dryRun {
 		return nil, kube.BadRequest("resourceVersion should not be set on objects to be created")
 	}
-	if mayCall(resource) {
-		end() // namespaces and definitions under deletion do not wait for a webhook
+	if err := w.order.Establish(ctx, u); err != nil {
+		return nil, err
 	}
 	value, err := r.encode(ctx, resource, u, managed)
 	if err != nil {
 		return nil, err
 	}
-	if mayCall(resource) {
+	if w.mayWait() {
 		again, err := r.admission.Begin(ctx, w.target)
 		if err != nil {
 			return nil, err
@@ -167,17 +176,11 @@ func (r *Registry) prepareCreate(resource *schema.Resource, u *unstructured.Unst
 	if managed, err = strategy.Create(resource, u, track); err != nil {
 		return nil, err
 	}
-	errs := append(checkMetadata(resource, u, nil), resource.Type.Validate(u, nil)...)
+	errs := append(metadata.Check(resource, u, nil), resource.Type.Validate(u, nil)...)
 	if resource.IsDefinition() {
 		errs = append(errs, r.definitions.Check(u)...)
 	}
-	if err := invalid(resource, u.GetName(), errs); err != nil {
-		return nil, err
-	}
-	if resource.IsDefinition() {
-		err = r.definitions.Establish(u)
-	}
-	return managed, err
+	return managed, invalid(resource, u.GetName(), errs)
 }
 
 // unstored returns what a dry run would have created: it has no resourceVersion.

@@ -6,6 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apiserver/pkg/admission"
 
 	"github.com/gapless-io/gapless/internal/registry/lifecycle"
 	"github.com/gapless-io/gapless/internal/registry/strategy"
@@ -30,7 +31,7 @@ func (r *Registry) Delete(ctx context.Context, t schema.Target, o metav1.DeleteO
 	if err := lifecycle.CheckDelete(t); err != nil {
 		return kube.Written{}, err
 	}
-	out, err := r.delete(ctx, w, o)
+	out, err := r.delete(ctx, r.asked(w, admission.Delete, &o), o)
 	if err != nil {
 		return kube.Written{}, err
 	}
@@ -64,8 +65,29 @@ func (r *Registry) delete(ctx context.Context, w write, o metav1.DeleteOptions) 
 		if err := preconditions(w.target, current, o.Preconditions); err != nil {
 			return decision{}, err
 		}
+		if w.review.Asks() {
+			if err := r.reviewDeletion(ctx, w, current); err != nil {
+				return decision{}, err
+			}
+		}
 		return r.deletion(w.target.Resource, current, o)
 	})
+}
+
+// reviewDeletion asks the plugins about the deletion of an object.
+func (r *Registry) reviewDeletion(ctx context.Context, w write, current *kube.Object) error {
+	shown, err := r.show(ctx, w.target.Resource, current)
+	if err != nil {
+		return err
+	}
+	old, err := treeOf(shown)
+	if err != nil {
+		return err
+	}
+	if _, err := w.review.Admit(ctx, nil, old); err != nil {
+		return err
+	}
+	return w.review.Validate(ctx, nil, old)
 }
 
 // preconditions compares uid and resourceVersion (apiserver rest.BeforeDelete, which

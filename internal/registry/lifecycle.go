@@ -8,6 +8,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
+
 	"github.com/gapless-io/gapless/internal/registry/strategy"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/kube"
@@ -31,10 +34,11 @@ func (v lifecycleVerbs) CreateObject(ctx context.Context, resource *schema.Resou
 
 // DeleteObjects implements lifecycle.Verbs.
 func (v lifecycleVerbs) DeleteObjects(ctx context.Context, resource *schema.Resource, items []*kube.Object, options func(*kube.Object) metav1.DeleteOptions) (left int, err error) {
-	w, err := v.newWrite(schema.Target{Resource: resource}, nil)
+	w, err := v.newWrite(schema.Target{Resource: resource, Caller: namespaceController()}, nil)
 	if err != nil {
 		return 0, err
 	}
+	w = v.asked(w, admission.Delete, &metav1.DeleteOptions{})
 	outcomes, err := v.deleteEach(ctx, w, items, options)
 	for _, out := range outcomes {
 		if out.object != nil && !out.removed {
@@ -42,6 +46,14 @@ func (v lifecycleVerbs) DeleteObjects(ctx context.Context, resource *schema.Reso
 		}
 	}
 	return left, err
+}
+
+// namespaceController is the user of upstream's controller that deletes the content of namespaces.
+func namespaceController() user.Info {
+	return &user.DefaultInfo{
+		Name:   "system:serviceaccount:kube-system:namespace-controller",
+		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:kube-system", user.AllAuthenticated},
+	}
 }
 
 // Finalize implements lifecycle.Verbs.

@@ -7,9 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/admission"
 
 	"github.com/gapless-io/gapless/internal/registry/patch"
 	"github.com/gapless-io/gapless/internal/schema"
@@ -32,13 +31,14 @@ func (r *Registry) Patch(ctx context.Context, t schema.Target, p kube.Patch, o m
 	if err != nil {
 		return kube.Written{}, err
 	}
+	w = r.asked(w, admission.Update, &o)
 	if t.Subresource == "scale" && p.Type == types.StrategicMergePatchType {
 		p.Type = types.MergePatchType // a Scale has no lists, so that they are the same
 	}
 	if p.Type == types.ApplyYAMLPatchType {
 		return r.apply(ctx, w, p.Body, o)
 	}
-	change := &patching{resource: t.Resource, patch: patch.New(p), validation: validation(o.FieldValidation)}
+	change := &patch.Change{Resource: t.Resource, Patch: patch.New(p), Validation: validation(o.FieldValidation)}
 	if t.Subresource == "scale" {
 		return r.patchScale(ctx, w, change, o.FieldManager)
 	}
@@ -55,7 +55,7 @@ func (r *Registry) Patch(ctx context.Context, t schema.Target, p kube.Patch, o m
 		if err != nil {
 			return nil, err
 		}
-		u, warned, err := change.apply(shown)
+		u, warned, err := change.Apply(shown)
 		if err != nil {
 			return nil, err
 		}
@@ -64,34 +64,4 @@ func (r *Registry) Patch(ctx context.Context, t schema.Target, p kube.Patch, o m
 	})
 	out.Warnings = append(warnings, out.Warnings...)
 	return out, err
-}
-
-// patching is one call of Patch.
-type patching struct {
-	resource   *schema.Resource
-	patch      *patch.Patch
-	validation schema.FieldValidation
-}
-
-// apply returns the patched object, and warnings about it.
-func (p *patching) apply(current *kube.Object) (*unstructured.Unstructured, []string, error) {
-	patched, problems, err := p.patch.Apply(current.JSON(), p.resource.Type.StrategicMerge)
-	if err != nil {
-		return nil, nil, err
-	}
-	u, warnings, err := p.resource.Type.Decode(patched, p.validation)
-	if err == nil && p.validation == schema.FieldsStrict && len(problems) > 0 {
-		err = runtime.NewStrictDecodingError(problems)
-	}
-	if err != nil {
-		return nil, nil, kube.Invalid(schema.GroupVersionKind{}.GroupKind(), "", field.ErrorList{
-			field.Invalid(field.NewPath("patch"), string(patched), err.Error()),
-		})
-	}
-	if p.validation == schema.FieldsWarn {
-		for _, problem := range problems {
-			warnings = append(warnings, problem.Error())
-		}
-	}
-	return u, warnings, nil
 }

@@ -27,6 +27,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gapless-io/gapless/internal/admission"
 	"github.com/gapless-io/gapless/internal/registry/caches"
 	"github.com/gapless-io/gapless/internal/registry/convert"
 	"github.com/gapless-io/gapless/internal/registry/fieldmanager"
@@ -57,6 +58,10 @@ type Config struct {
 	// Collector collects garbage; nil leaves that to another program. Deletions wait for
 	// either, if their policy is Foreground or Orphan.
 	Collector Collector
+	// Admission is asked about the writes of clients; nil: nobody is.
+	Admission admission.Plugin
+	// Followers keep what they need of some resources in memory.
+	Followers []Follower
 	// KeepNamespaces leaves the content of namespaces under deletion to another program,
 	// and their finalizer.
 	KeepNamespaces bool
@@ -76,7 +81,9 @@ type Registry struct {
 	controller  *lifecycle.Controller
 	converter   *convert.Converter
 	fields      *fieldmanager.Managers
-	collector   Collector     // nil: none
+	collector   Collector // nil: none
+	plugin      admission.Plugin
+	followers   map[schema.GroupResource][]Follower
 	conflicts   keylock.Locks // of writes that were slower than another one
 
 	started atomic.Bool
@@ -102,12 +109,12 @@ func New(cfg Config) *Registry {
 		Store: cfg.Store, Live: cfg.Live, Logger: cfg.Logger,
 		Window: watchcache.Config{MaxEntries: cfg.CacheEntries, MaxBytes: cfg.CacheBytes},
 	})
-	converter := convert.New(cluster{set})
+	converter := convert.New(set)
 	r := &Registry{
 		store: cfg.Store, live: cfg.Live, logger: cfg.Logger, strict: cfg.StrictFutureWatch,
 		caches: set, admission: lifecycle.NewAdmission(set), definitions: lifecycle.NewDefinitions(cfg.Live),
 		converter: converter, fields: fieldmanager.New(cfg.Live, converter.Content), collector: cfg.Collector,
-		decided: make(chan struct{}), problem: errLoading,
+		plugin: cfg.Admission, followers: followersOf(cfg.Followers), decided: make(chan struct{}), problem: errLoading,
 	}
 	r.controller = lifecycle.NewController(lifecycle.Config{
 		Caches: set, Live: cfg.Live, Admission: r.admission, Verbs: lifecycleVerbs{r}, Logger: cfg.Logger,
@@ -144,7 +151,7 @@ func (r *Registry) run(ctx context.Context, end context.CancelCauseFunc) error {
 		return fmt.Errorf("load the store: %w", err)
 	}
 	defer func() { _ = publisher.Close() }() // it holds no more than its position
-	r.loadCollector()
+	r.loadFollowers()
 	var wg sync.WaitGroup
 	// Both goroutines are Run's, and end with ctx. The first one that fails ends it.
 	wg.Go(func() {

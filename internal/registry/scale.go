@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/gapless-io/gapless/internal/registry/fieldmanager"
+	"github.com/gapless-io/gapless/internal/registry/patch"
 	"github.com/gapless-io/gapless/internal/registry/scale"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/kube"
@@ -23,13 +24,13 @@ func (r *Registry) updateScale(ctx context.Context, w write, body []byte, v sche
 }
 
 // patchScale sets the replicas by a patch of the Scale.
-func (r *Registry) patchScale(ctx context.Context, w write, change *patching, manager string) (kube.Written, error) {
+func (r *Registry) patchScale(ctx context.Context, w write, change *patch.Change, manager string) (kube.Written, error) {
 	return r.setScale(ctx, w, func(now *scaled) (*scale.Scale, []string, error) {
-		patched, _, err := change.patch.Apply(now.shown.JSON(), nil)
+		patched, _, err := change.Patch.Apply(now.shown.JSON(), nil)
 		if err != nil {
 			return nil, nil, err
 		}
-		s, warnings, err := scale.Decode(patched, change.validation)
+		s, warnings, err := scale.Decode(patched, change.Validation)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -105,8 +106,9 @@ func (r *Registry) setScale(ctx context.Context, w write, wanted func(*scaled) (
 		return kube.Written{}, kube.NotFound(t.Resource.GR(), t.Name)
 	}
 	var warnings []string
-	main := w
-	main.target.Subresource = ""
+	main, review := w, scale.Reviewed(w.review)
+	main.target.Subresource, main.review = "", nil
+	main.waits = review.Asks()
 	out, err := r.update(ctx, main, func(current *kube.Object) (*unstructured.Unstructured, error) {
 		if current == nil {
 			return nil, kube.NotFound(t.Resource.GR(), t.Name)
@@ -120,6 +122,9 @@ func (r *Registry) setScale(ctx context.Context, w write, wanted func(*scaled) (
 			return nil, err
 		}
 		warnings = warned
+		if s, err = s.Review(ctx, review, now.Scale); err != nil {
+			return nil, err
+		}
 		u, err := s.Set(t, now.scaled)
 		if err != nil {
 			return nil, err

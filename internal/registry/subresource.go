@@ -7,6 +7,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"k8s.io/apiserver/pkg/admission"
+
+	"github.com/gapless-io/gapless/internal/registry/admit"
 	"github.com/gapless-io/gapless/internal/registry/eviction"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/kube"
@@ -33,6 +36,13 @@ func (r *Registry) createSubresource(ctx context.Context, t schema.Target, body 
 		return kube.Written{}, kube.BadRequest("name in URL does not match name in %s object", sub.Kind.Kind)
 	}
 	if err := matchNamespace(t, sent); err != nil {
+		return kube.Written{}, err
+	}
+	review := admit.Begin(r.plugin, admit.Request{Target: t, Operation: admission.Create, Options: &o, DryRun: len(o.DryRun) > 0})
+	if _, err = review.Admit(ctx, sent, nil); err == nil {
+		err = review.Validate(ctx, sent, nil)
+	}
+	if err != nil {
 		return kube.Written{}, err
 	}
 	if sub.Apply == nil {

@@ -11,8 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/admission"
 
 	"github.com/gapless-io/gapless/internal/registry/lifecycle"
+	"github.com/gapless-io/gapless/internal/registry/metadata"
 	"github.com/gapless-io/gapless/internal/registry/strategy"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/kube"
@@ -37,6 +39,7 @@ func (r *Registry) Update(ctx context.Context, t schema.Target, body []byte, o m
 	if err != nil {
 		return kube.Written{}, err
 	}
+	w = r.asked(w, admission.Update, &o)
 	if t.Subresource == "scale" {
 		return r.updateScale(ctx, w, body, validation(o.FieldValidation), o.FieldManager)
 	}
@@ -87,7 +90,7 @@ func (r *Registry) updateOrCreate(ctx context.Context, w write, wanted revise, f
 		if err != nil {
 			return kube.Written{}, err
 		}
-		object, err := r.create(ctx, w, u)
+		object, err := r.create(ctx, r.creating(w), u)
 		switch {
 		case err == nil:
 			return r.writtenAs(ctx, w.target, kube.Written{Object: object, Created: true})
@@ -96,6 +99,19 @@ func (r *Registry) updateOrCreate(ctx context.Context, w write, wanted revise, f
 		}
 		// Another client has created it meanwhile: it is an update.
 	}
+}
+
+// creating is the write when an update or a patch turns out to create the object, with
+// upstream's options of it (apiserver handlers updateToCreateOptions, patchToCreateOptions).
+func (r *Registry) creating(w write) write {
+	var o metav1.CreateOptions
+	switch was := w.options.(type) {
+	case *metav1.UpdateOptions:
+		o = metav1.CreateOptions{DryRun: was.DryRun, FieldManager: was.FieldManager, FieldValidation: was.FieldValidation}
+	case *metav1.PatchOptions:
+		o = metav1.CreateOptions{DryRun: was.DryRun, FieldManager: was.FieldManager, FieldValidation: was.FieldValidation}
+	}
+	return r.asked(w, admission.Create, &o)
 }
 
 // served returns 404 when a resource does not have the target's subresource.
@@ -132,12 +148,9 @@ type revise func(current *kube.Object) (*unstructured.Unstructured, error)
 
 // update changes an object by wanted, which it calls again after a conflict.
 func (r *Registry) update(ctx context.Context, w write, wanted revise) (kube.Written, error) {
-	unlock, err := r.definitions.Lock(ctx, w.target.Resource)
-	if err != nil {
-		return kube.Written{}, err
-	}
-	defer unlock()
+	defer w.order.Leave()
 	out, err := r.mutate(ctx, w, func(current *kube.Object) (decision, error) {
+		w.order.Leave()
 		u, err := wanted(current)
 		if err != nil {
 			return decision{}, err
@@ -171,13 +184,19 @@ func (r *Registry) prepareUpdate(ctx context.Context, w write, u *unstructured.U
 	if err := matchNamespace(w.target, u); err != nil {
 		return decision{}, err
 	}
-	if err := strategy.Update(w.target, u, old, w.track); err != nil {
+	if err := strategy.Update(w.target, u, old, w.review.After(ctx, w.track)); err != nil {
 		return decision{}, err
 	}
 	if err := r.checkUpdate(w.target, u, old); err != nil {
 		return decision{}, err
 	}
 	keepTimes(u, old)
+	if err := w.review.Validate(ctx, u, old); err != nil {
+		return decision{}, err
+	}
+	if err := w.order.Establish(ctx, u); err != nil {
+		return decision{}, err
+	}
 	value, err := r.encode(ctx, resource, u, nil)
 	if err != nil {
 		return decision{}, err
@@ -212,7 +231,7 @@ func matchVersion(t schema.Target, u *unstructured.Unstructured, current *kube.O
 	return nil
 }
 
-// checkUpdate validates u as the successor of old, and completes a definition.
+// checkUpdate validates u as the successor of old.
 func (r *Registry) checkUpdate(t schema.Target, u, old *unstructured.Unstructured) error {
 	resource, check := t.Resource, t.Resource.Type.Validate
 	if sub := resource.Subresource(t.Subresource); sub != nil {
@@ -220,15 +239,9 @@ func (r *Registry) checkUpdate(t schema.Target, u, old *unstructured.Unstructure
 	} else if t.Subresource == "status" && resource.CheckStatus != nil {
 		check = resource.CheckStatus
 	}
-	errs := checkMetadata(resource, u, old)
+	errs := metadata.Check(resource, u, old)
 	if check != nil {
 		errs = append(errs, check(u, old)...)
 	}
-	if err := invalid(resource, u.GetName(), errs); err != nil {
-		return err
-	}
-	if resource.IsDefinition() {
-		return r.definitions.Establish(u)
-	}
-	return nil
+	return invalid(resource, u.GetName(), errs)
 }

@@ -4,7 +4,12 @@ import (
 	"context"
 	"errors"
 
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+
+	"github.com/gapless-io/gapless/internal/registry/admit"
 	"github.com/gapless-io/gapless/internal/registry/caches"
+	"github.com/gapless-io/gapless/internal/registry/lifecycle"
 	"github.com/gapless-io/gapless/internal/registry/stored"
 	"github.com/gapless-io/gapless/internal/registry/strategy"
 	"github.com/gapless-io/gapless/internal/schema"
@@ -19,7 +24,24 @@ type write struct {
 	cached *caches.Resource // what the target is stored in
 	dryRun bool
 	track  strategy.Track // who manages which fields
+	// review asks admission plugins; options are those of the client's operation.
+	review  *admit.Review
+	options runtime.Object
+	waits   bool // also without the review
+	// order is that of definitions; nil for other resources.
+	order *lifecycle.Order
 }
+
+// asked returns the write with the review of a client's operation.
+func (r *Registry) asked(w write, op admission.Operation, o runtime.Object) write {
+	w.options = o
+	w.review = admit.Begin(r.plugin, admit.Request{Target: w.target, Operation: op, Options: o, DryRun: w.dryRun})
+	return w
+}
+
+// mayWait reports whether a write may wait for a webhook. It holds nothing meanwhile that
+// another write needs.
+func (w write) mayWait() bool { return w.waits || w.review.Asks() || mayCall(w.target.Resource) }
 
 // newWrite finds what a target is stored in. Errors: those of caches.Set.Of.
 func (r *Registry) newWrite(t schema.Target, dryRun []string) (write, error) {
@@ -27,7 +49,7 @@ func (r *Registry) newWrite(t schema.Target, dryRun []string) (write, error) {
 	if err != nil {
 		return write{}, err
 	}
-	return write{target: t, cached: cached, dryRun: len(dryRun) > 0, track: tracked}, nil
+	return write{target: t, cached: cached, dryRun: len(dryRun) > 0, track: tracked, order: r.definitions.Order(t.Resource)}, nil
 }
 
 // decision is what a write does to the object that it found.
@@ -71,7 +93,7 @@ func (r *Registry) mutate(ctx context.Context, w write, d decide) (outcome, erro
 	key := keyOf(w.target)
 	storeKey := w.cached.Key(key)
 	var unlock func()
-	ordered, most := !mayCall(w.target.Resource), maxConflicts
+	ordered, most := !w.mayWait(), maxConflicts
 	if !ordered {
 		most = maxUnordered
 	} else {

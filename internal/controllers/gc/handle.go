@@ -6,6 +6,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/kube"
@@ -70,7 +71,7 @@ func (c *Collector) find(ctx context.Context, v *vertex, l view) (schema.Target,
 	if !served {
 		return schema.Target{}, nil, nil
 	}
-	t := schema.Target{Resource: resource, Namespace: l.key.Namespace, Name: l.key.Name, AsStored: true}
+	t := schema.Target{Resource: resource, Namespace: l.key.Namespace, Name: l.key.Name, AsStored: true, Caller: asUpstream()}
 	o, err := c.verbs.Get(ctx, t, "0")
 	switch {
 	case isReason(err, metav1.StatusReasonNotFound):
@@ -119,4 +120,12 @@ func (c *Collector) release(ctx context.Context, t schema.Target, o *kube.Object
 		return nil
 	}
 	return c.patch(ctx, item{t, o}, map[string]any{"ownerReferences": left})
+}
+
+// asUpstream is the user of upstream's collector, as admission plugins see it.
+func asUpstream() user.Info {
+	return &user.DefaultInfo{
+		Name:   "system:serviceaccount:kube-system:generic-garbage-collector",
+		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:kube-system", user.AllAuthenticated},
+	}
 }

@@ -24,18 +24,42 @@ func NewDefinitions(live *schema.Live) *Definitions {
 	return &Definitions{live: live, lock: make(chan struct{}, 1)}
 }
 
-// Lock lets one definition be written at a time, since the names that it may have
-// depend on the others. The caller calls unlock when the definition is in force. For
-// another resource Lock does nothing. It returns ctx's cause when ctx ends first.
-func (d *Definitions) Lock(ctx context.Context, resource *schema.Resource) (unlock func(), err error) {
+// Order lets one definition be written at a time, since the names that it may have depend on
+// the others. Its methods do nothing where it is nil.
+type Order struct {
+	definitions *Definitions
+	held        bool
+}
+
+// Order returns the order of a write; nil for a resource other than definitions. The caller
+// calls Leave when the definition is in force, or given up.
+func (d *Definitions) Order(resource *schema.Resource) *Order {
 	if !resource.IsDefinition() {
-		return func() {}, nil
+		return nil
+	}
+	return &Order{definitions: d}
+}
+
+// Leave lets others write.
+func (o *Order) Leave() {
+	if o != nil && o.held {
+		o.held = false
+		<-o.definitions.lock
+	}
+}
+
+// Establish waits until no other definition is written, and then fills in the status of u, if
+// that is a definition. Errors: 400, and ctx's cause.
+func (o *Order) Establish(ctx context.Context, u *unstructured.Unstructured) error {
+	if o == nil {
+		return nil
 	}
 	select {
-	case d.lock <- struct{}{}:
-		return func() { <-d.lock }, nil
+	case o.definitions.lock <- struct{}{}:
+		o.held = true
+		return o.definitions.Establish(u)
 	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
 }
 

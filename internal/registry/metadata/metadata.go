@@ -1,6 +1,6 @@
-// Package metadata recognizes metadata that is certainly valid, as that of most objects
-// is, without the regular expressions and copies of apimachinery's validation. What it
-// does not recognize may be valid as well.
+// Package metadata validates the metadata of objects. It recognizes what is certainly valid,
+// as the metadata of most objects is, without the regular expressions and copies of
+// apimachinery's validation, which decides on the rest.
 //
 // It has one noun. Metadata is that of an object, as decoded JSON.
 package metadata

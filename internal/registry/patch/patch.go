@@ -1,8 +1,8 @@
 // Package patch applies the patches that a client may send to JSON.
 //
-// It has two nouns. A [Patch] is a JSON patch (RFC 6902), a merge patch (RFC 7386) or
+// It has three nouns. A [Patch] is a JSON patch (RFC 6902), a merge patch (RFC 7386) or
 // a strategic merge patch; its error texts are upstream's (apiserver
-// pkg/endpoints/handlers/patch.go). A node is a value of the patched document. The time
+// pkg/endpoints/handlers/patch.go). A [Change] applies one to objects of a resource. A node is a value of the patched document. The time
 // and memory of a patch are bounded by its size, the document's size, and the limits of
 // this package.
 package patch

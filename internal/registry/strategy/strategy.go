@@ -10,6 +10,7 @@ package strategy
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 
 	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/schema/jsontree"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -64,10 +66,41 @@ func complete(r *schema.Resource, u *unstructured.Unstructured, old map[string]a
 	return nil
 }
 
-// Update completes u, which replaces old, in place: it copies from old what the target's
-// endpoint cannot change, and counts the change in the generation. It calls track as Create
-// does.
+// PutManaged puts managedFields, as JSON, into an object; nothing if managed is empty.
+func PutManaged(u *unstructured.Unstructured, managed []byte) error {
+	if len(managed) == 0 {
+		return nil
+	}
+	meta, err := jsontree.Decode(slices.Concat([]byte(`{"managedFields":`), managed, []byte("}")))
+	if err != nil {
+		return kube.Internal(err)
+	}
+	maps.Copy(metadata(u.Object), meta)
+	return nil
+}
+
+// Update completes u, which replaces old, in place: it restricts the change, and counts it in
+// the generation. It calls track as Create does.
 func Update(t schema.Target, u, old *unstructured.Unstructured, track Track) error {
+	if err := Restrict(t, u, old); err != nil {
+		return err
+	}
+	if _, err := track(u, old); err != nil {
+		return err
+	}
+	if err := complete(t.Resource, u, old.Object); err != nil {
+		return err
+	}
+	u.SetResourceVersion(old.GetResourceVersion())
+	if sub := t.Resource.Subresource(t.Subresource); t.Subresource == "status" || sub != nil && sub.SameGeneration {
+		return nil
+	}
+	return count(t.Resource, u, old)
+}
+
+// Restrict copies from old what the target's endpoint cannot change to u, which replaces it,
+// and fills in defaults.
+func Restrict(t schema.Target, u, old *unstructured.Unstructured) error {
 	r := t.Resource
 	sub, status := t.Resource.Subresource(t.Subresource), t.Subresource == "status"
 	managed := map[string]any{}
@@ -99,20 +132,7 @@ func Update(t schema.Target, u, old *unstructured.Unstructured, track Track) err
 	if !r.Custom {
 		err = r.Type.Default(u)
 	}
-	if err != nil {
-		return err
-	}
-	if _, err := track(u, old); err != nil {
-		return err
-	}
-	if err := complete(r, u, old.Object); err != nil {
-		return err
-	}
-	u.SetResourceVersion(old.GetResourceVersion())
-	if status || sub != nil && sub.SameGeneration {
-		return nil
-	}
-	return count(r, u, old)
+	return err
 }
 
 // changeStatus restricts u to what a write of the status can change: the status, and for

@@ -1,0 +1,132 @@
+// Package admit asks the admission plugins about one write.
+//
+// It has two nouns. A [Request] is a write that a client has asked for. A [Review] is what
+// the plugins are asked about it; it is nil where no plugin has anything to say, and its
+// methods then do nothing.
+package admit
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	upstream "k8s.io/apiserver/pkg/admission"
+
+	"github.com/gapless-io/gapless/internal/admission"
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// Request is a write that a client has asked for.
+type Request struct {
+	Target    schema.Target // with its caller; the name of an object under creation may be missing
+	Operation upstream.Operation
+	Options   runtime.Object // *metav1.CreateOptions and the like
+	DryRun    bool
+}
+
+// Review is what the plugins are asked about one write.
+type Review struct {
+	Request
+
+	plugin admission.Plugin
+	kind   schema.GroupVersionKind
+	form   Form
+}
+
+// Form brings an object that a plugin has changed into the form that its kind has.
+type Form func(u *unstructured.Unstructured) error
+
+// Begin returns the review of a request, nil if no plugin handles it. The server asks nobody
+// about its own writes, which have no caller: it must start before webhooks can be reached.
+func Begin(plugin admission.Plugin, r Request) *Review {
+	resource := r.Target.Resource
+	if plugin == nil || r.Target.Caller == nil || !plugin.Handles(resource, r.Target.Subresource, r.Operation) {
+		return nil
+	}
+	review := &Review{Request: r, plugin: plugin, kind: resource.GVK(), form: formOf(resource.Type)}
+	if sub := resource.Subresource(r.Target.Subresource); sub != nil {
+		review.kind = sub.Kind
+		if sub.Body != nil {
+			review.form = formOf(sub.Body)
+		}
+	}
+	return review
+}
+
+// As returns the review for objects of another kind than the target's, such as Scale.
+func (r *Review) As(kind schema.GroupVersionKind, form Form) *Review {
+	if r == nil {
+		return nil
+	}
+	other := *r
+	other.kind, other.form = kind, form
+	return &other
+}
+
+// Asks reports whether a plugin is asked, which may take long.
+func (r *Review) Asks() bool { return r != nil }
+
+// Admit lets plugins change u, in place, and reports whether they did; old is nil for a
+// creation. Where u is nil, for a deletion, they look at old.
+func (r *Review) Admit(ctx context.Context, u, old *unstructured.Unstructured) (changed bool, err error) {
+	if r == nil {
+		return false, nil
+	}
+	if u != nil {
+		u.SetGroupVersionKind(r.kind)
+	}
+	err = r.plugin.Admit(ctx, r.attributes(u, old), func() error {
+		changed = true
+		return r.form(u)
+	})
+	return changed, err
+}
+
+// Validate asks plugins whether u may be stored as it is; see Admit.
+func (r *Review) Validate(ctx context.Context, u, old *unstructured.Unstructured) error {
+	if r == nil {
+		return nil
+	}
+	if u != nil {
+		u.SetGroupVersionKind(r.kind)
+	}
+	return r.plugin.Validate(ctx, r.attributes(u, old))
+}
+
+// attributes are upstream's, where a missing object is nil and no empty pointer.
+func (r *Review) attributes(u, old *unstructured.Unstructured) upstream.Attributes {
+	var object, oldObject runtime.Object
+	name := r.Target.Name
+	if u != nil {
+		object = u
+		if name == "" {
+			name = u.GetName()
+		}
+	}
+	if old != nil {
+		oldObject = old
+	}
+	t := r.Target
+	return upstream.NewAttributesRecord(object, oldObject, r.kind, t.Namespace, name, t.Resource.GVR(), t.Subresource,
+		r.Operation, r.Options, r.DryRun, t.Caller)
+}
+
+// formOf decodes an object again: it drops unknown fields, and fills in the defaults.
+func formOf(t schema.Type) Form {
+	return func(u *unstructured.Unstructured) error {
+		text, err := kube.Canonical(u.Object)
+		if err != nil {
+			return kube.BadRequest("%v", err)
+		}
+		decoded, _, err := t.Decode(text, schema.FieldsIgnore)
+		if err != nil {
+			return err
+		}
+		if rv := u.GetResourceVersion(); rv != "" {
+			decoded.SetResourceVersion(rv) // which the canonical form does not have
+		}
+		u.Object = decoded.Object
+		return t.Default(u)
+	}
+}
