@@ -80,6 +80,7 @@ func (s *Server) newRegistry(log *revlog.Log, live *schema.Live) *gc.Collector {
 		garbage = gc.New(gc.Config{Live: live, Logger: s.cfg.Logger, Writable: log.Writable})
 		cfg.Collector = garbage
 	}
+	s.authorize(&cfg)
 	s.registry = registry.New(cfg)
 	return garbage
 }

@@ -45,6 +45,7 @@ type Server struct {
 	listener    net.Listener
 	kubeconfig  string
 	registry    *registry.Registry
+	authorizer  auth.Authorizer
 	history     *history.History
 	manifests   *manifest.Files
 	applied     Applied
@@ -251,6 +252,7 @@ func (s *Server) apiConfig(live *schema.Live, log *revlog.Log, p parts) apiserve
 			{Name: "storage-writes", Check: log.Writable, ReadyOnly: true},
 			{Name: "informer-sync", Check: s.registry.Ready, ReadyOnly: true},
 		},
+		Authorizer: s.authorizer,
 		History:    s.history,
 		OpenAPI:    openapi.New(live),
 		Collectors: p.collectors,

@@ -34,16 +34,23 @@ type Escalation struct {
 
 // Handles implements admission.Plugin.
 func (Escalation) Handles(r *schema.Resource, subresource string, op admission.Operation) bool {
-	return r.Group == rbacv1.GroupName && subresource == "" && (op == admission.Create || op == admission.Update)
+	return handlesRoles(r.GR(), subresource, op)
+}
+
+func handlesRoles(gr schema.GroupResource, subresource string, op admission.Operation) bool {
+	return gr.Group == rbacv1.GroupName && subresource == "" && (op == admission.Create || op == admission.Update)
 }
 
 // Admit implements admission.Plugin.
-func (Escalation) Admit(context.Context, admission.Attributes) error { return nil }
+func (Escalation) Admit(context.Context, admission.Attributes, func() error) error { return nil }
 
 // Validate implements admission.Plugin. Errors: 403, and 404 for a binding to a role that
 // does not exist.
 func (e Escalation) Validate(ctx context.Context, a admission.Attributes) error {
 	u := a.GetUserInfo()
+	if !handlesRoles(a.GetResource().GroupResource(), a.GetSubresource(), a.GetOperation()) {
+		return nil
+	}
 	if u == nil || slices.Contains(u.GetGroups(), user.SystemPrivilegedGroup) {
 		return nil // the server itself, or who may do everything
 	}

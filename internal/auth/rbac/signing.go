@@ -30,20 +30,24 @@ type Signing struct {
 
 // Handles implements admission.Plugin.
 func (Signing) Handles(r *schema.Resource, subresource string, op admission.Operation) bool {
-	if r.Group != certificatesv1.GroupName || r.Plural != "certificatesigningrequests" {
+	return handlesRequests(r.GR(), subresource, op)
+}
+
+func handlesRequests(gr schema.GroupResource, subresource string, op admission.Operation) bool {
+	if gr.Group != certificatesv1.GroupName || gr.Resource != "certificatesigningrequests" {
 		return false
 	}
 	return op == admission.Create && subresource == "" || op == admission.Update && (subresource == "approval" || subresource == "status")
 }
 
 // Admit implements admission.Plugin.
-func (Signing) Admit(context.Context, admission.Attributes) error { return nil }
+func (Signing) Admit(context.Context, admission.Attributes, func() error) error { return nil }
 
 // Validate implements admission.Plugin. Errors: 403.
 func (s Signing) Validate(ctx context.Context, a admission.Attributes) error {
 	u := a.GetUserInfo()
-	if u == nil {
-		return nil // the server itself
+	if u == nil || !handlesRequests(a.GetResource().GroupResource(), a.GetSubresource(), a.GetOperation()) {
+		return nil // the server itself asks nobody
 	}
 	o, err := signingRequest(a.GetObject())
 	if err != nil {
@@ -56,16 +60,16 @@ func (s Signing) Validate(ctx context.Context, a admission.Attributes) error {
 	if err != nil {
 		return err
 	}
-	verb, what := "approve", "approve"
+	verb := "approve"
 	if a.GetSubresource() == "status" {
-		verb, what = "sign", "sign"
+		verb = "sign"
 		if slices.Equal(o.Status.Certificate, old.Status.Certificate) && equality.Semantic.DeepEqual(o.Status.Conditions, old.Status.Conditions) {
 			return nil
 		}
 	}
 	// The old object counts: the update may change the name of the signer.
 	if signer := old.Spec.SignerName; !s.may(ctx, u, verb, signer) {
-		return admission.NewForbidden(a, fmt.Errorf("user not permitted to %s requests with signerName %q", what, signer))
+		return admission.NewForbidden(a, fmt.Errorf("user not permitted to %s requests with signerName %q", verb, signer))
 	}
 	return nil
 }
