@@ -18,9 +18,9 @@ import (
 // index is the roles, and the bindings by their subjects. It is not changed: a change
 // makes a copy, which shares all but a few nodes of the trees.
 type index struct {
-	roles    *btree.Map[string, *role]       // by roleKey
-	bindings *btree.Map[string, *binding]    // by roleKey of the binding
-	subjects *btree.BTreeG[bindingsOf]       // by subject
+	roles    *btree.Map[string, *role]    // by roleKey
+	bindings *btree.Map[string, *binding] // by roleKey of the binding
+	subjects *btree.BTreeG[bindingsOf]    // by subject
 }
 
 // role is a Role or ClusterRole. Its rules are decoded when a decision first needs them.
