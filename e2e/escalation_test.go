@@ -93,14 +93,14 @@ func TestSignersAreAuthorized(t *testing.T) {
 		return fmt.Sprintf(`{"metadata":{"name":%q},"spec":{"request":%q,"signerName":%q,"usages":["client auth"]}}`, name, text, signer)
 	}
 	const approval = `{"status":{"conditions":[{"type":"Approved","status":"True","reason":"x","message":"y"}]}}`
-	for name, signer := range map[string]string{"a": "example.org/mine", "b": "example.com/other"} {
+	for name, signer := range map[string]string{"a": "example.org/mine", "b": "example.com/other", "d": "example.org/mine"} {
 		jane.must(http.StatusCreated, http.MethodPost, path, request(name, signer))
 	}
 	jane.must(http.StatusOK, http.MethodPatch, path+"/a/approval", approval, "Content-Type: application/merge-patch+json")
 	jane.refused(`certificatesigningrequests.certificates.k8s.io "b" is forbidden: user not permitted to approve requests with signerName "example.com/other"`,
 		http.MethodPatch, path+"/b/approval", approval, "Content-Type: application/merge-patch+json")
-	jane.refused(`certificatesigningrequests.certificates.k8s.io "a" is forbidden: user not permitted to sign requests with signerName "example.org/mine"`,
-		http.MethodPatch, path+"/a/status", `{"status":{"conditions":[{"type":"Failed","status":"True","reason":"x","message":"y"}]}}`, "Content-Type: application/merge-patch+json")
+	jane.refused(`certificatesigningrequests.certificates.k8s.io "d" is forbidden: user not permitted to sign requests with signerName "example.org/mine"`,
+		http.MethodPatch, path+"/d/status", `{"status":{"conditions":[{"type":"Failed","status":"True","reason":"x","message":"y"}]}}`, "Content-Type: application/merge-patch+json")
 	// Not even the administrator asks for a certificate of the group that may do everything.
 	admin.refused(`certificatesigningrequests.certificates.k8s.io "c" is forbidden: use of kubernetes.io/kube-apiserver-client signer with system:masters group is not allowed`,
 		http.MethodPost, path, request("c", "kubernetes.io/kube-apiserver-client", "system:masters"))
