@@ -91,6 +91,12 @@ func (v evictionVerbs) Budgets() *schema.Resource {
 	return budgets
 }
 
+// Delete implements eviction.Verbs. Plugins were asked about the eviction.
+func (v evictionVerbs) Delete(ctx context.Context, t schema.Target, o metav1.DeleteOptions) (kube.Written, error) {
+	t.Caller = nil
+	return v.Registry.Delete(ctx, t, o)
+}
+
 // Change implements eviction.Verbs.
 func (v evictionVerbs) Change(ctx context.Context, t schema.Target, change func(u *unstructured.Unstructured) error) error {
 	return v.modify(ctx, t, nil, func(u *unstructured.Unstructured) (*unstructured.Unstructured, error) { return u, change(u) })
