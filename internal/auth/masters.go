@@ -25,7 +25,10 @@ func selfReviews() []schema.GroupResource {
 
 // Authorize implements Authorizer.
 func (m MastersOnly) Authorize(ctx context.Context, u user.Info, a Attributes) error {
-	return m.Decide(ctx, u, a).Err(u, a)
+	if m.Decide(ctx, u, a).Allowed {
+		return nil
+	}
+	return Refused(u, a, "")
 }
 
 // Decide implements Authorizer.
