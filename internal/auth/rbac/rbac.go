@@ -126,7 +126,7 @@ func (a *Authorizer) apply(old *index, pending map[place]*kube.Object) *index {
 			x.setRole(key, o)
 		case roleBindings, clusterRoleBindings:
 			if err := x.setBinding(key, o); err != nil { // nobody has rights by it
-				a.logger.LogAttrs(context.Background(), slog.LevelError, "ignore a binding", slog.Any("err", err)) //nolint:forbidigo // it is nobody's request
+				a.logger.Error("ignore a binding", slog.Any("err", err))
 			}
 		}
 	}
