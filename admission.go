@@ -1,27 +1,39 @@
 package gapless
 
 import (
+	"k8s.io/apimachinery/pkg/util/managedfields"
+
 	"github.com/gapless-io/gapless/internal/admission"
+	"github.com/gapless-io/gapless/internal/admission/guard"
+	"github.com/gapless-io/gapless/internal/admission/policy"
 	"github.com/gapless-io/gapless/internal/admission/webhook"
-	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/registry"
+	"github.com/gapless-io/gapless/internal/schema"
 )
 
 // cluster is the registry for plugins that are made before it.
 type cluster struct{ *registry.Registry }
 
-// admit adds the webhooks to a registry's admission, after what it has. They see the cluster
-// when the registry is set.
-func (s *Server) admit(cfg *registry.Config, by auth.Authorizer) {
+var (
+	_ guard.Cluster   = cluster{}
+	_ policy.Cluster  = cluster{}
+	_ webhook.Cluster = cluster{}
+)
+
+// Types implements policy.Cluster.
+func (c cluster) Types(r *schema.Resource) (managedfields.TypeConverter, error) {
+	return c.Fields().Types(r)
+}
+
+// admit makes the authorizer and the admission plugins of a registry, in one chain, so that all
+// are asked again when one of them has changed an object; policies come before webhooks, as
+// upstream. They see the cluster when the registry is set.
+func (s *Server) admit(cfg *registry.Config) {
 	s.cluster = &cluster{}
-	s.webhooks = webhook.New(webhook.Config{
-		Live: cfg.Live, Cluster: s.cluster, Authorizer: admission.Authorizer(by), Logger: s.cfg.Logger,
-	})
-	cfg.Followers = append(cfg.Followers, s.webhooks)
-	// One chain, so that all plugins are asked again when a webhook has changed an object.
-	chain, is := cfg.Admission.(admission.Chain)
-	if !is && cfg.Admission != nil {
-		chain = admission.Chain{cfg.Admission}
-	}
-	cfg.Admission = append(chain, s.webhooks)
+	checks := s.authorize(cfg)
+	authorizer := admission.Authorizer(s.authorizer)
+	s.policies = policy.New(policy.Config{Live: cfg.Live, Cluster: s.cluster, Authorizer: authorizer, Logger: s.cfg.Logger})
+	s.webhooks = webhook.New(webhook.Config{Live: cfg.Live, Cluster: s.cluster, Authorizer: authorizer, Logger: s.cfg.Logger})
+	cfg.Followers = append(cfg.Followers, s.policies, s.webhooks)
+	cfg.Admission = append(checks, guard.New(guard.Config{Live: cfg.Live, Cluster: s.cluster, Authorizer: s.authorizer}), s.policies, s.webhooks)
 }

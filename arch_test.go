@@ -37,13 +37,15 @@ var policy = map[string][]string{
 		"internal/registry/caches", "internal/registry/patch",
 		"internal/registry/lifecycle", "internal/registry/stored", "internal/registry/strategy",
 	},
-	"internal/bootstrap":   {"kube", "internal/schema"},
-	"internal/seed":        {"kube", "internal/schema"},
-	"internal/controllers": {"kube", "internal/schema"},
-	"internal/auth":        {"kube", "internal/durable"},
-	"internal/apiserver":   {"kube", "internal/schema", "internal/auth"},
-	"internal/export":      {"kube", "client", "internal/seed"},
-	"client":               {"kube"},
+	"internal/bootstrap":       {"kube", "internal/schema", "internal/auth/rbac/rules"},
+	"internal/seed":            {"kube", "internal/schema"},
+	"internal/controllers":     {"kube", "internal/schema"},
+	"internal/auth":            {"kube", "internal/durable"},
+	"internal/auth/rbac":       {"kube", "internal/schema", "internal/auth", "internal/auth/rbac/rules"},
+	"internal/auth/rbac/rules": {"internal/auth"},
+	"internal/apiserver":       {"kube", "internal/schema", "internal/auth"},
+	"internal/export":          {"kube", "client", "internal/seed"},
+	"client":                   {"kube"},
 
 	// The informer, from the bottom to the top: values; what they are made of and how an
 	// object is held; the state and the transition table; one stream; what changes go

@@ -9,7 +9,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/controllers/gc"
 	"github.com/gapless-io/gapless/internal/registry"
 	"github.com/gapless-io/gapless/internal/schema"
@@ -81,9 +80,7 @@ func (s *Server) newRegistry(log *revlog.Log, live *schema.Live) *gc.Collector {
 		garbage = gc.New(gc.Config{Live: live, Logger: s.cfg.Logger, Writable: log.Writable})
 		cfg.Collector = garbage
 	}
-	s.admitPolicies(&cfg, auth.MastersOnly{}) // before webhooks, as upstream
-	s.admit(&cfg, auth.MastersOnly{})
-	s.guardAdmission(&cfg, auth.MastersOnly{})
+	s.admit(&cfg)
 	s.registry = registry.New(cfg)
 	s.cluster.Registry = s.registry
 	return garbage

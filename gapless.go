@@ -42,7 +42,7 @@ type Bootstrap int
 
 const (
 	// BootstrapServer creates the objects of kube-apiserver: the Service kubernetes with its
-	// Endpoints and EndpointSlice, and the default ClusterRoles and their bindings. It is
+	// Endpoints and EndpointSlice, and the default roles and their bindings. It is
 	// the default, as in envtest.
 	BootstrapServer Bootstrap = iota
 	// BootstrapCluster also creates the objects of kube-controller-manager: the ConfigMap
@@ -85,6 +85,9 @@ type Config struct {
 	ClientKeyAlgorithm string
 	// Bootstrap says which objects the server creates.
 	Bootstrap Bootstrap
+	// AuthorizationMode says who may do what: AuthorizationRBAC, which is the default,
+	// AuthorizationMastersOnly or AuthorizationAlwaysAllow. See docs/authorization.md.
+	AuthorizationMode string
 	// Controllers are the controllers that the server runs, as kube-controller-manager's flag
 	// lists them: a name turns one on, a name after a - turns one off, and * turns on those
 	// that are not named. Nil means *. See docs/controllers.md.
@@ -124,6 +127,10 @@ func (c Config) withDefaults() (Config, error) {
 		c.Controllers = []string{"*"}
 	}
 	if err := checkControllers(c.Controllers); err != nil {
+		return c, err
+	}
+	c.AuthorizationMode = cmp.Or(c.AuthorizationMode, AuthorizationRBAC)
+	if err := checkAuthorizationMode(c.AuthorizationMode); err != nil {
 		return c, err
 	}
 	var err error

@@ -47,8 +47,9 @@ type Server struct {
 	listener    net.Listener
 	kubeconfig  string
 	registry    *registry.Registry
+	authorizer  auth.Authorizer
+	cluster     *cluster        // the registry, for those that are made before it
 	policies    *policy.Plugin  // of admission
-	cluster     *cluster        // the registry, for webhooks
 	webhooks    *webhook.Plugin // of admission
 	history     *history.History
 	manifests   *manifest.Files
@@ -257,6 +258,7 @@ func (s *Server) apiConfig(live *schema.Live, log *revlog.Log, p parts) apiserve
 			{Name: "storage-writes", Check: log.Writable, ReadyOnly: true},
 			{Name: "informer-sync", Check: s.registry.Ready, ReadyOnly: true},
 		},
+		Authorizer: s.authorizer,
 		History:    s.history,
 		OpenAPI:    openapi.New(live),
 		Collectors: p.collectors,

@@ -19,22 +19,23 @@ import (
 
 // serveFlags are the flags of `gapless serve`.
 type serveFlags struct {
-	dataDir      string
-	memory       bool
-	listen       string
-	history      time.Duration
-	historyBytes string
-	base         int64
-	strict       bool
-	clientKey    string
-	bootstrap    string
-	controllers  []string
-	from         []string
-	readyFile    string
-	debugListen  string
-	logFormat    string
-	logLevel     string
-	limits       gapless.Limits
+	dataDir       string
+	memory        bool
+	listen        string
+	history       time.Duration
+	historyBytes  string
+	base          int64
+	strict        bool
+	clientKey     string
+	bootstrap     string
+	controllers   []string
+	authorization string
+	from          []string
+	readyFile     string
+	debugListen   string
+	logFormat     string
+	logLevel      string
+	limits        gapless.Limits
 }
 
 func newServe(io streams) *cobra.Command {
@@ -73,6 +74,8 @@ stops it at once. The first start creates certificates and a kubeconfig.`,
 	flags.StringVar(&f.bootstrap, "bootstrap", "cluster", "objects created at startup: cluster, server (those of kube-apiserver without a controller manager) or none")
 	flags.StringSliceVar(&f.controllers, "controllers", []string{"*"}, "controllers to run: '*' is all, 'foo' turns foo on, '-foo' off; they are "+
 		gapless.GarbageCollectorController+" and "+gapless.NamespaceController)
+	flags.StringVar(&f.authorization, "authorization-mode", gapless.AuthorizationRBAC, "who may do what: "+gapless.AuthorizationRBAC+
+		" by roles and bindings, "+gapless.AuthorizationMastersOnly+" only members of system:masters, "+gapless.AuthorizationAlwaysAllow+" everybody who is known")
 	flags.StringArrayVar(&f.from, "from", nil, "directory or file with manifests to apply at each start, before the server is ready; can be repeated")
 	flags.StringVar(&f.readyFile, "ready-file", "", `file to write {"url","kubeconfig","pid","debug"} to once the server is ready`)
 	flags.StringVar(&f.debugListen, "debug-listen", "", "loopback address to serve /debug/pprof/ on, without authentication (default none)")
@@ -91,7 +94,7 @@ func (f serveFlags) config(dirGiven bool, io streams) (gapless.Config, error) {
 	cfg := gapless.Config{
 		DataDir: f.dataDir, Memory: f.memory, Listen: f.listen, History: f.history,
 		ResourceVersionBase: f.base, StrictFutureWatch: f.strict, ClientKeyAlgorithm: f.clientKey, Logger: logger, Limits: f.limits,
-		From: f.from, Controllers: f.controllers,
+		From: f.from, Controllers: f.controllers, AuthorizationMode: f.authorization,
 	}
 	if f.memory && !dirGiven {
 		cfg.DataDir = ""

@@ -58,9 +58,13 @@ func (s *Server) handle(rec *recorder, r *http.Request) *feed.Feed {
 	case authErr != nil:
 		err = authErr
 		refuseUnread(rec, r)
-	case err == nil:
+	default:
 		rt.Caller = user
-		if err = s.cfg.Authorizer.Authorize(r.Context(), user, rt.Attributes(r)); err == nil {
+		// Who may not ask does not learn what is wrong with the request.
+		if refused := s.cfg.Authorizer.Authorize(r.Context(), user, rt.Attributes(r)); refused != nil {
+			err = refused
+		}
+		if err == nil {
 			err = s.compareHistory(rec, r, rt.Query)
 		}
 	}

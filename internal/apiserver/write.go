@@ -17,6 +17,7 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver/render"
 	"github.com/gapless-io/gapless/internal/apiserver/review"
 	"github.com/gapless-io/gapless/internal/apiserver/route"
+	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -77,7 +78,7 @@ func (s *Server) update(w http.ResponseWriter, r *http.Request, rt route.Route) 
 	}
 	q := rt.Query
 	o := metav1.UpdateOptions{DryRun: q["dryRun"], FieldManager: fieldManager(r, q), FieldValidation: q.Get("fieldValidation")}
-	out, err := s.cfg.Writer.Update(r.Context(), rt.Target, object, o)
+	out, err := s.cfg.Writer.Update(r.Context(), s.mayCreate(r, rt), object, o)
 	if err != nil {
 		return err
 	}
@@ -102,11 +103,22 @@ func (s *Server) patch(w http.ResponseWriter, r *http.Request, rt route.Route) e
 		force := kube.ParseBool(q, "force")
 		o.Force = &force
 	}
-	out, err := s.cfg.Writer.Patch(r.Context(), rt.Target, p, o)
+	out, err := s.cfg.Writer.Patch(r.Context(), s.mayCreate(r, rt), p, o)
 	if err != nil {
 		return err
 	}
 	return answerWrite(r.Context(), w, answerAs{into, renderer}, out)
+}
+
+// mayCreate returns the target of a write that creates an object if there is none: then its
+// caller must have the verb "create" as well (apiserver handlers/update.go withAuthorization).
+func (s *Server) mayCreate(r *http.Request, rt route.Route) schema.Target {
+	rt.MayCreate = func(ctx context.Context) error {
+		a := rt.Attributes(r)
+		a.Verb = string(route.Create)
+		return s.cfg.Authorizer.Authorize(ctx, rt.Caller, a)
+	}
+	return rt.Target
 }
 
 func (s *Server) delete(w http.ResponseWriter, r *http.Request, rt route.Route) error {

@@ -1,10 +1,12 @@
 // Package auth says who is calling, and what callers may do.
 //
-// It has five nouns. [Credentials] are the certificates of one data directory:
+// It has six nouns. [Credentials] are the certificates of one data directory:
 // its own CA, the serving certificate, and an administrator's client certificate
 // with its kubeconfig, all created on first use. An [Authenticator] identifies the caller of
 // a request, by upstream's user.Info; [Certificates] is one. [Attributes] describe a request
-// to an [Authorizer]; [MastersOnly] is one, for which members of one group may do everything.
+// to an [Authorizer], whose answer is a [Decision]. [MastersOnly] is an authorizer for which
+// members of one group may do everything, [AlwaysAllow] one for which everybody may; package
+// rbac has the one that reads roles.
 package auth
 
 import (
@@ -30,9 +32,34 @@ type Authenticator interface {
 type Authorizer interface {
 	// Authorize returns nil when the user may, and 403 with upstream's text when not.
 	Authorize(ctx context.Context, u user.Info, a Attributes) error
-	// Rules returns what a user may do in a namespace, for reviews. It is complete unless
-	// there is an error, which says what is missing.
+	// Decide is Authorize for those who also want the reason: reviews, and the audit log.
+	Decide(ctx context.Context, u user.Info, a Attributes) Decision
+	// Rules returns what a user may do in a namespace, for reviews. An error says which
+	// roles are missing.
 	Rules(ctx context.Context, u user.Info, namespace string) (Rules, error)
+}
+
+// Decision says whether a user may do something.
+type Decision struct {
+	Allowed bool
+	// Reason says why, with upstream's words; nil: there is nothing to say.
+	Reason func() string
+}
+
+// Why returns the reason, or "".
+func (d Decision) Why() string {
+	if d.Reason == nil {
+		return ""
+	}
+	return d.Reason()
+}
+
+// Err returns nil if u may do what a describes, and 403 if not.
+func (d Decision) Err(u user.Info, a Attributes) error {
+	if d.Allowed {
+		return nil
+	}
+	return Refused(u, a, d.Why())
 }
 
 // Rules are what a user may do.
@@ -72,12 +99,27 @@ func authenticated(groups []string) []string {
 // Attributes are what a request wants to do. Path is set instead of Resource for
 // requests that are not about a resource.
 type Attributes struct {
-	Verb        string
-	Resource    schema.GroupResource
+	Verb     string
+	Resource schema.GroupResource
+	// Version is the API version; "*" when a review does not say it. No role depends on it.
+	Version     string
 	Subresource string
 	Namespace   string
-	Name        string
-	Path        string
+	// Name is "" for creations. Lists and watches have one if they select one name.
+	Name string
+	Path string
+	// FieldSelector and LabelSelector are those of a list, watch or deletecollection, as
+	// text. No role depends on them.
+	FieldSelector, LabelSelector string
+}
+
+// harmless returns text that no browser takes for HTML (apiserver
+// handlers/responsewriters/errors.go).
+func harmless(text string) string {
+	if !strings.ContainsAny(text, "&<>") {
+		return text
+	}
+	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;").Replace(text)
 }
 
 // Refused is 403 with upstream's text, for a user who may not do what a describes. why is
@@ -87,18 +129,16 @@ func Refused(u user.Info, a Attributes, why string) error {
 		why = ": " + why
 	}
 	if a.Path != "" {
-		return kube.Forbidden(schema.GroupResource{}, "", fmt.Sprintf("User %q cannot %s path %q%s", u.GetName(), a.Verb, a.Path, why))
+		return kube.Forbidden(schema.GroupResource{}, "", harmless(fmt.Sprintf("User %q cannot %s path %q", u.GetName(), a.Verb, a.Path))+why)
 	}
 	resource := a.Resource.Resource
 	if a.Subresource != "" {
 		resource += "/" + a.Subresource
 	}
-	var text strings.Builder
-	fmt.Fprintf(&text, "User %q cannot %s resource %q in API group %q", u.GetName(), a.Verb, resource, a.Resource.Group)
+	where := "at the cluster scope"
 	if a.Namespace != "" {
-		fmt.Fprintf(&text, " in the namespace %q", a.Namespace)
-	} else {
-		text.WriteString(" at the cluster scope")
+		where = fmt.Sprintf("in the namespace %q", a.Namespace)
 	}
-	return kube.Forbidden(a.Resource, a.Name, text.String()+why)
+	text := fmt.Sprintf("User %q cannot %s resource %q in API group %q %s", u.GetName(), a.Verb, resource, a.Resource.Group, where)
+	return kube.Forbidden(a.Resource, a.Name, harmless(text)+why)
 }

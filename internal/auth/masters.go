@@ -24,24 +24,28 @@ func selfReviews() []schema.GroupResource {
 }
 
 // Authorize implements Authorizer.
-func (MastersOnly) Authorize(_ context.Context, u user.Info, a Attributes) error {
-	if slices.Contains(u.GetGroups(), user.SystemPrivilegedGroup) {
-		return nil
-	}
-	if a.Verb == "create" && a.Subresource == "" && a.Path == "" && slices.Contains(selfReviews(), a.Resource) {
+func (m MastersOnly) Authorize(ctx context.Context, u user.Info, a Attributes) error {
+	if m.Decide(ctx, u, a).Allowed {
 		return nil
 	}
 	return Refused(u, a, "")
 }
 
+// Decide implements Authorizer.
+func (MastersOnly) Decide(_ context.Context, u user.Info, a Attributes) Decision {
+	if slices.Contains(u.GetGroups(), user.SystemPrivilegedGroup) {
+		return Decision{Allowed: true}
+	}
+	if a.Verb == "create" && a.Subresource == "" && a.Path == "" && slices.Contains(selfReviews(), a.Resource) {
+		return Decision{Allowed: true}
+	}
+	return Decision{Reason: func() string { return "only members of " + user.SystemPrivilegedGroup + " may do this" }}
+}
+
 // Rules implements Authorizer.
 func (MastersOnly) Rules(_ context.Context, u user.Info, _ string) (Rules, error) {
-	everything := []string{"*"}
 	if slices.Contains(u.GetGroups(), user.SystemPrivilegedGroup) {
-		return Rules{
-			Resources: []authorizationv1.ResourceRule{{Verbs: everything, APIGroups: everything, Resources: everything}},
-			Paths:     []authorizationv1.NonResourceRule{{Verbs: everything, NonResourceURLs: everything}},
-		}, nil
+		return everything(), nil
 	}
 	var rules Rules
 	for _, gr := range selfReviews() {
@@ -51,3 +55,25 @@ func (MastersOnly) Rules(_ context.Context, u user.Info, _ string) (Rules, error
 	}
 	return rules, nil
 }
+
+func everything() Rules {
+	all := []string{"*"}
+	return Rules{
+		Resources: []authorizationv1.ResourceRule{{Verbs: all, APIGroups: all, Resources: all}},
+		Paths:     []authorizationv1.NonResourceRule{{Verbs: all, NonResourceURLs: all}},
+	}
+}
+
+// AlwaysAllow allows everything to everybody who is known.
+type AlwaysAllow struct{}
+
+// Authorize implements Authorizer.
+func (AlwaysAllow) Authorize(context.Context, user.Info, Attributes) error { return nil }
+
+// Decide implements Authorizer.
+func (AlwaysAllow) Decide(context.Context, user.Info, Attributes) Decision {
+	return Decision{Allowed: true}
+}
+
+// Rules implements Authorizer.
+func (AlwaysAllow) Rules(context.Context, user.Info, string) (Rules, error) { return everything(), nil }

@@ -55,6 +55,7 @@ type Controller struct {
 
 	due   due
 	roles roles
+	first map[string][]object // the initial roles and bindings, by name
 }
 
 // New returns a Controller; it starts nothing.
@@ -66,11 +67,13 @@ func New(cfg Config) *Controller {
 }
 
 // How long a Controller waits after a failure before it tries again, and how many tasks
-// run concurrently, so that they share the syncs of the store.
+// run concurrently, so that they share the syncs of the store: while it serves, and at a start,
+// when there are no other writers.
 const (
 	minRetry = time.Second
 	maxRetry = time.Minute
 	workers  = 8
+	starters = 128
 )
 
 // Make creates the server's own objects. It logs failures, and Run tries again: a server
@@ -79,10 +82,11 @@ func (c *Controller) Make(ctx context.Context) {
 	for _, object := range c.own() {
 		c.due.add(task{what: ownObject, name: object.name})
 	}
-	for _, object := range firstRoles() {
-		c.due.add(task{what: firstRole, name: object.name})
+	c.first = firstRoles()
+	for name := range c.first {
+		c.due.add(task{what: firstRole, name: name})
 	}
-	c.due.add(c.doAll(ctx, c.due.take())...)
+	c.due.add(c.doAll(ctx, c.due.take(), starters)...)
 }
 
 // Run maintains the objects until ctx ends.
@@ -93,7 +97,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	var again <-chan time.Time // nil when no task has failed
 	failed := map[task]struct{}{}
 	for ctx.Err() == nil {
-		for _, t := range c.doAll(ctx, c.due.take()) {
+		for _, t := range c.doAll(ctx, c.due.take(), workers) {
 			failed[t] = struct{}{}
 		}
 		switch {
@@ -116,8 +120,8 @@ func (c *Controller) Run(ctx context.Context) error {
 	return nil
 }
 
-// doAll runs tasks, several concurrently, and returns those that failed.
-func (c *Controller) doAll(ctx context.Context, tasks []task) (left []task) {
+// doAll runs tasks, as many concurrently as there are workers, and returns those that failed.
+func (c *Controller) doAll(ctx context.Context, tasks []task, workers int) (left []task) {
 	var mu sync.Mutex // guards left
 	turns := make(chan task)
 	var wg sync.WaitGroup
@@ -164,7 +168,7 @@ func (c *Controller) do(ctx context.Context, t task) error {
 	case ownObject:
 		return c.ensureOne(ctx, c.own(), t.name)
 	case firstRole:
-		return c.ensureOne(ctx, firstRoles(), t.name)
+		return c.ensureOne(ctx, c.first[t.name], t.name)
 	case namespace:
 		return c.fill(ctx, t.name)
 	case aggregate:
@@ -221,7 +225,3 @@ func (c *Controller) target(gr schema.GroupResource, namespace string) schema.Ta
 func core(plural string) schema.GroupResource { return schema.GroupResource{Resource: plural} }
 
 func namespaces() schema.GroupResource { return core("namespaces") }
-
-func rbac(plural string) schema.GroupResource {
-	return schema.GroupResource{Group: "rbac.authorization.k8s.io", Resource: plural}
-}

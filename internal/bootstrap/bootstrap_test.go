@@ -29,7 +29,7 @@ func (c *cluster) waitComplete() {
 		c.eventually(c.at("", "serviceaccounts", ns, "default"), "the ServiceAccount of "+ns, there)
 	}
 	for _, name := range []string{"admin", "edit", "view"} {
-		wanted := map[string]int{"admin": 25, "edit": 23, "view": 10}[name]
+		wanted := map[string]int{"admin": 29, "edit": 27, "view": 12}[name]
 		c.eventually(c.at(roles, "clusterroles", "", name), "the rules of "+name, func(o *kube.Object) bool {
 			return o != nil && len(read[rbacv1.ClusterRole](c.t, o).Rules) == wanted
 		})

@@ -1,45 +1,42 @@
 package bootstrap
 
 import (
+	"encoding/json"
 	"slices"
-	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/gapless-io/gapless/internal/auth/rbac/rules"
 )
 
-// firstRoles are the roles and bindings that each start reconciles: it keeps what users
-// have added and adds what is missing, unless the annotation
-// rbac.authorization.kubernetes.io/autoupdate is false (kubernetes
-// pkg/registry/rbac/reconciliation).
-func firstRoles() []object {
-	var objects []object
-	for _, wanted := range clusterRoles() {
-		objects = append(objects, object{
-			resource: rbac("clusterroles"), name: wanted.Name, wanted: wanted,
-			correct: correction(func(there *rbacv1.ClusterRole) (bool, error) { return correctRole(there, wanted), nil }),
-		})
-	}
-	for _, wanted := range clusterRoleBindings() {
-		objects = append(objects, object{
-			resource: rbac("clusterrolebindings"), name: wanted.Name, wanted: wanted,
-			correct: correction(func(there *rbacv1.ClusterRoleBinding) (bool, error) { return correctBinding(there, wanted) }),
-		})
-	}
-	return objects
+// correctRole adds to a Role or ClusterRole what is missing of the one that line has, unless
+// its annotation rbac.authorization.kubernetes.io/autoupdate is false. It keeps what users
+// have added (component-helpers auth/rbac/reconciliation).
+func correctRole(line string) func([]byte) (any, error) {
+	// A Role has no other members than a ClusterRole.
+	return correction(func(there *rbacv1.ClusterRole) (changed bool, err error) {
+		if there.Annotations[rbacv1.AutoUpdateAnnotationKey] == "false" {
+			return false, nil
+		}
+		var wanted rbacv1.ClusterRole
+		if err := json.Unmarshal([]byte(line), &wanted); err != nil {
+			return false, err
+		}
+		changed = add(&there.Labels, wanted.Labels)
+		changed = add(&there.Annotations, wanted.Annotations) || changed
+		if missing := rules.Missing(there.Rules, wanted.Rules); len(missing) > 0 {
+			there.Rules = append(there.Rules, missing...)
+			changed = true
+		}
+		return correctAggregation(there, &wanted) || changed, nil
+	})
 }
 
-func correctRole(there, wanted *rbacv1.ClusterRole) (changed bool) {
-	if there.Annotations[rbacv1.AutoUpdateAnnotationKey] == "false" {
-		return false
-	}
-	changed = add(&there.Labels, wanted.Labels)
-	changed = add(&there.Annotations, wanted.Annotations) || changed
-	if missing := uncovered(there.Rules, wanted.Rules); len(missing) > 0 {
-		there.Rules = append(there.Rules, missing...)
-		changed = true
-	}
+func correctAggregation(there, wanted *rbacv1.ClusterRole) (changed bool) {
 	if wanted.AggregationRule == nil {
+		changed = there.AggregationRule != nil
+		there.AggregationRule = nil
 		return changed
 	}
 	if there.AggregationRule == nil {
@@ -55,22 +52,30 @@ func correctRole(there, wanted *rbacv1.ClusterRole) (changed bool) {
 	return changed
 }
 
-func correctBinding(there, wanted *rbacv1.ClusterRoleBinding) (changed bool, err error) {
-	if there.Annotations[rbacv1.AutoUpdateAnnotationKey] == "false" {
-		return false, nil
-	}
-	if there.RoleRef != wanted.RoleRef {
-		return false, errReplace // it cannot be changed
-	}
-	changed = add(&there.Labels, wanted.Labels)
-	changed = add(&there.Annotations, wanted.Annotations) || changed
-	for _, subject := range wanted.Subjects {
-		if !slices.Contains(there.Subjects, subject) {
-			there.Subjects = append(there.Subjects, subject)
-			changed = true
+// correctBinding does the same to a RoleBinding or ClusterRoleBinding, whose members are the
+// same.
+func correctBinding(line string) func([]byte) (any, error) {
+	return correction(func(there *rbacv1.ClusterRoleBinding) (changed bool, err error) {
+		if there.Annotations[rbacv1.AutoUpdateAnnotationKey] == "false" {
+			return false, nil
 		}
-	}
-	return changed, nil
+		var wanted rbacv1.ClusterRoleBinding
+		if err := json.Unmarshal([]byte(line), &wanted); err != nil {
+			return false, err
+		}
+		if there.RoleRef != wanted.RoleRef {
+			return false, errReplace // it cannot be changed
+		}
+		changed = add(&there.Labels, wanted.Labels)
+		changed = add(&there.Annotations, wanted.Annotations) || changed
+		for _, subject := range wanted.Subjects {
+			if !slices.Contains(there.Subjects, subject) {
+				there.Subjects = append(there.Subjects, subject)
+				changed = true
+			}
+		}
+		return changed, nil
+	})
 }
 
 // add adds missing members to a map, and reports whether it did.
@@ -85,63 +90,4 @@ func add(to *map[string]string, from map[string]string) (changed bool) {
 
 func contains[T any](all []T, one T) bool {
 	return slices.ContainsFunc(all, func(other T) bool { return equality.Semantic.DeepEqual(other, one) })
-}
-
-// uncovered returns what wanted allows and has does not, as rules for one verb and one
-// resource or path each.
-func uncovered(has, wanted []rbacv1.PolicyRule) []rbacv1.PolicyRule {
-	var missing []rbacv1.PolicyRule
-	for _, rule := range wanted {
-		for _, one := range single(rule) {
-			if !slices.ContainsFunc(has, func(r rbacv1.PolicyRule) bool { return covers(r, one) }) {
-				missing = append(missing, one)
-			}
-		}
-	}
-	return missing
-}
-
-// single splits a rule into rules for one verb and one resource or path each.
-func single(rule rbacv1.PolicyRule) []rbacv1.PolicyRule {
-	var all []rbacv1.PolicyRule
-	for _, verb := range rule.Verbs {
-		for _, path := range rule.NonResourceURLs {
-			all = append(all, rbacv1.PolicyRule{Verbs: []string{verb}, NonResourceURLs: []string{path}})
-		}
-		for _, group := range rule.APIGroups {
-			for _, resource := range rule.Resources {
-				all = append(all, rbacv1.PolicyRule{Verbs: []string{verb}, APIGroups: []string{group}, Resources: []string{resource}})
-			}
-		}
-	}
-	return all
-}
-
-// covers reports whether a rule allows all that another rule allows, which has one verb and
-// one resource or path.
-func covers(rule, one rbacv1.PolicyRule) bool {
-	if !has(rule.Verbs, one.Verbs[0]) {
-		return false
-	}
-	if len(one.NonResourceURLs) > 0 {
-		wanted := one.NonResourceURLs[0]
-		return slices.ContainsFunc(rule.NonResourceURLs, func(path string) bool {
-			prefix, open := strings.CutSuffix(path, "*")
-			return path == wanted || open && strings.HasPrefix(wanted, prefix)
-		})
-	}
-	if len(rule.ResourceNames) > 0 || !has(rule.APIGroups, one.APIGroups[0]) {
-		return false
-	}
-	wanted := one.Resources[0]
-	if has(rule.Resources, wanted) {
-		return true
-	}
-	_, sub, is := strings.Cut(wanted, "/")
-	return is && slices.Contains(rule.Resources, "*/"+sub)
-}
-
-// has reports whether a list has a word, or "*" for all.
-func has(words []string, word string) bool {
-	return slices.Contains(words, word) || slices.Contains(words, "*")
 }

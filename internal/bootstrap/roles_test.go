@@ -62,7 +62,7 @@ func TestRolesAreAggregated(t *testing.T) {
 		return func(o *kube.Object) bool { return len(read[rbacv1.ClusterRole](t, o).Rules) == n }
 	}
 	for _, name := range []string{"view", "edit", "admin"} { // each is a part of the next
-		wanted := map[string]int{"view": before + 1, "edit": 24, "admin": 26}[name]
+		wanted := map[string]int{"view": before + 1, "edit": 28, "admin": 30}[name]
 		c.eventually(c.at(roles, "clusterroles", "", name), "the rule in "+name, has(wanted))
 	}
 	c.delete(mine)

@@ -81,6 +81,11 @@ func (r *Registry) updateOrCreate(ctx context.Context, w write, wanted revise, f
 		if !errors.Is(err, errMissing) {
 			return out, err
 		}
+		if may := w.target.MayCreate; may != nil {
+			if err := may(ctx); err != nil {
+				return kube.Written{}, err
+			}
+		}
 		u, err := fresh()
 		if err != nil {
 			return kube.Written{}, err

@@ -9,6 +9,7 @@
 package schema
 
 import (
+	"context"
 	"sync/atomic"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -26,6 +27,9 @@ type Target struct {
 	AsStored bool
 	// Caller is the user of the request; nil for the server itself.
 	Caller user.Info
+	// MayCreate is asked before an update or an apply creates an object; its error is the
+	// answer. Nil: it may.
+	MayCreate func(ctx context.Context) error
 }
 
 // GroupVersionResource is apimachinery's.

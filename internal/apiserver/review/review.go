@@ -2,7 +2,8 @@
 // authentication.k8s.io and authorization.k8s.io.
 //
 // It has one noun. A [Request] is one review. The answers are those of the
-// auth.Authorizer that the server enforces.
+// auth.Authorizer that the server enforces, in the words of kubernetes
+// pkg/registry/authorization.
 package review
 
 import (
@@ -108,11 +109,11 @@ func (r Request) selfAccess(ctx context.Context, body []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	wanted, err := r.attributes(review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes)
-	if err != nil {
-		return nil, err
+	w := wish{review.Spec.ResourceAttributes, review.Spec.NonResourceAttributes}
+	if errs := append(w.check(), checkMetadata(&review.ObjectMeta, "must be empty")...); len(errs) > 0 {
+		return nil, r.invalid(errs)
 	}
-	review.Status = r.judge(ctx, r.Target.Caller, wanted)
+	review.Status = r.judge(ctx, r.Target.Caller, w)
 	return review, nil
 }
 
@@ -121,8 +122,11 @@ func (r Request) access(ctx context.Context, body []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	review.Status, err = r.judgeOther(ctx, review.Spec)
-	return review, err
+	if errs := append(checkSubject(&review.Spec), checkMetadata(&review.ObjectMeta, "must be empty")...); len(errs) > 0 {
+		return nil, r.invalid(errs)
+	}
+	review.Status = r.judgeOther(ctx, &review.Spec)
+	return review, nil
 }
 
 func (r Request) localAccess(ctx context.Context, body []byte) (any, error) {
@@ -130,11 +134,27 @@ func (r Request) localAccess(ctx context.Context, body []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if a := review.Spec.ResourceAttributes; a == nil || a.Namespace != r.Target.Namespace {
-		return nil, r.invalid(field.Invalid(field.NewPath("spec", "resourceAttributes", "namespace"), "", "must match metadata.namespace"))
+	switch review.Namespace {
+	case r.Target.Namespace:
+	case "":
+		review.Namespace = r.Target.Namespace
+	default:
+		return nil, kube.BadRequest("the namespace of the provided object does not match the namespace sent on the request")
 	}
-	review.Status, err = r.judgeOther(ctx, review.Spec)
-	return review, err
+	meta := review.ObjectMeta
+	meta.Namespace = ""
+	errs := append(checkSubject(&review.Spec), checkMetadata(&meta, "must be empty except for namespace")...)
+	if a := review.Spec.ResourceAttributes; a != nil && a.Namespace != review.Namespace {
+		errs = append(errs, field.Invalid(field.NewPath("spec.resourceAttributes.namespace"), a.Namespace, "must match metadata.namespace"))
+	}
+	if a := review.Spec.NonResourceAttributes; a != nil {
+		errs = append(errs, field.Invalid(field.NewPath("spec.nonResourceAttributes"), a, "disallowed on this kind of request"))
+	}
+	if len(errs) > 0 {
+		return nil, r.invalid(errs)
+	}
+	review.Status = r.judgeOther(ctx, &review.Spec)
+	return review, nil
 }
 
 func (r Request) selfRules(ctx context.Context, body []byte) (any, error) {
@@ -151,51 +171,27 @@ func (r Request) selfRules(ctx context.Context, body []byte) (any, error) {
 		NonResourceRules: append([]authorizationv1.NonResourceRule{}, rules.Paths...),
 	}
 	if err != nil {
-		review.Status.Incomplete, review.Status.EvaluationError = true, err.Error()
+		review.Status.EvaluationError = err.Error() // of missing roles; the rules are complete, as upstream's
 	}
 	return review, nil
 }
 
 // judgeOther decides for another user than the caller.
-func (r Request) judgeOther(ctx context.Context, spec authorizationv1.SubjectAccessReviewSpec) (authorizationv1.SubjectAccessReviewStatus, error) {
-	if spec.User == "" && len(spec.Groups) == 0 {
-		return authorizationv1.SubjectAccessReviewStatus{}, r.invalid(field.Invalid(field.NewPath("spec", "user"), spec.User, "at least one of user or group must be specified"))
-	}
-	wanted, err := r.attributes(spec.ResourceAttributes, spec.NonResourceAttributes)
-	if err != nil {
-		return authorizationv1.SubjectAccessReviewStatus{}, err
-	}
+func (r Request) judgeOther(ctx context.Context, spec *authorizationv1.SubjectAccessReviewSpec) authorizationv1.SubjectAccessReviewStatus {
 	other := &user.DefaultInfo{Name: spec.User, UID: spec.UID, Groups: spec.Groups, Extra: map[string][]string{}}
 	for name, values := range spec.Extra {
 		other.Extra[name] = values
 	}
-	return r.judge(ctx, other, wanted), nil
+	return r.judge(ctx, other, wish{spec.ResourceAttributes, spec.NonResourceAttributes})
 }
 
-// attributes returns the attributes that a review names: exactly one of the two.
-func (r Request) attributes(resource *authorizationv1.ResourceAttributes, other *authorizationv1.NonResourceAttributes) (auth.Attributes, error) {
-	switch {
-	case resource != nil && other != nil:
-		return auth.Attributes{}, r.invalid(field.Invalid(field.NewPath("spec", "nonResourceAttributes"), "", "cannot be specified in combination with resourceAttributes"))
-	case resource != nil:
-		return auth.Attributes{
-			Verb: resource.Verb, Resource: schema.GroupResource{Group: resource.Group, Resource: resource.Resource},
-			Subresource: resource.Subresource, Namespace: resource.Namespace, Name: resource.Name,
-		}, nil
-	case other != nil:
-		return auth.Attributes{Verb: other.Verb, Path: other.Path}, nil
-	}
-	return auth.Attributes{}, r.invalid(field.Invalid(field.NewPath("spec", "resourceAttributes"), "", "exactly one of nonResourceAttributes or resourceAttributes must be specified"))
-}
-
-func (r Request) invalid(why *field.Error) error {
-	return kube.Invalid(r.Target.Resource.GVK().GroupKind(), "", field.ErrorList{why})
+func (r Request) invalid(errs field.ErrorList) error {
+	return kube.Invalid(r.Target.Resource.GVK().GroupKind(), "", errs)
 }
 
 // judge decides as the server does for requests.
-func (r Request) judge(ctx context.Context, u user.Info, wanted auth.Attributes) authorizationv1.SubjectAccessReviewStatus {
-	if err := r.Authorizer.Authorize(ctx, u, wanted); err != nil {
-		return authorizationv1.SubjectAccessReviewStatus{Reason: "only members of " + user.SystemPrivilegedGroup + " may do this; roles and bindings are stored, not enforced"}
-	}
-	return authorizationv1.SubjectAccessReviewStatus{Allowed: true}
+func (r Request) judge(ctx context.Context, u user.Info, w wish) authorizationv1.SubjectAccessReviewStatus {
+	wanted, ignored := w.attributes()
+	d := r.Authorizer.Decide(ctx, u, wanted)
+	return authorizationv1.SubjectAccessReviewStatus{Allowed: d.Allowed, Reason: d.Why(), EvaluationError: ignored}
 }

@@ -126,3 +126,12 @@ func TestRulesReviewListsEverythingOrOnlyReviews(t *testing.T) {
 		t.Errorf("stranger: %+v, %v", few, err)
 	}
 }
+
+func mustJSON(t *testing.T, v any) []byte {
+	t.Helper()
+	body, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -54,17 +53,6 @@ type Route struct {
 	Query url.Values
 	// deprecatedWatch is set for paths below /watch/.
 	deprecatedWatch bool
-}
-
-// Attributes are what the authorizer decides on.
-func (rt *Route) Attributes(r *http.Request) auth.Attributes {
-	if rt.Resource == nil {
-		return auth.Attributes{Verb: strings.ToLower(r.Method), Path: r.URL.Path}
-	}
-	return auth.Attributes{
-		Verb: string(rt.Verb), Resource: rt.Resource.GR(), Subresource: rt.Subresource,
-		Namespace: rt.Namespace, Name: rt.Name,
-	}
 }
 
 // Resolve reads the path and the method. It returns 400 for a path whose
