@@ -23,12 +23,15 @@ func selfReviews() []schema.GroupResource {
 	}
 }
 
+// isAuthenticated is false for system:anonymous, and for who impersonates one.
+func isAuthenticated(u user.Info) bool { return slices.Contains(u.GetGroups(), user.AllAuthenticated) }
+
 // Authorize implements Authorizer.
 func (MastersOnly) Authorize(_ context.Context, u user.Info, a Attributes) error {
 	if slices.Contains(u.GetGroups(), user.SystemPrivilegedGroup) {
 		return nil
 	}
-	if a.Verb == "create" && a.Subresource == "" && a.Path == "" && slices.Contains(selfReviews(), a.Resource) {
+	if isAuthenticated(u) && a.Verb == "create" && a.Subresource == "" && a.Path == "" && slices.Contains(selfReviews(), a.Resource) {
 		return nil
 	}
 	return Refused(u, a, "")
@@ -44,6 +47,9 @@ func (MastersOnly) Rules(_ context.Context, u user.Info, _ string) (Rules, error
 		}, nil
 	}
 	var rules Rules
+	if !isAuthenticated(u) {
+		return rules, nil
+	}
 	for _, gr := range selfReviews() {
 		rules.Resources = append(rules.Resources, authorizationv1.ResourceRule{
 			Verbs: []string{"create"}, APIGroups: []string{gr.Group}, Resources: []string{gr.Resource},
