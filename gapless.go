@@ -1,10 +1,11 @@
 // Package gapless is a Kubernetes-compatible API server that runs inside a program.
 // It is what `gapless serve` runs.
 //
-// It has four nouns. A [Config] says where the server keeps its data, where it
+// It has five nouns. A [Config] says where the server keeps its data, where it
 // listens and how much history it keeps. [New] returns a [Server], which
 // [Server.Run] runs until its context ends; then it drains. [Bootstrap] says which
-// of the objects that every cluster has the server creates. [Applied] counts what a start
+// of the objects that every cluster has the server creates. [Authentication] says how the server
+// identifies callers. [Applied] counts what a start
 // did with the manifests that it was given.
 package gapless
 
@@ -83,6 +84,8 @@ type Config struct {
 	// other algorithm is replaced, in the kubeconfig too; its certificate stays valid
 	// until it expires. "" keeps an existing key, and creates a new one with "ecdsa".
 	ClientKeyAlgorithm string
+	// Authentication says how callers are identified.
+	Authentication Authentication
 	// Bootstrap says which objects the server creates.
 	Bootstrap Bootstrap
 	// AuthorizationMode says who may do what: AuthorizationRBAC, which is the default,
@@ -134,6 +137,9 @@ func (c Config) withDefaults() (Config, error) {
 		return c, err
 	}
 	var err error
+	if c.Authentication, err = c.Authentication.withDefaults(); err != nil {
+		return c, err
+	}
 	if c.Limits, err = c.Limits.withDefaults(); err != nil {
 		return c, err
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver/limit"
 	"github.com/gapless-io/gapless/internal/apiserver/stream"
 	"github.com/gapless-io/gapless/internal/auth"
+	"github.com/gapless-io/gapless/internal/auth/authn"
 	"github.com/gapless-io/gapless/internal/bootstrap"
 	"github.com/gapless-io/gapless/internal/history"
 	"github.com/gapless-io/gapless/internal/registry"
@@ -46,6 +47,7 @@ type Server struct {
 	credentials *auth.Credentials
 	listener    net.Listener
 	kubeconfig  string
+	tokens      *authn.Tokens // of Config.Authentication.TokenAuthFile; nil: none
 	registry    *registry.Registry
 	authorizer  auth.Authorizer
 	cluster     *cluster        // the registry, for those that are made before it
@@ -72,6 +74,9 @@ func New(cfg Config) (*Server, error) {
 // failed.
 func (s *Server) Run(ctx context.Context) (err error) {
 	if err := s.findManifests(); err != nil {
+		return err
+	}
+	if err := s.readAuthentication(); err != nil {
 		return err
 	}
 	if s.cfg.DataDir == "" {
@@ -130,7 +135,7 @@ func (s *Server) open(ctx context.Context) (*revlog.Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the data directory: %w", err)
 	}
-	certificates := auth.Options{Hosts: certificateHosts(s.cfg.Listen), ClientKey: auth.KeyAlgorithm(s.cfg.ClientKeyAlgorithm)}
+	certificates := auth.Options{Hosts: certificateHosts(s.cfg.Listen), ClientKey: auth.KeyAlgorithm(s.cfg.ClientKeyAlgorithm), Files: s.cfg.Authentication.files()}
 	if s.credentials, err = auth.Open(s.cfg.DataDir, certificates); err == nil {
 		s.kubeconfig, err = s.credentials.WriteKubeconfig(s.url())
 	}
@@ -153,8 +158,9 @@ func (s *Server) serve(ctx context.Context, log *revlog.Log) error {
 	live := schema.NewLive(builtin.Catalog())
 	garbage := s.newRegistry(log, live)
 	defer s.webhooks.Close()
+	callers, callersErr := s.callers(ctx)
 	objects, err := s.bootstrapper(live)
-	if err != nil {
+	if err := errors.Join(callersErr, err); err != nil {
 		return err
 	}
 	lasting := context.WithoutCancel(ctx)
@@ -163,6 +169,7 @@ func (s *Server) serve(ctx context.Context, log *revlog.Log) error {
 	g, running := errgroup.WithContext(below)
 	g.Go(func() error { return log.Run(running) })
 	g.Go(func() error { return s.registry.Run(running) })
+	g.Go(func() error { return s.credentials.Run(running, s.cfg.Logger) })
 	if objects != nil {
 		s.runWhenReady(running, g, objects.Run)
 	}
@@ -170,7 +177,7 @@ func (s *Server) serve(ctx context.Context, log *revlog.Log) error {
 		s.runWhenReady(running, g, func(ctx context.Context) error { return garbage.Run(ctx, s.registry) })
 	}
 	refusals := limit.NewRefusals()
-	api := apiserver.New(lasting, s.apiConfig(live, log, parts{refusals, collectors(garbage, newGauges(s.registry, log), s.registry.Conversions(), s.policies, s.webhooks)}))
+	api := apiserver.New(lasting, s.apiConfig(live, log, parts{callers, refusals, collectors(garbage, newGauges(s.registry, log), s.registry.Conversions(), s.policies, s.webhooks)}))
 	web := s.webServer(api) //nolint:contextcheck // a handshake has a context of its own
 	listener := limit.NewListener(s.listener, s.cfg.Limits.bounds(), refusals)
 	g.Go(func() error {
@@ -243,12 +250,14 @@ func (s *Server) closeListener() error {
 
 // parts are what serve has made for the HTTP server.
 type parts struct {
+	callers
 	refusals   *limit.Refusals
 	collectors []prometheus.Collector
 }
 
 func (s *Server) apiConfig(live *schema.Live, log *revlog.Log, p parts) apiserver.Config {
 	return apiserver.Config{
+		Authenticator: p.authenticator, Tokens: p.authenticator, Discovery: p.discovery,
 		Reader: s.registry, Writer: s.registry, Live: live, Logger: s.cfg.Logger,
 		Version: Version(), Limits: s.cfg.Limits.requests(), Refusals: p.refusals,
 		Checks: []apiserver.Check{
@@ -272,7 +281,7 @@ func (s *Server) apiConfig(live *schema.Live, log *revlog.Log, p parts) apiserve
 func (s *Server) webServer(api *apiserver.Server) *http.Server {
 	return &http.Server{
 		Handler:           api,
-		TLSConfig:         limit.TLS(s.credentials.ServerTLS()),
+		TLSConfig:         limit.TLS(s.credentials.ServerTLS),
 		ReadHeaderTimeout: 10 * time.Second, // also of a handshake
 		IdleTimeout:       90 * time.Second,
 		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {

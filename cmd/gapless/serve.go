@@ -36,6 +36,7 @@ type serveFlags struct {
 	logFormat     string
 	logLevel      string
 	limits        gapless.Limits
+	callers       gapless.Authentication
 }
 
 func newServe(io streams) *cobra.Command {
@@ -80,6 +81,7 @@ stops it at once. The first start creates certificates and a kubeconfig.`,
 	flags.StringVar(&f.readyFile, "ready-file", "", `file to write {"url","kubeconfig","pid","debug"} to once the server is ready`)
 	flags.StringVar(&f.debugListen, "debug-listen", "", "loopback address to serve /debug/pprof/ on, without authentication (default none)")
 	limitFlags(flags, &f.limits)
+	authenticationFlags(flags, &f.callers)
 	flags.StringVar(&f.logFormat, "log-format", "text", "format of the log: text or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "minimum level of the log: debug, info, warn or error")
 	return cmd
@@ -94,7 +96,7 @@ func (f serveFlags) config(dirGiven bool, io streams) (gapless.Config, error) {
 	cfg := gapless.Config{
 		DataDir: f.dataDir, Memory: f.memory, Listen: f.listen, History: f.history,
 		ResourceVersionBase: f.base, StrictFutureWatch: f.strict, ClientKeyAlgorithm: f.clientKey, Logger: logger, Limits: f.limits,
-		From: f.from, Controllers: f.controllers, AuthorizationMode: f.authorization,
+		From: f.from, Controllers: f.controllers, AuthorizationMode: f.authorization, Authentication: f.callers,
 	}
 	if f.memory && !dirGiven {
 		cfg.DataDir = ""

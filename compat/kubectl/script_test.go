@@ -128,6 +128,7 @@ func run(t *testing.T, gapless string, v version, scripts string) {
 			}
 			env.Setenv("PATH", strings.Join([]string{bin, filepath.Dir(gapless), env.Getenv("PATH")}, string(filepath.ListSeparator)))
 			env.Setenv("KUBECONFIG", s.Kubeconfig)
+			env.Setenv("SERVER", s.URL)
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("BIN", bin)
 			env.Setenv("MANIFESTS", manifests)

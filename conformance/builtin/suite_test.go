@@ -28,6 +28,7 @@ var withoutStrategies = map[string]string{
 	"SelfSubjectAccessReview":  "as LocalSubjectAccessReview",
 	"SelfSubjectReview":        "as LocalSubjectAccessReview",
 	"SelfSubjectRulesReview":   "as LocalSubjectAccessReview",
+	"TokenReview":              "as LocalSubjectAccessReview",
 	"SubjectAccessReview":      "as LocalSubjectAccessReview",
 }
 

@@ -6,14 +6,14 @@ import (
 	"testing"
 )
 
-// TestImpersonationIsRefused sends each kind of request with the administrator's
+// TestAFrontProxysUserIsRefused sends each kind of request with the administrator's
 // certificate and a header that names another user.
-func TestImpersonationIsRefused(t *testing.T) {
+func TestAFrontProxysUserIsRefused(t *testing.T) {
 	d := openServer(t, nil)
 	d.create("a", "")
 	before := d.do("GET", configMaps, "").body
 	const body = `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"b"}}`
-	for _, header := range []string{"Impersonate-User: jane", "Impersonate-Group: system:masters", "Impersonate-Uid: 7", "Impersonate-Extra-Scopes: a", "Impersonate-User: ", "X-Remote-User: jane"} {
+	for _, header := range []string{"X-Remote-User: jane", "X-Remote-Group: system:masters", "X-Remote-Uid: 7", "X-Remote-Extra-Scopes: a", "X-Remote-User: "} {
 		name, _, _ := strings.Cut(header, ":")
 		for _, c := range []struct{ method, path, body string }{
 			{"GET", configMaps, ""},

@@ -10,11 +10,14 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apiserver/pkg/authentication/user"
+
 	"github.com/gapless-io/gapless/internal/apiserver/feed"
 	"github.com/gapless-io/gapless/internal/apiserver/limit"
 	"github.com/gapless-io/gapless/internal/apiserver/metrics"
 	"github.com/gapless-io/gapless/internal/apiserver/route"
 	"github.com/gapless-io/gapless/internal/auth"
+	"github.com/gapless-io/gapless/internal/auth/authn"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -47,21 +50,21 @@ func (s *Server) handle(rec *recorder, r *http.Request) *feed.Feed {
 	if err == nil {
 		err = auth.RefuseClaims(r.Header)
 	}
-	if err == nil && isOpen(rt, r) {
+	if err == nil && isOpen(rt, r) && !authn.Impersonates(r.Header) {
 		if err := s.serveOther(rec, r, rt); err != nil {
 			s.fail(rec, r, err)
 		}
 		return nil
 	}
-	user, authErr := s.cfg.Authenticator.Authenticate(r)
+	sender, authErr := s.cfg.Authenticator.Authenticate(r) // who sent it: limits count for him
 	switch {
 	case authErr != nil:
 		err = authErr
 		refuseUnread(rec, r)
 	default:
-		rt.Caller = user
 		// Who may not ask does not learn what is wrong with the request.
-		if refused := s.cfg.Authorizer.Authorize(r.Context(), user, rt.Attributes(r)); refused != nil {
+		var refused error
+		if r, refused = s.authorize(r, &rt, sender); refused != nil {
 			err = refused
 		}
 		if err == nil {
@@ -69,7 +72,11 @@ func (s *Server) handle(rec *recorder, r *http.Request) *feed.Feed {
 		}
 	}
 	if authErr == nil {
-		r.Body = limit.Of(r.Context()).Request(r.Body)
+		conn := limit.Of(r.Context())
+		if sender.GetName() != user.Anonymous {
+			conn.Known(r.ProtoMajor)
+		}
+		r.Body = conn.Request(r.Body)
 	}
 	if rt.Resource != nil && rt.Resource.Deprecation != "" {
 		addWarning(rec, rt.Resource.Deprecation)
@@ -80,7 +87,7 @@ func (s *Server) handle(rec *recorder, r *http.Request) *feed.Feed {
 	case rt.Verb == route.Watch:
 		var f *feed.Feed
 		var release func()
-		if f, release, err = s.openWatch(rec, r, rt, user.GetName()); f == nil {
+		if f, release, err = s.openWatch(rec, r, rt, sender.GetName()); f == nil {
 			break
 		}
 		closed := s.metrics.LongRunning(&rt)
@@ -90,13 +97,29 @@ func (s *Server) handle(rec *recorder, r *http.Request) *feed.Feed {
 		}
 		return f
 	default:
-		err = s.serveLimited(rec, r, rt, user.GetName())
+		err = s.serveLimited(rec, r, rt, sender.GetName())
 	}
 	if err != nil {
 		s.fail(rec, r, err)
 	}
 	ended()
 	return nil
+}
+
+// authorize finds out as which user a request runs, and whether that user may do it. It returns the
+// request with the context for the rest of it.
+func (s *Server) authorize(r *http.Request, rt *route.Route, sender user.Info) (*http.Request, error) {
+	ctx := r.Context()
+	caller, err := authn.Impersonate(ctx, r.Header, sender, s.cfg.Authorizer)
+	if err != nil {
+		return r, err
+	}
+	if caller != sender {
+		ctx = auth.WithOriginal(ctx, sender)
+		r = r.WithContext(ctx)
+	}
+	rt.Caller = caller
+	return r, s.cfg.Authorizer.Authorize(ctx, caller, rt.Attributes(r))
 }
 
 // recoverPanic is deferred by handle. It answers 500 where a handler panicked before it

@@ -12,6 +12,7 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver/route"
 	"github.com/gapless-io/gapless/internal/apiserver/swagger"
 	"github.com/gapless-io/gapless/internal/apiserver/unserved"
+	"github.com/gapless-io/gapless/internal/auth/authn"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -24,6 +25,10 @@ func (s *Server) serveOther(w http.ResponseWriter, r *http.Request, rt route.Rou
 	}
 	if r.URL.Path == compactPath && s.cfg.Compact != nil {
 		return s.compact(w, r)
+	}
+	if isDiscovery(r.URL.Path) && s.cfg.Discovery != nil && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+		s.cfg.Discovery.ServeHTTP(w, r)
+		return nil
 	}
 	if rt.BelowVersion() {
 		return route.NotServed(s.cfg.Live.Load(), rt.Path)
@@ -47,6 +52,11 @@ func (s *Server) serveOther(w http.ResponseWriter, r *http.Request, rt route.Rou
 		return s.index(w, r)
 	}
 	return nil
+}
+
+// isDiscovery reports whether a path is one of the documents about the issuer of tokens.
+func isDiscovery(path string) bool {
+	return path == authn.ConfigurationPath || path == authn.KeySetPath
 }
 
 const swaggerPath = "/openapi/v2"
@@ -81,6 +91,9 @@ func (s *Server) serveSwagger(w http.ResponseWriter, r *http.Request, user strin
 // index lists the paths there are; for an unknown one with 404.
 func (s *Server) index(w http.ResponseWriter, r *http.Request) error {
 	paths := []string{"/api", "/apis", "/healthz", "/livez", "/metrics", swaggerPath, "/openapi/v3", "/readyz", "/version"}
+	if s.cfg.Discovery != nil {
+		paths = append(paths, authn.ConfigurationPath, authn.KeySetPath)
+	}
 	for _, g := range s.cfg.Live.Load().Groups() {
 		for _, v := range g.Versions {
 			if g.Name == "" {

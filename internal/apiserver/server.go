@@ -30,6 +30,7 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver/limit"
 	"github.com/gapless-io/gapless/internal/apiserver/metrics"
 	"github.com/gapless-io/gapless/internal/apiserver/render"
+	"github.com/gapless-io/gapless/internal/apiserver/review"
 	"github.com/gapless-io/gapless/internal/apiserver/route"
 	"github.com/gapless-io/gapless/internal/apiserver/swagger"
 	"github.com/gapless-io/gapless/internal/auth"
@@ -67,6 +68,10 @@ type Config struct {
 	// they may do; nil: members of system:masters may do everything, others nothing.
 	Authenticator auth.Authenticator
 	Authorizer    auth.Authorizer
+	// Tokens answers reviews and requests of tokens; nil: there are none.
+	Tokens review.Tokens
+	// Discovery serves the documents of the issuer of tokens; nil answers 404.
+	Discovery http.Handler
 	// Checks besides "ping" and "shutdown", which every server has.
 	Checks  []Check
 	Version version.Info

@@ -15,7 +15,6 @@ func TestUnservedPathsGetTheReason(t *testing.T) {
 		pod        = "/api/v1/namespaces/default/pods/p"
 		containers = ": no containers run here, this server only keeps objects"
 		proxies    = ": this server sends no request on to pods, services or nodes"
-		tokens     = ": this server issues and takes no tokens, callers are known by their client certificates"
 		aggregated = ": other API servers are not aggregated"
 	)
 	for _, c := range []struct{ method, path, details, want string }{
@@ -29,8 +28,6 @@ func TestUnservedPathsGetTheReason(t *testing.T) {
 		{"PUT", pod + "/proxy/a/b/c", "pods p", "pods/proxy is not served in v1" + proxies},
 		{"GET", "/api/v1/namespaces/default/services/s/proxy/a", "services s", "services/proxy is not served in v1" + proxies},
 		{"GET", "/api/v1/nodes/n/proxy/stats/summary", "nodes n", "nodes/proxy is not served in v1" + proxies},
-		{"POST", "/api/v1/namespaces/default/serviceaccounts/a/token", "serviceaccounts a", "serviceaccounts/token is not served in v1" + tokens},
-		{"POST", "/apis/authentication.k8s.io/v1/tokenreviews", "tokenreviews.authentication.k8s.io ", tokens},
 		{"GET", "/apis/metrics.k8s.io/v1beta1/nodes", "nodes.metrics.k8s.io ", "the API group metrics.k8s.io is not served" + aggregated},
 		{"GET", "/apis/metrics.k8s.io/v1beta1", ".metrics.k8s.io ", "the API group metrics.k8s.io is not served" + aggregated},
 		{
@@ -55,8 +52,8 @@ func TestUnservedPathsGetTheReason(t *testing.T) {
 		{"GET", "/swagger-2.0.0.pb-v1", " ", "is not served, only /openapi/v2 and /openapi/v3"},
 		{"GET", "/logs/kubelet.log", " ", containers},
 		{"GET", "/debug/pprof/heap", " ", "profiles are at the address of --debug-listen"},
-		{"GET", "/.well-known/openid-configuration", " ", tokens},
-		{"GET", "/openid/v1/jwks", " ", tokens},
+		{"GET", "/.well-known/openid-configuration", " ", ": the issuer of service account tokens is not an https URL"},
+		{"GET", "/openid/v1/jwks", " ", ": the issuer of service account tokens is not an https URL"},
 	} {
 		for _, client := range []*http.Client{d.h1, d.h2} {
 			a := d.by(client, c.method, c.path, "")

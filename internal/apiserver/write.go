@@ -45,6 +45,9 @@ func fieldManager(r *http.Request, q url.Values) string {
 }
 
 func (s *Server) create(w http.ResponseWriter, r *http.Request, rt route.Route) error {
+	if sub := rt.Resource.Subresource(rt.Subresource); sub != nil && sub.Question != nil {
+		rt.Resource, rt.Subresource = sub.Question, ""
+	}
 	renderer, into, err := answerForm(r, rt)
 	if err != nil {
 		return err
@@ -57,7 +60,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, rt route.Route) 
 	o := metav1.CreateOptions{DryRun: q["dryRun"], FieldManager: fieldManager(r, q), FieldValidation: q.Get("fieldValidation")}
 	var out kube.Written
 	if review.Answers(rt.Resource) {
-		out, err = review.Answer(r.Context(), review.Request{Authorizer: s.cfg.Authorizer, Target: rt.Target, Body: object, FieldValidation: o.FieldValidation})
+		out, err = review.Answer(r.Context(), review.Request{Authorizer: s.cfg.Authorizer, Tokens: s.cfg.Tokens, Target: rt.Target, Body: object, FieldValidation: o.FieldValidation})
 	} else {
 		out, err = s.cfg.Writer.Create(r.Context(), rt.Target, object, o)
 	}

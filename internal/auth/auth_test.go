@@ -64,7 +64,12 @@ func TestOnlySystemMastersMayDoMoreThanReviewTheirAccess(t *testing.T) {
 	}{
 		{[]string{"x", user.SystemPrivilegedGroup}, auth.Attributes{Verb: "delete", Resource: pods}, ""},
 		{[]string{user.SystemPrivilegedGroup}, auth.Attributes{Verb: "get", Path: "/metrics"}, ""},
-		{nil, auth.Attributes{Verb: "create", Resource: schema.GroupResource{Group: "authorization.k8s.io", Resource: "selfsubjectaccessreviews"}}, ""},
+		{[]string{user.AllAuthenticated}, auth.Attributes{Verb: "create", Resource: schema.GroupResource{Group: "authorization.k8s.io", Resource: "selfsubjectaccessreviews"}}, ""},
+		{
+			[]string{user.AllUnauthenticated},
+			auth.Attributes{Verb: "create", Resource: schema.GroupResource{Group: "authorization.k8s.io", Resource: "selfsubjectaccessreviews"}},
+			`selfsubjectaccessreviews.authorization.k8s.io is forbidden: User "bob" cannot create resource "selfsubjectaccessreviews" in API group "authorization.k8s.io" at the cluster scope`,
+		},
 		{
 			nil,
 			auth.Attributes{Verb: "create", Resource: schema.GroupResource{Group: "authorization.k8s.io", Resource: "subjectaccessreviews"}},

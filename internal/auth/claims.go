@@ -10,14 +10,10 @@ import (
 	"github.com/gapless-io/gapless/kube"
 )
 
-// RefuseClaims returns 403 for a request whose headers name another user than its
-// certificate. The server has no impersonation and no trusted front proxy; if it ignored
-// such a header, the request would run with the permissions of the certificate, which may
-// be larger.
-//
-// Upstream impersonates by Impersonate-*, and ignores X-Remote-*, kubeadm's
-// names of --requestheader-*-headers, unless its front proxy sends them. Behind a proxy
-// that relies on those, every user would be an administrator here.
+// RefuseClaims returns 403 for a request whose headers name a user that a front proxy has
+// authenticated: X-Remote-*, kubeadm's names of --requestheader-*-headers. The server trusts no
+// front proxy; if it ignored such a header, as upstream does unless its front proxy sends it, every
+// user behind a proxy that relies on them would be who the proxy is.
 func RefuseClaims(h http.Header) error {
 	first := "" // in alphabetical order, since a map has none
 	for name := range h {
@@ -25,19 +21,12 @@ func RefuseClaims(h http.Header) error {
 			first = name
 		}
 	}
-	switch {
-	case first == "":
+	if first == "" {
 		return nil
-	case hasPrefix(first, impersonate):
-		return kube.Forbidden(schema.GroupResource{}, "", fmt.Sprintf(
-			"the header %s asks for impersonation, which this server does not have: nothing was done; leave it out (kubectl: --as, --as-group, --as-uid) to act as the user of the client certificate", first))
-	default:
-		return kube.Forbidden(schema.GroupResource{}, "", fmt.Sprintf(
-			"the header %s names a user authenticated by a front proxy, but this server trusts no front proxy: nothing was done; only the client certificate identifies a caller", first))
 	}
+	return kube.Forbidden(schema.GroupResource{}, "", fmt.Sprintf(
+		"the header %s names a user authenticated by a front proxy, but this server trusts no front proxy: nothing was done; a client certificate or a bearer token identifies a caller", first))
 }
-
-const impersonate = "Impersonate-"
 
 // claims reports whether a header names a user.
 func claims(name string) bool {
@@ -46,10 +35,6 @@ func claims(name string) bool {
 			return true
 		}
 	}
-	return hasPrefix(name, impersonate) || hasPrefix(name, "X-Remote-Extra-")
-}
-
-// hasPrefix ignores case: the header's name may not be canonical.
-func hasPrefix(name, prefix string) bool {
+	const prefix = "X-Remote-Extra-"
 	return len(name) >= len(prefix) && strings.EqualFold(name[:len(prefix)], prefix)
 }

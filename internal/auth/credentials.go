@@ -2,8 +2,6 @@ package auth
 
 import (
 	"cmp"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"sigs.k8s.io/yaml"
@@ -25,6 +24,10 @@ type Credentials struct {
 	ca      pair
 	serving pair
 	admin   pair
+
+	hosts   []string
+	files   Files
+	current atomic.Pointer[serving] // what handshakes use
 }
 
 // Options configure credentials. The zero value is the default.
@@ -35,6 +38,8 @@ type Options struct {
 	// ClientKey is the algorithm of the administrator's key. "" keeps an existing key, and
 	// is ECDSA for a new one.
 	ClientKey KeyAlgorithm
+	// Files are maintained by somebody else.
+	Files Files
 }
 
 // Open reads the credentials in dir/pki, or creates them. It renews a leaf certificate
@@ -42,13 +47,14 @@ type Options struct {
 // configured. It never renews the CA, so that kubeconfigs stay valid. For a file that it
 // cannot read it returns an error that says what to do, and does not overwrite the file.
 func Open(dir string, o Options) (*Credentials, error) {
-	c := &Credentials{dir: dir}
+	c := &Credentials{dir: dir, files: o.Files}
 	if err := durable.MkdirAll(c.pki()); err != nil {
 		return nil, fmt.Errorf("make the directory of the certificates: %w", err)
 	}
 	all := append([]string{"localhost", "127.0.0.1", "::1"}, o.Hosts...)
 	slices.Sort(all)
 	all = slices.Compact(all)
+	c.hosts = all
 	now := time.Now()
 	if err := c.read(now); err != nil {
 		return nil, err
@@ -66,6 +72,9 @@ func Open(dir string, o Options) (*Credentials, error) {
 		c.admin = pair{} // copies of its certificate stay valid
 	}
 	if err := c.leaf("admin", &c.admin, nil, func() (pair, error) { return newAdmin(algorithm, &c.ca, now) }); err != nil {
+		return nil, err
+	}
+	if _, err := c.Reload(now); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -169,22 +178,14 @@ func (c *Credentials) create(name string, into *pair, issue func() (pair, error)
 	return nil
 }
 
-// ServerTLS returns the TLS configuration of the server: HTTP/2 and HTTP/1.1, TLS
-// 1.2 or newer, client certificates verified against the CA when they are sent.
-func (c *Credentials) ServerTLS() *tls.Config {
-	roots := x509.NewCertPool()
-	roots.AddCert(c.ca.cert)
-	return &tls.Config{
-		MinVersion:   tls.VersionTLS12,
-		Certificates: []tls.Certificate{c.serving.tls()},
-		ClientAuth:   tls.VerifyClientCertIfGiven,
-		ClientCAs:    roots,
-		NextProtos:   []string{"h2", "http/1.1"},
+// CA returns the CA's certificate as PEM, and those of Files.Cert: what clients need to know the
+// server.
+func (c *Credentials) CA() []byte {
+	if served := c.current.Load(); served != nil {
+		return slices.Concat(c.ca.certPEM, served.extra)
 	}
+	return slices.Clone(c.ca.certPEM) // Inspect serves nothing
 }
-
-// CA returns the CA's certificate as PEM.
-func (c *Credentials) CA() []byte { return slices.Clone(c.ca.certPEM) }
 
 // Admin returns the administrator's certificate and key as PEM.
 func (c *Credentials) Admin() (cert, key []byte) {
@@ -220,7 +221,7 @@ func (c *Credentials) encodeKubeconfig(server string) ([]byte, error) {
 	}
 	var clusters, contexts []named
 	add := func(name, address string) {
-		clusters = append(clusters, named{Name: name, Cluster: map[string]any{"server": address, "certificate-authority-data": c.ca.certPEM}})
+		clusters = append(clusters, named{Name: name, Cluster: map[string]any{"server": address, "certificate-authority-data": c.CA()}})
 		contexts = append(contexts, named{Name: name, Context: map[string]any{"cluster": name, "user": "gapless", "namespace": "default"}})
 	}
 	add("gapless", server)

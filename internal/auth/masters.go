@@ -23,6 +23,9 @@ func selfReviews() []schema.GroupResource {
 	}
 }
 
+// isAuthenticated is false for system:anonymous, and for who impersonates one.
+func isAuthenticated(u user.Info) bool { return slices.Contains(u.GetGroups(), user.AllAuthenticated) }
+
 // Authorize implements Authorizer.
 func (m MastersOnly) Authorize(ctx context.Context, u user.Info, a Attributes) error {
 	if m.Decide(ctx, u, a).Allowed {
@@ -36,7 +39,7 @@ func (MastersOnly) Decide(_ context.Context, u user.Info, a Attributes) Decision
 	if slices.Contains(u.GetGroups(), user.SystemPrivilegedGroup) {
 		return Decision{Allowed: true}
 	}
-	if a.Verb == "create" && a.Subresource == "" && a.Path == "" && slices.Contains(selfReviews(), a.Resource) {
+	if isAuthenticated(u) && a.Verb == "create" && a.Subresource == "" && a.Path == "" && slices.Contains(selfReviews(), a.Resource) {
 		return Decision{Allowed: true}
 	}
 	return Decision{Reason: func() string { return "only members of " + user.SystemPrivilegedGroup + " may do this" }}
@@ -48,6 +51,9 @@ func (MastersOnly) Rules(_ context.Context, u user.Info, _ string) (Rules, error
 		return everything(), nil
 	}
 	var rules Rules
+	if !isAuthenticated(u) {
+		return rules, nil
+	}
 	for _, gr := range selfReviews() {
 		rules.Resources = append(rules.Resources, authorizationv1.ResourceRule{
 			Verbs: []string{"create"}, APIGroups: []string{gr.Group}, Resources: []string{gr.Resource},

@@ -20,6 +20,9 @@ type Subresource struct {
 	// of k8s.io/api; nil otherwise.
 	Body   Type
 	GoType reflect.Type
+	// Question is the resource, in no catalog, whose objects are bodies and answers of the
+	// subresource: it is asked and answered at once, as reviews are. It is nil for others.
+	Question *Resource
 	// Apply returns the new object for a body and the current object. It may reuse parts of
 	// both, and changes nothing else of them. Its errors are *kube.StatusError. It is nil
 	// when the subresource does more than change the object.

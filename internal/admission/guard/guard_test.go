@@ -26,11 +26,13 @@ import (
 type permissions []string
 
 // Authorize implements auth.Authorizer.
-func (p permissions) Authorize(_ context.Context, u user.Info, a auth.Attributes) error {
-	if slices.Contains(p, a.Verb+" "+a.Resource.Group+"/"+a.Resource.Resource+" "+a.Namespace+"/"+a.Name) {
-		return nil
-	}
-	return auth.Refused(u, a, "")
+func (p permissions) Authorize(ctx context.Context, u user.Info, a auth.Attributes) error {
+	return p.Decide(ctx, u, a).Err(u, a)
+}
+
+// Decide implements auth.Authorizer.
+func (p permissions) Decide(_ context.Context, _ user.Info, a auth.Attributes) auth.Decision {
+	return auth.Decision{Allowed: slices.Contains(p, a.Verb+" "+a.Resource.Group+"/"+a.Resource.Resource+" "+a.Namespace+"/"+a.Name)}
 }
 
 // Rules implements auth.Authorizer.

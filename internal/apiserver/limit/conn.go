@@ -286,25 +286,27 @@ func (c *Conn) endTurn() {
 	}
 }
 
-// TLS returns a configuration for a server behind a Listener: it bounds concurrent
+// TLS returns a configuration for a server behind a Listener. Each handshake uses what current returns
+// then. It bounds concurrent
 // handshakes, and a handshake with a verified certificate identifies its connection.
-func TLS(of *tls.Config) *tls.Config {
-	out := of.Clone()
+func TLS(current func() *tls.Config) *tls.Config {
+	out := current().Clone()
 	out.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 		c, is := hello.Conn.(*Conn)
 		if !is {
-			return of, nil
+			return current(), nil
 		}
 		if err := c.beginTurn(hello.Context()); err != nil {
 			return nil, err
 		}
-		mine := of.Clone() // tickets have the keys of out (tls.Config.GetConfigForClient)
+		mine := current().Clone() // tickets have the keys of out (tls.Config.GetConfigForClient)
 		mine.VerifyConnection = func(state tls.ConnectionState) error {
 			if len(state.VerifiedChains) > 0 {
-				c.Identified()
-				c.mu.Lock()
-				c.free = state.NegotiatedProtocol != "h2" // HTTP/1.1 has no control frames to flood the server with
-				c.mu.Unlock()
+				major := 1
+				if state.NegotiatedProtocol == "h2" {
+					major = 2
+				}
+				c.Known(major)
 			}
 			return nil
 		}
@@ -326,6 +328,18 @@ func (c *Conn) Identified() {
 	if !was {
 		c.listener.identified(c)
 	}
+}
+
+// Known records that the client is known, by a certificate or a token, and speaks this major version
+// of HTTP.
+func (c *Conn) Known(major int) {
+	if c == nil {
+		return
+	}
+	c.Identified()
+	c.mu.Lock()
+	c.free = major < 2 // HTTP/1.1 has no control frames to flood the server with
+	c.mu.Unlock()
 }
 
 // Request counts a request with a certificate, and returns its body. The bytes of the

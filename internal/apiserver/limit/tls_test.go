@@ -30,7 +30,7 @@ func serveEchoes(t *testing.T, b limit.Bounds) *echoes {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener := tls.NewListener(limit.NewListener(inner, b, limit.NewRefusals()), limit.TLS(creds.ServerTLS()))
+	listener := tls.NewListener(limit.NewListener(inner, b, limit.NewRefusals()), limit.TLS(creds.ServerTLS))
 	ended := make(chan struct{})
 	go func() { // ends with the listener
 		defer close(ended)

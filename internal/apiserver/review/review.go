@@ -22,9 +22,20 @@ import (
 	"github.com/gapless-io/gapless/kube"
 )
 
-// Request is a review; its user is the target's caller.
+// Tokens answers reviews and requests of tokens.
+type Tokens interface {
+	// Review returns whose token it is, and for which of the audiences; without any, for those
+	// of the server. Who has no valid token is nil; the error says why, if it is known.
+	Review(ctx context.Context, token string, audiences []string) (user.Info, []string, error)
+	// Issue fills in a request for a token of a service account. Errors: those of kube.StatusOf.
+	Issue(account kube.Key, req *authenticationv1.TokenRequest) error
+}
+
+// Request is a review; its user is the target's caller. The target of a TokenRequest is the service
+// account.
 type Request struct {
 	Authorizer      auth.Authorizer
+	Tokens          Tokens // nil: there are none
 	Target          schema.Target
 	Body            []byte // JSON
 	FieldValidation string
@@ -49,6 +60,10 @@ func Answer(ctx context.Context, r Request) (kube.Written, error) {
 	switch kind := r.Target.Resource.Kind; kind {
 	case "SelfSubjectReview":
 		answered, err = r.self(body)
+	case "TokenReview":
+		answered, err = r.token(ctx, body)
+	case "TokenRequest":
+		answered, err = r.request(body)
 	case "SelfSubjectAccessReview":
 		answered, err = r.selfAccess(ctx, body)
 	case "SelfSubjectRulesReview":

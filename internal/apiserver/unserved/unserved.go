@@ -44,8 +44,7 @@ func why(catalog *schema.Catalog, p Place) string {
 	case !ok && !servesVersion(catalog, gv):
 		return groupNotServed(catalog, gv)
 	case !ok:
-		name := apischema.GroupResource{Group: p.Group, Resource: p.Resource}.String()
-		return fmt.Sprintf("%s is not served in %s", p.Resource, gv) + because(kindReasons(), name)
+		return fmt.Sprintf("%s is not served in %s", p.Resource, gv)
 	case p.Namespace != "" && !resource.Namespaced:
 		return p.Resource + " are in no namespace, and the path names one"
 	case p.Namespace == "" && resource.Namespaced:
@@ -93,7 +92,7 @@ func because(reasons map[string]string, of string) string {
 const (
 	nothingRuns  = "no containers run here, this server only keeps objects"
 	noProxy      = "this server sends no request on to pods, services or nodes"
-	noTokens     = "this server issues and takes no tokens, callers are known by their client certificates"
+	noIssuer     = "the issuer of service account tokens is not an https URL"
 	noAggregated = "other API servers are not aggregated"
 	noFlow       = "requests are bounded per client by other rules, what is stored would have no effect"
 )
@@ -102,14 +101,7 @@ const (
 func subresourceReasons() map[string]string {
 	return map[string]string{
 		"exec": nothingRuns, "attach": nothingRuns, "portforward": nothingRuns, "log": nothingRuns, "resize": nothingRuns,
-		"proxy": noProxy, "token": noTokens,
-	}
-}
-
-// kindReasons are the reasons why kinds that a cluster answers itself are not served.
-func kindReasons() map[string]string {
-	return map[string]string{
-		"tokenreviews.authentication.k8s.io": noTokens,
+		"proxy": noProxy,
 	}
 }
 
@@ -129,7 +121,7 @@ func Document(path []string) error {
 	case strings.HasPrefix(whole, "/swagger"):
 		why = whole + " is not served, only /openapi/v2 and /openapi/v3"
 	case whole == "/.well-known/openid-configuration", whole == "/openid/v1/jwks":
-		why = whole + " is not served: " + noTokens
+		why = whole + " is not served: " + noIssuer
 	case path[0] == "logs":
 		why = whole + " is not served: " + nothingRuns
 	case path[0] == "debug":

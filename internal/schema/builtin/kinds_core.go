@@ -74,7 +74,7 @@ func coreKinds() []*schema.Resource {
 			fields: []kube.FieldPath{at("spec.clusterIP"), at("spec.type")},
 		}, rules[*corev1.Service]{object: validation.Service, create: validation.NewService, update: validation.ServiceUpdate}),
 		kind(row{
-			version: "v1", kind: "ServiceAccount", short: []string{"sa"}, returnDeleted: true,
+			version: "v1", kind: "ServiceAccount", short: []string{"sa"}, returnDeleted: true, subresources: ofServiceAccounts(),
 		}, rules[*corev1.ServiceAccount]{}),
 	}
 }

@@ -79,6 +79,9 @@ func questions(stored []*schema.Resource) []*schema.Resource {
 			group: "authentication.k8s.io", version: "v1", kind: "SelfSubjectReview", cluster: true, question: true,
 		}, rules[*authenticationv1.SelfSubjectReview]{}),
 		kind(row{
+			group: "authentication.k8s.io", version: "v1", kind: "TokenReview", cluster: true, question: true,
+		}, rules[*authenticationv1.TokenReview]{}),
+		kind(row{
 			group: authorization, version: "v1", kind: "LocalSubjectAccessReview", question: true,
 		}, rules[*authorizationv1.LocalSubjectAccessReview]{}),
 		kind(row{
@@ -115,6 +118,17 @@ func ofPods() []schema.Subresource {
 			Body: bodyOf[policyv1.Eviction]("policy", "Eviction", "v1beta1"), GoType: reflect.TypeFor[policyv1.Eviction](),
 		},
 	}
+}
+
+// ofServiceAccounts are the subresources of service accounts.
+func ofServiceAccounts() []schema.Subresource {
+	request := kind(row{
+		group: "authentication.k8s.io", version: "v1", kind: "TokenRequest", question: true,
+	}, rules[*authenticationv1.TokenRequest]{})
+	return []schema.Subresource{{
+		Name: "token", Verbs: []string{"create"}, Kind: request.GVK(),
+		Body: request.Type, GoType: request.GoType, Question: request,
+	}}
 }
 
 // bodyOf decodes the bodies of a subresource that are of a kind of their own, in version

@@ -177,7 +177,7 @@ func TestEveryExpectedKindIsServed(t *testing.T) {
 			"validatingadmissionpolicies validatingadmissionpolicybindings validatingwebhookconfigurations",
 		"apiextensions.k8s.io/v1":      "customresourcedefinitions",
 		"apps/v1":                      "controllerrevisions daemonsets deployments replicasets statefulsets",
-		"authentication.k8s.io/v1":     "selfsubjectreviews",
+		"authentication.k8s.io/v1":     "selfsubjectreviews tokenreviews",
 		"authorization.k8s.io/v1":      "localsubjectaccessreviews selfsubjectaccessreviews selfsubjectrulesreviews subjectaccessreviews",
 		"autoscaling/v1":               "horizontalpodautoscalers",
 		"autoscaling/v2":               "horizontalpodautoscalers",
