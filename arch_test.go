@@ -35,7 +35,8 @@ var policy = map[string][]string{
 	"internal/seed":        {"kube", "internal/schema"},
 	"internal/controllers": {"kube", "internal/schema"},
 	"internal/auth":        {"kube", "internal/durable"},
-	"internal/apiserver":   {"kube", "internal/schema", "internal/auth"},
+	"internal/audit":       nil,
+	"internal/apiserver":   {"kube", "internal/schema", "internal/auth", "internal/audit"},
 	"internal/export":      {"kube", "client", "internal/seed"},
 	"client":               {"kube"},
 

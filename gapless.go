@@ -96,6 +96,8 @@ type Config struct {
 	From []string
 	// Limits protect clients from each other; 0 means the default.
 	Limits Limits
+	// Audit records who did what; the default is no audit log.
+	Audit Audit
 	// Logger gets life-cycle messages, and at debug level each request; nil
 	// discards them.
 	Logger *slog.Logger
@@ -128,6 +130,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	var err error
 	if c.Limits, err = c.Limits.withDefaults(); err != nil {
+		return c, err
+	}
+	if _, _, err := c.Audit.options(c); err != nil {
 		return c, err
 	}
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {

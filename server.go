@@ -18,6 +18,7 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver"
 	"github.com/gapless-io/gapless/internal/apiserver/limit"
 	"github.com/gapless-io/gapless/internal/apiserver/stream"
+	"github.com/gapless-io/gapless/internal/audit"
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/bootstrap"
 	"github.com/gapless-io/gapless/internal/history"
@@ -48,6 +49,7 @@ type Server struct {
 	history     *history.History
 	manifests   *manifest.Files
 	applied     Applied
+	auditPolicy *audit.Policy
 }
 
 // New validates the configuration and returns a server. It opens no files and starts no
@@ -65,7 +67,7 @@ func New(cfg Config) (*Server, error) {
 // must be called once. It returns nil after ctx ended, and an error if the server
 // failed.
 func (s *Server) Run(ctx context.Context) (err error) {
-	if err := s.findManifests(); err != nil {
+	if err := errors.Join(s.findManifests(), s.loadAuditPolicy()); err != nil {
 		return err
 	}
 	if s.cfg.DataDir == "" {
@@ -162,8 +164,13 @@ func (s *Server) serve(ctx context.Context, log *revlog.Log) error {
 	if garbage != nil {
 		s.runWhenReady(running, g, func(ctx context.Context) error { return garbage.Run(ctx, s.registry) })
 	}
+	audited, err := s.openAudit(running, g)
+	if err != nil {
+		stopBelow()
+		return errors.Join(err, g.Wait(), s.closeListener())
+	}
 	refusals := limit.NewRefusals()
-	api := apiserver.New(lasting, s.apiConfig(live, log, parts{refusals, collectors(garbage, newGauges(s.registry, log), s.registry.Conversions())}))
+	api := apiserver.New(lasting, s.apiConfig(live, log, parts{refusals, audited, collectors(garbage, newGauges(s.registry, log), s.registry.Conversions())}))
 	web := s.webServer(api) //nolint:contextcheck // a handshake has a context of its own
 	listener := limit.NewListener(s.listener, s.cfg.Limits.bounds(), refusals)
 	g.Go(func() error {
@@ -207,7 +214,11 @@ func (s *Server) serve(ctx context.Context, log *revlog.Log) error {
 		}
 		return s.closeListener()
 	})
-	return g.Wait()
+	err = g.Wait()
+	if audited != nil {
+		err = errors.Join(err, audited.Close())
+	}
+	return err
 }
 
 // bootstrapper returns the controller of the bootstrap objects; nil if none are configured.
@@ -237,11 +248,12 @@ func (s *Server) closeListener() error {
 // parts are what serve has made for the HTTP server.
 type parts struct {
 	refusals   *limit.Refusals
+	audit      *audit.Log // nil: none
 	collectors []prometheus.Collector
 }
 
 func (s *Server) apiConfig(live *schema.Live, log *revlog.Log, p parts) apiserver.Config {
-	return apiserver.Config{
+	cfg := apiserver.Config{
 		Reader: s.registry, Writer: s.registry, Live: live, Logger: s.cfg.Logger,
 		Version: Version(), Limits: s.cfg.Limits.requests(), Refusals: p.refusals,
 		Checks: []apiserver.Check{
@@ -255,7 +267,12 @@ func (s *Server) apiConfig(live *schema.Live, log *revlog.Log, p parts) apiserve
 		OpenAPI:    openapi.New(live),
 		Collectors: p.collectors,
 		Compact:    s.compactFunc(log),
+		Audit:      p.audit,
 	}
+	if p.audit != nil {
+		cfg.Checks = append(cfg.Checks, apiserver.Check{Name: "audit-log", Check: p.audit.Check, ReadyOnly: true})
+	}
+	return cfg
 }
 
 // webServer returns the HTTP server, with limits for connections. Watches may be open

@@ -35,6 +35,7 @@ type serveFlags struct {
 	logFormat    string
 	logLevel     string
 	limits       gapless.Limits
+	audit        gapless.Audit
 }
 
 func newServe(io streams) *cobra.Command {
@@ -77,6 +78,7 @@ stops it at once. The first start creates certificates and a kubeconfig.`,
 	flags.StringVar(&f.readyFile, "ready-file", "", `file to write {"url","kubeconfig","pid","debug"} to once the server is ready`)
 	flags.StringVar(&f.debugListen, "debug-listen", "", "loopback address to serve /debug/pprof/ on, without authentication (default none)")
 	limitFlags(flags, &f.limits)
+	auditFlags(flags, &f.audit)
 	flags.StringVar(&f.logFormat, "log-format", "text", "format of the log: text or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "minimum level of the log: debug, info, warn or error")
 	return cmd
@@ -90,7 +92,7 @@ func (f serveFlags) config(dirGiven bool, io streams) (gapless.Config, error) {
 	}
 	cfg := gapless.Config{
 		DataDir: f.dataDir, Memory: f.memory, Listen: f.listen, History: f.history,
-		ResourceVersionBase: f.base, StrictFutureWatch: f.strict, ClientKeyAlgorithm: f.clientKey, Logger: logger, Limits: f.limits,
+		ResourceVersionBase: f.base, StrictFutureWatch: f.strict, ClientKeyAlgorithm: f.clientKey, Logger: logger, Limits: f.limits, Audit: forever(f.audit),
 		From: f.from, Controllers: f.controllers,
 	}
 	if f.memory && !dirGiven {

@@ -14,6 +14,7 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver/limit"
 	"github.com/gapless-io/gapless/internal/apiserver/metrics"
 	"github.com/gapless-io/gapless/internal/apiserver/route"
+	"github.com/gapless-io/gapless/internal/audit"
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -48,19 +49,22 @@ func (s *Server) handle(rec *recorder, r *http.Request) *feed.Feed {
 		err = auth.RefuseClaims(r.Header)
 	}
 	if err == nil && isOpen(rt, r) {
-		if err := s.serveOther(rec, r, rt); err != nil {
-			s.fail(rec, r, err)
-		}
+		s.serveOpen(rec, r, rt, began)
 		return nil
 	}
 	user, authErr := s.cfg.Authenticator.Authenticate(r)
+	r, auditErr := s.audit(rec, r, knownAs(user, authErr), began)
 	switch {
+	case auditErr != nil:
+		err = auditErr
 	case authErr != nil:
 		err = authErr
 		refuseUnread(rec, r)
 	case err == nil:
 		rt.Caller = user
-		if err = s.cfg.Authorizer.Authorize(r.Context(), user, rt.Attributes(r)); err == nil {
+		err = s.cfg.Authorizer.Authorize(r.Context(), user, rt.Attributes(r))
+		rec.audited.Decided(r.Context(), err)
+		if err == nil {
 			err = s.compareHistory(rec, r, rt.Query)
 		}
 	}
@@ -105,6 +109,7 @@ func (s *Server) recoverPanic(rec *recorder, r *http.Request) {
 	if cause == nil {
 		return
 	}
+	rec.audited.Panicked(s.feeds.Draining(), cause)
 	if err, ok := cause.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 		panic(http.ErrAbortHandler)
 	}
@@ -130,6 +135,7 @@ func (s *Server) account(rec *recorder, r *http.Request, rt route.Route, began t
 	}
 	return func() {
 		s.metrics.Observe(&rt, metrics.Answer{Code: rec.code, Bytes: rec.bytes, Took: time.Since(began)})
+		rec.audited.Completed(s.feeds.Draining(), rec.code)
 		if attrs != nil {
 			s.logger.LogAttrs(s.feeds.Draining(), slog.LevelDebug, "request", append(attrs, slog.Int("resp", rec.code), slog.Duration("latency", time.Since(began)))...)
 		}
@@ -161,8 +167,9 @@ func auditID(r *http.Request) string {
 type recorder struct {
 	http.ResponseWriter
 
-	code  int
-	bytes int64
+	code    int
+	bytes   int64
+	audited *audit.Request
 }
 
 // WriteHeader implements http.ResponseWriter.
