@@ -52,6 +52,9 @@ const (
 	defaultMaxEventSize = 100 << 10
 )
 
+// Unlimited is a limit of Options that there is not.
+const Unlimited = -1
+
 // batchBytes bounds the events that wait in ModeBatch, besides their number: upstream bounds
 // only that, and 10 000 events may have bodies of 3 MiB each.
 const batchBytes = 64 << 20

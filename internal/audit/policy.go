@@ -65,6 +65,13 @@ func oneDocument(content []byte) error {
 		}
 		return err
 	}
+	var what struct {
+		APIVersion string `yaml:"apiVersion"`
+		Kind       string `yaml:"kind"`
+	}
+	if err := first.Decode(&what); err == nil && (what.APIVersion == "" || what.Kind == "") {
+		return errors.New("it does not say what it is: want apiVersion: audit.k8s.io/v1 and kind: Policy")
+	}
 	if err := documents.Decode(&second); errors.Is(err, io.EOF) {
 		return nil
 	} else if err != nil {
