@@ -254,7 +254,7 @@ type parts struct {
 
 func (s *Server) apiConfig(live *schema.Live, log *revlog.Log, p parts) apiserver.Config {
 	cfg := apiserver.Config{
-		Reader: s.registry, Writer: s.registry, Live: live, Logger: s.cfg.Logger,
+		Reader: s.registry, Writer: s.registry, Count: s.registry.Count, Live: live, Logger: s.cfg.Logger,
 		Version: Version(), Limits: s.cfg.Limits.requests(), Refusals: p.refusals,
 		Checks: []apiserver.Check{
 			{Name: "etcd", Check: s.registry.Ready}, // the names that probes use

@@ -64,6 +64,9 @@ type Config struct {
 	Reader Reader
 	Writer Writer
 	Live   *schema.Live
+	// Count returns about how many objects a list of a target has, at once; nil: all lists
+	// count as one request.
+	Count func(t schema.Target) int
 	// Authenticator identifies callers; nil: by client certificates. Authorizer says what
 	// they may do; nil: members of system:masters may do everything, others nothing.
 	Authenticator auth.Authenticator
@@ -132,7 +135,7 @@ func New(ctx context.Context, cfg Config) *Server {
 	messages := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "gapless_protobuf_kept_bytes", Help: "Messages in protobuf and their objects that are kept for the next watch.",
 	}, func() float64 { return float64(s.events.MessageBytes()) })
-	more := append(cfg.Collectors, kept, messages, cfg.Refusals)
+	more := append(cfg.Collectors, kept, messages, cfg.Refusals, s.load)
 	if cfg.Audit != nil {
 		more = append(more, cfg.Audit)
 	}

@@ -50,6 +50,7 @@ type Conn struct {
 
 	// mu guards all below.
 	mu          sync.Mutex
+	names       []string // the first users; see share
 	known       bool    // identified by a certificate
 	free        bool    // not throttled
 	credit      float64 // bytes that may be read at once

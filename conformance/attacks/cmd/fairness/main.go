@@ -95,6 +95,9 @@ func send(ctx context.Context, c *http.Client, method, url, body string) (int, e
 		return 0, err
 	}
 	r.Header.Set("Content-Type", "application/json")
+	if method == http.MethodPatch {
+		r.Header.Set("Content-Type", "application/merge-patch+json")
+	}
 	resp, err := c.Do(r)
 	if err != nil {
 		return 0, err
@@ -175,8 +178,8 @@ func watchOver(ctx context.Context, o options, c *http.Client) (map[string][]tim
 				case "create":
 					code, err = send(lasting, c, "POST", o.url+"/api/v1/namespaces/quiet/configmaps", configMap(`"generateName":"q-"`, 500))
 				case "lease":
-					code, err = send(lasting, c, "PUT", o.url+"/apis/coordination.k8s.io/v1/namespaces/quiet/leases/one",
-						`{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"one"},"spec":{"holderIdentity":"q"}}`)
+					code, err = send(lasting, c, "PATCH", o.url+"/apis/coordination.k8s.io/v1/namespaces/quiet/leases/one",
+						fmt.Sprintf(`{"spec":{"holderIdentity":"q-%d"}}`, began.UnixNano()))
 				}
 				mu.Lock()
 				defer mu.Unlock()
@@ -197,7 +200,7 @@ func prepare(ctx context.Context, o options, c *http.Client) error {
 	}
 	_, err := send(ctx, c, "POST", o.url+"/api/v1/namespaces/quiet/configmaps", configMap(`"name":"one"`, 500))
 	if err == nil {
-		_, err = send(ctx, c, "POST", o.url+"/apis/coordination.k8s.io/v1/namespaces/quiet/leases", `{"metadata":{"name":"one"},"spec":{}}`)
+		_, err = send(ctx, c, "POST", o.url+"/apis/coordination.k8s.io/v1/namespaces/quiet/leases", `{"apiVersion":"coordination.k8s.io/v1","kind":"Lease","metadata":{"name":"one"},"spec":{"holderIdentity":"q"}}`)
 	}
 	next := make(chan int, o.objects)
 	for i := range o.objects {
