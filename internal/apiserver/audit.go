@@ -39,6 +39,8 @@ func knownAs(caller user.Info, err error) user.Info {
 }
 
 // serveOpen answers a path that needs no credentials.
+//
+//nolint:contextcheck // the context that audit returns is the request's
 func (s *Server) serveOpen(rec *recorder, r *http.Request, rt route.Route, at time.Time) {
 	if s.cfg.Audit != nil {
 		caller, err := s.cfg.Authenticator.Authenticate(r)

@@ -193,7 +193,7 @@ func TestLinesAreEventsWhateverClientsSend(t *testing.T) {
 		t.Fatalf("%d events", len(events))
 	}
 	e := events[0]
-	if string(e.AuditID) != (a.Header.Get("Audit-Id")) || len(e.AuditID) != 64 || !strings.HasSuffix(e.UserAgent, "...TRUNCATED") || len(e.RequestURI) < 900<<10 {
+	if string(e.AuditID) != a.Header.Get("Audit-Id") || len(e.AuditID) != 64 || !strings.HasSuffix(e.UserAgent, "...TRUNCATED") || len(e.RequestURI) < 900<<10 {
 		t.Errorf("id %.100q, agent of %d bytes, URI of %d", e.AuditID, len(e.UserAgent), len(e.RequestURI))
 	}
 	if strings.Join(e.SourceIPs, " ") != "10.0.0.1 10.0.0.2 127.0.0.1" {

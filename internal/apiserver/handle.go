@@ -101,6 +101,8 @@ func (s *Server) handle(rec *recorder, r *http.Request) *feed.Feed {
 
 // recoverPanic is deferred by handle. It answers 500 where a handler panicked before it
 // answered, and otherwise cuts the connection: half an answer must not look complete.
+//
+//nolint:contextcheck // the request's context may have ended
 func (s *Server) recoverPanic(rec *recorder, r *http.Request) {
 	if rec.code == 0 && r.Context().Err() != nil {
 		limit.Of(r.Context()).Fault(limit.Resets)

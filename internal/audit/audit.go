@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -241,9 +242,7 @@ func truncated(event *auditinternal.Event) *auditinternal.Event {
 	short := *event
 	short.RequestObject, short.ResponseObject = nil, nil
 	short.Annotations = map[string]string{}
-	for k, v := range event.Annotations {
-		short.Annotations[k] = v
-	}
+	maps.Copy(short.Annotations, event.Annotations)
 	short.Annotations["audit.k8s.io/truncated"] = "true"
 	return &short
 }
@@ -257,7 +256,6 @@ func (l *Log) lost(plugin string, err error) {
 	if now.Sub(time.Unix(0, last)) < time.Minute || !l.reported.CompareAndSwap(last, now.UnixNano()) {
 		return
 	}
-	//nolint:sloglint // it may be called without a request, when a batch is written
 	l.o.Logger.Error("audit events are lost", slog.String("path", l.o.Path), slog.String("plugin", plugin), slog.Any("error", err))
 }
 

@@ -131,7 +131,7 @@ func (f *file) write(line []byte) error {
 func (f *file) rotateLocked() error {
 	extension := filepath.Ext(f.path)
 	name := strings.TrimSuffix(f.path, extension)
-	to := ""
+	var to string
 	for at := time.Now(); ; at = at.Add(time.Millisecond) { // never over another one
 		to = name + "-" + at.Format(stamp) + extension
 		if _, err := os.Lstat(to); errors.Is(err, os.ErrNotExist) {

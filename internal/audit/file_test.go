@@ -127,7 +127,7 @@ func TestOldAndSurplusFilesAreRemoved(t *testing.T) {
 		name := func(age time.Duration) string {
 			return "audit-" + now.Add(-age).Format("2006-01-02T15-04-05.000") + ".log"
 		}
-		kept := []string{name(time.Hour), name(2 * time.Hour) + ".gz", "audit-other.log", "audit.log.bak"}
+		kept := []string{name(time.Hour), name(2*time.Hour) + ".gz", "audit-other.log", "audit.log.bak"}
 		for _, f := range append(slices.Clone(kept), name(3*time.Hour), name(4*time.Hour)+".gz", name(9*24*time.Hour)) {
 			if err := os.WriteFile(filepath.Join(dir, f), nil, 0o600); err != nil {
 				t.Fatal(err)

@@ -21,7 +21,7 @@ type Places struct {
 	queued int
 
 	// mu guards what follows.
-	mu    sync.Mutex
+	mu      sync.Mutex
 	taken   int
 	waiting int
 	came    uint64 // how many have waited

@@ -1,5 +1,7 @@
 package limit
 
+import "slices"
+
 // namesOfConnection is how many users of one connection have shares of their own. Clients have
 // one, or a few with several tokens.
 const namesOfConnection = 4
@@ -17,10 +19,8 @@ func (c *Conn) share(user string) string {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, name := range c.names {
-		if name == user {
-			return user
-		}
+	if slices.Contains(c.names, user) {
+		return user
 	}
 	if len(c.names) == namesOfConnection {
 		return manyNames

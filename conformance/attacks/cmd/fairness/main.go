@@ -161,6 +161,7 @@ func watchOver(ctx context.Context, o options, c *http.Client) (map[string][]tim
 	var mu sync.Mutex
 	var under sync.WaitGroup
 	lasting := context.WithoutCancel(ctx)
+	renewing := make(chan struct{}, 1) // a holder renews its lease once at a time
 	for {
 		select {
 		case <-ctx.Done():
@@ -169,7 +170,17 @@ func watchOver(ctx context.Context, o options, c *http.Client) (map[string][]tim
 		case <-tick.C:
 		}
 		for _, kind := range kinds() {
+			if kind == "lease" {
+				select {
+				case renewing <- struct{}{}:
+				default:
+					continue
+				}
+			}
 			under.Go(func() {
+				if kind == "lease" {
+					defer func() { <-renewing }()
+				}
 				began := time.Now()
 				code, err := 0, error(nil)
 				switch kind {
