@@ -62,17 +62,19 @@ func (s *Server) loadAuditPolicy() (err error) {
 	return err
 }
 
-// openAudit opens the audit log and runs it in a group until ctx ends; nil if there is none.
-// The caller closes it.
-func (s *Server) openAudit(ctx context.Context, g *errgroup.Group) (*audit.Log, error) {
+// openAudit opens the audit log; nil if there is none.
+func (s *Server) openAudit() (*audit.Log, error) {
 	o, wanted, err := s.cfg.Audit.options(s.cfg)
 	if !wanted || err != nil {
 		return nil, err
 	}
-	log, err := audit.Open(s.auditPolicy, o)
-	if err != nil {
-		return nil, err
+	return audit.Open(s.auditPolicy, o)
+}
+
+// runAudit runs the audit log in a group until ctx ends, and closes it: requests have ended
+// before.
+func runAudit(ctx context.Context, g *errgroup.Group, log *audit.Log) {
+	if log != nil {
+		g.Go(func() error { return errors.Join(log.Run(ctx), log.Close()) })
 	}
-	g.Go(func() error { return log.Run(ctx) })
-	return log, nil
 }

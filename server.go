@@ -149,8 +149,9 @@ func (s *Server) serve(ctx context.Context, log *revlog.Log) error {
 	live := schema.NewLive(builtin.Catalog())
 	garbage := s.newRegistry(log, live)
 	objects, err := s.bootstrapper(live)
-	if err != nil {
-		return err
+	audited, auditErr := s.openAudit()
+	if err := errors.Join(err, auditErr); err != nil {
+		return errors.Join(err, s.closeListener())
 	}
 	lasting := context.WithoutCancel(ctx)
 	below, stopBelow := context.WithCancel(lasting)
@@ -164,11 +165,7 @@ func (s *Server) serve(ctx context.Context, log *revlog.Log) error {
 	if garbage != nil {
 		s.runWhenReady(running, g, func(ctx context.Context) error { return garbage.Run(ctx, s.registry) })
 	}
-	audited, err := s.openAudit(running, g)
-	if err != nil {
-		stopBelow()
-		return errors.Join(err, g.Wait(), s.closeListener())
-	}
+	runAudit(running, g, audited)
 	refusals := limit.NewRefusals()
 	api := apiserver.New(lasting, s.apiConfig(live, log, parts{refusals, audited, collectors(garbage, newGauges(s.registry, log), s.registry.Conversions())}))
 	web := s.webServer(api) //nolint:contextcheck // a handshake has a context of its own
@@ -214,11 +211,7 @@ func (s *Server) serve(ctx context.Context, log *revlog.Log) error {
 		}
 		return s.closeListener()
 	})
-	err = g.Wait()
-	if audited != nil {
-		err = errors.Join(err, audited.Close())
-	}
-	return err
+	return g.Wait()
 }
 
 // bootstrapper returns the controller of the bootstrap objects; nil if none are configured.

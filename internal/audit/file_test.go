@@ -158,7 +158,7 @@ func TestOldAndSurplusFilesAreRemoved(t *testing.T) {
 	})
 }
 
-// broken is an output that fails while it is told to.
+// broken is an output that fails on request.
 type broken struct {
 	bytes.Buffer
 

@@ -10,7 +10,7 @@ const namesOfConnection = 4
 // authenticated one is not empty.
 const manyNames = ""
 
-// share returns for whom a request takes places: its user, unless its connection has had too
+// share returns the user that a request takes places as: its own, unless its connection has had too
 // many others. Who can make users, with tokens for service accounts, does not make shares by
 // sending them over one connection.
 func (c *Conn) share(user string) string {
