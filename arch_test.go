@@ -43,7 +43,8 @@ var policy = map[string][]string{
 	"internal/auth":            {"kube", "internal/durable"},
 	"internal/auth/rbac":       {"kube", "internal/schema", "internal/auth", "internal/auth/rbac/rules"},
 	"internal/auth/rbac/rules": {"internal/auth"},
-	"internal/apiserver":       {"kube", "internal/schema", "internal/auth"},
+	"internal/audit":           nil,
+	"internal/apiserver":       {"kube", "internal/schema", "internal/auth", "internal/audit"},
 	"internal/export":          {"kube", "client", "internal/seed"},
 	"client":                   {"kube"},
 

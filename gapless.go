@@ -102,6 +102,8 @@ type Config struct {
 	From []string
 	// Limits protect clients from each other; 0 means the default.
 	Limits Limits
+	// Audit records who did what; the default is no audit log.
+	Audit Audit
 	// Logger gets life-cycle messages, and at debug level each request; nil
 	// discards them.
 	Logger *slog.Logger
@@ -141,6 +143,9 @@ func (c Config) withDefaults() (Config, error) {
 		return c, err
 	}
 	if c.Limits, err = c.Limits.withDefaults(); err != nil {
+		return c, err
+	}
+	if _, _, err := c.Audit.options(c); err != nil {
 		return c, err
 	}
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver"
 	"github.com/gapless-io/gapless/internal/apiserver/limit"
 	"github.com/gapless-io/gapless/internal/apiserver/stream"
+	"github.com/gapless-io/gapless/internal/audit"
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/auth/authn"
 	"github.com/gapless-io/gapless/internal/bootstrap"
@@ -56,6 +57,7 @@ type Server struct {
 	history     *history.History
 	manifests   *manifest.Files
 	applied     Applied
+	auditPolicy *audit.Policy
 }
 
 // New validates the configuration and returns a server. It opens no files and starts no
@@ -73,7 +75,7 @@ func New(cfg Config) (*Server, error) {
 // must be called once. It returns nil after ctx ended, and an error if the server
 // failed.
 func (s *Server) Run(ctx context.Context) (err error) {
-	if err := s.findManifests(); err != nil {
+	if err := errors.Join(s.findManifests(), s.loadAuditPolicy()); err != nil {
 		return err
 	}
 	if err := s.readAuthentication(); err != nil {
@@ -160,8 +162,9 @@ func (s *Server) serve(ctx context.Context, log *revlog.Log) error {
 	defer s.webhooks.Close()
 	callers, callersErr := s.callers(ctx)
 	objects, err := s.bootstrapper(live)
-	if err := errors.Join(callersErr, err); err != nil {
-		return err
+	audited, auditErr := s.openAudit()
+	if err := errors.Join(callersErr, err, auditErr); err != nil {
+		return errors.Join(err, s.closeListener())
 	}
 	lasting := context.WithoutCancel(ctx)
 	below, stopBelow := context.WithCancel(lasting)
@@ -176,8 +179,9 @@ func (s *Server) serve(ctx context.Context, log *revlog.Log) error {
 	if garbage != nil {
 		s.runWhenReady(running, g, func(ctx context.Context) error { return garbage.Run(ctx, s.registry) })
 	}
+	runAudit(running, g, audited)
 	refusals := limit.NewRefusals()
-	api := apiserver.New(lasting, s.apiConfig(live, log, parts{callers, refusals, collectors(garbage, newGauges(s.registry, log), s.registry.Conversions(), s.policies, s.webhooks)}))
+	api := apiserver.New(lasting, s.apiConfig(live, log, parts{callers, refusals, audited, collectors(garbage, newGauges(s.registry, log), s.registry.Conversions(), s.policies, s.webhooks)}))
 	web := s.webServer(api) //nolint:contextcheck // a handshake has a context of its own
 	listener := limit.NewListener(s.listener, s.cfg.Limits.bounds(), refusals)
 	g.Go(func() error {
@@ -252,13 +256,14 @@ func (s *Server) closeListener() error {
 type parts struct {
 	callers
 	refusals   *limit.Refusals
+	audit      *audit.Log // nil: none
 	collectors []prometheus.Collector
 }
 
 func (s *Server) apiConfig(live *schema.Live, log *revlog.Log, p parts) apiserver.Config {
-	return apiserver.Config{
+	cfg := apiserver.Config{
 		Authenticator: p.authenticator, Tokens: p.authenticator, Discovery: p.discovery,
-		Reader: s.registry, Writer: s.registry, Live: live, Logger: s.cfg.Logger,
+		Reader: s.registry, Writer: s.registry, Count: s.registry.Count, Live: live, Logger: s.cfg.Logger,
 		Version: Version(), Limits: s.cfg.Limits.requests(), Refusals: p.refusals,
 		Checks: []apiserver.Check{
 			{Name: "etcd", Check: s.registry.Ready}, // the names that probes use
@@ -272,7 +277,12 @@ func (s *Server) apiConfig(live *schema.Live, log *revlog.Log, p parts) apiserve
 		OpenAPI:    openapi.New(live),
 		Collectors: p.collectors,
 		Compact:    s.compactFunc(log),
+		Audit:      p.audit,
 	}
+	if p.audit != nil {
+		cfg.Checks = append(cfg.Checks, apiserver.Check{Name: "audit-log", Check: p.audit.Check, ReadyOnly: true})
+	}
+	return cfg
 }
 
 // webServer returns the HTTP server, with limits for connections. Watches may be open

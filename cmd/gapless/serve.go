@@ -37,6 +37,7 @@ type serveFlags struct {
 	logLevel      string
 	limits        gapless.Limits
 	callers       gapless.Authentication
+	audit         gapless.Audit
 }
 
 func newServe(io streams) *cobra.Command {
@@ -82,6 +83,7 @@ stops it at once. The first start creates certificates and a kubeconfig.`,
 	flags.StringVar(&f.debugListen, "debug-listen", "", "loopback address to serve /debug/pprof/ on, without authentication (default none)")
 	limitFlags(flags, &f.limits)
 	authenticationFlags(flags, &f.callers)
+	auditFlags(flags, &f.audit)
 	flags.StringVar(&f.logFormat, "log-format", "text", "format of the log: text or json")
 	flags.StringVar(&f.logLevel, "log-level", "info", "minimum level of the log: debug, info, warn or error")
 	return cmd
@@ -95,7 +97,7 @@ func (f serveFlags) config(dirGiven bool, io streams) (gapless.Config, error) {
 	}
 	cfg := gapless.Config{
 		DataDir: f.dataDir, Memory: f.memory, Listen: f.listen, History: f.history,
-		ResourceVersionBase: f.base, StrictFutureWatch: f.strict, ClientKeyAlgorithm: f.clientKey, Logger: logger, Limits: f.limits,
+		ResourceVersionBase: f.base, StrictFutureWatch: f.strict, ClientKeyAlgorithm: f.clientKey, Logger: logger, Limits: f.limits, Audit: forever(f.audit),
 		From: f.from, Controllers: f.controllers, AuthorizationMode: f.authorization, Authentication: f.callers,
 	}
 	if f.memory && !dirGiven {

@@ -90,9 +90,9 @@ type program struct {
 	tls    *tls.Config
 }
 
-func newProgram(t *testing.T, binary string) *program {
+func newProgram(t *testing.T, binary string, flags ...string) *program {
 	t.Helper()
-	p := &program{t: t, server: harness.StartProgram(t, binary, "--bootstrap", "none")}
+	p := &program{t: t, server: harness.StartProgram(t, binary, append([]string{"--bootstrap", "none"}, flags...)...)}
 	config, err := clientcmd.BuildConfigFromFlags("", p.server.Kubeconfig)
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver/limit"
 	"github.com/gapless-io/gapless/internal/apiserver/metrics"
 	"github.com/gapless-io/gapless/internal/apiserver/route"
+	"github.com/gapless-io/gapless/internal/audit"
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/auth/authn"
 	"github.com/gapless-io/gapless/kube"
@@ -51,13 +52,14 @@ func (s *Server) handle(rec *recorder, r *http.Request) *feed.Feed {
 		err = auth.RefuseClaims(r.Header)
 	}
 	if err == nil && isOpen(rt, r) && !authn.Impersonates(r.Header) {
-		if err := s.serveOther(rec, r, rt); err != nil {
-			s.fail(rec, r, err)
-		}
+		s.serveOpen(rec, r, rt, began)
 		return nil
 	}
 	sender, authErr := s.cfg.Authenticator.Authenticate(r) // who sent it: limits count for him
+	r, auditErr := s.audit(rec, r, knownAs(sender, authErr), began)
 	switch {
+	case auditErr != nil:
+		err = auditErr
 	case authErr != nil:
 		err = authErr
 		refuseUnread(rec, r)
@@ -116,14 +118,22 @@ func (s *Server) authorize(r *http.Request, rt *route.Route, sender user.Info) (
 	}
 	if caller != sender {
 		ctx = auth.WithOriginal(ctx, sender)
+		audit.From(ctx).Impersonates(ctx, caller)
 		r = r.WithContext(ctx)
 	}
 	rt.Caller = caller
-	return r, s.cfg.Authorizer.Authorize(ctx, caller, rt.Attributes(r))
+	a := rt.Attributes(r)
+	decided := s.cfg.Authorizer.Decide(ctx, caller, a)
+	if audited := audit.From(ctx); audited != nil {
+		audited.Decided(ctx, decided.Allowed, decided.Why())
+	}
+	return r, decided.Err(caller, a)
 }
 
 // recoverPanic is deferred by handle. It answers 500 where a handler panicked before it
 // answered, and otherwise cuts the connection: half an answer must not look complete.
+//
+//nolint:contextcheck // the request's context may have ended
 func (s *Server) recoverPanic(rec *recorder, r *http.Request) {
 	if rec.code == 0 && r.Context().Err() != nil {
 		limit.Of(r.Context()).Fault(limit.Resets)
@@ -132,6 +142,7 @@ func (s *Server) recoverPanic(rec *recorder, r *http.Request) {
 	if cause == nil {
 		return
 	}
+	rec.audited.Panicked(s.feeds.Draining(), cause)
 	if err, ok := cause.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 		panic(http.ErrAbortHandler)
 	}
@@ -157,6 +168,7 @@ func (s *Server) account(rec *recorder, r *http.Request, rt route.Route, began t
 	}
 	return func() {
 		s.metrics.Observe(&rt, metrics.Answer{Code: rec.code, Bytes: rec.bytes, Took: time.Since(began)})
+		rec.audited.Completed(s.feeds.Draining(), rec.code)
 		if attrs != nil {
 			s.logger.LogAttrs(s.feeds.Draining(), slog.LevelDebug, "request", append(attrs, slog.Int("resp", rec.code), slog.Duration("latency", time.Since(began)))...)
 		}
@@ -188,8 +200,9 @@ func auditID(r *http.Request) string {
 type recorder struct {
 	http.ResponseWriter
 
-	code  int
-	bytes int64
+	code    int
+	bytes   int64
+	audited *audit.Request
 }
 
 // WriteHeader implements http.ResponseWriter.

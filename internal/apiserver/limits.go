@@ -3,8 +3,10 @@ package apiserver
 import (
 	"context"
 	"net/http"
+	"strconv"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/gapless-io/gapless/internal/apiserver/limit"
@@ -22,6 +24,9 @@ const (
 
 // kindOf returns which limit a request counts for.
 func (s *Server) kindOf(rt route.Route) limit.Kind {
+	if rt.Resource != nil && rt.Name != "" && rt.Resource.GR() == leases || rt.Verb == route.Create && rt.Resource.GR() == leases {
+		return s.load.Leases
+	}
 	if rt.Verb.Writes() {
 		return s.load.Writing
 	}
@@ -29,6 +34,24 @@ func (s *Server) kindOf(rt route.Route) limit.Kind {
 		return s.load.Spare
 	}
 	return s.load.Reading
+}
+
+// leases are how programs say that they are alive, and who leads.
+//
+//nolint:gochecknoglobals // a constant that Go cannot have
+var leases = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
+
+// seats returns as how many requests a request counts: a list by its objects, as upstream
+// estimates its work (apiserver util/flowcontrol/request/list_work_estimator.go).
+func (s *Server) seats(rt route.Route) int {
+	if rt.Verb != route.List || s.cfg.Count == nil {
+		return 1
+	}
+	objects := s.cfg.Count(rt.Target)
+	if page, err := strconv.Atoi(rt.Query.Get("limit")); err == nil && page > 0 {
+		objects = min(objects, page)
+	}
+	return limit.Seats(objects)
 }
 
 // refuseUnread lets a request without a certificate be answered before its body is read.
@@ -64,7 +87,7 @@ func (s *Server) serveLimited(w http.ResponseWriter, r *http.Request, rt route.R
 		}
 		defer release()
 	}
-	release, err := s.load.Take(ctx, s.kindOf(rt), user)
+	release, err := s.load.TakeSeats(ctx, s.kindOf(rt), user, s.seats(rt))
 	if err != nil {
 		return err
 	}

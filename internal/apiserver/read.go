@@ -29,6 +29,9 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, rt route.Route) err
 		return err
 	}
 	body, err := renderer.Object(o)
+	if err == nil {
+		err = auditObject(r, renderer, o)
+	}
 	if err != nil {
 		return err
 	}
@@ -56,6 +59,9 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, rt route.Route) er
 	}
 	l, err := s.cfg.Reader.List(r.Context(), rt.Target, o)
 	if err != nil {
+		return err
+	}
+	if err := auditList(r, renderer, l); err != nil {
 		return err
 	}
 	begun, err := s.lists.Write(w, into, renderer, l)

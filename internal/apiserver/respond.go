@@ -20,7 +20,8 @@ import (
 
 // fail answers with the Status of err. It does nothing when the answer has begun.
 func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
-	if rec, ok := w.(*recorder); ok && rec.code != 0 {
+	rec, recorded := w.(*recorder)
+	if recorded && rec.code != 0 {
 		return
 	}
 	if isGone(r, err) {
@@ -34,6 +35,9 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if status.Code >= http.StatusInternalServerError && status.Code != http.StatusGatewayTimeout {
 		s.logger.WarnContext(r.Context(), "request failed", slog.String("method", r.Method),
 			slog.String("path", r.URL.Path), slog.Int("code", int(status.Code)), slog.Any("error", err))
+	}
+	if recorded {
+		rec.audited.AnsweredStatus(&status)
 	}
 	into := render.Failed(r)
 	body, encodeErr := render.Status(into, status)

@@ -33,6 +33,7 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver/review"
 	"github.com/gapless-io/gapless/internal/apiserver/route"
 	"github.com/gapless-io/gapless/internal/apiserver/swagger"
+	"github.com/gapless-io/gapless/internal/audit"
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/kube"
@@ -64,6 +65,9 @@ type Config struct {
 	Reader Reader
 	Writer Writer
 	Live   *schema.Live
+	// Count returns about how many objects a list of a target has, at once; nil: all lists
+	// count as one request.
+	Count func(t schema.Target) int
 	// Authenticator identifies callers; nil: by client certificates. Authorizer says what
 	// they may do; nil: members of system:masters may do everything, others nothing.
 	Authenticator auth.Authenticator
@@ -89,6 +93,8 @@ type Config struct {
 	MinRequestTimeout time.Duration
 	// Limits bound the requests that are under way; zeros are defaults.
 	Limits limit.Requests
+	// Audit records requests; nil: there is no audit log.
+	Audit *audit.Log
 	// Refusals count refused requests; nil: the server has a counter of its own.
 	Refusals *limit.Refusals
 	Logger   *slog.Logger
@@ -134,7 +140,11 @@ func New(ctx context.Context, cfg Config) *Server {
 	messages := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "gapless_protobuf_kept_bytes", Help: "Messages in protobuf and their objects that are kept for the next watch.",
 	}, func() float64 { return float64(s.events.MessageBytes()) })
-	s.metrics = metrics.New(cfg.Live, append(cfg.Collectors, kept, messages, cfg.Refusals))
+	more := append(cfg.Collectors, kept, messages, cfg.Refusals, s.load)
+	if cfg.Audit != nil {
+		more = append(more, cfg.Audit)
+	}
+	s.metrics = metrics.New(cfg.Live, more)
 	return s
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver/render"
 	"github.com/gapless-io/gapless/internal/apiserver/route"
 	"github.com/gapless-io/gapless/internal/apiserver/stream"
+	"github.com/gapless-io/gapless/internal/audit"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -83,10 +84,15 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, rt route.Route) (
 		w.Header().Set("Content-Encoding", "gzip")
 		w.Header().Add("Vary", "Accept-Encoding")
 	}
+	audited := audit.From(r.Context())
+	if !socket { // before the client can see that it is open
+		audited.Started(r.Context(), http.StatusOK)
+	}
 	if err := s.feeds.Connect(f, w, r); err != nil {
 		f.Close()
 		return nil, nil // the client is gone, or the handshake was answered
 	}
+	audited.Started(r.Context(), http.StatusSwitchingProtocols)
 	return f, nil
 }
 

@@ -14,9 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gapless-io/gapless/internal/apiserver/body"
+	"github.com/gapless-io/gapless/internal/apiserver/limit"
 	"github.com/gapless-io/gapless/internal/apiserver/render"
 	"github.com/gapless-io/gapless/internal/apiserver/review"
 	"github.com/gapless-io/gapless/internal/apiserver/route"
+	"github.com/gapless-io/gapless/internal/audit"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -56,6 +58,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, rt route.Route) 
 	if err != nil {
 		return err
 	}
+	audit.From(r.Context()).Body(object)
 	q := rt.Query
 	o := metav1.CreateOptions{DryRun: q["dryRun"], FieldManager: fieldManager(r, q), FieldValidation: q.Get("fieldValidation")}
 	var out kube.Written
@@ -67,7 +70,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, rt route.Route) 
 	if err != nil {
 		return err
 	}
-	return answerWrite(r.Context(), w, answerAs{into, renderer}, out)
+	return answerWrite(w, r, answering{into, renderer}, out)
 }
 
 func (s *Server) update(w http.ResponseWriter, r *http.Request, rt route.Route) error {
@@ -79,13 +82,14 @@ func (s *Server) update(w http.ResponseWriter, r *http.Request, rt route.Route) 
 	if err != nil {
 		return err
 	}
+	audit.From(r.Context()).Body(object)
 	q := rt.Query
 	o := metav1.UpdateOptions{DryRun: q["dryRun"], FieldManager: fieldManager(r, q), FieldValidation: q.Get("fieldValidation")}
 	out, err := s.cfg.Writer.Update(r.Context(), s.mayCreate(r, rt), object, o)
 	if err != nil {
 		return err
 	}
-	return answerWrite(r.Context(), w, answerAs{into, renderer}, out)
+	return answerWrite(w, r, answering{into, renderer}, out)
 }
 
 func (s *Server) patch(w http.ResponseWriter, r *http.Request, rt route.Route) error {
@@ -97,6 +101,7 @@ func (s *Server) patch(w http.ResponseWriter, r *http.Request, rt route.Route) e
 	if err != nil {
 		return err
 	}
+	audit.From(r.Context()).Patch(p.Type, p.Body)
 	q := rt.Query
 	o := metav1.PatchOptions{DryRun: q["dryRun"], FieldManager: fieldManager(r, q), FieldValidation: q.Get("fieldValidation")}
 	if p.Type == types.ApplyYAMLPatchType {
@@ -110,7 +115,7 @@ func (s *Server) patch(w http.ResponseWriter, r *http.Request, rt route.Route) e
 	if err != nil {
 		return err
 	}
-	return answerWrite(r.Context(), w, answerAs{into, renderer}, out)
+	return answerWrite(w, r, answering{into, renderer}, out)
 }
 
 // mayCreate returns the target of a write that creates an object if there is none: then its
@@ -133,11 +138,12 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request, rt route.Route) 
 	if err != nil {
 		return err
 	}
+	audit.From(r.Context()).Options(limit.Received(r))
 	out, err := s.cfg.Writer.Delete(r.Context(), rt.Target, o)
 	if err != nil {
 		return err
 	}
-	return answerWrite(r.Context(), w, answerAs{into, renderer}, out)
+	return answerWrite(w, r, answering{into, renderer}, out)
 }
 
 func (s *Server) deleteCollection(w http.ResponseWriter, r *http.Request, rt route.Route) error {
@@ -156,12 +162,16 @@ func (s *Server) deleteCollection(w http.ResponseWriter, r *http.Request, rt rou
 	if err != nil {
 		return err
 	}
+	audit.From(r.Context()).Options(limit.Received(r))
 	renderer, err := render.New(&rt, into)
 	if err != nil {
 		return err
 	}
 	deleted, err := s.cfg.Writer.DeleteCollection(r.Context(), rt.Target, o, selected)
 	if err != nil {
+		return err
+	}
+	if err := auditList(r, renderer, deleted); err != nil {
 		return err
 	}
 	begun, err := s.lists.Write(w, into, renderer, deleted)
@@ -179,26 +189,29 @@ func answerForm(r *http.Request, rt route.Route) (*render.Renderer, render.Form,
 	return renderer, into, err
 }
 
-// answerAs is the form of an answer.
-type answerAs struct {
+// answering is how a write is answered.
+type answering struct {
 	into     render.Form
 	renderer *render.Renderer
 }
 
 // answerWrite answers a write. A Status has one shape only (apiserver
 // handlers/response.go doTransformObject).
-func answerWrite(ctx context.Context, w http.ResponseWriter, as answerAs, out kube.Written) error {
+func answerWrite(w http.ResponseWriter, r *http.Request, as answering, out kube.Written) error {
 	var answer []byte
 	var err error
 	if out.Object != nil {
-		answer, err = as.renderer.Object(out.Object)
+		if answer, err = as.renderer.Object(out.Object); err == nil {
+			err = auditObject(r, as.renderer, out.Object)
+		}
 	} else {
+		audit.From(r.Context()).AnsweredStatus(out.Status)
 		answer, err = render.Status(as.into, *out.Status)
 	}
 	if err != nil {
 		return kube.Internal(fmt.Errorf("encode the written object: %w", err))
 	}
-	addWarnings(ctx, out.Warnings)
+	addWarnings(r.Context(), out.Warnings)
 	code := http.StatusOK
 	if out.Created {
 		code = http.StatusCreated

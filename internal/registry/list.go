@@ -106,6 +106,16 @@ func (r *Registry) List(ctx context.Context, t schema.Target, o kube.ListOptions
 	return list, nil
 }
 
+// Count returns how many objects a target has now, without those of selectors: 0 if it is not
+// served. It does not wait.
+func (r *Registry) Count(t schema.Target) int {
+	cached, err := r.caches.Of(t)
+	if err != nil {
+		return 0
+	}
+	return cached.Cache.Snapshot().Count("", t.Namespace)
+}
+
 // stateFor returns the state that a plan asks for.
 func stateFor(ctx context.Context, cached *caches.Resource, plan kube.ListPlan) (listed, error) {
 	var s *watchcache.Snapshot

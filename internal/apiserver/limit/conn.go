@@ -50,9 +50,10 @@ type Conn struct {
 
 	// mu guards all below.
 	mu          sync.Mutex
-	known       bool    // identified by a certificate
-	free        bool    // not throttled
-	credit      float64 // bytes that may be read at once
+	names       []string // the first users; see share
+	known       bool     // identified by a certificate
+	free        bool     // not throttled
+	credit      float64  // bytes that may be read at once
 	faults      float64
 	at          time.Time     // of credit and faults, or since when it is given up
 	given       bool          // given up

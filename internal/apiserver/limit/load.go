@@ -25,6 +25,14 @@ type Requests struct {
 }
 
 const (
+	// leaseRequests are reserved for single leases: who leads, and whether a node is alive,
+	// must not depend on how long lists and large bodies of others take.
+	leaseRequests = 64
+	// listSeat is how many objects of a list count as one request, and listSeats as how many it
+	// counts at most: apiserver util/flowcontrol/request/config.go ObjectsPerSeat,
+	// MaximumListSeatsLimit.
+	listSeat  = 100
+	listSeats = 10
 	// spareRequests are reserved for /metrics, which must be served under full load.
 	spareRequests = 8
 	// bodyBytes bounds the bodies of requests that are under way.
@@ -40,6 +48,7 @@ const (
 
 // Kind is one kind of load, with its places.
 type Kind struct {
+	name   string // in the metrics
 	reason Reason
 	places *Places
 }
@@ -48,6 +57,7 @@ type Kind struct {
 type Load struct {
 	Reading, Writing Kind
 	Spare            Kind // for /metrics, which must be served under full load
+	Leases           Kind // requests for one lease
 	Opening          Kind // watches that are not open yet
 	Watches          Kind
 	// Processors are for requests that need a processor for long: half of them.
@@ -55,21 +65,30 @@ type Load struct {
 
 	bodies   Kind
 	refusals *Refusals
+	flow     flow
 }
 
 // NewLoad returns a load without requests.
 func NewLoad(r Requests, refusals *Refusals) *Load {
 	reading, wait := cmp.Or(r.Reading, 400), cmp.Or(r.Wait, 5*time.Second)
-	return &Load{
-		Reading:    Kind{InFlight, NewPlaces(reading, wait, queued)},
-		Writing:    Kind{InFlight, NewPlaces(cmp.Or(r.Writing, 200), wait, queued)},
-		Spare:      Kind{InFlight, NewPlaces(spareRequests, wait, spareRequests)},
-		Opening:    Kind{InFlight, NewPlaces(reading, wait, queued)},
-		Watches:    Kind{Watches, NewPlaces(cmp.Or(r.Watches, 20_000), 0, 0)},
-		Processors: Kind{Processor, NewPlaces(max(1, runtime.GOMAXPROCS(0)/2), processorWithin, queuedForProcessor)},
-		bodies:     Kind{Bodies, NewPlaces(bodyBytes, wait, queued)},
+	l := &Load{
+		Reading:    Kind{"read", InFlight, NewPlaces(reading, wait, queued)},
+		Writing:    Kind{"write", InFlight, NewPlaces(cmp.Or(r.Writing, 200), wait, queued)},
+		Spare:      Kind{"metrics", InFlight, NewPlaces(spareRequests, wait, spareRequests)},
+		Leases:     Kind{"lease", InFlight, NewPlaces(leaseRequests, wait, queued)},
+		Opening:    Kind{"open-watch", InFlight, NewPlaces(reading, wait, queued)},
+		Watches:    Kind{"watch", Watches, NewPlaces(cmp.Or(r.Watches, 20_000), 0, 0)},
+		Processors: Kind{"processor", Processor, NewPlaces(max(1, runtime.GOMAXPROCS(0)/2), processorWithin, queuedForProcessor)},
+		bodies:     Kind{"body-bytes", Bodies, NewPlaces(bodyBytes, wait, queued)},
 		refusals:   refusals,
 	}
+	l.flow = newFlow()
+	return l
+}
+
+// Seats returns as how many requests a list of so many objects counts.
+func Seats(objects int) int {
+	return min(max(1, (objects+listSeat-1)/listSeat), listSeats)
 }
 
 // Take takes a place of a kind for a user, and waits for it if necessary. The caller calls
@@ -78,11 +97,23 @@ func (l *Load) Take(ctx context.Context, k Kind, user string) (release func(), e
 	return l.take(ctx, k, user, 1)
 }
 
+// TakeSeats is Take for a list that counts as several requests; it counts as no more than an
+// eighth of them.
+func (l *Load) TakeSeats(ctx context.Context, k Kind, user string, seats int) (release func(), err error) {
+	return l.take(ctx, k, user, min(seats, max(1, k.places.all/8)))
+}
+
 func (l *Load) take(ctx context.Context, k Kind, user string, n int) (release func(), err error) {
-	release, err = k.places.Take(ctx, user, n)
+	began := time.Now()
+	release, err = k.places.Take(ctx, Of(ctx).share(user), n)
+	l.flow.waited(k, err == nil, time.Since(began))
 	if errors.Is(err, ErrFull) {
 		l.refusals.Add(k.reason)
 		return nil, kube.TooManyRequests("Too many requests, please try again later.", time.Second)
 	}
 	return release, err
+}
+
+func (l *Load) kinds() []Kind {
+	return []Kind{l.Reading, l.Writing, l.Spare, l.Leases, l.Opening, l.Watches, l.Processors, l.bodies}
 }

@@ -14,16 +14,18 @@ var ErrFull = errors.New("no place became free")
 // Places are a bounded number of requests or bytes, shared fairly among users. Each user
 // may have at most a share: all of them divided by one more than the users that have or
 // want any, so that there is always space for another user. A request that gets none
-// waits; waiters whose user has the fewest are served first.
+// waits; waiters whose user has the fewest are served first, and of these who came first.
 type Places struct {
 	all    int
 	wait   time.Duration
 	queued int
 
 	// mu guards what follows.
-	mu    sync.Mutex
-	taken int
-	users map[string]*user
+	mu      sync.Mutex
+	taken   int
+	waiting int
+	came    uint64 // how many have waited
+	users   map[string]*user
 }
 
 type user struct {
@@ -34,6 +36,7 @@ type user struct {
 
 type waiter struct {
 	n       int
+	turn    uint64 // lower: it came earlier
 	granted chan struct{}
 }
 
@@ -62,7 +65,9 @@ func (p *Places) Take(ctx context.Context, name string, n int) (release func(), 
 		p.mu.Unlock()
 		return nil, ErrFull
 	}
-	w := &waiter{n: n, granted: make(chan struct{})}
+	p.came++
+	p.waiting++
+	w := &waiter{n: n, turn: p.came, granted: make(chan struct{})}
 	u.waiting = append(u.waiting, w)
 	p.mu.Unlock()
 	late := time.NewTimer(p.wait)
@@ -114,6 +119,7 @@ func (p *Places) leave(u *user, w *waiter) bool {
 		return false
 	}
 	u.waiting = slices.Delete(u.waiting, at, at+1)
+	p.waiting--
 	p.forgetLocked(u)
 	p.servedLocked() // later waiters may fit now
 	return true
@@ -130,7 +136,7 @@ func (p *Places) servedLocked() {
 	for {
 		var next *user
 		for _, u := range p.users {
-			if len(u.waiting) > 0 && (next == nil || u.taken < next.taken) && p.fitsLocked(u, u.waiting[0].n) {
+			if len(u.waiting) > 0 && (next == nil || u.before(next)) && p.fitsLocked(u, u.waiting[0].n) {
 				next = u
 			}
 		}
@@ -139,7 +145,23 @@ func (p *Places) servedLocked() {
 		}
 		w := next.waiting[0]
 		next.waiting = slices.Delete(next.waiting, 0, 1)
+		p.waiting--
 		p.grantLocked(next, w.n)
 		close(w.granted)
 	}
+}
+
+// before reports whether u is served before v. Both have waiters.
+func (u *user) before(v *user) bool {
+	if u.taken != v.taken {
+		return u.taken < v.taken
+	}
+	return u.waiting[0].turn < v.waiting[0].turn
+}
+
+// Use returns how many places are taken, and how many requests wait for one.
+func (p *Places) Use() (taken, waiting int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.taken, p.waiting
 }

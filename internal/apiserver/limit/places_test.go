@@ -109,3 +109,45 @@ func TestWaiterTimesOut(t *testing.T) {
 		}
 	})
 }
+
+func TestWaitersWithEquallyManyPlacesAreServedInTheOrderTheyCame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := limit.NewPlaces(1, time.Minute, 1)
+		_, release := held(t, p, "alice", 1, 1)
+		order := make(chan string, 20)
+		for i := range 20 {
+			go func() { // ends when it is served
+				name := string(rune('a' + i))
+				give, err := p.Take(t.Context(), name, 1)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				order <- name
+				give()
+			}()
+			synctest.Wait()
+		}
+		if taken, waiting := p.Use(); taken != 1 || waiting != 20 {
+			t.Errorf("%d taken, %d waiting", taken, waiting)
+		}
+		release[0]()
+		for i := range 20 {
+			if got, want := <-order, string(rune('a'+i)); got != want {
+				t.Errorf("%s is served at the turn of %s", got, want)
+			}
+		}
+		synctest.Wait()
+		if taken, waiting := p.Use(); taken != 0 || waiting != 0 {
+			t.Errorf("%d taken, %d waiting at the end", taken, waiting)
+		}
+	})
+}
+
+func TestListsCountByTheirObjects(t *testing.T) {
+	for objects, want := range map[int]int{0: 1, 1: 1, 100: 1, 101: 2, 999: 10, 10_000: 10, 1 << 40: 10} {
+		if got := limit.Seats(objects); got != want {
+			t.Errorf("a list of %d objects counts as %d requests, want %d", objects, got, want)
+		}
+	}
+}

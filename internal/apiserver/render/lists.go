@@ -104,6 +104,22 @@ func Write(w http.ResponseWriter, into Form, code int, body []byte) {
 	out.Close()
 }
 
+// List returns a list in the form, which is plain JSON (see Plain).
+func (r *Renderer) List(l *kube.List) ([]byte, error) {
+	head, err := r.listHead(l)
+	if err != nil {
+		return nil, err
+	}
+	if r.shape == shapeTable && r.resource.ListRow != nil {
+		r.cells = r.resource.ListRow(l.Items)
+	}
+	var whole bytes.Buffer
+	if err := r.writeItems(l, head, func(b []byte) { whole.Write(b) }); err != nil {
+		return nil, err
+	}
+	return whole.Bytes(), nil
+}
+
 // listHead returns a list up to the bracket that opens its items.
 func (r *Renderer) listHead(l *kube.List) ([]byte, error) {
 	meta := listMeta(l)

@@ -99,6 +99,15 @@ func (r *Renderer) seen(o *kube.Object) *kube.Object {
 // use it.
 func (r *Renderer) Share(s *Shared) { r.shared = s }
 
+// Plain returns a renderer of the same objects, tables or metadata as JSON that is not
+// compressed, for the audit log.
+func (r *Renderer) Plain(dropsManagedFields bool) *Renderer {
+	return &Renderer{
+		resource: r.resource, scale: r.scale, list: r.list, shape: r.shape, version: r.version,
+		drops: r.drops || dropsManagedFields, include: r.include, cells: r.cells, now: r.now, end: []byte("}"),
+	}
+}
+
 // Event returns the object of a watch event in the form, which must not be changed; ages
 // in a table are as of now, or of the same second. In protobuf it is the message without
 // its envelope; see Frame.
