@@ -25,9 +25,10 @@ var policy = map[string][]string{
 	"internal/store":           nil,
 	"internal/store/storetest": {"internal/store"},
 	"internal/store/revlog":    {"internal/store", "internal/durable"},
+	"internal/store/encrypted": {"internal/store"},
 	"internal/watchcache":      {"kube"},
 	"internal/schema":          {"kube"},
-	"internal/admission": {"kube", "internal/schema"},
+	"internal/admission":       {"kube", "internal/schema"},
 	"internal/registry": {
 		"kube", "internal/store", "internal/schema", "internal/watchcache", "internal/admission", "internal/registry/caches",
 		"internal/registry/lifecycle", "internal/registry/stored", "internal/registry/strategy",
@@ -97,6 +98,7 @@ var policy = map[string][]string{
 // run, and the memory mode of the engine below what is tested.
 var inTests = map[string][]string{
 	"internal/store/revlog":     {"internal/store/storetest"},
+	"internal/store/encrypted":  {"internal/store/revlog", "internal/store/storetest"},
 	"internal/store/storetest":  {"internal/store/revlog"},
 	"internal/registry":         {"internal/store/revlog", "internal/apiserver"},
 	"internal/bootstrap":        {"internal/registry", "internal/store/revlog"},

@@ -27,6 +27,7 @@ import (
 	"github.com/gapless-io/gapless/internal/schema/openapi"
 	"github.com/gapless-io/gapless/internal/seed/manifest"
 	"github.com/gapless-io/gapless/internal/store"
+	"github.com/gapless-io/gapless/internal/store/encrypted"
 	"github.com/gapless-io/gapless/internal/store/revlog"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -45,6 +46,7 @@ type Server struct {
 	listener    net.Listener
 	kubeconfig  string
 	registry    *registry.Registry
+	values      *encrypted.Store // the log with its values decrypted
 	history     *history.History
 	manifests   *manifest.Files
 	applied     Applied
@@ -91,6 +93,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		return errors.Join(err, s.closeListener())
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
+	defer s.values.Close()
 	return s.serve(ctx, log)
 }
 
@@ -135,6 +138,9 @@ func (s *Server) open(ctx context.Context) (*revlog.Log, error) {
 		}
 		s.history, err = history.Open(dir, log.Stats().Revision)
 	}
+	if err == nil {
+		s.values, err = s.decrypted(ctx, log)
+	}
 	if err != nil {
 		return nil, errors.Join(err, log.Close())
 	}
@@ -156,6 +162,9 @@ func (s *Server) serve(ctx context.Context, log *revlog.Log) error {
 	g, running := errgroup.WithContext(below)
 	g.Go(func() error { return log.Run(running) })
 	g.Go(func() error { return s.registry.Run(running) })
+	if s.cfg.EncryptionProviderConfigAutomaticReload {
+		g.Go(func() error { return s.values.Run(running) })
+	}
 	if objects != nil {
 		s.runWhenReady(running, g, objects.Run)
 	}
@@ -163,7 +172,7 @@ func (s *Server) serve(ctx context.Context, log *revlog.Log) error {
 		s.runWhenReady(running, g, func(ctx context.Context) error { return garbage.Run(ctx, s.registry) })
 	}
 	refusals := limit.NewRefusals()
-	api := apiserver.New(lasting, s.apiConfig(live, log, parts{refusals, collectors(garbage, newGauges(s.registry, log), s.registry.Conversions())}))
+	api := apiserver.New(lasting, s.apiConfig(live, log, parts{refusals, collectors(garbage, newGauges(s.registry, log), s.registry.Conversions(), s.values.Metrics())}))
 	web := s.webServer(api) //nolint:contextcheck // a handshake has a context of its own
 	listener := limit.NewListener(s.listener, s.cfg.Limits.bounds(), refusals)
 	g.Go(func() error {
@@ -244,13 +253,13 @@ func (s *Server) apiConfig(live *schema.Live, log *revlog.Log, p parts) apiserve
 	return apiserver.Config{
 		Reader: s.registry, Writer: s.registry, Live: live, Logger: s.cfg.Logger,
 		Version: Version(), Limits: s.cfg.Limits.requests(), Refusals: p.refusals,
-		Checks: []apiserver.Check{
+		Checks: append([]apiserver.Check{
 			{Name: "etcd", Check: s.registry.Ready}, // the names that probes use
 			// A restart repairs the first of these, but not the second.
 			{Name: "storage-durable", Check: log.Durable},
 			{Name: "storage-writes", Check: log.Writable, ReadyOnly: true},
 			{Name: "informer-sync", Check: s.registry.Ready, ReadyOnly: true},
-		},
+		}, s.encryptionChecks()...),
 		History:    s.history,
 		OpenAPI:    openapi.New(live),
 		Collectors: p.collectors,
