@@ -25,6 +25,7 @@ var policy = map[string][]string{
 	"internal/store":           nil,
 	"internal/store/storetest": {"internal/store"},
 	"internal/store/revlog":    {"internal/store", "internal/durable"},
+	"internal/store/encrypted": {"internal/store"},
 	"internal/watchcache":      {"kube"},
 	"internal/schema":          {"kube"},
 	"internal/hook":            {"kube", "internal/schema"},
@@ -106,6 +107,7 @@ var policy = map[string][]string{
 // run, and the memory mode of the engine below what is tested.
 var inTests = map[string][]string{
 	"internal/store/revlog":      {"internal/store/storetest"},
+	"internal/store/encrypted":   {"internal/store/revlog", "internal/store/storetest"},
 	"internal/store/storetest":   {"internal/store/revlog"},
 	"internal/registry":          {"internal/store/revlog", "internal/apiserver"},
 	"internal/admission":         {"internal/registry", "internal/store/revlog"},

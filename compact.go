@@ -13,7 +13,7 @@ import (
 func (s *Server) compactFunc(log *revlog.Log) func(context.Context, apiserver.Compaction) (apiserver.Compacted, error) {
 	return func(ctx context.Context, c apiserver.Compaction) (apiserver.Compacted, error) {
 		before := log.Stats()
-		done, err := s.compact(ctx, store.Compaction{UpTo: int64(c.UpTo), OlderThan: c.OlderThan})
+		done, err := s.compact(ctx, store.Compaction{UpTo: int64(c.UpTo), OlderThan: c.OlderThan, Purge: c.Purge})
 		after := log.Stats()
 		return apiserver.Compacted{
 			UpTo:         done,

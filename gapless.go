@@ -100,6 +100,13 @@ type Config struct {
 	// server-side apply with the field manager "gapless", which takes fields by force. If one
 	// of them is wrong, Run returns an error that names all problems. See docs/seeding.md.
 	From []string
+	// EncryptionProviderConfig is a file with an EncryptionConfiguration of
+	// apiserver.config.k8s.io/v1, which says which resources are encrypted in the data
+	// directory and with which keys; "" encrypts nothing. See docs/encryption.md.
+	EncryptionProviderConfig string
+	// EncryptionProviderConfigAutomaticReload puts changes of that file in force while the
+	// server runs.
+	EncryptionProviderConfigAutomaticReload bool
 	// Limits protect clients from each other; 0 means the default.
 	Limits Limits
 	// Audit records who did what; the default is no audit log.
@@ -127,6 +134,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.HistoryBytes > 0 && c.HistoryBytes < MinHistoryBytes {
 		return c, fmt.Errorf("a history of %d bytes is too small: want at least %d; 0 means the default, and Forever no limit", c.HistoryBytes, MinHistoryBytes)
+	}
+	if c.EncryptionProviderConfigAutomaticReload && c.EncryptionProviderConfig == "" {
+		return c, errors.New("automatic reload of the encryption configuration (--encryption-provider-config-automatic-reload): name the file (--encryption-provider-config)")
 	}
 	if c.Controllers == nil {
 		c.Controllers = []string{"*"}

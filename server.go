@@ -31,6 +31,7 @@ import (
 	"github.com/gapless-io/gapless/internal/schema/openapi"
 	"github.com/gapless-io/gapless/internal/seed/manifest"
 	"github.com/gapless-io/gapless/internal/store"
+	"github.com/gapless-io/gapless/internal/store/encrypted"
 	"github.com/gapless-io/gapless/internal/store/revlog"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -51,9 +52,10 @@ type Server struct {
 	tokens      *authn.Tokens // of Config.Authentication.TokenAuthFile; nil: none
 	registry    *registry.Registry
 	authorizer  auth.Authorizer
-	cluster     *cluster        // the registry, for those that are made before it
-	policies    *policy.Plugin  // of admission
-	webhooks    *webhook.Plugin // of admission
+	cluster     *cluster         // the registry, for those that are made before it
+	policies    *policy.Plugin   // of admission
+	webhooks    *webhook.Plugin  // of admission
+	values      *encrypted.Store // the log with its values decrypted
 	history     *history.History
 	manifests   *manifest.Files
 	applied     Applied
@@ -104,6 +106,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		return errors.Join(err, s.closeListener())
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
+	defer s.values.Close()
 	return s.serve(ctx, log)
 }
 
@@ -148,6 +151,9 @@ func (s *Server) open(ctx context.Context) (*revlog.Log, error) {
 		}
 		s.history, err = history.Open(dir, log.Stats().Revision)
 	}
+	if err == nil {
+		s.values, err = s.decrypted(ctx, log)
+	}
 	if err != nil {
 		return nil, errors.Join(err, log.Close())
 	}
@@ -173,6 +179,9 @@ func (s *Server) serve(ctx context.Context, log *revlog.Log) error {
 	g.Go(func() error { return log.Run(running) })
 	g.Go(func() error { return s.registry.Run(running) })
 	g.Go(func() error { return s.credentials.Run(running, s.cfg.Logger) })
+	if s.cfg.EncryptionProviderConfigAutomaticReload {
+		g.Go(func() error { return s.values.Run(running) })
+	}
 	if objects != nil {
 		s.runWhenReady(running, g, objects.Run)
 	}
@@ -181,7 +190,7 @@ func (s *Server) serve(ctx context.Context, log *revlog.Log) error {
 	}
 	runAudit(running, g, audited)
 	refusals := limit.NewRefusals()
-	api := apiserver.New(lasting, s.apiConfig(live, log, parts{callers, refusals, audited, collectors(garbage, newGauges(s.registry, log), s.registry.Conversions(), s.policies, s.webhooks)}))
+	api := apiserver.New(lasting, s.apiConfig(live, log, parts{callers, refusals, audited, collectors(garbage, newGauges(s.registry, log), s.registry.Conversions(), s.policies, s.webhooks, s.values.Metrics())}))
 	web := s.webServer(api) //nolint:contextcheck // a handshake has a context of its own
 	listener := limit.NewListener(s.listener, s.cfg.Limits.bounds(), refusals)
 	g.Go(func() error {
@@ -265,13 +274,13 @@ func (s *Server) apiConfig(live *schema.Live, log *revlog.Log, p parts) apiserve
 		Authenticator: p.authenticator, Tokens: p.authenticator, Discovery: p.discovery,
 		Reader: s.registry, Writer: s.registry, Count: s.registry.Count, Live: live, Logger: s.cfg.Logger,
 		Version: Version(), Limits: s.cfg.Limits.requests(), Refusals: p.refusals,
-		Checks: []apiserver.Check{
+		Checks: append([]apiserver.Check{
 			{Name: "etcd", Check: s.registry.Ready}, // the names that probes use
 			// A restart repairs the first of these, but not the second.
 			{Name: "storage-durable", Check: log.Durable},
 			{Name: "storage-writes", Check: log.Writable, ReadyOnly: true},
 			{Name: "informer-sync", Check: s.registry.Ready, ReadyOnly: true},
-		},
+		}, s.encryptionChecks()...),
 		Authorizer: s.authorizer,
 		History:    s.history,
 		OpenAPI:    openapi.New(live),

@@ -36,7 +36,8 @@ const (
 	CauseOldestAge metav1.CauseType = "OldestAgeSeconds"
 	// CauseRemovedBy is what removed the history before it: HistoryAge (older than
 	// --history), HistoryBytes (over --history-bytes), Request (a compaction that
-	// a client requested), Repair (of a damaged log), Definition (older history
+	// a client requested), Repair (of a damaged log), EncryptionKey (older history is encrypted
+	// with a key that is no longer configured), Definition (older history
 	// belongs to an earlier definition of the resource), Replaced (the server's data was
 	// replaced: see ReasonReplaced), or Unknown.
 	CauseRemovedBy metav1.CauseType = "RemovedBy"
@@ -57,6 +58,7 @@ func removers() [][2]string {
 		{"bytes", "HistoryBytes"},
 		{"requested", "Request"},
 		{"repair", "Repair"},
+		{"key", "EncryptionKey"},
 		{ReasonDefinition, "Definition"},
 		{ReasonReplaced, "Replaced"},
 	}
@@ -131,6 +133,8 @@ func (e *ExpiredError) Why() string {
 		text.WriteString("; the server's data was replaced, or restored from a copy that did not have this one")
 	case "repair":
 		text.WriteString("; what came before was damaged, or left out when the storage was repaired")
+	case "key":
+		text.WriteString("; what came before is encrypted with a key that is no longer configured")
 	case ReasonDefinition:
 		text.WriteString("; then the definition of the resource was created, and what came before is not its own")
 	default:

@@ -22,6 +22,7 @@ func newCompact(io streams) *cobra.Command {
 	var c connection
 	var olderThan time.Duration
 	var to string
+	var purge bool
 	cmd := &cobra.Command{
 		Use:   "compact (--older-than DURATION | --to RESOURCEVERSION)",
 		Short: "Compact the history of a gapless server now",
@@ -34,11 +35,14 @@ history was removed gets 410 Gone.`,
   # remove the whole history
   gapless compact --older-than 0s
 
+  # the same, and leave nothing of it in the files, as after encrypting Secrets
+  gapless compact --older-than 0s --purge
+
   # remove the history up to a resource version
   gapless compact --to 1000000123`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			request := map[string]string{}
+			request := map[string]any{}
 			switch {
 			case (to == "") != cmd.Flags().Changed("older-than"):
 				return &usageError{errors.New("give one of --older-than and --to")}
@@ -51,6 +55,9 @@ history was removed gets 410 Gone.`,
 				request["upTo"] = to
 			default:
 				request["olderThan"] = max(olderThan, 1).String() // 0: all there is
+			}
+			if purge {
+				request["purge"] = true
 			}
 			cfg, _, err := c.restConfig()
 			if err != nil {
@@ -68,6 +75,7 @@ history was removed gets 410 Gone.`,
 	c.addTo(cmd)
 	cmd.Flags().DurationVar(&olderThan, "older-than", 0, "remove versions that were superseded or deleted longer ago than this")
 	cmd.Flags().StringVar(&to, "to", "", "remove versions that were superseded or deleted at or below this resource version")
+	cmd.Flags().BoolVar(&purge, "purge", false, "also remove what is compacted from the files of the log now, as after encrypting objects; writes all objects once more")
 	return cmd
 }
 
@@ -92,7 +100,7 @@ func shortBytes(n int64) string {
 }
 
 // compact sends the request to the server.
-func compact(ctx context.Context, cfg *rest.Config, request map[string]string) (compacted, error) {
+func compact(ctx context.Context, cfg *rest.Config, request map[string]any) (compacted, error) {
 	var out compacted
 	web, err := rest.HTTPClientFor(cfg)
 	if err != nil {

@@ -38,6 +38,8 @@ type serveFlags struct {
 	limits        gapless.Limits
 	callers       gapless.Authentication
 	audit         gapless.Audit
+	encryption    string
+	reload        bool
 }
 
 func newServe(io streams) *cobra.Command {
@@ -81,6 +83,8 @@ stops it at once. The first start creates certificates and a kubeconfig.`,
 	flags.StringArrayVar(&f.from, "from", nil, "directory or file with manifests to apply at each start, before the server is ready; can be repeated")
 	flags.StringVar(&f.readyFile, "ready-file", "", `file to write {"url","kubeconfig","pid","debug"} to once the server is ready`)
 	flags.StringVar(&f.debugListen, "debug-listen", "", "loopback address to serve /debug/pprof/ on, without authentication (default none)")
+	flags.StringVar(&f.encryption, "encryption-provider-config", "", "file that says which resources are encrypted in the data directory, and with which keys (EncryptionConfiguration of apiserver.config.k8s.io/v1)")
+	flags.BoolVar(&f.reload, "encryption-provider-config-automatic-reload", false, "put changes of that file in force while the server runs")
 	limitFlags(flags, &f.limits)
 	authenticationFlags(flags, &f.callers)
 	auditFlags(flags, &f.audit)
@@ -99,6 +103,7 @@ func (f serveFlags) config(dirGiven bool, io streams) (gapless.Config, error) {
 		DataDir: f.dataDir, Memory: f.memory, Listen: f.listen, History: f.history,
 		ResourceVersionBase: f.base, StrictFutureWatch: f.strict, ClientKeyAlgorithm: f.clientKey, Logger: logger, Limits: f.limits, Audit: forever(f.audit),
 		From: f.from, Controllers: f.controllers, AuthorizationMode: f.authorization, Authentication: f.callers,
+		EncryptionProviderConfig: f.encryption, EncryptionProviderConfigAutomaticReload: f.reload,
 	}
 	if f.memory && !dirGiven {
 		cfg.DataDir = ""

@@ -17,10 +17,12 @@ import (
 // compactPath is where an administrator removes history.
 const compactPath = "/gapless/v1/compact"
 
-// Compaction says which history to remove: exactly one member is set.
+// Compaction says which history to remove: one of UpTo and OlderThan is set.
 type Compaction struct {
 	UpTo      kube.ResourceVersion
 	OlderThan time.Duration
+	// Purge removes what is compacted from the files of the log before the answer.
+	Purge bool
 }
 
 // Compacted says what was removed: history up to UpTo. It made the readable versions
@@ -36,6 +38,7 @@ type Compacted struct {
 type compactRequest struct {
 	UpTo      string `json:"upTo,omitempty"`
 	OlderThan string `json:"olderThan,omitempty"`
+	Purge     bool   `json:"purge,omitempty"`
 }
 
 type compactAnswer struct {
@@ -77,7 +80,7 @@ func readCompaction(r *http.Request) (Compaction, error) {
 	if (req.UpTo == "") == (req.OlderThan == "") {
 		return Compaction{}, kube.BadRequest("set exactly one of upTo and olderThan")
 	}
-	var c Compaction
+	c := Compaction{Purge: req.Purge}
 	if req.UpTo != "" {
 		if c.UpTo, err = kube.ParseResourceVersion(req.UpTo); err != nil {
 			return Compaction{}, kube.BadRequest("upTo is %q, and must be a resourceVersion: a number", req.UpTo)

@@ -268,6 +268,8 @@ func TestOnlyAdministratorsMayCompact(t *testing.T) {
 	}{
 		{"POST", `{"upTo":"123"}`, `{"compacted":"7","freedHistoryBytes":10,"freedLogBytes":3}`, apiserver.Compaction{UpTo: 123}},
 		{"POST", `{"olderThan":"10m"}`, `{"compacted":"7","freedHistoryBytes":10,"freedLogBytes":3}`, apiserver.Compaction{OlderThan: 10 * time.Minute}},
+		{"POST", `{"olderThan":"10m","purge":true}`, `{"compacted":"7","freedHistoryBytes":10,"freedLogBytes":3}`, apiserver.Compaction{OlderThan: 10 * time.Minute, Purge: true}},
+		{"POST", `{"purge":true}`, "400 set exactly one of upTo and olderThan", apiserver.Compaction{}},
 		{"POST", `{"upTo":"13"}`, "400 unlucky", apiserver.Compaction{UpTo: 13}},
 		{"POST", ``, "400 the body must be ", apiserver.Compaction{}},
 		{"POST", `{`, "400 the body must be ", apiserver.Compaction{}},

@@ -65,6 +65,10 @@ type Config struct {
 	// KeepNamespaces leaves the content of namespaces under deletion to another program,
 	// and their finalizer.
 	KeepNamespaces bool
+	// Stale says whether the stored form of an object at a revision is another one than a write
+	// would give it now, because the keys of the store's encryption have changed: then an
+	// update that changes nothing is written all the same. Nil: it never is.
+	Stale func(ctx context.Context, key string, revision int64) (bool, error)
 }
 
 // Registry serves the verbs of every resource of a store. It is safe for
@@ -85,6 +89,8 @@ type Registry struct {
 	plugin      admission.Plugin
 	followers   map[schema.GroupResource][]Follower
 	conflicts   keylock.Locks // of writes that were slower than another one
+	// stale is Config.Stale.
+	stale func(ctx context.Context, key string, revision int64) (bool, error)
 
 	started atomic.Bool
 	decided chan struct{} // closed when Run serves, or has ended before it could
@@ -113,7 +119,7 @@ func New(cfg Config) *Registry {
 	r := &Registry{
 		store: cfg.Store, live: cfg.Live, logger: cfg.Logger, strict: cfg.StrictFutureWatch,
 		caches: set, admission: lifecycle.NewAdmission(set), definitions: lifecycle.NewDefinitions(cfg.Live),
-		converter: converter, fields: fieldmanager.New(cfg.Live, converter.Content), collector: cfg.Collector,
+		stale: cfg.Stale, converter: converter, fields: fieldmanager.New(cfg.Live, converter.Content), collector: cfg.Collector,
 		plugin: cfg.Admission, followers: followersOf(cfg.Followers), decided: make(chan struct{}), problem: errLoading,
 	}
 	r.controller = lifecycle.NewController(lifecycle.Config{

@@ -167,7 +167,11 @@ func (r *Registry) afterConflict(ctx context.Context, cached *caches.Resource, c
 // for the client.
 func (r *Registry) commit(ctx context.Context, w write, current *kube.Object, d decision) (outcome, error) {
 	if !d.remove && d.value == nil {
-		return outcome{object: current}, nil
+		rewrite, err := r.mustRewrite(ctx, w, current)
+		if err != nil || !rewrite {
+			return outcome{object: current}, err
+		}
+		d.value = current.Value()
 	}
 	found := int64(current.ResourceVersion())
 	txn := store.Txn{Key: w.cached.Key(current.Key()), Value: d.value, Delete: d.remove, ExpectedModRevision: found}
@@ -209,4 +213,17 @@ func written(cached *caches.Resource, key kube.Key, value []byte, revision int64
 		return nil, kube.Internal(err)
 	}
 	return o, nil
+}
+
+// mustRewrite reports whether a write that changes nothing is to be written all the same:
+// upstream's etcd3 store does it for values that are encrypted with an old key.
+func (r *Registry) mustRewrite(ctx context.Context, w write, current *kube.Object) (bool, error) {
+	if r.stale == nil || w.dryRun || current == nil {
+		return false, nil
+	}
+	stale, err := r.stale(ctx, w.cached.Key(current.Key()), int64(current.ResourceVersion()))
+	if err != nil {
+		return false, stored.Failure(err)
+	}
+	return stale, nil
 }

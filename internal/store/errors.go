@@ -122,3 +122,28 @@ type LockedError struct {
 func (e *LockedError) Error() string {
 	return fmt.Sprintf("%s is in use by another process (%s); stop it or choose another --data-dir", e.Path, e.Holder)
 }
+
+// UnreadableError says that a stored value cannot be decrypted.
+type UnreadableError struct {
+	Key      string
+	Revision int64 // the revision that wrote the value
+	// Encryption is the beginning of the value, which names the provider and the key that it
+	// was encrypted with: "k8s:enc:secretbox:v1:key1:"; "" for a value that is not encrypted.
+	Encryption string
+	// Temporary is set while the key management service that has the key does not answer.
+	Temporary bool
+	Cause     error
+}
+
+func (e *UnreadableError) Error() string {
+	switch {
+	case e.Encryption == "":
+		return fmt.Sprintf("%q as of revision %d is not encrypted, but the encryption configuration does not allow that: %v; add the provider identity to it", e.Key, e.Revision, e.Cause)
+	case e.Temporary:
+		return fmt.Sprintf("%q as of revision %d cannot be decrypted for now: it is encrypted with %s, and the key management service does not answer: %v", e.Key, e.Revision, e.Encryption, e.Cause)
+	}
+	return fmt.Sprintf("%q as of revision %d cannot be decrypted: it is encrypted with %s: %v; the encryption configuration must list that provider and key", e.Key, e.Revision, e.Encryption, e.Cause)
+}
+
+// Unwrap returns the failure of the decryption.
+func (e *UnreadableError) Unwrap() error { return e.Cause }

@@ -185,6 +185,10 @@ type Feed interface {
 type Compaction struct {
 	UpTo      int64         // compact what was superseded or deleted at or below this revision
 	OlderThan time.Duration // the same, by the age of the superseding write; 0 < OlderThan
+	// Purge also removes from the disk what is compacted, by now or by an earlier compaction,
+	// when Compact returns. Otherwise the store does it when it is worth it. It may write
+	// everything that is stored once more, and needs as much space meanwhile.
+	Purge bool
 }
 
 // ResourceOf returns the part of key before the first slash.

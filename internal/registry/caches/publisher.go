@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/store"
@@ -41,12 +42,26 @@ type Follower interface {
 // faster than it is read.
 const loadAttempts = 10
 
+// loadRetry is the time between two attempts while a key management service does not answer.
+const loadRetry = time.Second
+
 // Load reads everything at one revision, and returns the publisher of later changes, which
-// the caller closes. Load is called once. Calls of WaitPublished end with ctx.
+// the caller closes. Load is called once. Calls of WaitPublished end with ctx. It waits while
+// a value cannot be decrypted because a key management service does not answer.
 func (s *Set) Load(ctx context.Context) (*Publisher, error) {
 	s.publishing.Store(&ctx)
 	for attempt := 1; ; attempt++ {
 		p, err := s.loadOnce(ctx)
+		if e, is := errors.AsType[*store.UnreadableError](err); is && e.Temporary {
+			attempt--
+			s.logger.LogAttrs(ctx, slog.LevelWarn, "the start waits for a key management service", slog.Any("error", err))
+			select {
+			case <-time.After(loadRetry):
+				continue
+			case <-ctx.Done():
+				return nil, context.Cause(ctx)
+			}
+		}
 		if _, compacted := errors.AsType[*store.CompactedError](err); !compacted || attempt == loadAttempts {
 			return p, err
 		}

@@ -25,6 +25,9 @@ func Failure(err error) error {
 	if e, is := errors.AsType[*store.PoisonedError](err); is {
 		return kube.Internal(e)
 	}
+	if e, is := errors.AsType[*store.UnreadableError](err); is {
+		return kube.Internal(e)
+	}
 	if e, is := errors.AsType[*store.UnavailableError](err); is {
 		status := kube.Unavailable(e.Error(), time.Second)
 		status.Cause = err

@@ -33,6 +33,11 @@ func (l *Log) Compact(ctx context.Context, c store.Compaction) (int64, error) {
 	if (c.UpTo > 0) == (c.OlderThan > 0) || c.UpTo < 0 || c.OlderThan < 0 {
 		return 0, fmt.Errorf("compact %+v: %w", c, store.ErrInvalid)
 	}
+	if c.Purge {
+		if err := l.seal(ctx); err != nil {
+			return 0, fmt.Errorf("seal the segment that is written: %w", err)
+		}
+	}
 	release, err := l.takeCompaction(ctx)
 	if err != nil {
 		return 0, err
@@ -52,7 +57,27 @@ func (l *Log) Compact(ctx context.Context, c store.Compaction) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	return done, l.merge(ctx)
+	if c.Purge {
+		return done, l.merge(ctx, 0)
+	}
+	return done, l.merge(ctx, usualDead)
+}
+
+// seal asks the sequencer to begin a new segment, so that the one that is written can be
+// merged. Before Run it waits for Run.
+func (l *Log) seal(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	done := make(chan error, 1)
+	select {
+	case l.seals <- done:
+		return <-done // the sequencer answers what it has taken
+	case <-l.stopped:
+		return l.stoppedError()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // takeCompaction waits until no other compaction runs. The caller calls release.
@@ -157,7 +182,7 @@ func (l *Log) drop(before, upTo int64) {
 		changes := r.Changes // it is only appended to: no other compaction runs
 		l.mu.Unlock()
 		older := changes[:len(changes)-len(index.ChangesAfter(changes, upTo))]
-		keys := superseded(index.ChangesAfter(older, before))
+		keys := index.Superseded(index.ChangesAfter(older, before))
 		gone := map[int64]bool{}
 		for len(keys) > 0 {
 			began := time.Now()
@@ -179,19 +204,6 @@ func (l *Log) drop(before, upTo int64) {
 		r.Changes = append(kept, r.Changes[len(changes):]...)
 		l.mu.Unlock()
 	}
-}
-
-// superseded returns the keys of which the changes superseded something.
-func superseded(changes []index.Change) []string {
-	var keys []string
-	seen := map[string]bool{}
-	for _, c := range changes {
-		if c.Supersedes && !seen[c.Key] {
-			seen[c.Key] = true
-			keys = append(keys, c.Key)
-		}
-	}
-	return keys
 }
 
 func (l *Log) dropChunk(keys []string, upTo int64, gone map[int64]bool) {

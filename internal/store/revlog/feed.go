@@ -2,12 +2,10 @@ package revlog
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"sync"
 
 	"github.com/gapless-io/gapless/internal/store"
-	"github.com/gapless-io/gapless/internal/store/revlog/format"
 	"github.com/gapless-io/gapless/internal/store/revlog/index"
 )
 
@@ -37,7 +35,7 @@ func (l *Log) Changes(ctx context.Context, f store.From) (store.Feed, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	span, err := spanOf(f)
+	span, err := index.SpanOf(f)
 	if err != nil {
 		return nil, err
 	}
@@ -54,19 +52,6 @@ func (l *Log) Changes(ctx context.Context, f store.From) (store.Feed, error) {
 		l.holds[k] = f.After
 	}
 	return k, nil
-}
-
-// spanOf returns the range of the keys of a feed. Errors: ErrInvalid.
-func spanOf(f store.From) (index.Span, error) {
-	switch {
-	case f.After < 0, f.UpTo < 0, f.Limit < 0, f.MaxBytes < 0, f.Key != "" && f.Prefix != "",
-		f.Prefix != "" && !format.ValidKey(f.Prefix), f.Key != "" && !format.ValidKey(f.Key):
-		return index.Span{}, fmt.Errorf("changes of %.100q after %d up to %d, at most %d of %d bytes: %w",
-			f.Prefix+f.Key, f.After, f.UpTo, f.Limit, f.MaxBytes, store.ErrInvalid)
-	case f.Key != "":
-		return index.Span{Start: f.Key, End: f.Key + "\x00"}, nil
-	}
-	return index.Span{Start: f.Prefix, End: store.PrefixEnd(f.Prefix)}, nil
 }
 
 // checkLocked refuses a feed that is to continue after a revision.

@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"time"
 
@@ -18,14 +17,7 @@ func readManifest(fsys disk.FS) (format.Manifest, error) {
 	if err != nil {
 		return format.Manifest{}, err
 	}
-	if size > format.MaxManifestBytes {
-		return format.Manifest{}, errors.Join(fmt.Errorf("%w: %d bytes", format.ErrBadManifest, size), f.Close())
-	}
-	b := make([]byte, size)
-	if n, err := f.ReadAt(b, 0); err != nil && (n < len(b) || !errors.Is(err, io.EOF)) {
-		return format.Manifest{}, errors.Join(fmt.Errorf("read manifest: %w", err), f.Close())
-	}
-	m, err := format.DecodeManifest(b)
+	m, err := format.ReadManifest(f, size)
 	return m, errors.Join(err, f.Close())
 }
 

@@ -20,17 +20,19 @@ const (
 	mergeFrameBytes = 256 << 10
 	// shrinkSteps is in how many steps a file of the usual size is freed.
 	shrinkSteps = 16
+	// usualDead is at how many percent of dead bytes segments are merged, unless asked for.
+	usualDead = 50
 )
 
-// merge frees disk space: when at least half of the bytes in the segments
+// merge frees disk space: when at least so many percent of the bytes in the segments
 // that lie wholly in compacted history are dead (or a tenth, if that is more than
 // a quarter of the history's budget), it copies the others to new base segments
 // and removes the old files.
 //
 // It always takes all of those segments. A deletion hides the older records of
 // its key, so it may be left out only when none of them stays behind.
-func (l *Log) merge(ctx context.Context) error {
-	sources := l.mergeable()
+func (l *Log) merge(ctx context.Context, percent int64) error {
+	sources := l.mergeable(percent)
 	if len(sources) == 0 {
 		return nil
 	}
@@ -52,7 +54,7 @@ func (l *Log) merge(ctx context.Context) error {
 }
 
 // mergeable returns the segments to merge, none if it is not worth it.
-func (l *Log) mergeable() []*segment {
+func (l *Log) mergeable(percent int64) []*segment {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var sources []*segment
@@ -66,7 +68,7 @@ func (l *Log) mergeable() []*segment {
 	}
 	dead := bytes - live
 	tight := l.opts.HistoryBytes > 0 && dead > l.opts.HistoryBytes/4 && dead*10 >= bytes
-	if dead*2 < bytes && !tight {
+	if dead*100 < bytes*percent && !tight {
 		return nil
 	}
 	return sources

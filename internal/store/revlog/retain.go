@@ -85,7 +85,7 @@ func (l *Log) tend(ctx context.Context, since *ages.Ages) error {
 			break // a feed holds the rest
 		}
 	}
-	return l.merge(ctx)
+	return l.merge(ctx, usualDead)
 }
 
 // historyLocked returns the bytes of the retained versions that are not the newest

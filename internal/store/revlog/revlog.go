@@ -82,10 +82,11 @@ type Log struct {
 	lock   io.Closer
 
 	requests chan *request
-	closing  chan struct{} // closed by Close
-	stopped  chan struct{} // closed when no request will be taken any more
-	ended    chan struct{} // closed when Run has returned
-	rolled   chan struct{} // holds one token: a segment was sealed
+	seals    chan chan<- error // requests to begin a new segment; each channel has room for the answer
+	closing  chan struct{}     // closed by Close
+	stopped  chan struct{}     // closed when no request will be taken any more
+	ended    chan struct{}     // closed when Run has returned
+	rolled   chan struct{}     // holds one token: a segment was sealed
 	started  atomic.Bool
 	closeOne sync.Once
 	closeErr error
@@ -154,6 +155,7 @@ func Open(ctx context.Context, o Options) (*Log, error) {
 	l := &Log{
 		opts: o, fs: fs, logger: o.Logger, lock: held,
 		requests:     make(chan *request, maxGroupRequests),
+		seals:        make(chan chan<- error),
 		closing:      make(chan struct{}),
 		stopped:      make(chan struct{}),
 		ended:        make(chan struct{}),

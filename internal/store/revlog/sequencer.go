@@ -43,12 +43,28 @@ func (l *Log) sequence(ctx context.Context) {
 		case <-retry:
 			retry = nil
 			l.retryRefused()
+		case done := <-l.seals:
+			done <- l.sealActive()
 		case r := <-l.requests:
 			requests = l.gather(append(requests, r))
 			l.commitGroup(requests)
 			clear(requests)
 		}
 	}
+}
+
+// sealActive begins a new segment if there is a record in the active one.
+func (l *Log) sealActive() error {
+	if err := l.Durable(); err != nil {
+		return err
+	}
+	if l.active.end == format.SegmentHeaderBytes {
+		return nil
+	}
+	if err := l.clearTail(); err != nil {
+		return err
+	}
+	return l.roll(0)
 }
 
 // gather adds the requests that wait to the first one.

@@ -169,3 +169,24 @@ func heldFeedsStopCompaction(b *bench) {
 	b.put("pods/a", "4")
 	b.compact(b.put("pods/a", "5")) // nothing holds it any more
 }
+
+// purges compacts with Purge between writes, also where nothing is left to compact.
+func purges(b *bench) {
+	for round := range 4 {
+		for i := range 20 {
+			b.put(fmt.Sprintf("pods/%d", i%7), fmt.Sprintf("%d of round %d", i, round))
+		}
+		last := b.remove("pods/3")
+		for range 2 {
+			if _, err := b.store.Compact(b.Context(), store.Compaction{UpTo: last, Purge: true}); err != nil {
+				b.Fatalf("purge up to %d: %v", last, err)
+			}
+			b.oracle.Compact(last)
+			b.agree()
+		}
+	}
+	canceled, cause := b.canceled()
+	if _, err := b.store.Compact(canceled, store.Compaction{UpTo: b.current(), Purge: true}); !errors.Is(err, cause) {
+		b.Errorf("a purge whose context has ended gives %v, want %v", err, cause)
+	}
+}

@@ -64,6 +64,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 		{"CompactionAtEveryRevisionKeepsTheRest", compactionAtEveryRevision},
 		{"CompactionKeepsQuietResources", compactionKeepsQuietResources},
 		{"CompactionOnADeleteForgetsTheKey", compactionOnADelete},
+		{"PurgesKeepWhatCompactionKeeps", purges},
 		{"CompactionBehindOrAhead", compactionBehindOrAhead},
 		{"CompactionByAge", compactionByAge},
 		{"CompactedFeedsEndOrAreComplete", compactedFeedsEndOrAreComplete},

@@ -1,0 +1,201 @@
+package encrypted
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/server/healthz"
+	"k8s.io/apiserver/pkg/server/options/encryptionconfig"
+	"k8s.io/apiserver/pkg/storage/value"
+
+	"github.com/gapless-io/gapless/internal/store"
+)
+
+// prefix is how every encrypted value begins (apiserver value/encrypt/identity).
+const prefix = "k8s:enc:"
+
+// Encryption returns the beginning of an encrypted value up to the name of its key:
+// "k8s:enc:aesgcm:v1:key1:"; "" if the value is not encrypted. It makes no promise about
+// what follows: that may be damaged.
+func Encryption(v []byte) string {
+	if !bytes.HasPrefix(v, []byte(prefix)) {
+		return ""
+	}
+	const parts, most = 5, 300 // k8s, enc, the provider, its version, the key or the service
+	end := 0
+	for range parts {
+		i := bytes.IndexByte(v[end:min(len(v), most)], ':')
+		if i < 0 {
+			break
+		}
+		end += i + 1
+	}
+	return strings.ToValidUTF8(string(v[:end]), "?")
+}
+
+// errNoKeys is the cause for an encrypted value of a resource that is not configured.
+var errNoKeys = errors.New("the resource has no encryption configuration (--encryption-provider-config)")
+
+// generation is one configuration with its keys.
+type generation struct {
+	transformers encryptionconfig.StaticTransformers
+	resources    map[string]bool // "secrets", "deployments.apps"
+	groups       map[string]bool // "*.apps", and "*." as ""
+	all          bool            // "*.*"
+	byResource   sync.Map        // value.Transformer by resource
+	checks       []healthz.HealthChecker
+	hash         string
+	grace        time.Duration      // how long connections are used after the next generation
+	stop         context.CancelFunc // ends them
+
+	// previous reads what was written with its keys in the moment of the switch. It has none
+	// itself: Reload has made sure that nothing else needs it.
+	previous *generation
+}
+
+// load loads the configuration file.
+func (s *Store) load() (*generation, error) {
+	if s.cfg.Check != nil {
+		if err := s.cfg.Check(s.cfg.File); err != nil {
+			return nil, err
+		}
+	}
+	ctx, stop := context.WithCancel(s.ends)
+	// Reload is true for one health check of all services under upstream's name for it. It also
+	// refuses KMS v1, which upstream's 1.37 only has behind a feature gate.
+	c, err := encryptionconfig.LoadEncryptionConfig(ctx, s.cfg.File, true, s.cfg.ServerID)
+	if err != nil {
+		stop()
+		return nil, fmt.Errorf("load the encryption configuration %s: %w", s.cfg.File, err)
+	}
+	g := &generation{
+		transformers: c.Transformers, resources: map[string]bool{}, groups: map[string]bool{},
+		checks: c.HealthChecks, hash: c.EncryptionFileContentHash, grace: c.KMSCloseGracePeriod, stop: stop,
+	}
+	for gr := range c.Transformers {
+		switch {
+		case gr.Resource != "*":
+			g.resources[gr.String()] = true
+		case gr.Group == "*":
+			g.all = true
+		default:
+			g.groups[gr.Group] = true
+		}
+	}
+	return g, nil
+}
+
+// configured reports whether the generation encrypts, or may decrypt, a resource.
+func (g *generation) configured(resource string) bool {
+	if g.all || g.resources[resource] {
+		return true
+	}
+	_, group, _ := strings.Cut(resource, ".")
+	return len(g.groups) > 0 && g.groups[group]
+}
+
+// transformer returns the transformer of a key's values; nil if its resource is not configured.
+func (g *generation) transformer(key string) value.Transformer {
+	resource := store.ResourceOf(key)
+	if !g.configured(resource) {
+		return nil
+	}
+	if t, ok := g.byResource.Load(resource); ok {
+		return t.(value.Transformer) //nolint:forcetypeassert // nothing else is stored
+	}
+	resource = strings.Clone(resource)
+	t := g.transformers.TransformerForResource(schema.ParseGroupResource(resource))
+	g.byResource.Store(resource, t)
+	return t
+}
+
+// plain reports whether a value is what is stored: nil, or that of a resource that is not
+// configured. It allocates nothing.
+func (g *generation) plain(key string, v []byte) bool {
+	return v == nil || !bytes.HasPrefix(v, []byte(prefix)) && !g.configured(store.ResourceOf(key))
+}
+
+// decrypt decrypts the value of a key, with the generation before if need be.
+func (g *generation) decrypt(ctx context.Context, key string, v []byte) (out []byte, stale bool, err error) {
+	out, stale, err = g.own(ctx, key, v)
+	if err == nil || g.previous == nil || ctx.Err() != nil {
+		return out, stale, err
+	}
+	if before, _, again := g.previous.own(ctx, key, v); again == nil {
+		return before, true, nil
+	}
+	return nil, false, err
+}
+
+// awayError is the error of a value whose key management service does not answer.
+type awayError struct{ error }
+
+// Unwrap returns the error of the service, or of the library.
+func (e awayError) Unwrap() error { return e.error }
+
+// own decrypts with this generation only. Its error is awayError if a key management service
+// does not answer.
+func (g *generation) own(ctx context.Context, key string, v []byte) (out []byte, stale bool, err error) {
+	t := g.transformer(key)
+	switch {
+	case t != nil:
+		out, stale, err = transform(ctx, t, key, v)
+	case bytes.HasPrefix(v, []byte(prefix)):
+		return nil, false, errNoKeys
+	default:
+		return v, false, nil
+	}
+	if err == nil || !bytes.HasPrefix(v, []byte(prefix+"kms:")) {
+		return out, stale, err
+	}
+	// The library does not say whether the service was away, and a check may be what makes it
+	// ask the service again: then the value can be read by now.
+	if req, bad := http.NewRequestWithContext(ctx, http.MethodGet, "/healthz", http.NoBody); bad == nil && g.healthy(req) != nil {
+		return nil, false, awayError{err}
+	}
+	if out, stale, err = transform(ctx, t, key, v); err != nil && passing(err) {
+		err = awayError{err}
+	}
+	return out, stale, err
+}
+
+// passing reports whether a call of a key management service may succeed later.
+func passing(err error) bool {
+	switch status.Code(err) { //nolint:exhaustive // the others are answers of the service
+	case codes.Unavailable, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Aborted, codes.Canceled:
+		return true
+	}
+	return false
+}
+
+func transform(ctx context.Context, t value.Transformer, key string, v []byte) (out []byte, stale bool, err error) {
+	// aescbc panics on the value of 16 bytes (v0.37.2, TransformFromStorage in aes.go).
+	defer func() {
+		if r := recover(); r != nil {
+			out, stale, err = nil, false, fmt.Errorf("the value is damaged: %v", r)
+		}
+	}()
+	if out, stale, err = t.TransformFromStorage(ctx, v, value.DefaultContext(key)); out == nil && err == nil {
+		out = []byte{} // the value is there, and is empty
+	}
+	return out, stale, err
+}
+
+// healthy asks the key management services.
+func (g *generation) healthy(r *http.Request) error {
+	for _, check := range g.checks {
+		if err := check.Check(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
