@@ -75,7 +75,7 @@ history was removed gets 410 Gone.`,
 	c.addTo(cmd)
 	cmd.Flags().DurationVar(&olderThan, "older-than", 0, "remove versions that were superseded or deleted longer ago than this")
 	cmd.Flags().StringVar(&to, "to", "", "remove versions that were superseded or deleted at or below this resource version")
-	cmd.Flags().BoolVar(&purge, "purge", false, "also remove what is compacted from the files of the log now, as after encrypting objects; writes all objects once more")
+	cmd.Flags().BoolVar(&purge, "purge", false, "also remove what is compacted from the files of the log now, as after encrypting objects; writes all objects again")
 	return cmd
 }
 

@@ -117,8 +117,8 @@ func TestPluginsAreAskedAboutEveryWriteAsUpstream(t *testing.T) {
 			`validate UPDATE ConfigMap configmaps name="a" a(uid=true) a(uid=true) *v1.UpdateOptions`,
 		}},
 		{"patch", func() error { s.merge(named(maps, "a"), `{"data":{"a":"2"}}`); return nil }, []string{
-			`admit UPDATE ConfigMap configmaps name="a" a(uid=true) a(uid=true) *v1.PatchOptions`,
-			`validate UPDATE ConfigMap configmaps name="a" a(uid=true) a(uid=true) *v1.PatchOptions`,
+			`admit UPDATE ConfigMap configmaps name="a" a(uid=true) a(uid=true) *v1.UpdateOptions`,
+			`validate UPDATE ConfigMap configmaps name="a" a(uid=true) a(uid=true) *v1.UpdateOptions`,
 		}},
 		{"apply that creates", func() error {
 			_, err := s.Patch(t.Context(), named(maps, "applied"), apply, metav1.PatchOptions{FieldManager: "m"})
@@ -140,8 +140,8 @@ func TestPluginsAreAskedAboutEveryWriteAsUpstream(t *testing.T) {
 			s.merge(named(deployments, "d", "status"), `{"status":{"replicas":3}}`)
 			return nil
 		}, []string{
-			`admit UPDATE Deployment deployments/status name="d" d(uid=true) d(uid=true) *v1.PatchOptions`,
-			`validate UPDATE Deployment deployments/status name="d" d(uid=true) d(uid=true) *v1.PatchOptions`,
+			`admit UPDATE Deployment deployments/status name="d" d(uid=true) d(uid=true) *v1.UpdateOptions`,
+			`validate UPDATE Deployment deployments/status name="d" d(uid=true) d(uid=true) *v1.UpdateOptions`,
 		}},
 		{"binding", func() error {
 			s.create(s.at("pods", "default"), pod("p"))
@@ -287,7 +287,7 @@ func TestPluginsMayWriteMeanwhile(t *testing.T) {
 	}
 }
 
-// follower records what it is told of namespaces.
+// following records the namespaces that it hears of.
 type following struct {
 	// mu guards names.
 	mu    sync.Mutex

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/gapless-io/gapless/internal/registry/fieldmanager"
+	"github.com/gapless-io/gapless/internal/registry/metadata"
 	"github.com/gapless-io/gapless/internal/registry/strategy"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/jsontree"
@@ -93,10 +94,10 @@ func decodeApplied(t schema.Target, u *unstructured.Unstructured) (*unstructured
 	if rv := u.GetResourceVersion(); rv != "" {
 		decoded.SetResourceVersion(rv) // which the canonical form does not have
 	}
-	if err := matchNamespace(t, decoded); err != nil {
+	if err := metadata.MatchNamespace(t, decoded); err != nil {
 		return nil, err
 	}
-	return decoded, matchName(t, decoded)
+	return decoded, metadata.MatchName(t, decoded)
 }
 
 // keepTimes lets an update that changes nothing but the times in managedFields change

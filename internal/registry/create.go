@@ -58,7 +58,7 @@ func (r *Registry) Check(t schema.Target, body []byte) error {
 	if err != nil {
 		return err
 	}
-	if err := matchNamespace(t, u); err != nil {
+	if err := metadata.MatchNamespace(t, u); err != nil {
 		return err
 	}
 	if err := r.fields.Check(t, body); err != nil {
@@ -77,7 +77,7 @@ const nameAttempts = 8
 // create stores u as a new object. It may change u.
 func (r *Registry) create(ctx context.Context, w write, u *unstructured.Unstructured) (*kube.Object, error) {
 	defer w.order.Leave()
-	if err := matchNamespace(w.target, u); err != nil {
+	if err := metadata.MatchNamespace(w.target, u); err != nil {
 		return nil, err
 	}
 	if w.target.Resource.NameByUID && u.GetName() == "" && u.GetGenerateName() == "" {
@@ -120,7 +120,7 @@ func (r *Registry) createNamed(ctx context.Context, w write, u *unstructured.Uns
 	hasVersion := err == nil && given != 0
 	managed, err := r.prepareCreate(resource, u, w.review.After(ctx, w.track))
 	if err == nil {
-		err = matchNamespace(w.target, u) // a plugin may have changed it
+		err = metadata.MatchNamespace(w.target, u) // a plugin may have changed it
 	}
 	if err == nil {
 		err = w.review.Validate(ctx, u, nil)
@@ -148,7 +148,7 @@ func (r *Registry) createNamed(ctx context.Context, w write, u *unstructured.Uns
 		}
 		end = again
 	}
-	key := keyOf(w.target)
+	key := w.target.Key()
 	if w.dryRun {
 		existing, err := w.cached.Find(ctx, key)
 		switch {

@@ -34,7 +34,7 @@ func (r *Registry) Get(ctx context.Context, t schema.Target, rv string) (*kube.O
 	if err != nil {
 		return nil, err
 	}
-	o, found := s.Get(keyOf(t))
+	o, found := s.Get(t.Key())
 	if !found || cached.Ended() {
 		return nil, kube.NotFound(t.Resource.GR(), t.Name)
 	}

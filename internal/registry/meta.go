@@ -22,55 +22,6 @@ func treeOf(o *kube.Object) (*unstructured.Unstructured, error) {
 	return &unstructured.Unstructured{Object: tree}, nil
 }
 
-// keyOf is the key of a target's object.
-func keyOf(t schema.Target) kube.Key {
-	if !t.Resource.Namespaced {
-		return kube.Key{Name: t.Name}
-	}
-	return kube.Key{Namespace: t.Namespace, Name: t.Name}
-}
-
-// matchNamespace fills in the namespace of the request, or refuses another one
-// (apiserver rest.EnsureObjectNamespaceMatchesRequestNamespace).
-func matchNamespace(t schema.Target, u *unstructured.Unstructured) error {
-	expected := keyOf(t).Namespace
-	switch u.GetNamespace() {
-	case expected:
-	case "":
-		u.SetNamespace(expected)
-	default:
-		if expected != "" {
-			return kube.BadRequest("the namespace of the provided object does not match the namespace sent on the request")
-		}
-		u.SetNamespace("")
-	}
-	return nil
-}
-
-// matchName refuses an update whose body names another object than its path
-// (apiserver handlers.checkName).
-func matchName(t schema.Target, u *unstructured.Unstructured) error {
-	if u.GetName() == "" {
-		return kube.BadRequest("the name of the object (%s based on URL) was undeterminable: name must be provided", t.Name)
-	}
-	if u.GetName() != t.Name {
-		return kube.BadRequest("the name of the object (%s) does not match the name on the URL (%s)", u.GetName(), t.Name)
-	}
-	return nil
-}
-
-// matchPath is matchName with the namespace. A patch checks the namespace by
-// matchNamespace, which has another text.
-func matchPath(t schema.Target, u *unstructured.Unstructured) error {
-	if err := matchName(t, u); err != nil {
-		return err
-	}
-	if ns := u.GetNamespace(); t.Namespace != "" && ns != "" && ns != t.Namespace {
-		return kube.BadRequest("the namespace of the object (%s) does not match the namespace on the request (%s)", ns, t.Namespace)
-	}
-	return nil
-}
-
 // encodeStored encodes an object in the version in which it is stored. managed are its
 // managedFields, as JSON, if it does not have them itself.
 func encodeStored(r *schema.Resource, u *unstructured.Unstructured, managed []byte) ([]byte, error) {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
 
+	"github.com/gapless-io/gapless/internal/registry/metadata"
 	"github.com/gapless-io/gapless/internal/registry/patch"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/kube"
@@ -31,7 +32,7 @@ func (r *Registry) Patch(ctx context.Context, t schema.Target, p kube.Patch, o m
 	if err != nil {
 		return kube.Written{}, err
 	}
-	w = r.asked(w, admission.Update, &o)
+	w = r.asked(w, admission.Update, updateOptions(&o))
 	if t.Subresource == "scale" && p.Type == types.StrategicMergePatchType {
 		p.Type = types.MergePatchType // a Scale has no lists, so that they are the same
 	}
@@ -60,7 +61,7 @@ func (r *Registry) Patch(ctx context.Context, t schema.Target, p kube.Patch, o m
 			return nil, err
 		}
 		warnings = warned
-		return u, matchName(t, u)
+		return u, metadata.MatchName(t, u)
 	})
 	out.Warnings = append(warnings, out.Warnings...)
 	return out, err

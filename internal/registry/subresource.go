@@ -11,6 +11,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/registry/admit"
 	"github.com/gapless-io/gapless/internal/registry/eviction"
+	"github.com/gapless-io/gapless/internal/registry/metadata"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -35,7 +36,7 @@ func (r *Registry) createSubresource(ctx context.Context, t schema.Target, body 
 	if sent.GetName() != t.Name || t.Name == "" {
 		return kube.Written{}, kube.BadRequest("name in URL does not match name in %s object", sub.Kind.Kind)
 	}
-	if err := matchNamespace(t, sent); err != nil {
+	if err := metadata.MatchNamespace(t, sent); err != nil {
 		return kube.Written{}, err
 	}
 	review := admit.Begin(r.plugin, admit.Request{Target: t, Operation: admission.Create, Options: &o, DryRun: len(o.DryRun) > 0})

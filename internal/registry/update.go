@@ -51,7 +51,7 @@ func (r *Registry) Update(ctx context.Context, t schema.Target, body []byte, o m
 	if err != nil {
 		return kube.Written{}, err
 	}
-	if err := matchPath(t, u); err != nil {
+	if err := metadata.MatchPath(t, u); err != nil {
 		return kube.Written{}, err
 	}
 	mayCreate := t.Resource.CreateOnUpdate && t.Subresource == ""
@@ -105,13 +105,16 @@ func (r *Registry) updateOrCreate(ctx context.Context, w write, wanted revise, f
 // upstream's options of it (apiserver handlers updateToCreateOptions, patchToCreateOptions).
 func (r *Registry) creating(w write) write {
 	var o metav1.CreateOptions
-	switch was := w.options.(type) {
-	case *metav1.UpdateOptions:
-		o = metav1.CreateOptions{DryRun: was.DryRun, FieldManager: was.FieldManager, FieldValidation: was.FieldValidation}
-	case *metav1.PatchOptions:
+	if was, is := w.options.(*metav1.UpdateOptions); is {
 		o = metav1.CreateOptions{DryRun: was.DryRun, FieldManager: was.FieldManager, FieldValidation: was.FieldValidation}
 	}
 	return r.asked(w, admission.Create, &o)
+}
+
+// updateOptions are those of a patch as plugins see them (apiserver handlers
+// patchToUpdateOptions).
+func updateOptions(o *metav1.PatchOptions) *metav1.UpdateOptions {
+	return &metav1.UpdateOptions{DryRun: o.DryRun, FieldManager: o.FieldManager, FieldValidation: o.FieldValidation}
 }
 
 // served returns 404 when a resource does not have the target's subresource.
@@ -140,7 +143,7 @@ func matchUID(w write, u *unstructured.Unstructured, current *kube.Object) error
 	}
 	return kube.Conflict(w.target.Resource.GR(), w.target.Name, fmt.Sprintf(
 		"StorageError: invalid object, Code: 4, Key: /%s, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: %s, UID in object meta: %s",
-		w.cached.Key(keyOf(w.target)), wanted, found))
+		w.cached.Key(w.target.Key()), wanted, found))
 }
 
 // revise returns the new form of the current object, which is nil if there is none.
@@ -181,7 +184,7 @@ func (r *Registry) prepareUpdate(ctx context.Context, w write, u *unstructured.U
 	if err != nil {
 		return decision{}, err
 	}
-	if err := matchNamespace(w.target, u); err != nil {
+	if err := metadata.MatchNamespace(w.target, u); err != nil {
 		return decision{}, err
 	}
 	if err := strategy.Update(w.target, u, old, w.review.After(ctx, w.track)); err != nil {

@@ -90,7 +90,7 @@ const maxUnordered = 100
 // every write joins it: each is then done once, in the order of arrival, and a slow one
 // is not repeated in vain.
 func (r *Registry) mutate(ctx context.Context, w write, d decide) (outcome, error) {
-	key := keyOf(w.target)
+	key := w.target.Key()
 	storeKey := w.cached.Key(key)
 	var unlock func()
 	ordered, most := !w.mayWait(), maxConflicts

@@ -14,6 +14,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/gapless-io/gapless/kube"
 )
 
 // Target is what a verb acts on: a resource, or one object or subresource of it.
@@ -30,6 +32,14 @@ type Target struct {
 	// MayCreate is asked before an update or an apply creates an object; its error is the
 	// answer. Nil: it may.
 	MayCreate func(ctx context.Context) error
+}
+
+// Key is the key of a target's object.
+func (t Target) Key() kube.Key {
+	if !t.Resource.Namespaced {
+		return kube.Key{Name: t.Name}
+	}
+	return kube.Key{Namespace: t.Namespace, Name: t.Name}
 }
 
 // GroupVersionResource is apimachinery's.

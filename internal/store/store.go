@@ -187,7 +187,7 @@ type Compaction struct {
 	OlderThan time.Duration // the same, by the age of the superseding write; 0 < OlderThan
 	// Purge also removes from the disk what is compacted, by now or by an earlier compaction,
 	// when Compact returns. Otherwise the store does it when it is worth it. It may write
-	// everything that is stored once more, and needs as much space meanwhile.
+	// everything that is stored again, and needs as much space meanwhile.
 	Purge bool
 }
 

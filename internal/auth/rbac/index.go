@@ -37,7 +37,7 @@ type binding struct {
 	role            string // the roleKey of ref
 }
 
-// subject is whom the bindings of a namespace name; of those for the cluster it is "". A
+// subject is who is named by the bindings of a namespace; of those for the cluster it is "". A
 // service account is its user.
 type subject struct {
 	namespace string
@@ -131,7 +131,7 @@ func (b *binding) names() map[subject]struct{} {
 	return all
 }
 
-// subject returns whom a subject of a binding names; false if nobody.
+// subject returns who is named by a subject of a binding; false if nobody.
 func (b *binding) subject(s *rbacv1.Subject) (subject, bool) {
 	switch s.Kind {
 	case rbacv1.UserKind:

@@ -109,15 +109,15 @@ type program struct {
 	stored map[string]bool
 	// params says that expressions may use the parameters of a policy.
 	params bool
-	// told is the length of the errors so far. Nothing is compiled behind maxTold.
+	// told is the length of the errors so far. Nothing is compiled behind maxTextBytes.
 	told int
 }
 
-// maxTold is how much text of the compiler's one answer has, and maxDetail one error: the
+// maxTextBytes is how much text of the compiler's one answer has, and maxDetail one error: the
 // answer repeats it.
 const (
-	maxTold   = 64 << 10
-	maxDetail = 16 << 10
+	maxTextBytes = 64 << 10
+	maxDetail    = 16 << 10
 )
 
 // alone compiles expressions that use no variables of a policy. It is safe for concurrent use.
@@ -176,7 +176,7 @@ func (p *program) mode(text string) environment.Type {
 
 // compile returns the errors of an expression.
 func (p *program) compile(at *field.Path, with admissioncel.Compiler, e expression, given admissioncel.OptionalVariableDeclarations) field.ErrorList {
-	if p.told > maxTold {
+	if p.told > maxTextBytes {
 		return nil
 	}
 	return p.errors(at, e.text, with.CompileCELExpression(e, given, p.mode(e.text)))
@@ -188,7 +188,7 @@ func (p *program) variable(at *field.Path, e expression) field.ErrorList {
 	if !is {
 		return field.ErrorList{field.InternalError(at, errors.New("variable composition is not allowed"))}
 	}
-	if p.told > maxTold {
+	if p.told > maxTextBytes {
 		return nil
 	}
 	given := admissioncel.OptionalVariableDeclarations{HasParams: p.params, HasAuthorizer: true}

@@ -1,0 +1,49 @@
+package metadata
+
+import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// MatchNamespace fills in the namespace of the request, or refuses another one
+// (apiserver rest.EnsureObjectNamespaceMatchesRequestNamespace).
+func MatchNamespace(t schema.Target, u *unstructured.Unstructured) error {
+	expected := t.Key().Namespace
+	switch u.GetNamespace() {
+	case expected:
+	case "":
+		u.SetNamespace(expected)
+	default:
+		if expected != "" {
+			return kube.BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+		}
+		u.SetNamespace("")
+	}
+	return nil
+}
+
+// MatchName refuses an update whose body names another object than its path
+// (apiserver handlers.checkName).
+func MatchName(t schema.Target, u *unstructured.Unstructured) error {
+	if u.GetName() == "" {
+		return kube.BadRequest("the name of the object (%s based on URL) was undeterminable: name must be provided", t.Name)
+	}
+	if u.GetName() != t.Name {
+		return kube.BadRequest("the name of the object (%s) does not match the name on the URL (%s)", u.GetName(), t.Name)
+	}
+	return nil
+}
+
+// MatchPath is MatchName with the namespace. A patch checks the namespace by
+// MatchNamespace, which has another text.
+func MatchPath(t schema.Target, u *unstructured.Unstructured) error {
+	if err := MatchName(t, u); err != nil {
+		return err
+	}
+	if ns := u.GetNamespace(); t.Namespace != "" && ns != "" && ns != t.Namespace {
+		return kube.BadRequest("the namespace of the object (%s) does not match the namespace on the request (%s)", ns, t.Namespace)
+	}
+	return nil
+}
