@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/auth/authn"
@@ -51,10 +52,8 @@ func (a Authentication) withDefaults() (Authentication, error) {
 	if len(a.ServiceAccountIssuers) == 0 {
 		a.ServiceAccountIssuers = []string{DefaultServiceAccountIssuer}
 	}
-	for _, issuer := range a.ServiceAccountIssuers {
-		if issuer == "" {
-			return a, errors.New("an issuer of service account tokens is empty")
-		}
+	if slices.Contains(a.ServiceAccountIssuers, "") {
+		return a, errors.New("an issuer of service account tokens is empty")
 	}
 	if len(a.APIAudiences) == 0 {
 		a.APIAudiences = a.ServiceAccountIssuers

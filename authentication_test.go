@@ -14,6 +14,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -196,9 +197,7 @@ func TestForgedAndForeignTokensAreUnauthorized(t *testing.T) {
 			"iat": now, "nbf": now, "exp": now + 3600,
 			"kubernetes.io": map[string]any{"namespace": "default", "serviceaccount": map[string]any{"name": "default", "uid": uid}},
 		}
-		for name, value := range change {
-			c[name] = value
-		}
+		maps.Copy(c, change)
 		return c
 	}
 	header := map[string]any{"alg": "ES256"}

@@ -160,6 +160,16 @@ func (s *Server) open(ctx context.Context) (*revlog.Log, error) {
 	return log, nil
 }
 
+// runBelow runs what requests need.
+func (s *Server) runBelow(ctx context.Context, g *errgroup.Group, log *revlog.Log) {
+	g.Go(func() error { return log.Run(ctx) })
+	g.Go(func() error { return s.registry.Run(ctx) })
+	g.Go(func() error { return s.credentials.Run(ctx, s.cfg.Logger) })
+	if s.cfg.EncryptionProviderConfigAutomaticReload {
+		g.Go(func() error { return s.values.Run(ctx) })
+	}
+}
+
 // serve runs the store, the registry and the HTTP server, and stops them in reverse
 // order.
 func (s *Server) serve(ctx context.Context, log *revlog.Log) error {
@@ -176,12 +186,7 @@ func (s *Server) serve(ctx context.Context, log *revlog.Log) error {
 	below, stopBelow := context.WithCancel(lasting)
 	defer stopBelow()
 	g, running := errgroup.WithContext(below)
-	g.Go(func() error { return log.Run(running) })
-	g.Go(func() error { return s.registry.Run(running) })
-	g.Go(func() error { return s.credentials.Run(running, s.cfg.Logger) })
-	if s.cfg.EncryptionProviderConfigAutomaticReload {
-		g.Go(func() error { return s.values.Run(running) })
-	}
+	s.runBelow(running, g, log)
 	if objects != nil {
 		s.runWhenReady(running, g, objects.Run)
 	}

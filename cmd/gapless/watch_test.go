@@ -153,7 +153,7 @@ func TestCompactPrintsWhatItFreed(t *testing.T) {
 	b.change("one", strings.Repeat("x", 200<<10))
 	b.change("one", "2")
 	code, out, stderr := command(t, "compact", "--older-than", "0s", "--kubeconfig", b.ready.Kubeconfig)
-	if code != exitOK || !regexp.MustCompile(`^compacted the history up to resourceVersion 10000000\d\d\nfreed 20\d KiB of old versions; the log is \d+ \w+ smaller\n$`).MatchString(out) {
+	if code != exitOK || !regexp.MustCompile(`^compacted the history up to resourceVersion 1000000\d\d\d\nfreed 20\d KiB of old versions; the log is \d+ \w+ smaller\n$`).MatchString(out) {
 		t.Errorf("exit code %d, %q:\n%s", code, out, stderr)
 	}
 	code, _, stderr = command(t, "compact", "--to", "2000000000", "--kubeconfig", b.ready.Kubeconfig)

@@ -262,7 +262,7 @@ func TestPluginsMayWriteMeanwhile(t *testing.T) {
 	s.create(s.at("namespaces"), `{"metadata":{"name":"n"}}`)
 	s.create(s.at("configmaps", "n"), configMap("a"))
 	inside := 0
-	p.validate = func(_ context.Context, a admission.Attributes) error {
+	p.validate = func(_ context.Context, a admission.Attributes) error { //nolint:contextcheck // the test's
 		switch {
 		case a.GetResource().Resource == "customresourcedefinitions":
 			s.create(s.at(crds), strings.NewReplacer("foos", "bars", "Foo", "Bar").Replace(definition("")))

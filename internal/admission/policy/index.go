@@ -2,7 +2,6 @@ package policy
 
 import (
 	"cmp"
-	"context"
 	"log/slog"
 	"slices"
 	"sync"
@@ -194,7 +193,7 @@ func (p *Plugin) hooks(f *family) []hook {
 }
 
 func (p *Plugin) unreadable(name string, err error) {
-	p.logger.LogAttrs(context.TODO(), slog.LevelError, "a policy or binding cannot be read, and has no effect", //nolint:forbidigo // no request has asked for it
+	p.logger.Error("a policy or binding cannot be read, and has no effect", // no request has asked for it
 		slog.String("name", name), slog.Any("error", err))
 }
 

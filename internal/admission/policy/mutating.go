@@ -83,9 +83,9 @@ func (m *mutation) invoke(by matched, with *params, object *unstructured.Unstruc
 		return apierrors.NewInternalError(compiled.err)
 	}
 	view, err := m.versioned(by.Matched)
-	if err != nil {
+	if err != nil { //nolint:nilerr // it is a problem of the policy
 		m.problems = append(m.problems, problem{policy: by.definition, err: fmt.Errorf("failed to configure policy: %w", err)})
-		return nil //nolint:nilerr // it is a problem of the policy
+		return nil
 	}
 	ctx := compiled.compiler.CreateContext(m.ctx)
 	if compiled.conditions != nil {

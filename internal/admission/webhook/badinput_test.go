@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
+	"log/slog"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
@@ -222,7 +223,7 @@ func TestCertificatesAreChecked(t *testing.T) {
 			h := &hook{t: t}
 			h.Server = httptest.NewUnstartedServer(h)
 			h.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
-			h.Config.ErrorLog = discard()
+			h.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 			h.StartTLS()
 			defer h.Close()
 			at := strings.ReplaceAll(name, " ", "-")

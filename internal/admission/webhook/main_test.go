@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log" //nolint:depguard // net/http has it
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -141,7 +140,7 @@ func newHook(t testing.TB) *hook {
 	t.Helper()
 	h := &hook{t: t}
 	h.Server = httptest.NewUnstartedServer(h)
-	h.Config.ErrorLog = discard()
+	h.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	h.StartTLS()
 	t.Cleanup(h.Close)
 	return h
@@ -277,6 +276,3 @@ func decoded(t testing.TB, raw runtime.RawExtension) map[string]any {
 
 // text is an error as a client sees it.
 func text(err error) string { return fmt.Sprintf("%d %v", codeOf(err), err) }
-
-// discard is a logger for servers whose clients leave.
-func discard() *log.Logger { return slog.NewLogLogger(slog.DiscardHandler, slog.LevelError) }
