@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // shop is a directory with manifests of 16 objects.
@@ -111,6 +112,10 @@ func TestExportOfAnExportIsEqual(t *testing.T) {
 func TestExportSelects(t *testing.T) {
 	t.Parallel()
 	_, ready := serveInMemory(t, "--from", shop)
+	accounts := []string{"-n", "shop", "--resource", "sa", "--all"}
+	for len(tree(t, exported(t, ready.Kubeconfig, accounts...))) < 2 { // the controller makes "default" after the start
+		<-time.After(10 * time.Millisecond)
+	}
 	for name, c := range map[string]struct {
 		args []string
 		want string // the names of the files, sorted
@@ -118,7 +123,7 @@ func TestExportSelects(t *testing.T) {
 		"namespace": {[]string{"-n", "shop", "--resource", "ns,configmaps"}, "cluster/namespaces/shop.yaml namespaces/shop/configmaps/settings.yaml"},
 		"selector":  {[]string{"-l", "app=web"}, "namespaces/shop/deployments.apps/web.yaml namespaces/shop/pods/web-1.yaml"},
 		"exclude":   {[]string{"-l", "app=web", "--exclude", "po"}, "namespaces/shop/deployments.apps/web.yaml"},
-		"account":   {[]string{"-n", "shop", "--resource", "sa", "--all"}, "namespaces/shop/serviceaccounts/default.yaml namespaces/shop/serviceaccounts/web.yaml"},
+		"account":   {accounts, "namespaces/shop/serviceaccounts/default.yaml namespaces/shop/serviceaccounts/web.yaml"},
 		"custom":    {[]string{"--resource", "voucher"}, "namespaces/shop/vouchers.example.com/summer.yaml"},
 	} {
 		files := tree(t, exported(t, ready.Kubeconfig, c.args...))

@@ -262,16 +262,16 @@ func TestPluginsMayWriteMeanwhile(t *testing.T) {
 	s.create(s.at("namespaces"), `{"metadata":{"name":"n"}}`)
 	s.create(s.at("configmaps", "n"), configMap("a"))
 	inside := 0
-	p.validate = func(_ context.Context, a admission.Attributes) error { //nolint:contextcheck // the test's
+	p.validate = func(_ context.Context, a admission.Attributes) error {
 		switch {
 		case a.GetResource().Resource == "customresourcedefinitions":
-			s.create(s.at(crds), strings.NewReplacer("foos", "bars", "Foo", "Bar").Replace(definition("")))
+			s.create(s.at(crds), strings.NewReplacer("foos", "bars", "Foo", "Bar").Replace(definition(""))) //nolint:contextcheck // the test's
 		case a.GetOperation() == admission.Update && inside == 0:
-			s.merge(s.at("configmaps", "n", "a"), `{"data":{"inside":"1"}}`) // the write begins again
+			s.merge(s.at("configmaps", "n", "a"), `{"data":{"inside":"1"}}`) //nolint:contextcheck // the write begins again
 		case a.GetOperation() == admission.Create:
-			w := s.watch(s.at("namespaces"), nil)
-			s.delete(s.at("namespaces", "", "n")) // its content is deleted while the creation waits
-			for e := w.next(); e.Type != kube.Deleted; e = w.next() {
+			w := s.watch(s.at("namespaces"), nil)                     //nolint:contextcheck // the test's
+			s.delete(s.at("namespaces", "", "n"))                     //nolint:contextcheck // its content is deleted while the creation waits
+			for e := w.next(); e.Type != kube.Deleted; e = w.next() { //nolint:contextcheck // the test's
 			}
 		}
 		inside++

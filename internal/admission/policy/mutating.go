@@ -83,7 +83,7 @@ func (m *mutation) invoke(by matched, with *params, object *unstructured.Unstruc
 		return apierrors.NewInternalError(compiled.err)
 	}
 	view, err := m.versioned(by.Matched)
-	if err != nil { //nolint:nilerr // it is a problem of the policy
+	if err != nil {
 		m.problems = append(m.problems, problem{policy: by.definition, err: fmt.Errorf("failed to configure policy: %w", err)})
 		return nil
 	}
@@ -94,7 +94,7 @@ func (m *mutation) invoke(by matched, with *params, object *unstructured.Unstruc
 			m.failed(by, matches.Error)
 		}
 		if matches.Error != nil || !matches.Matches {
-			return nil
+			return nil //nolint:nilerr // the error is the policy's
 		}
 	}
 	key := invocation{policy: by.name, binding: by.binding.name, params: with.name()}

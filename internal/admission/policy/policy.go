@@ -95,7 +95,7 @@ func (p *Plugin) Handles(r *schema.Resource, subresource string, op admission.Op
 // Admit changes the object of a request as the mutating policies say. After each change it
 // calls redo, which brings the object into its kind's form.
 func (p *Plugin) Admit(ctx context.Context, a admission.Attributes, redo func() error) error {
-	candidates := p.candidates(a.GetResource(), a.GetSubresource(), a.GetOperation()) //nolint:contextcheck // it reads memory
+	candidates := p.candidates(a.GetResource(), a.GetSubresource(), a.GetOperation())
 	if candidates == nil || len(candidates.mutating) == 0 || a.GetOperation() == admission.Delete {
 		return nil // there is nothing to change about a deletion
 	}
@@ -104,7 +104,7 @@ func (p *Plugin) Admit(ctx context.Context, a admission.Attributes, redo func() 
 
 // Validate refuses a request that a validating policy denies.
 func (p *Plugin) Validate(ctx context.Context, a admission.Attributes) error {
-	candidates := p.candidates(a.GetResource(), a.GetSubresource(), a.GetOperation()) //nolint:contextcheck // it reads memory
+	candidates := p.candidates(a.GetResource(), a.GetSubresource(), a.GetOperation())
 	if candidates == nil || len(candidates.validating) == 0 {
 		return nil
 	}
