@@ -16,7 +16,6 @@ import (
 // an error too.
 var failing = map[string]string{
 	"kube test::pod_can_await_conditions":                                         "waits until a pod runs, which needs a kubelet",
-	"kube_client api::util::test::create_token_request":                           "needs tokens of service accounts",
 	"kube_client client::client_ext::test::fetch_fails":                           "expects an error at column 17 of an answer: upstream writes the kind of a built-in object before its apiVersion, gapless after it",
 	"kube_client test::can_get_pod_logs_and_evict":                                "reads the log of a pod, which needs a kubelet",
 	"kube_client test::group_discovery_oneshot":                                   "needs the group apiregistration.k8s.io: there is no aggregation of other API servers",
