@@ -168,7 +168,8 @@ func (p *Publisher) publish(ctx context.Context, batch store.Batch) error {
 		}
 		if resource == definitions {
 			p.flush()
-			// Before the entry, so that whoever sees a definition established is served it.
+			// Before the entry: who sees a definition established is served its resource, and
+			// who sees one removed can have its names.
 			if err := p.define(ctx, e); err != nil {
 				return err
 			}
