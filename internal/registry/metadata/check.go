@@ -34,6 +34,9 @@ func Check(r *schema.Resource, u, old *unstructured.Unstructured) field.ErrorLis
 		}
 	}
 	path := field.NewPath("metadata")
+	if errs := Flooded(u, path); errs != nil {
+		return errs
+	}
 	errs := append(apivalidation.ValidateObjectMetaAccessor(u, r.Namespaced, rule, path), bare...)
 	if old != nil {
 		errs = append(errs, apivalidation.ValidateObjectMetaAccessorUpdate(u, old, path)...)
@@ -52,6 +55,9 @@ func bareFinalizers(r *schema.Resource, u *unstructured.Unstructured) field.Erro
 	for i, name := range u.GetFinalizers() {
 		if strings.Contains(name, "/") || slices.Contains([]string{"kubernetes", metav1.FinalizerOrphanDependents, metav1.FinalizerDeleteDependents}, name) {
 			continue
+		}
+		if len(errs) == ShownErrors {
+			break // see Flooded
 		}
 		errs = append(errs, field.Invalid(field.NewPath("metadata", "finalizers").Index(i), name, "name is neither a standard finalizer name nor is it fully qualified"))
 	}
