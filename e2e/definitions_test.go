@@ -13,6 +13,20 @@ import (
 	"github.com/gapless-io/gapless/internal/store/revlog"
 )
 
+const (
+	memoryDefinitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+	memoryObjects     = "/apis/t.example.com/v1/namespaces/default/"
+	memoryWebhooks    = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
+)
+
+// definitionOf is a definition of a kind of t.example.com with a schema.
+func definitionOf(kind, schema string) string {
+	plural := strings.ToLower(kind) + "s"
+	return fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"%s.t.example.com"},
+		"spec":{"group":"t.example.com","scope":"Namespaced","names":{"plural":"%s","kind":"%s"},
+		"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":%s}}]}}`, plural, plural, kind, schema)
+}
+
 // useDefinition makes a definition and uses it in every way, then deletes it.
 func useDefinition(t *testing.T, c *caller, kind string) (plural string) {
 	t.Helper()

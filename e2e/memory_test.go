@@ -1,3 +1,7 @@
+//go:build !race
+
+// The race detector takes memory of its own, and nothing here runs at once.
+
 package e2e_test
 
 import (
@@ -57,14 +61,6 @@ type heavyRequest struct {
 	code                            int
 }
 
-// definitionOf is a definition of a kind of t.example.com with a schema.
-func definitionOf(kind, schema string) string {
-	plural := strings.ToLower(kind) + "s"
-	return fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"%s.t.example.com"},
-		"spec":{"group":"t.example.com","scope":"Namespaced","names":{"plural":"%s","kind":"%s"},
-		"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":%s}}]}}`, plural, plural, kind, schema)
-}
-
 // times is n items of a list.
 func times(n int, item string) string { return strings.TrimSuffix(strings.Repeat(item+",", n), ",") }
 
@@ -77,12 +73,7 @@ func members(n int, value string) string {
 	return b.String() + `"z":` + value
 }
 
-const (
-	memoryDefinitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-	memoryObjects     = "/apis/t.example.com/v1/namespaces/default/"
-	memoryPods        = "/api/v1/namespaces/default/pods"
-	memoryWebhooks    = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations"
-)
+const memoryPods = "/api/v1/namespaces/default/pods"
 
 // heavyRequests returns one request for each way to multiply its size.
 func heavyRequests(t *testing.T) []heavyRequest {
