@@ -81,6 +81,10 @@ func TestInformerFollowsSeveralNamespaces(t *testing.T) {
 		t.Errorf("value 2 has %v", indexed)
 	}
 	status := maps.Status()
+	for status.State == "streaming" && ctx.Err() == nil { // a stream's state is noted after its objects
+		<-time.After(time.Millisecond)
+		status = maps.Status()
+	}
 	if status.Lists != 3 || status.State != "watching" || status.Objects != 4 {
 		t.Errorf("status %+v", status)
 	}
