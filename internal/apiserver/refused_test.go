@@ -88,6 +88,10 @@ func TestReasonsOfHealthChecksAreForWhoIsKnown(t *testing.T) {
 					t.Errorf("anonymous %v, audited %v, token %q: %d %s", anonymous, audited, token, a.StatusCode, a.body)
 				}
 			}
+			// What is open to everybody is not open as somebody else.
+			if a := d.by(d.client(1), "GET", "/livez", "", "Authorization: Bearer secret", "Impersonate-User: root"); a.StatusCode != http.StatusForbidden {
+				t.Errorf("by impersonation without the right: %d %s", a.StatusCode, a.body)
+			}
 		}
 	}
 }
