@@ -40,8 +40,8 @@ func TestARefusalDoesNotSayWhatIsServed(t *testing.T) {
 			t.Errorf("who may read it gets the warning %v", a.Header)
 		}
 		for _, headers := range [][]string{nil, {"Authorization: Bearer secret"}, {"Authorization: Bearer wrong"}} {
-			for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} {
-				for _, more := range []string{"", "?watch=1", "?resourceVersion=x", "/a", "/a/status", "/a/scale", "/a/nothing"} {
+			for _, method := range []string{"GET", "PATCH", "OPTIONS"} {
+				for _, more := range []string{"", "?watch=1", "?resourceVersion=x", "/a", "/a/nothing"} {
 					say := func(plural string) (int, http.Header, string) {
 						a := d.by(d.client(2), method, "/apis/t.example.com/v1/namespaces/default/"+plural+more, "", headers...)
 						h := maps.Clone(map[string][]string(a.Header))
