@@ -20,8 +20,11 @@ const DefaultServiceAccountIssuer = "https://kubernetes.default.svc.cluster.loca
 type Authentication struct {
 	// Anonymous makes requests without a certificate and without a token those of the user
 	// system:anonymous, and the authorization decides what that user may do. Otherwise they are 401, except
-	// for health checks and the version.
+	// for health checks and the version. It has no effect with AuthorizationAlwaysAllow, as upstream.
 	Anonymous bool
+	// PrivateHealth makes health checks and the version 401 as well, as kube-apiserver does with
+	// --anonymous-auth=false; the authorization decides who else may see them.
+	PrivateHealth bool
 	// TokenAuthFile is a file of static tokens. It is read at the start.
 	TokenAuthFile string
 	// ClientCAFile has further CAs of client certificates. TLSCertFile and TLSPrivateKeyFile are a

@@ -237,11 +237,14 @@ func TestForgedAndForeignTokensAreUnauthorized(t *testing.T) {
 		"no issuer":                        forge(header, claims(map[string]any{"iss": ""}), es256(key)),
 		"an account that is not there":     forge(header, claims(account("default", "nobody", uid)), es256(key)),
 		"a UID of a former account":        forge(header, claims(account("default", "default", "1")), es256(key)),
-		"no account":                       forge(header, claims(map[string]any{"kubernetes.io": map[string]any{}}), es256(key)),
-		"claims of a wrong type":           forge(header, claims(map[string]any{"exp": "soon"}), es256(key)),
-		"not UTF-8":                        "\xff\xfe.\xff.\xff",
-		"huge":                             strings.Repeat("a", 40<<10) + "." + parts[1] + "." + parts[2],
-		"JSON":                             `{"payload":"` + parts[1] + `"}`,
+		"bound to a webhook configuration": forge(header, claims(map[string]any{"kubernetes.io": map[string]any{
+			"namespace": "default", "serviceaccount": map[string]any{"name": "default", "uid": uid}, "validatingwebhookconfiguration": map[string]any{"name": "x", "uid": "1"},
+		}}), es256(key)),
+		"no account":             forge(header, claims(map[string]any{"kubernetes.io": map[string]any{}}), es256(key)),
+		"claims of a wrong type": forge(header, claims(map[string]any{"exp": "soon"}), es256(key)),
+		"not UTF-8":              "\xff\xfe.\xff.\xff",
+		"huge":                   strings.Repeat("a", 40<<10) + "." + parts[1] + "." + parts[2],
+		"JSON":                   `{"payload":"` + parts[1] + `"}`,
 	} {
 		for _, headers := range [][]string{bearer(token), {"Authorization", "bearer  " + token}} {
 			if code, who := g.whoami(g.client(), headers...); code != http.StatusUnauthorized {
@@ -305,11 +308,13 @@ func TestATokenEndsWithTheObjectsThatItIsBoundTo(t *testing.T) {
 func TestTokenRequestsAreCheckedAsUpstream(t *testing.T) {
 	g := newRig(t, gapless.Authentication{})
 	g.account()
+	g.admin("POST", "/api/v1/namespaces/kube-system/secrets", `{"metadata":{"name":"elsewhere"}}`)
 	for _, c := range []struct {
 		path, body string
 		code       int
 		text       string
 	}{
+		{defaultAccount, `{"spec":{"boundObjectRef":{"kind":"Secret","apiVersion":"v1","name":"elsewhere"}}}`, 404, `secrets "elsewhere" not found`},
 		{defaultAccount, `{"spec":{"expirationSeconds":599}}`, 422, "may not specify a duration less than 10 minutes"},
 		{defaultAccount, `{"spec":{"expirationSeconds":4294967297}}`, 422, "may not specify a duration larger than 2^32 seconds"},
 		{defaultAccount, `{"spec":{"expirationSeconds":4294967296}}`, 201, ""},

@@ -152,6 +152,11 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Authentication, err = c.Authentication.withDefaults(); err != nil {
 		return c, err
 	}
+	if c.AuthorizationMode == AuthorizationAlwaysAllow && c.Authentication.Anonymous {
+		// As upstream: pkg/kubeapiserver/options/authentication.go ApplyAuthorization.
+		c.Logger.Warn("requests without credentials are answered 401: the authorization mode AlwaysAllow would let everybody do everything")
+		c.Authentication.Anonymous = false
+	}
 	if c.Limits, err = c.Limits.withDefaults(); err != nil {
 		return c, err
 	}

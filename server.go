@@ -276,7 +276,7 @@ type parts struct {
 
 func (s *Server) apiConfig(live *schema.Live, log *revlog.Log, p parts) apiserver.Config {
 	cfg := apiserver.Config{
-		Authenticator: p.authenticator, Tokens: p.authenticator, Discovery: p.discovery,
+		Authenticator: p.authenticator, PrivateHealth: s.cfg.Authentication.PrivateHealth, Tokens: p.authenticator, Discovery: p.discovery,
 		Reader: s.registry, Writer: s.registry, Count: s.registry.Count, Live: live, Logger: s.cfg.Logger,
 		Version: Version(), Limits: s.cfg.Limits.requests(), Refusals: p.refusals,
 		Checks: append([]apiserver.Check{

@@ -8,7 +8,7 @@ import (
 
 // authenticationFlags adds the flags about who is calling. Their names are kube-apiserver's.
 func authenticationFlags(flags *pflag.FlagSet, a *gapless.Authentication) {
-	flags.BoolVar(&a.Anonymous, "anonymous-auth", false, "take requests without a certificate and a token for those of system:anonymous, instead of answering 401")
+	flags.BoolVar(&a.Anonymous, "anonymous-auth", false, "take requests without a certificate and a token for those of system:anonymous, instead of answering 401; if false is given, health checks and the version are 401 as well")
 	flags.StringVar(&a.TokenAuthFile, "token-auth-file", "", "file with static bearer tokens, in lines of token,user,uid,\"group1,group2\"")
 	flags.StringVar(&a.ClientCAFile, "client-ca-file", "", "file with further CAs of client certificates, in PEM; read again when it changes")
 	flags.StringVar(&a.TLSCertFile, "tls-cert-file", "", "file with a serving certificate and its intermediates, in PEM, for the names and addresses that it is valid for; read again when it changes")

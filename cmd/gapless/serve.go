@@ -63,6 +63,7 @@ stops it at once. The first start creates certificates and a kubeconfig.`,
   gapless serve --history 168h --history-bytes 10Gi`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			f.callers.PrivateHealth = cmd.Flags().Changed("anonymous-auth") && !f.callers.Anonymous
 			return serve(cmd.Context(), f, cmd.Flags().Changed("data-dir"), io)
 		},
 	}

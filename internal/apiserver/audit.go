@@ -47,6 +47,7 @@ func (s *Server) serveOpen(rec *recorder, r *http.Request, rt route.Route, at ti
 		if err != nil {
 			caller = &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}
 		}
+		rt.Caller = caller
 		if r, err = s.audit(rec, r, caller, at); err != nil {
 			s.fail(rec, r, err)
 			return

@@ -51,7 +51,7 @@ func (s *Server) handle(rec *recorder, r *http.Request) *feed.Feed {
 	if err == nil {
 		err = auth.RefuseClaims(r.Header)
 	}
-	if err == nil && isOpen(rt, r) && !authn.Impersonates(r.Header) {
+	if err == nil && !s.cfg.PrivateHealth && isOpen(rt, r) && !authn.Impersonates(r.Header) {
 		s.serveOpen(rec, r, rt, began)
 		return nil
 	}
@@ -80,7 +80,7 @@ func (s *Server) handle(rec *recorder, r *http.Request) *feed.Feed {
 		}
 		r.Body = conn.Request(r.Body)
 	}
-	if rt.Resource != nil && rt.Resource.Deprecation != "" {
+	if err == nil && rt.Resource != nil && rt.Resource.Deprecation != "" { // the text is only for who may ask
 		addWarning(rec, rt.Resource.Deprecation)
 	}
 	ended := s.account(rec, r, rt, began)
@@ -175,8 +175,8 @@ func (s *Server) account(rec *recorder, r *http.Request, rt route.Route, began t
 	}
 }
 
-// isOpen reports whether a path needs no credentials: health with its single checks, and
-// version.
+// isOpen reports whether a path needs no credentials, unless the configuration says otherwise:
+// health with its single checks, and version.
 func isOpen(rt route.Route, r *http.Request) bool {
 	switch {
 	case rt.Resource != nil || r.Method != http.MethodGet:

@@ -8,11 +8,13 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apiserver/pkg/authentication/user"
+
 	"github.com/gapless-io/gapless/internal/apiserver/route"
 )
 
 // health answers /livez, /readyz, /healthz and their single checks in upstream's
-// text form. Only callers with a valid certificate get the reason why a check failed;
+// text form. Only callers with credentials get the reason why a check failed;
 // upstream withholds it from all.
 func (s *Server) health(w http.ResponseWriter, r *http.Request, rt route.Route) {
 	endpoint, one := rt.Path[0], strings.Join(rt.Path[1:], "/")
@@ -20,8 +22,7 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request, rt route.Route) 
 	q := r.URL.Query()
 	var lines strings.Builder
 	failed, found := 0, false
-	_, stranger := s.cfg.Authenticator.Authenticate(r)
-	known := stranger == nil
+	known := s.isKnown(r, rt)
 	for _, c := range checks {
 		if one != "" && c.Name != one {
 			continue
@@ -60,6 +61,19 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request, rt route.Route) 
 		lines.WriteString("ok")
 	}
 	_, _ = io.WriteString(w, lines.String()) // the client has left
+}
+
+// isKnown reports whether the caller has credentials. It may have been asked before: who is known by
+// a token is known once only, since that removes the token from the request.
+func (s *Server) isKnown(r *http.Request, rt route.Route) bool {
+	if rt.Caller == nil {
+		caller, err := s.cfg.Authenticator.Authenticate(r)
+		if err != nil {
+			return false
+		}
+		rt.Caller = caller
+	}
+	return slices.Contains(rt.Caller.GetGroups(), user.AllAuthenticated)
 }
 
 // checks returns the checks of an endpoint; every server has "ping" and "shutdown".

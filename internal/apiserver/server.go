@@ -72,6 +72,8 @@ type Config struct {
 	// they may do; nil: members of system:masters may do everything, others nothing.
 	Authenticator auth.Authenticator
 	Authorizer    auth.Authorizer
+	// PrivateHealth makes health checks and the version need credentials and a permission.
+	PrivateHealth bool
 	// Tokens answers reviews and requests of tokens; nil: there are none.
 	Tokens review.Tokens
 	// Discovery serves the documents of the issuer of tokens; nil answers 404.

@@ -36,6 +36,14 @@ func open(t testing.TB, dir string, hosts ...string) *auth.Credentials {
 	return c
 }
 
+// sign makes the key of service account tokens, as a start does.
+func sign(t testing.TB, dir string) {
+	t.Helper()
+	if _, err := auth.SigningKey(dir); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // files reads everything below pki by name.
 func files(t testing.TB, dir string) map[string]string {
 	t.Helper()

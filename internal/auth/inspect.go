@@ -49,7 +49,7 @@ type Fault struct {
 // files that cannot be read.
 func Inspect(dir string) ([]Fault, error) {
 	in := &inspection{dir: dir, files: map[string][]byte{}}
-	for _, name := range []string{"kubeconfig", "pki/ca.crt", "pki/ca.key", "pki/serving.crt", "pki/serving.key", "pki/admin.crt", "pki/admin.key"} {
+	for _, name := range []string{"kubeconfig", "pki/ca.crt", "pki/ca.key", "pki/serving.crt", "pki/serving.key", "pki/admin.crt", "pki/admin.key", signingKeyFile} {
 		b, err := os.ReadFile(filepath.Join(dir, name))
 		switch {
 		case err == nil:
@@ -62,6 +62,7 @@ func Inspect(dir string) ([]Fault, error) {
 	for _, name := range []string{"serving", "admin"} {
 		in.leaf(name, ca)
 	}
+	in.signingKey()
 	in.kubeconfig()
 	return in.faults, in.modes()
 }
@@ -108,6 +109,7 @@ func (in *inspection) add(f Fault) { in.faults = append(in.faults, f) }
 
 const (
 	createsNew = "it is moved away, and the next start creates a new one"
+	noTokens   = "tokens that the former one has signed are then invalid"
 	noOther    = "it cannot be recreated: every kubeconfig and client certificate depends on it; restore the file from a backup"
 )
 
@@ -257,6 +259,23 @@ func (in *inspection) leaf(name string, ca *x509.Certificate) {
 	}
 	in.canonical(certFile)
 	in.canonical(keyFile)
+}
+
+// signingKey checks the key that signs tokens of service accounts. A directory of which nothing was
+// created yet, or whose tokens another key signs, has none.
+func (in *inspection) signingKey() {
+	b, has := in.files[signingKeyFile]
+	if !has {
+		if in.files["pki/ca.crt"] != nil {
+			in.add(Fault{File: signingKeyFile, Offset: -1, Found: "it is missing", Severity: Note, Repair: "the next start creates a new one, unless another key signs the tokens of service accounts; " + noTokens})
+		}
+		return
+	}
+	if _, err := parseSigningKey(b); err != nil {
+		in.add(Fault{File: signingKeyFile, Offset: -1, Found: "it holds no key: " + err.Error(), Severity: Repairable, Repair: createsNew + "; " + noTokens})
+		return
+	}
+	in.canonical(signingKeyFile)
 }
 
 // modes reports keys that every user of the machine may read or write. A start

@@ -33,6 +33,7 @@ func damageEach(t *testing.T, algorithm auth.KeyAlgorithm) {
 	if _, err := c.WriteKubeconfig(url); err != nil {
 		t.Fatal(err)
 	}
+	sign(t, sound)
 	bodies := files(t, sound)
 	kubeconfig, err := os.ReadFile(filepath.Join(sound, "kubeconfig"))
 	if err != nil {
@@ -132,6 +133,9 @@ func damaged(t *testing.T, dir, path string, at int) auth.Severity {
 	if _, err := c.WriteKubeconfig("https://127.0.0.1:6443"); err != nil {
 		t.Fatal(err)
 	}
+	if _, err := auth.SigningKey(dir); err != nil {
+		t.Fatalf("byte %d: after a repair of %+v: %v", at, faults, err)
+	}
 	if at%29 == 0 {
 		shake(t, c)
 	}
@@ -139,4 +143,17 @@ func damaged(t *testing.T, dir, path string, at int) auth.Severity {
 		t.Fatalf("byte %d: after a repair of %+v there are %+v (%v)", at, faults, again, err)
 	}
 	return worst
+}
+
+// TestAMissingSigningKeyIsReported as a note: a start makes another one, whose tokens are others.
+func TestAMissingSigningKeyIsReported(t *testing.T) {
+	dir := t.TempDir()
+	if faults, err := auth.Inspect(dir); err != nil || len(faults) > 0 {
+		t.Errorf("nothing was created yet: %+v, %v", faults, err)
+	}
+	open(t, dir)
+	faults, err := auth.Inspect(dir)
+	if err != nil || len(faults) != 1 || faults[0].File != "pki/sa.key" || faults[0].Severity != auth.Note || !strings.Contains(faults[0].Repair, "tokens that the former one has signed") {
+		t.Errorf("%+v, %v", faults, err)
+	}
 }

@@ -38,6 +38,7 @@ func TestClientKeyHasTheConfiguredAlgorithm(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		sign(t, dir)
 		after := files(t, dir)
 		if !strings.HasPrefix(after["admin.key"], c.form) || !strings.HasPrefix(after["ca.key"], elliptic) || !strings.HasPrefix(after["serving.key"], elliptic) {
 			t.Errorf("start %d, %q: keys %.40s, %.40s, %.40s", i, c.wish, after["admin.key"], after["ca.key"], after["serving.key"])
@@ -146,6 +147,7 @@ func ask(t *testing.T, cfg *rest.Config, version uint16) string {
 func TestLocalhostContextExistsOnlyIfTheServerListensThere(t *testing.T) {
 	dir := t.TempDir()
 	c := open(t, dir)
+	sign(t, dir)
 	for server, want := range map[string]string{
 		"https://127.0.0.1:6443": "https://localhost:6443", "https://[::1]:6443": "https://localhost:6443",
 		"https://127.0.0.2:6443": "", "https://192.0.2.1:6443": "", "https://a.example:6443": "", "https://localhost:6443": "",
@@ -175,11 +177,12 @@ func TestLocalhostContextExistsOnlyIfTheServerListensThere(t *testing.T) {
 func TestKeysReadableByOthersAreReported(t *testing.T) {
 	dir := t.TempDir()
 	c := open(t, dir)
+	sign(t, dir)
 	if _, err := c.WriteKubeconfig("https://127.0.0.1:6443"); err != nil {
 		t.Fatal(err)
 	}
 	before := files(t, dir)
-	for name, wrong := range map[string]os.FileMode{"pki/ca.key": 0o644, "pki/serving.key": 0o602, "kubeconfig": 0o604} {
+	for name, wrong := range map[string]os.FileMode{"pki/ca.key": 0o644, "pki/sa.key": 0o604, "pki/serving.key": 0o602, "kubeconfig": 0o604} {
 		path := filepath.Join(dir, name)
 		if err := os.Chmod(path, wrong); err != nil {
 			t.Fatal(err)

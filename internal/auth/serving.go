@@ -177,6 +177,7 @@ func (s *serving) choose(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 // key does not belong there.
 func parseCertificates(body []byte) ([]*x509.Certificate, error) {
 	var all []*x509.Certificate
+	blocks := bytes.Count(body, []byte("-----BEGIN "))
 	for block, rest := pem.Decode(body); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type != "CERTIFICATE" {
 			return nil, fmt.Errorf("it holds a %s, want certificates only", block.Type)
@@ -189,6 +190,9 @@ func parseCertificates(body []byte) ([]*x509.Certificate, error) {
 	}
 	if len(all) == 0 {
 		return nil, errors.New("it holds no certificate in PEM")
+	}
+	if len(all) < blocks { // half a file would withdraw the CAs of the other half
+		return nil, fmt.Errorf("%d of its %d blocks of PEM can be read: perhaps it is being written", len(all), blocks)
 	}
 	return all, nil
 }

@@ -73,6 +73,11 @@ func TestChangedFilesAreServed(t *testing.T) {
 	if c.Trusted(firstCA) || !c.Trusted(certificate(t, files(t, two)["ca.crt"])) {
 		t.Error("the CAs are not those of the file now")
 	}
+	both := files(t, one)["ca.crt"] + files(t, two)["ca.crt"]
+	replace(t, dir, "ca.crt", both[:len(both)-100]) // as read while it is written
+	if changed, err := c.Reload(time.Now()); changed || err == nil || !c.Trusted(certificate(t, files(t, two)["ca.crt"])) {
+		t.Errorf("a part of a file with two CAs: %v, %v", changed, err)
+	}
 	replace(t, dir, "ca.crt", "nothing")
 	if changed, err := c.Reload(time.Now()); changed || err == nil || !c.Trusted(certificate(t, files(t, two)["ca.crt"])) {
 		t.Errorf("a file without a CA: %v, %v", changed, err)

@@ -13,10 +13,14 @@ import (
 	"github.com/gapless-io/gapless/internal/durable"
 )
 
+// signingKeyFile has the key that signs tokens of service accounts, below the data directory; the name
+// is kubeadm's.
+const signingKeyFile = "pki/sa.key"
+
 // SigningKey returns the key that signs tokens of service accounts, from dir/pki/sa.key. It creates
 // the key if there is none.
 func SigningKey(dir string) (crypto.Signer, error) {
-	path := filepath.Join(dir, "pki", "sa.key") // kubeadm's name
+	path := filepath.Join(dir, filepath.FromSlash(signingKeyFile))
 	pem, err := os.ReadFile(path)
 	switch {
 	case err == nil:

@@ -43,7 +43,7 @@ type Request struct {
 
 // Answers reports whether the objects of a resource are reviews.
 func Answers(r *schema.Resource) bool {
-	return r.Group == "authentication.k8s.io" || r.Group == "authorization.k8s.io"
+	return !r.Custom && (r.Group == "authentication.k8s.io" || r.Group == "authorization.k8s.io")
 }
 
 // Answer returns the review with its status. Errors: 400, 422.

@@ -1,6 +1,7 @@
 package route
 
 import (
+	"cmp"
 	"net/http"
 	"strings"
 
@@ -53,7 +54,8 @@ func (rt *Route) selectors(a *auth.Attributes) {
 
 // read reads the attributes from the path alone.
 func (rt *Route) read(r *http.Request) auth.Attributes {
-	other := auth.Attributes{Verb: strings.ToLower(r.Method), Path: r.URL.Path}
+	// A request for http://host has no path. Attributes without one would be about a resource.
+	other := auth.Attributes{Verb: strings.ToLower(r.Method), Path: cmp.Or(r.URL.Path, "/")}
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	gv, rest := groupVersion(parts)
 	if len(rest) == 0 {

@@ -28,6 +28,18 @@ func upstreams(r *http.Request) (auth.Attributes, error) {
 	}, nil
 }
 
+// TestARequestWithoutAPathIsAboutNoResource is for GET http://host: who may read every resource may not
+// do what has no name.
+func TestARequestWithoutAPathIsAboutNoResource(t *testing.T) {
+	for _, method := range []string{http.MethodGet, http.MethodConnect} {
+		r := &http.Request{Method: method, URL: &url.URL{}}
+		rt, err := route.Resolve(builtin.Catalog(), r)
+		if got := rt.Attributes(r); err != nil || got.Path != "/" {
+			t.Errorf("%s is %+v, %v", method, got, err)
+		}
+	}
+}
+
 func TestAttributesAreUpstreams(t *testing.T) {
 	paths := []string{
 		"/", "/api", "/api/", "/api/v1", "/apis", "/apis/apps", "/apis/apps/v1", "/metrics", "/openapi/v2", "/openapi/v3/apis/apps/v1", "/version",
@@ -39,6 +51,7 @@ func TestAttributesAreUpstreams(t *testing.T) {
 		"/api/v1/pods", "/api/v1/pods/b", "/api/v2/pods", "/api/v1/widgets/b/c",
 		"/apis/apps/v1/namespaces/a/deployments/b/scale", "/apis/apps/v1/deployments", "/apis/example.org/v1/namespaces/a/widgets",
 		"/api/v1/watch/nodes", "/api/v1/watch/nodes/a", "/api/v1/watch/namespaces/a/pods", "/api/v1/watch/namespaces/a/pods/b", "/api/v1/watch/namespaces",
+		"/api/v1/proxy/nodes/a", "/api/v1/proxy/namespaces/a/pods/b", "/apis/apps/v1/proxy/namespaces/a/deployments/b/x",
 		"/api/v1/watch/namespaces/a", "/api/v1/watch/namespaces/a/pods/b/status", "/apis/apps/v1/watch/deployments",
 	}
 	queries := []string{

@@ -49,6 +49,12 @@ func FuzzResolve(f *testing.F) {
 		u.RawQuery = query
 		r := &http.Request{Method: method, URL: u}
 		got, err := route.Resolve(catalog, r)
+		// What is decided on is what upstream decides on, also where nothing is served.
+		if want, err := upstreams(r); err == nil && u.Path != "" {
+			if a := got.Attributes(r); a != want {
+				t.Errorf("%s %s is authorized as\n%+v, by upstream as\n%+v", method, u, a, want)
+			}
+		}
 		if err != nil {
 			if code := kube.StatusOf(err).Code; code != 400 && code != 404 && code != 405 {
 				t.Fatalf("%s %s: %d %v", method, u, code, err)

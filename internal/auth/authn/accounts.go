@@ -17,8 +17,13 @@ import (
 	"github.com/gapless-io/gapless/kube"
 )
 
-// keptTokens bounds how many verified tokens are kept, in each of two generations: about 2 KiB each.
-const keptTokens = 4096
+const (
+	// keptTokens bounds how many verified tokens are kept, in each of two generations: about 2 KiB each.
+	keptTokens = 4096
+	// longestKept is the length of the longest that is kept: who may request tokens, with as many
+	// audiences as he likes, must not fill the memory with them.
+	longestKept = 8 << 10
+)
 
 // Objects are the current objects, in memory.
 type Objects interface {
@@ -115,6 +120,9 @@ func (a *Accounts) verified(token string) (*verified, error) {
 			return nil, err
 		}
 		v = &verified{c, c.response(a.cfg.Audiences, a.cfg.Audiences)}
+	}
+	if len(token) > longestKept {
+		return v, nil
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()

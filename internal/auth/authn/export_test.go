@@ -16,3 +16,10 @@ func (k *Keys) Verify(token string, issuers []string) (name string, err error) {
 
 // TokenOf is for fuzzing.
 func TokenOf(lines []string) (string, []string, error) { return tokenOf(lines) }
+
+// Kept returns how many verified tokens are kept.
+func (a *Accounts) Kept() int {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return len(a.fresh) + len(a.old)
+}
