@@ -1,8 +1,8 @@
 package gapless_test
 
 import (
-	"cmp"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"encoding/pem"
 	"maps"

@@ -42,7 +42,7 @@ type hooked struct {
 	target        *schema.Webhook
 	broken        error // of a clientConfig that cannot be used
 
-	criteria      *match.Criteria
+	criteria *match.Criteria
 
 	compile sync.Once
 	matcher matchconditions.Matcher
