@@ -23,13 +23,13 @@ func (l launched) web(t *testing.T) *http.Client {
 }
 
 // exchange sends a request with a body, and returns the answer's code and body.
-func (l launched) exchange(t *testing.T, client *http.Client, method, path, body string) (int, string) {
+func (l launched) exchange(t *testing.T, client *http.Client, method, path, body string, kind ...string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, l.URL()+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Content-Type", append(kind, "application/json")[0])
 	resp, err := client.Do(req)
 	if err != nil {
 		t.Fatal(err)

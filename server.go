@@ -195,7 +195,7 @@ func (s *Server) serve(ctx context.Context, log *revlog.Log) error {
 	}
 	runAudit(running, g, audited)
 	refusals := limit.NewRefusals()
-	api := apiserver.New(lasting, s.apiConfig(live, log, parts{callers, refusals, audited, collectors(garbage, newGauges(s.registry, log), s.registry.Conversions(), s.policies, s.webhooks, s.values.Metrics())}))
+	api := apiserver.New(lasting, s.apiConfig(live, log, parts{callers, refusals, audited, collectors(garbage, append(s.values.Metrics(), newGauges(s.registry, log), s.registry.Conversions(), s.policies, s.webhooks)...)}))
 	web := s.webServer(api) //nolint:contextcheck // a handshake has a context of its own
 	listener := limit.NewListener(s.listener, s.cfg.Limits.bounds(), refusals)
 	g.Go(func() error {

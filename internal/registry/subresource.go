@@ -33,22 +33,28 @@ func (r *Registry) createSubresource(ctx context.Context, t schema.Target, body 
 	if through != nil {
 		t.Name = sent.GetName()
 	}
-	if sent.GetName() != t.Name || t.Name == "" {
-		return kube.Written{}, kube.BadRequest("name in URL does not match name in %s object", sub.Kind.Kind)
+	ours := func() error {
+		if sent.GetName() != t.Name || t.Name == "" {
+			return kube.BadRequest("name in URL does not match name in %s object", sub.Kind.Kind)
+		}
+		return metadata.MatchNamespace(t, sent)
 	}
-	if err := metadata.MatchNamespace(t, sent); err != nil {
+	if err := ours(); err != nil {
 		return kube.Written{}, err
 	}
 	review := admit.Begin(r.plugin, admit.Request{Target: t, Operation: admission.Create, Options: &o, DryRun: len(o.DryRun) > 0})
 	if _, err = review.Admit(ctx, sent, nil); err == nil {
+		err = ours() // a plugin may have changed it
+	}
+	if err == nil {
 		err = review.Validate(ctx, sent, nil)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		return kube.Written{}, err
-	}
-	if sub.Apply == nil {
+	case sub.Apply == nil:
 		err = eviction.Evict(ctx, evictionVerbs{r}, eviction.Request{Pod: t, Eviction: sent, DryRun: o.DryRun})
-	} else {
+	default:
 		err = r.modify(ctx, t, o.DryRun, func(*unstructured.Unstructured) (*unstructured.Unstructured, error) { return sent.DeepCopy(), nil })
 	}
 	if err != nil {

@@ -22,6 +22,7 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/gapless-io/gapless/internal/admission"
+	"github.com/gapless-io/gapless/internal/admission/match"
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/kube"
@@ -224,22 +225,13 @@ func warn(ctx context.Context, object *unstructured.Unstructured) error {
 	return nil
 }
 
-// reviews returns the resources of a rule without wildcards that no webhook is asked about
-// (pkg/kubeapiserver/admission/exclusion).
+// reviews returns the resources of a rule without wildcards that no webhook is asked about.
 func reviews(groups, resources []string) []schema.GroupResource {
 	if slices.Contains(groups, "*") || slices.Contains(resources, "*") {
 		return nil
 	}
-	const authentication, authorization = "authentication.k8s.io", "authorization.k8s.io"
 	var found []schema.GroupResource
-	for _, gr := range []schema.GroupResource{
-		{Group: authentication, Resource: "selfsubjectreviews"},
-		{Group: authentication, Resource: "tokenreviews"},
-		{Group: authorization, Resource: "localsubjectaccessreviews"},
-		{Group: authorization, Resource: "selfsubjectaccessreviews"},
-		{Group: authorization, Resource: "selfsubjectrulesreviews"},
-		{Group: authorization, Resource: "subjectaccessreviews"},
-	} {
+	for _, gr := range match.Reviews() {
 		if slices.Contains(groups, gr.Group) && slices.Contains(resources, gr.Resource) {
 			found = append(found, gr)
 		}

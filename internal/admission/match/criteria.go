@@ -21,6 +21,7 @@ type Criteria struct {
 	objectsErr          error // of the second one
 	rules, excluded     []admissionregistration.NamedRuleWithOperations
 	equivalent          bool
+	never               bool // without a rule: a policy then matches everything, a webhook nothing
 }
 
 // Matched is the resource and the kind by which a request matches: those of the request, or
@@ -53,6 +54,23 @@ func Compile(m *admissionregistration.MatchResources) (*Criteria, error) {
 	return c, nil
 }
 
+// CompileWebhook reads what a webhook asks for; see Compile. The members of a validating
+// webhook are the same.
+func CompileWebhook(w *admissionregistration.MutatingWebhook) (*Criteria, error) {
+	m := &admissionregistration.MatchResources{
+		NamespaceSelector: w.NamespaceSelector, ObjectSelector: w.ObjectSelector, MatchPolicy: w.MatchPolicy,
+		ResourceRules: make([]admissionregistration.NamedRuleWithOperations, len(w.Rules)),
+	}
+	for i, rule := range w.Rules {
+		m.ResourceRules[i].RuleWithOperations = rule
+	}
+	c, err := Compile(m)
+	if err == nil {
+		c.never = len(w.Rules) == 0
+	}
+	return c, err
+}
+
 // Plan is how requests for one resource and operation match criteria: their rules applied to
 // all that such requests have in common. It holds as long as the same resources are served.
 type Plan struct {
@@ -70,19 +88,21 @@ type applied struct {
 }
 
 // Plan returns how requests match; nil if none does.
-func (m *Matcher) Plan(c *Criteria, gvr schema.GroupVersionResource, subresource string, op admission.Operation) *Plan {
-	p := &Plan{criteria: c, everything: len(c.rules) == 0}
-	if p.include = m.apply(c, c.rules, admission.NewAttributesRecord(nil, nil, schema.GroupVersionKind{}, "", "", gvr, subresource, op, nil, false, nil)); len(p.include) == 0 && !p.everything {
+func (m *Matcher) Plan(c *Criteria, q Question) *Plan {
+	p := &Plan{criteria: c, everything: len(c.rules) == 0 && !c.never}
+	a := admission.NewAttributesRecord(nil, nil, schema.GroupVersionKind{}, "", "", q.Resource, q.Subresource, q.Operation, nil, false, nil)
+	if p.include = m.apply(c, c.rules, a); len(p.include) == 0 && !p.everything {
 		return nil
 	}
-	p.excluded = m.apply(c, c.excluded, admission.NewAttributesRecord(nil, nil, schema.GroupVersionKind{}, "", "", gvr, subresource, op, nil, false, nil))
+	p.excluded = m.apply(c, c.excluded, a)
 	return p
 }
 
-// apply returns the rules that match such requests, whatever their scope and names are. Rules
-// that name the request's own resource go before equivalents.
+// apply returns the rules that match such requests, whatever their names are. Rules that name
+// the request's own resource go before equivalents, which have the same scope.
 func (m *Matcher) apply(c *Criteria, all []admissionregistration.NamedRuleWithOperations, a admission.Attributes) []applied {
 	var some []applied
+	own, served := m.live.Load().Lookup(a.GetResource())
 	add := func(rule *admissionregistration.NamedRuleWithOperations, a admission.Attributes, kind schema.GroupVersionKind) {
 		unscoped := rule.RuleWithOperations
 		unscoped.Scope = nil
@@ -92,6 +112,12 @@ func (m *Matcher) apply(c *Criteria, all []admissionregistration.NamedRuleWithOp
 		is := applied{by: a.GetResource(), kind: kind, scope: admissionregistration.AllScopes, names: rule.ResourceNames}
 		if rule.Scope != nil {
 			is.scope = *rule.Scope
+		}
+		if served && is.scope == admissionregistration.NamespacedScope && !own.Namespaced {
+			return
+		}
+		if served && is.scope == admissionregistration.ClusterScope && own.Namespaced {
+			return
 		}
 		some = append(some, is)
 	}

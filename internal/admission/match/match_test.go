@@ -135,7 +135,7 @@ func TestRequestsMatchAsUpstreams(t *testing.T) {
 				t.Fatal(err)
 			}
 			m, a := newMatcher(), tt.request.attributes()
-			plan := m.Plan(criteria, a.GetResource(), a.GetSubresource(), a.GetOperation())
+			plan := m.Plan(criteria, match.QuestionOf(a))
 			var matched match.Matched
 			is := false
 			if plan != nil {
@@ -175,7 +175,7 @@ func TestPlansAreOnlyOfWhatRulesName(t *testing.T) {
 		{Group: "events.k8s.io", Version: "v1", Resource: "events"}: true,
 		{Version: "v1", Resource: "pods"}:                           false,
 	} {
-		if got := m.Plan(criteria, gvr, "", admission.Update) != nil; got != want {
+		if got := m.Plan(criteria, match.Question{Resource: gvr, Operation: admission.Update}) != nil; got != want {
 			t.Errorf("%v: planned %v, want %v", gvr, got, want)
 		}
 	}

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"log/slog"
 	"slices"
-	"sync"
-	"sync/atomic"
 
 	"k8s.io/apiserver/pkg/admission"
 
@@ -14,8 +12,6 @@ import (
 	"github.com/gapless-io/gapless/kube"
 )
 
-const group = "admissionregistration.k8s.io"
-
 // The resources that a plugin follows.
 const (
 	validatingPolicies = "validatingadmissionpolicies"
@@ -23,27 +19,6 @@ const (
 	mutatingPolicies   = "mutatingadmissionpolicies"
 	mutatingBindings   = "mutatingadmissionpolicybindings"
 )
-
-// exempt reports whether no policy is evaluated for a resource: policies would lock their own
-// repair out, and reviews the whole cluster (apiserver policy/generic admissionResources,
-// kubernetes pkg/kubeapiserver/admission/exclusion).
-func exempt(gr schema.GroupResource) bool {
-	switch gr.Group {
-	case group:
-		switch gr.Resource {
-		case validatingPolicies, validatingBindings, mutatingPolicies, mutatingBindings:
-			return true
-		}
-	case "authentication.k8s.io":
-		return gr.Resource == "selfsubjectreviews" || gr.Resource == "tokenreviews"
-	case "authorization.k8s.io":
-		switch gr.Resource {
-		case "localsubjectaccessreviews", "selfsubjectaccessreviews", "selfsubjectrulesreviews", "subjectaccessreviews":
-			return true
-		}
-	}
-	return false
-}
 
 // hook is a policy with those of its bindings that there are.
 type hook struct {
@@ -68,20 +43,7 @@ type bound struct {
 // resource. It is immutable, but for what it remembers.
 type index struct {
 	validating, mutating []hook
-	known                atomic.Pointer[known]
-}
-
-// known are the candidates of requests, while the same resources are served.
-type known struct {
-	of *schema.Catalog
-	by sync.Map // of question to *candidates
-}
-
-// question is what requests have in common that concern the same policies.
-type question struct {
-	resource    schema.GroupVersionResource
-	subresource string
-	op          admission.Operation
+	known                match.Memory[candidates]
 }
 
 // candidates are the policies that concern a request by its resource and operation.
@@ -89,11 +51,7 @@ type candidates struct{ validating, mutating []candidate }
 
 // Follows returns the resources of policies and bindings.
 func (*Plugin) Follows() []schema.GroupResource {
-	var all []schema.GroupResource
-	for _, resource := range []string{validatingPolicies, validatingBindings, mutatingPolicies, mutatingBindings} {
-		all = append(all, schema.GroupResource{Group: group, Resource: resource})
-	}
-	return all
+	return match.Policies()
 }
 
 // Replace gets all objects of one of the resources.
@@ -198,44 +156,34 @@ func (p *Plugin) unreadable(name string, err error) {
 }
 
 // candidates returns the policies that concern a request; nil if none does.
-func (p *Plugin) candidates(resource schema.GroupVersionResource, subresource string, op admission.Operation) *candidates {
+func (p *Plugin) candidates(q match.Question) *candidates {
 	current := p.index()
-	if len(current.validating) == 0 && len(current.mutating) == 0 || exempt(resource.GroupResource()) {
+	if len(current.validating) == 0 && len(current.mutating) == 0 || match.ExemptFromPolicies(q.Resource.GroupResource()) {
 		return nil
 	}
-	catalog := p.live.Load()
-	all := current.known.Load()
-	if all == nil || all.of != catalog {
-		all = &known{of: catalog}
-		current.known.Store(all)
-	}
-	asked := question{resource: resource, subresource: subresource, op: op}
-	if found, is := all.by.Load(asked); is {
-		c, _ := found.(*candidates)
-		return c
-	}
-	found := &candidates{validating: p.concerned(current.validating, asked)}
-	if op != admission.Delete {
-		found.mutating = p.concerned(current.mutating, asked)
-	}
-	all.by.Store(asked, found)
-	return found
+	return current.known.Of(p.live.Load(), q, func() *candidates {
+		found := &candidates{validating: p.concerned(current.validating, q)}
+		if q.Operation != admission.Delete {
+			found.mutating = p.concerned(current.mutating, q)
+		}
+		return found
+	})
 }
 
 // concerned returns the policies that concern a request, with the bindings that do.
-func (p *Plugin) concerned(all []hook, asked question) []candidate {
+func (p *Plugin) concerned(all []hook, asked match.Question) []candidate {
 	var some []candidate
 	for _, h := range all {
 		c := candidate{policy: h.policy}
 		if h.policy.criteria != nil {
-			if c.plan = p.match.Plan(h.policy.criteria, asked.resource, asked.subresource, asked.op); c.plan == nil {
+			if c.plan = p.match.Plan(h.policy.criteria, asked); c.plan == nil {
 				continue
 			}
 		}
 		for _, b := range h.bindings {
 			if b.criteria == nil {
 				c.bindings = append(c.bindings, bound{binding: b})
-			} else if plan := p.match.Plan(b.criteria, asked.resource, asked.subresource, asked.op); plan != nil {
+			} else if plan := p.match.Plan(b.criteria, asked); plan != nil {
 				c.bindings = append(c.bindings, bound{b, plan})
 			}
 		}

@@ -160,13 +160,13 @@ func (m *mutation) apply(ctx context.Context, patcher patcher, by matched, with 
 			return err
 		}
 	}
-	converted, err := m.convert(u, by.Matched, m.own())
+	converted, err := m.views.Convert(m.ctx, u, by.Matched, m.views.Own())
 	if err != nil {
 		return apierrors.NewInternalError(fmt.Errorf("failed to convert object: %w", err))
 	}
 	// Expressions see a copy: redo changes the object in place, and views share it.
 	object.Object = converted.DeepCopy().Object
-	clear(m.views)
+	m.views.Forget()
 	return m.redo()
 }
 

@@ -38,14 +38,12 @@ type Config struct {
 // Cluster is what policies read besides the object of a request. Its methods are safe for
 // concurrent use, and read from memory; conversions may call webhooks.
 type Cluster interface {
-	// Find returns an object as it is stored; nil if there is none.
-	Find(gr schema.GroupResource, key kube.Key) *kube.Object
+	match.Objects
+	match.Converter
 	// Objects yields the objects of a resource, in one namespace or ("") all, as they are stored.
 	Objects(gr schema.GroupResource, namespace string) iter.Seq[*kube.Object]
 	// Show returns a stored object in the version of a resource.
 	Show(ctx context.Context, to *schema.Resource, o *kube.Object) (*kube.Object, error)
-	// Convert returns content of one version in another one. The result may share parts with it.
-	Convert(ctx context.Context, v schema.Versions, content map[string]any) (map[string]any, error)
 	// Types returns how the fields of a kind merge.
 	Types(r *schema.Resource) (managedfields.TypeConverter, error)
 }
@@ -88,14 +86,14 @@ func New(cfg Config) *Plugin {
 
 // Handles reports whether a policy with a binding may match an operation.
 func (p *Plugin) Handles(r *schema.Resource, subresource string, op admission.Operation) bool {
-	candidates := p.candidates(r.GVR(), subresource, op)
+	candidates := p.candidates(match.Question{Resource: r.GVR(), Subresource: subresource, Operation: op})
 	return candidates != nil && (len(candidates.validating) > 0 || len(candidates.mutating) > 0)
 }
 
 // Admit changes the object of a request as the mutating policies say. After each change it
 // calls redo, which brings the object into its kind's form.
 func (p *Plugin) Admit(ctx context.Context, a admission.Attributes, redo func() error) error {
-	candidates := p.candidates(a.GetResource(), a.GetSubresource(), a.GetOperation())
+	candidates := p.candidates(match.QuestionOf(a))
 	if candidates == nil || len(candidates.mutating) == 0 || a.GetOperation() == admission.Delete {
 		return nil // there is nothing to change about a deletion
 	}
@@ -104,7 +102,7 @@ func (p *Plugin) Admit(ctx context.Context, a admission.Attributes, redo func() 
 
 // Validate refuses a request that a validating policy denies.
 func (p *Plugin) Validate(ctx context.Context, a admission.Attributes) error {
-	candidates := p.candidates(a.GetResource(), a.GetSubresource(), a.GetOperation())
+	candidates := p.candidates(match.QuestionOf(a))
 	if candidates == nil || len(candidates.validating) == 0 {
 		return nil
 	}

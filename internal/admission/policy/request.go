@@ -7,15 +7,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	admissionauthorizer "k8s.io/apiserver/pkg/admission/plugin/authorizer"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/gapless-io/gapless/internal/admission/match"
-	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -26,13 +23,14 @@ type request struct {
 	plugin *Plugin
 	authz  authorizer.UnconditionalAuthorizer // see authorizer
 
-	views     map[schema.GroupVersionKind]*admission.VersionedAttributes
+	views     *match.Views
 	namespace *corev1.Namespace // read when it is first needed
 }
 
 // newRequest returns the request of attributes; its context is set by who evaluates it.
 func (p *Plugin) newRequest(a admission.Attributes) *request {
-	return &request{Attributes: whole{a}, plugin: p}
+	a = whole{a}
+	return &request{Attributes: a, plugin: p, views: match.NewViews(p.live, p.cluster, a)}
 }
 
 // authorizer returns the authorizer of the request's expressions, which asks about the same
@@ -44,17 +42,8 @@ func (r *request) authorizer() authorizer.UnconditionalAuthorizer {
 	return r.authz
 }
 
-// whole are attributes as upstream has them: the namespace of a namespace is its own, and there
-// is always a user.
+// whole are attributes as upstream has them: there is always a user.
 type whole struct{ admission.Attributes }
-
-// GetNamespace returns the namespace of the request, or the name of the namespace that it is about.
-func (w whole) GetNamespace() string {
-	if w.GetResource() == match.Namespaces.WithVersion("v1") {
-		return w.GetName()
-	}
-	return w.Attributes.GetNamespace()
-}
 
 // GetUserInfo returns the caller; it is the server itself where none is given.
 func (w whole) GetUserInfo() user.Info {
@@ -66,60 +55,7 @@ func (w whole) GetUserInfo() user.Info {
 
 // versioned returns the objects of the request in a version.
 func (r *request) versioned(by match.Matched) (*admission.VersionedAttributes, error) {
-	if view := r.views[by.Kind]; view != nil {
-		return view, nil
-	}
-	view := &admission.VersionedAttributes{Attributes: r.Attributes, VersionedKind: by.Kind}
-	for _, of := range []struct {
-		object runtime.Object
-		to     *admission.LazyObject
-	}{{r.GetObject(), &view.VersionedObject}, {r.GetOldObject(), &view.VersionedOldObject}} {
-		u, is := of.object.(*unstructured.Unstructured)
-		if !is {
-			continue
-		}
-		converted, err := r.convert(u, r.own(), by)
-		if err != nil {
-			return nil, err
-		}
-		of.to.Set(converted)
-	}
-	if r.views == nil {
-		r.views = map[schema.GroupVersionKind]*admission.VersionedAttributes{}
-	}
-	r.views[by.Kind] = view
-	return view, nil
-}
-
-// convert returns an object of the request, or a changed one, as another resource has it:
-// that by which a policy matches, or that of the request. The bodies of subresources other
-// than status are of one kind for all versions.
-func (r *request) convert(u *unstructured.Unstructured, from, to match.Matched) (*unstructured.Unstructured, error) {
-	if from.Kind == to.Kind {
-		return u, nil
-	}
-	catalog := r.plugin.live.Load()
-	v := schema.Versions{}
-	for _, of := range []struct {
-		by match.Matched
-		in **schema.Resource
-	}{{from, &v.From}, {to, &v.To}} {
-		found, served := catalog.Lookup(of.by.Resource)
-		if !served || found.GVK() != of.by.Kind {
-			return nil, fmt.Errorf("unable to convert to %v: unknown kind", of.by.Resource)
-		}
-		*of.in = found
-	}
-	content, err := r.plugin.cluster.Convert(r.ctx, v, u.Object)
-	if err != nil {
-		return nil, err
-	}
-	return &unstructured.Unstructured{Object: content}, nil
-}
-
-// own is the resource and the kind of the request itself.
-func (r *request) own() match.Matched {
-	return match.Matched{Resource: r.GetResource(), Kind: r.GetKind()}
+	return r.views.Of(r.ctx, by)
 }
 
 // readNamespace reads the namespace of the object; there is none of cluster-scoped ones, and

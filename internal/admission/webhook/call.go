@@ -69,7 +69,8 @@ func outOfTime() error {
 }
 
 // call asks a webhook. Errors: *callError, rejection, and others for the client.
-func (p *Plugin) call(ctx context.Context, c candidate, v *upstream.VersionedAttributes) (*answer, error) {
+func (p *Plugin) call(ctx context.Context, c *call) (*answer, error) {
+	v := c.view
 	failed := func(code int32, why error) (*answer, error) {
 		return nil, &callError{webhook: c.Name, why: why, code: code}
 	}
@@ -89,7 +90,7 @@ func (p *Plugin) call(ctx context.Context, c candidate, v *upstream.VersionedAtt
 		return failed(http.StatusInternalServerError, fmt.Errorf("could not get REST client: %w", c.broken))
 	}
 	uid := uuid.NewUUID()
-	body, err := requestBody(version, uid, c, v)
+	body, err := requestBody(version, uid, c)
 	if err != nil {
 		return failed(http.StatusBadRequest, fmt.Errorf("could not create admission objects: %w", err))
 	}
@@ -138,7 +139,7 @@ func (p *Plugin) annotate(ctx context.Context, a upstream.Attributes, key, value
 
 // verdict says what a call that has failed does to the write. goOn says that the failure policy
 // ignores it.
-func (p *Plugin) verdict(ctx context.Context, c candidate, a upstream.Attributes, err error) (goOn bool, refusal error) {
+func (p *Plugin) verdict(ctx context.Context, c *call, a upstream.Attributes, err error) (goOn bool, refusal error) {
 	if refused, is := errors.AsType[rejection](err); is {
 		return false, refused.StatusError
 	}
@@ -160,7 +161,7 @@ func (p *Plugin) verdict(ctx context.Context, c candidate, a upstream.Attributes
 }
 
 // failedOpenKey is the audit annotation for a webhook that could not be called.
-func failedOpenKey(c candidate, a upstream.Attributes) string {
+func failedOpenKey(c *call, a upstream.Attributes) string {
 	if c.mutates {
 		return fmt.Sprintf("failed-open.mutation.webhook.admission.k8s.io/round_%d_index_%d", round(a), c.place)
 	}

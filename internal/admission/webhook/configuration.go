@@ -8,12 +8,11 @@ import (
 	"sync"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apiserver/pkg/admission/plugin/cel"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
 	"k8s.io/apiserver/pkg/cel/environment"
 
+	"github.com/gapless-io/gapless/internal/admission/match"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -43,8 +42,7 @@ type hooked struct {
 	target        *schema.Webhook
 	broken        error // of a clientConfig that cannot be used
 
-	namespaces, objects      labels.Selector
-	namespacesErr, objectErr error
+	criteria *match.Criteria
 
 	compile sync.Once
 	matcher matchconditions.Matcher
@@ -70,8 +68,13 @@ func (c *configuration) read(logger *slog.Logger) []*hooked {
 				uid: fmt.Sprintf("%s/%s/%d", c.object.Key().Name, w.Name, names[w.Name]),
 			}
 			names[w.Name]++
-			h.namespaces, h.namespacesErr = metav1.LabelSelectorAsSelector(w.NamespaceSelector)
-			h.objects, h.objectErr = metav1.LabelSelectorAsSelector(w.ObjectSelector)
+			var err error
+			if h.criteria, err = match.CompileWebhook(&w); err != nil {
+				// The API server fills selectors in when a configuration is written.
+				logger.Error("a webhook has no selectors: it is not called",
+					slog.String("configuration", h.configuration), slog.String("webhook", w.Name), slog.Any("error", err))
+				continue
+			}
 			h.target, h.broken = targetOf(w.Name, w.ClientConfig)
 			c.hooks = append(c.hooks, h)
 		}

@@ -64,7 +64,7 @@ func (m *metrics) name(webhook string) string {
 }
 
 // called counts a call that began at a time and ended with err.
-func (m *metrics) called(c candidate, a upstream.Attributes, began time.Time, err error) {
+func (m *metrics) called(c *call, a upstream.Attributes, began time.Time, err error) {
 	name, op := m.name(c.Name), string(a.GetOperation())
 	rejected, code, kind := err != nil, 200, "apiserver_internal_error"
 	if failed, is := errors.AsType[*callError](err); is {

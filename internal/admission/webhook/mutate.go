@@ -19,8 +19,8 @@ import (
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 
+	"github.com/gapless-io/gapless/internal/admission/match"
 	"github.com/gapless-io/gapless/internal/registry/patch"
-	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/jsontree"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -28,38 +28,33 @@ import (
 // mutation is one write that mutating webhooks are asked about.
 type mutation struct {
 	*Plugin
-	a        upstream.Attributes
-	found    *candidates
-	versions *versions
-	redo     func() error
-	again    *reinvocation
+	a     asked
+	redo  func() error
+	again *reinvocation
 }
 
 // Admit implements admission.Plugin: it asks the mutating webhooks, one after the other. Each
 // sees what the one before has changed.
 func (p *Plugin) Admit(ctx context.Context, a upstream.Attributes, redo func() error) error {
-	found, a := p.candidatesFor(a)
-	if len(found.mutating) == 0 {
+	found := p.find(match.QuestionOf(a))
+	if found == nil || len(found.mutating) == 0 {
 		return nil
 	}
-	m := &mutation{
-		Plugin: p, a: a, found: found, redo: redo, again: reinvocationOf(a),
-		versions: &versions{cluster: p.cluster, a: a, from: found.resource},
-	}
+	m := &mutation{Plugin: p, a: p.asked(a), redo: redo, again: reinvocationOf(a)}
 	rounds := a.GetReinvocationContext()
 	if rounds.IsReinvoke() && m.again.changedSince(a.GetObject()) {
 		m.again.require() // another plugin has changed the object
 	}
 	defer func() { m.again.remember(a.GetObject()) }()
 	for _, c := range found.mutating {
-		is, err := p.applies(ctx, c, a, m.versions)
+		toAsk, err := p.applies(ctx, c, m.a)
 		if err != nil {
 			return err
 		}
-		if !is || rounds.IsReinvoke() && !m.again.required[c.uid] {
+		if toAsk == nil || rounds.IsReinvoke() && !m.again.required[c.uid] {
 			continue
 		}
-		if err := m.ask(ctx, c); err != nil {
+		if err := m.ask(ctx, toAsk); err != nil {
 			return err
 		}
 	}
@@ -67,16 +62,15 @@ func (p *Plugin) Admit(ctx context.Context, a upstream.Attributes, redo func() e
 }
 
 // ask asks one webhook, and applies its patch.
-func (m *mutation) ask(ctx context.Context, c candidate) error {
-	v, err := m.versions.of(ctx, c)
-	if err != nil {
+func (m *mutation) ask(ctx context.Context, c *call) (err error) {
+	if c.view, err = m.a.views.Of(ctx, c.by); err != nil {
 		return apierrors.NewInternalError(err)
 	}
 	began := time.Now()
-	said, err := m.call(ctx, c, v)
+	said, err := m.call(ctx, c)
 	changed := false
 	if err == nil && len(said.patch) > 0 {
-		changed, err = m.change(ctx, c, v, said)
+		changed, err = m.change(ctx, c, said)
 	}
 	m.annotateMutation(ctx, c, changed)
 	m.metrics.called(c, m.a, began, err)
@@ -99,7 +93,7 @@ func (m *mutation) ask(ctx context.Context, c candidate) error {
 }
 
 // change applies the patch of an answer to the object of the write.
-func (m *mutation) change(ctx context.Context, c candidate, v *upstream.VersionedAttributes, said *answer) (changed bool, err error) {
+func (m *mutation) change(ctx context.Context, c *call, said *answer) (changed bool, err error) {
 	steps, err := jsonpatch.DecodePatch(said.patch)
 	if err != nil {
 		return false, &callError{webhook: c.Name, why: fmt.Errorf("received undecodable patch in webhook response: %w", err), code: 503}
@@ -107,7 +101,7 @@ func (m *mutation) change(ctx context.Context, c candidate, v *upstream.Versione
 	if len(steps) == 0 {
 		return false, nil
 	}
-	current, is := v.VersionedObject.Object().(*unstructured.Unstructured)
+	current, is := c.view.VersionedObject.Object().(*unstructured.Unstructured)
 	if !is {
 		return false, apierrors.NewInternalError(fmt.Errorf("admission webhook %q attempted to modify the object, which is not supported for this operation", c.Name))
 	}
@@ -122,20 +116,19 @@ func (m *mutation) change(ctx context.Context, c candidate, v *upstream.Versione
 	if !changed {
 		return false, nil
 	}
-	if got := (&unstructured.Unstructured{Object: content}).GroupVersionKind(); got != v.VersionedKind {
-		return false, apierrors.NewInternalError(fmt.Errorf("admission webhook %q changed the object to a %v, it must stay a %v", c.Name, got, v.VersionedKind))
+	u := &unstructured.Unstructured{Object: content}
+	if got := u.GroupVersionKind(); got != c.by.Kind {
+		return false, apierrors.NewInternalError(fmt.Errorf("admission webhook %q changed the object to a %v, it must stay a %v", c.Name, got, c.by.Kind))
 	}
-	if c.as != nil {
-		if content, err = m.cluster.Convert(ctx, schema.Versions{From: c.as, To: m.found.resource}, content); err != nil {
-			return false, apierrors.NewInternalError(err)
-		}
+	if u, err = m.a.views.Convert(ctx, u, c.by, m.a.views.Own()); err != nil {
+		return false, apierrors.NewInternalError(err)
 	}
 	object, is := m.a.GetObject().(*unstructured.Unstructured)
 	if !is {
 		return false, apierrors.NewInternalError(errors.New("the write has no object"))
 	}
-	object.Object = content
-	m.versions.forget()
+	object.Object = u.Object
+	m.a.views.Forget()
 	if err := m.redo(); err != nil {
 		return true, apierrors.NewInternalError(err)
 	}
@@ -173,7 +166,7 @@ func cause(err error) error {
 }
 
 // annotateMutation records in the audit event whether a webhook has changed the object.
-func (m *mutation) annotateMutation(ctx context.Context, c candidate, mutated bool) {
+func (m *mutation) annotateMutation(ctx context.Context, c *call, mutated bool) {
 	value, err := json.Marshal(struct {
 		Configuration string `json:"configuration"`
 		Webhook       string `json:"webhook"`
@@ -185,7 +178,7 @@ func (m *mutation) annotateMutation(ctx context.Context, c candidate, mutated bo
 }
 
 // annotatePatch records the patch, for the audit level Request and above.
-func (m *mutation) annotatePatch(ctx context.Context, c candidate, steps jsonpatch.Patch) {
+func (m *mutation) annotatePatch(ctx context.Context, c *call, steps jsonpatch.Patch) {
 	value, err := json.Marshal(struct {
 		Configuration string          `json:"configuration"`
 		Webhook       string          `json:"webhook"`

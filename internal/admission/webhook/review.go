@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	upstream "k8s.io/apiserver/pkg/admission"
 )
 
 // answer is what a webhook has said.
@@ -38,7 +37,8 @@ func reviewVersion(accepted []string) (string, error) {
 }
 
 // requestBody returns the body of a review. Both versions have the same members.
-func requestBody(version string, uid types.UID, c candidate, v *upstream.VersionedAttributes) ([]byte, error) {
+func requestBody(version string, uid types.UID, c *call) ([]byte, error) {
+	v := c.view
 	a := v.Attributes
 	caller := authenticationv1.UserInfo{Extra: map[string]authenticationv1.ExtraValue{}}
 	if by := a.GetUserInfo(); by != nil {
@@ -55,16 +55,18 @@ func requestBody(version string, uid types.UID, c candidate, v *upstream.Version
 	if err != nil {
 		return nil, err
 	}
-	options, err := encodedOptions(a.GetOperationOptions())
-	if err != nil {
-		return nil, err
+	options := runtime.RawExtension{}
+	if given := a.GetOperationOptions(); given != nil {
+		if options.Raw, err = json.Marshal(given); err != nil {
+			return nil, err
+		}
 	}
 	dryRun := a.IsDryRun()
 	requestKind, requestResource := metav1.GroupVersionKind(a.GetKind()), metav1.GroupVersionResource(a.GetResource())
 	return json.Marshal(admissionv1.AdmissionReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: admissionv1.GroupName + "/" + version, Kind: "AdmissionReview"},
 		Request: &admissionv1.AdmissionRequest{
-			UID: uid, Kind: metav1.GroupVersionKind(v.VersionedKind), Resource: metav1.GroupVersionResource(c.gvr),
+			UID: uid, Kind: metav1.GroupVersionKind(v.VersionedKind), Resource: metav1.GroupVersionResource(c.by.Resource),
 			SubResource: a.GetSubresource(), RequestKind: &requestKind, RequestResource: &requestResource,
 			RequestSubResource: a.GetSubresource(), Name: a.GetName(), Namespace: a.GetNamespace(),
 			Operation: admissionv1.Operation(a.GetOperation()), UserInfo: caller,
@@ -80,31 +82,6 @@ func encoded(o runtime.Object) (runtime.RawExtension, error) {
 		return runtime.RawExtension{}, nil
 	}
 	raw, err := json.Marshal(u.Object)
-	return runtime.RawExtension{Raw: raw}, err
-}
-
-// encodedOptions returns the options of a write with their kind.
-func encodedOptions(o runtime.Object) (runtime.RawExtension, error) {
-	if of, is := o.(*metav1.PatchOptions); is { // as patch.go patchToUpdateOptions
-		o = &metav1.UpdateOptions{DryRun: of.DryRun, FieldManager: of.FieldManager, FieldValidation: of.FieldValidation}
-	}
-	var kind string
-	switch o.(type) {
-	case nil:
-		return runtime.RawExtension{}, nil
-	case *metav1.CreateOptions:
-		kind = "CreateOptions"
-	case *metav1.UpdateOptions:
-		kind = "UpdateOptions"
-	case *metav1.DeleteOptions:
-		kind = "DeleteOptions"
-	default:
-		raw, err := json.Marshal(o)
-		return runtime.RawExtension{Raw: raw}, err
-	}
-	o = o.DeepCopyObject()
-	o.GetObjectKind().SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind(kind)) // meta.k8s.io/v1
-	raw, err := json.Marshal(o)
 	return runtime.RawExtension{Raw: raw}, err
 }
 

@@ -8,36 +8,32 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	upstream "k8s.io/apiserver/pkg/admission"
+
+	"github.com/gapless-io/gapless/internal/admission/match"
 )
 
 // Validate implements admission.Plugin: it asks the validating webhooks, at the same time, and
 // waits for all of them. Of several refusals the first one counts, in the order of the webhooks.
 func (p *Plugin) Validate(ctx context.Context, a upstream.Attributes) error {
-	found, a := p.candidatesFor(a)
-	if len(found.validating) == 0 {
+	found := p.find(match.QuestionOf(a))
+	if found == nil || len(found.validating) == 0 {
 		return nil
 	}
-	type asking struct {
-		candidate
-		v   *upstream.VersionedAttributes
-		err error
-	}
-	versions := &versions{cluster: p.cluster, a: a, from: found.resource}
-	var all []*asking
-	for _, c := range found.validating {
-		is, err := p.applies(ctx, c, a, versions)
+	about := p.asked(a)
+	var all []*call
+	for _, hook := range found.validating {
+		c, err := p.applies(ctx, hook, about)
 		if err != nil {
 			return err
 		}
-		if !is {
+		if c == nil {
 			continue
 		}
-		v, err := versions.of(ctx, c)
-		if err != nil {
+		if c.view, err = about.views.Of(ctx, c.by); err != nil {
 			return apierrors.NewInternalError(err)
 		}
 		c.place = len(all) // upstream counts those that are asked
-		all = append(all, &asking{candidate: c, v: v})
+		all = append(all, c)
 	}
 	if len(all) == 0 {
 		return nil
@@ -47,20 +43,21 @@ func (p *Plugin) Validate(ctx context.Context, a upstream.Attributes) error {
 	}
 	// The goroutines are this call's; each ends with the time of its webhook.
 	var wg sync.WaitGroup
-	for _, one := range all {
-		wg.Go(func() { one.err = p.validate(ctx, one.candidate, one.v) })
+	refusals := make([]error, len(all))
+	for i, c := range all {
+		wg.Go(func() { refusals[i] = p.validate(ctx, c) })
 	}
 	wg.Wait()
-	for _, one := range all {
-		if one.err != nil {
-			return one.err
+	for _, refusal := range refusals {
+		if refusal != nil {
+			return refusal
 		}
 	}
 	return nil
 }
 
 // validate asks one webhook, and returns the refusal of the write.
-func (p *Plugin) validate(ctx context.Context, c candidate, v *upstream.VersionedAttributes) (err error) {
+func (p *Plugin) validate(ctx context.Context, c *call) (err error) {
 	defer func() {
 		// In a handler's own goroutine net/http would end the request, and not the server.
 		if r := recover(); r != nil {
@@ -68,11 +65,11 @@ func (p *Plugin) validate(ctx context.Context, c candidate, v *upstream.Versione
 		}
 	}()
 	began := time.Now()
-	_, err = p.call(ctx, c, v)
-	p.metrics.called(c, v, began, err)
+	_, err = p.call(ctx, c)
+	p.metrics.called(c, c.view, began, err)
 	if err == nil {
 		return nil
 	}
-	_, err = p.verdict(ctx, c, v, err)
+	_, err = p.verdict(ctx, c, c.view, err)
 	return err
 }

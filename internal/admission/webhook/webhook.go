@@ -2,10 +2,11 @@
 // k8s.io/apiserver/pkg/admission/plugin/webhook does, whose informers it replaces by what the
 // registry has in memory.
 //
-// It has four nouns. A [Plugin] follows the configurations, and asks their webhooks. A hook is
+// It has five nouns. A [Plugin] follows the configurations, and asks their webhooks. A hook is
 // one webhook of a configuration, with what was made of it. An index has, for each resource and
 // operation, the hooks whose rules match, so that a write that concerns none costs one look-up. A
-// review is one request to a webhook, and its answer, of which nothing is believed.
+// call is a hook that is to be asked about a write. A review is its request and its answer, of
+// which nothing is believed. Which hooks match is decided by package match.
 //
 // Mutating webhooks are called one after the other, in the order of the names of their
 // configurations; validating ones at the same time. Nothing here holds a lock while a webhook is
@@ -13,7 +14,6 @@
 package webhook
 
 import (
-	"context"
 	"log/slog"
 	"maps"
 	"sync"
@@ -26,6 +26,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 
 	"github.com/gapless-io/gapless/internal/admission"
+	"github.com/gapless-io/gapless/internal/admission/match"
 	"github.com/gapless-io/gapless/internal/hook"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/kube"
@@ -45,11 +46,8 @@ const (
 // Cluster is what the plugin reads of the cluster, from memory, and how it converts objects.
 type Cluster interface {
 	hook.Cluster
-	// Find returns a stored object; nil if there is none.
-	Find(gr schema.GroupResource, key kube.Key) *kube.Object
-	// Convert returns the content of an object of one version of a resource in another one. The
-	// result may share parts with the argument.
-	Convert(ctx context.Context, v schema.Versions, content map[string]any) (map[string]any, error)
+	match.Objects
+	match.Converter
 }
 
 // Config configures a Plugin. Live and Cluster are required.
@@ -69,6 +67,7 @@ type Plugin struct {
 	authorizer authorizer.Authorizer
 	logger     *slog.Logger
 	callers    *hook.Callers
+	match      *match.Matcher
 	metrics    *metrics
 	decoder    runtime.Decoder
 	compiler   func() cel.ConditionCompiler
@@ -88,6 +87,7 @@ func New(cfg Config) *Plugin {
 	}
 	p := &Plugin{
 		live: cfg.Live, cluster: cfg.Cluster, authorizer: cfg.Authorizer, logger: cfg.Logger, metrics: newMetrics(), decoder: decoder(),
+		match: match.New(cfg.Live, cfg.Cluster),
 		callers: hook.NewCallers(hook.Config{
 			Cluster: cfg.Cluster, MaxAnswer: maxAnswer, Concurrent: concurrent, MaxCallers: maxCallers,
 		}),
@@ -156,33 +156,6 @@ func (p *Plugin) change(gr schema.GroupResource, with func(map[string]*configura
 
 // Handles implements admission.Plugin.
 func (p *Plugin) Handles(r *schema.Resource, subresource string, op upstream.Operation) bool {
-	found := p.current().find(question{r.GVR(), subresource, op, r.Namespaced})
-	return len(found.mutating)+len(found.validating) > 0
-}
-
-// namespaces is the resource of which an object is its own namespace.
-func namespaces() schema.GroupVersionResource {
-	return schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
-}
-
-// placed are attributes of a write to a namespace itself, which upstream's handlers give the
-// namespace's own name as its namespace.
-type placed struct {
-	upstream.Attributes
-	namespace string
-}
-
-// GetNamespace implements admission.Attributes.
-func (p *placed) GetNamespace() string { return p.namespace }
-
-// candidatesFor returns the hooks whose rules match a write, and its attributes as they see them.
-func (p *Plugin) candidatesFor(a upstream.Attributes) (*candidates, upstream.Attributes) {
-	namespaced := a.GetNamespace() != ""
-	if a.GetResource() == namespaces() {
-		namespaced = false
-		if a.GetNamespace() == "" {
-			a = &placed{a, a.GetName()}
-		}
-	}
-	return p.current().find(question{a.GetResource(), a.GetSubresource(), a.GetOperation(), namespaced}), a
+	found := p.find(match.Question{Resource: r.GVR(), Subresource: subresource, Operation: op})
+	return found != nil && len(found.mutating)+len(found.validating) > 0
 }

@@ -14,7 +14,9 @@ var ErrFull = errors.New("no place became free")
 // Places are a bounded number of requests or bytes, shared fairly among users. Each user
 // may have at most a share: all of them divided by one more than the users that have or
 // want any, so that there is always space for another user. A request that gets none
-// waits; waiters whose user has the fewest are served first, and of these who came first.
+// waits; waiters whose user has the fewest are served first, and of these who came first. Who is
+// next and needs more than is free keeps what becomes free from those after him: otherwise a
+// large request would wait for as long as there are small ones.
 type Places struct {
 	all    int
 	wait   time.Duration
@@ -55,7 +57,7 @@ func (p *Places) Take(ctx context.Context, name string, n int) (release func(), 
 		u = &user{name: name}
 		p.users[name] = u
 	}
-	if len(u.waiting) == 0 && p.fitsLocked(u, n) {
+	if len(u.waiting) == 0 && p.fitsLocked(u, n) && p.nextLocked() == nil {
 		p.grantLocked(u, n)
 		p.mu.Unlock()
 		return func() { p.giveBack(u, n) }, nil
@@ -69,6 +71,7 @@ func (p *Places) Take(ctx context.Context, name string, n int) (release func(), 
 	p.waiting++
 	w := &waiter{n: n, turn: p.came, granted: make(chan struct{})}
 	u.waiting = append(u.waiting, w)
+	p.servedLocked() // it may come before those who wait
 	p.mu.Unlock()
 	late := time.NewTimer(p.wait)
 	defer late.Stop()
@@ -86,14 +89,16 @@ func (p *Places) Take(ctx context.Context, name string, n int) (release func(), 
 	return nil, err
 }
 
-// fitsLocked reports whether a user may have n more. A user that has none may have all free
-// places: n may be more than a share.
+// fitsLocked reports whether a user may have n more, and they are free. Alone n may be more
+// than there are.
 func (p *Places) fitsLocked(u *user, n int) bool {
-	if p.taken == 0 {
-		return true
-	}
-	share := p.all / (len(p.users) + 1)
-	return p.taken+n <= p.all && (u.taken == 0 || u.taken+n <= share)
+	return p.mayLocked(u, n) && (p.taken == 0 || p.taken+n <= p.all)
+}
+
+// mayLocked reports whether a user may have n more when they are free. A user that has none may
+// have all free places: n may be more than a share.
+func (p *Places) mayLocked(u *user, n int) bool {
+	return u.taken == 0 || u.taken+n <= p.all/(len(p.users)+1)
 }
 
 func (p *Places) grantLocked(u *user, n int) {
@@ -134,13 +139,8 @@ func (p *Places) forgetLocked(u *user) {
 // servedLocked gives free places to waiters, the user with the fewest first.
 func (p *Places) servedLocked() {
 	for {
-		var next *user
-		for _, u := range p.users {
-			if len(u.waiting) > 0 && (next == nil || u.before(next)) && p.fitsLocked(u, u.waiting[0].n) {
-				next = u
-			}
-		}
-		if next == nil {
+		next := p.nextLocked()
+		if next == nil || !p.fitsLocked(next, next.waiting[0].n) {
 			return
 		}
 		w := next.waiting[0]
@@ -149,6 +149,19 @@ func (p *Places) servedLocked() {
 		p.grantLocked(next, w.n)
 		close(w.granted)
 	}
+}
+
+// nextLocked returns the user whose waiter is to be served next; nil if there is none.
+func (p *Places) nextLocked() (next *user) {
+	if p.waiting == 0 {
+		return nil
+	}
+	for _, u := range p.users {
+		if len(u.waiting) > 0 && (next == nil || u.before(next)) && p.mayLocked(u, u.waiting[0].n) {
+			next = u
+		}
+	}
+	return next
 }
 
 // before reports whether u is served before v. Both have waiters.

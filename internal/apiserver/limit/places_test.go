@@ -3,6 +3,7 @@ package limit_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -138,6 +139,49 @@ func TestWaitersWithEquallyManyPlacesAreServedInTheOrderTheyCame(t *testing.T) {
 			}
 		}
 		synctest.Wait()
+		if taken, waiting := p.Use(); taken != 0 || waiting != 0 {
+			t.Errorf("%d taken, %d waiting at the end", taken, waiting)
+		}
+	})
+}
+
+// Small requests of many users come as often as places become free.
+func TestALargeRequestIsNotOvertakenForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const all, large = 12, 6
+		p := limit.NewPlaces(all, time.Minute, 1)
+		served := map[string]chan func(){"large": make(chan func(), 1), "small": make(chan func(), 3*all)}
+		ask := func(name, kind string, n int) {
+			go func() { // ends when it is served
+				give, err := p.Take(t.Context(), name, n)
+				if err != nil {
+					t.Errorf("%s: %v", name, err)
+					return
+				}
+				served[kind] <- give
+			}()
+			synctest.Wait()
+		}
+		came := 0
+		for range all {
+			came++
+			ask(fmt.Sprint(came), "small", 1)
+		}
+		ask("large", "large", large)
+		freed := 0
+		for ; freed < all && len(served["large"]) == 0; freed++ {
+			came++
+			ask(fmt.Sprint(came), "small", 1)
+			(<-served["small"])()
+			synctest.Wait()
+		}
+		if len(served["large"]) == 0 || freed != large {
+			t.Fatalf("%d large ones are served after %d places became free", len(served["large"]), freed)
+		}
+		(<-served["large"])()
+		for range came - freed { // the others follow
+			(<-served["small"])()
+		}
 		if taken, waiting := p.Use(); taken != 0 || waiting != 0 {
 			t.Errorf("%d taken, %d waiting at the end", taken, waiting)
 		}

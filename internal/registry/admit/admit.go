@@ -8,6 +8,7 @@ package admit
 import (
 	"context"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	upstream "k8s.io/apiserver/pkg/admission"
@@ -44,6 +45,7 @@ func Begin(plugin admission.Plugin, r Request) *Review {
 	if plugin == nil || r.Target.Caller == nil || !plugin.Handles(resource, r.Target.Subresource, r.Operation) {
 		return nil
 	}
+	typed(r.Options)
 	review := &Review{Request: r, plugin: plugin, kind: resource.GVK(), form: formOf(resource.Type)}
 	if sub := resource.Subresource(r.Target.Subresource); sub != nil {
 		review.kind = sub.Kind
@@ -77,10 +79,10 @@ func (r *Review) Admit(ctx context.Context, u, old *unstructured.Unstructured) (
 		u.SetGroupVersionKind(r.kind)
 	}
 	before := managedOf(u)
-	err = r.plugin.Admit(ctx, r.attributes(u, old), func() error {
+	err = recorded{r.plugin, func() error {
 		changed = true
 		return r.form(u)
-	})
+	}}.admit(ctx, r.attributes(u, old))
 	if changed && err == nil {
 		before.keep(ctx, u)
 	}
@@ -95,7 +97,7 @@ func (r *Review) Validate(ctx context.Context, u, old *unstructured.Unstructured
 	if u != nil {
 		u.SetGroupVersionKind(r.kind)
 	}
-	return r.plugin.Validate(ctx, r.attributes(u, old))
+	return recorded{plugin: r.plugin}.validate(ctx, r.attributes(u, old))
 }
 
 // attributes are upstream's, where a missing object is nil and no empty pointer.
@@ -111,9 +113,31 @@ func (r *Review) attributes(u, old *unstructured.Unstructured) upstream.Attribut
 	if old != nil {
 		oldObject = old
 	}
-	t := r.Target
-	return upstream.NewAttributesRecord(object, oldObject, r.kind, t.Namespace, name, t.Resource.GVR(), t.Subresource,
+	t, namespace := r.Target, r.Target.Namespace
+	if namespace == "" && t.Resource.GR() == namespaces {
+		namespace = name // a namespace is in itself, as in upstream's handlers
+	}
+	return upstream.NewAttributesRecord(object, oldObject, r.kind, namespace, name, t.Resource.GVR(), t.Subresource,
 		r.Operation, r.Options, r.DryRun, t.Caller)
+}
+
+//nolint:gochecknoglobals // a name
+var namespaces = schema.GroupResource{Resource: "namespaces"}
+
+// typed gives options their kind, as upstream's handlers do: webhooks and expressions see it.
+func typed(o runtime.Object) {
+	var kind string
+	switch o.(type) {
+	case *metav1.CreateOptions:
+		kind = "CreateOptions"
+	case *metav1.UpdateOptions:
+		kind = "UpdateOptions"
+	case *metav1.DeleteOptions:
+		kind = "DeleteOptions"
+	default:
+		return
+	}
+	o.GetObjectKind().SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind(kind)) // meta.k8s.io/v1
 }
 
 // formOf decodes an object again: it drops unknown fields, and fills in the defaults.

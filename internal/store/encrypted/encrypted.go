@@ -24,7 +24,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"k8s.io/apiserver/pkg/storage/value"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/gapless-io/gapless/internal/store"
 )
@@ -90,8 +90,13 @@ func Open(ctx context.Context, below store.Store, cfg Config) (*Store, error) {
 // Close ends the connections to key management services.
 func (s *Store) Close() { s.cancel() }
 
-// Metrics returns the metrics of reloads.
-func (s *Store) Metrics() *Metrics { return s.metrics }
+// Metrics returns the metrics of reloads and, with a configuration, of what is encrypted.
+func (s *Store) Metrics() []prometheus.Collector {
+	if s.cfg.File == "" {
+		return []prometheus.Collector{s.metrics}
+	}
+	return []prometheus.Collector{s.metrics, Transformations{}}
+}
 
 // Healthy returns why key management services cannot be used; nil if they can, or if there
 // are none.
@@ -142,7 +147,7 @@ func (s *Store) Commit(ctx context.Context, t store.Txn) (store.Committed, error
 	g := s.current.Load()
 	if transformer := g.transformer(t.Key); transformer != nil && !t.Delete {
 		var err error
-		if t.Value, err = transformer.TransformToStorage(ctx, t.Value, value.DefaultContext(t.Key)); err != nil {
+		if t.Value, err = transformer.encrypt(ctx, t.Key, t.Value); err != nil {
 			s.switching.RUnlock()
 			return store.Committed{}, fmt.Errorf("encrypt %q: %w", t.Key, err)
 		}

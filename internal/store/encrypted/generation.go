@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/apiserver/pkg/server/options/encryptionconfig"
 	"k8s.io/apiserver/pkg/storage/value"
@@ -51,7 +52,7 @@ type generation struct {
 	resources    map[string]bool // "secrets", "deployments.apps"
 	groups       map[string]bool // "*.apps", and "*." as ""
 	all          bool            // "*.*"
-	byResource   sync.Map        // value.Transformer by resource
+	byResource   sync.Map        // *transformer by resource
 	checks       []healthz.HealthChecker
 	hash         string
 	grace        time.Duration      // how long connections are used after the next generation
@@ -103,17 +104,25 @@ func (g *generation) configured(resource string) bool {
 	return len(g.groups) > 0 && g.groups[group]
 }
 
+// transformer is upstream's, for one resource.
+type transformer struct {
+	value.Transformer
+	// request names the resource in upstream's metrics and logs.
+	request *request.RequestInfo
+}
+
 // transformer returns the transformer of a key's values; nil if its resource is not configured.
-func (g *generation) transformer(key string) value.Transformer {
+func (g *generation) transformer(key string) *transformer {
 	resource := store.ResourceOf(key)
 	if !g.configured(resource) {
 		return nil
 	}
 	if t, ok := g.byResource.Load(resource); ok {
-		return t.(value.Transformer) //nolint:forcetypeassert // nothing else is stored
+		return t.(*transformer) //nolint:forcetypeassert // nothing else is stored
 	}
 	resource = strings.Clone(resource)
-	t := g.transformers.TransformerForResource(schema.ParseGroupResource(resource))
+	gr := schema.ParseGroupResource(resource)
+	t := &transformer{g.transformers.TransformerForResource(gr), &request.RequestInfo{APIGroup: gr.Group, Resource: gr.Resource}}
 	g.byResource.Store(resource, t)
 	return t
 }
@@ -148,7 +157,7 @@ func (g *generation) own(ctx context.Context, key string, v []byte) (out []byte,
 	t := g.transformer(key)
 	switch {
 	case t != nil:
-		out, stale, err = transform(ctx, t, key, v)
+		out, stale, err = t.decrypt(ctx, key, v)
 	case bytes.HasPrefix(v, []byte(prefix)):
 		return nil, false, errNoKeys
 	default:
@@ -162,7 +171,7 @@ func (g *generation) own(ctx context.Context, key string, v []byte) (out []byte,
 	if req, bad := http.NewRequestWithContext(ctx, http.MethodGet, "/healthz", http.NoBody); bad == nil && g.healthy(req) != nil {
 		return nil, false, awayError{err}
 	}
-	if out, stale, err = transform(ctx, t, key, v); err != nil && passing(err) {
+	if out, stale, err = t.decrypt(ctx, key, v); err != nil && passing(err) {
 		err = awayError{err}
 	}
 	return out, stale, err
@@ -177,14 +186,20 @@ func passing(err error) bool {
 	return false
 }
 
-func transform(ctx context.Context, t value.Transformer, key string, v []byte) (out []byte, stale bool, err error) {
+// encrypt encrypts the value of a key.
+func (t *transformer) encrypt(ctx context.Context, key string, v []byte) ([]byte, error) {
+	return t.TransformToStorage(request.WithRequestInfo(ctx, t.request), v, value.DefaultContext(key))
+}
+
+// decrypt decrypts the value of a key. It is not nil.
+func (t *transformer) decrypt(ctx context.Context, key string, v []byte) (out []byte, stale bool, err error) {
 	// aescbc panics on the value of 16 bytes (v0.37.2, TransformFromStorage in aes.go).
 	defer func() {
 		if r := recover(); r != nil {
 			out, stale, err = nil, false, fmt.Errorf("the value is damaged: %v", r)
 		}
 	}()
-	if out, stale, err = t.TransformFromStorage(ctx, v, value.DefaultContext(key)); out == nil && err == nil {
+	if out, stale, err = t.TransformFromStorage(request.WithRequestInfo(ctx, t.request), v, value.DefaultContext(key)); out == nil && err == nil {
 		out = []byte{} // the value is there, and is empty
 	}
 	return out, stale, err

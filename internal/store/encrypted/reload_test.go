@@ -19,7 +19,7 @@ import (
 func reloads(tb testing.TB, s *encrypted.Store, result string) int {
 	tb.Helper()
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(s.Metrics())
+	registry.MustRegister(s.Metrics()...)
 	families, err := registry.Gather()
 	if err != nil {
 		tb.Fatal(err)
@@ -209,5 +209,39 @@ func TestRunFollowsTheFile(t *testing.T) {
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
+	}
+}
+
+// The values are of all stores of the process.
+func TestTransformationsAreCountedByResourceAsUpstream(t *testing.T) {
+	f := open(t, openLog(t, revlog.Options{Memory: true}), configuration("leases.coordination.k8s.io", provider("secretbox", "key1")))
+	put(t, f, "leases.coordination.k8s.io/a/b", "value")
+	if got := get(t, f, "leases.coordination.k8s.io/a/b"); got != "value" {
+		t.Fatalf("got %q", got)
+	}
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(f.Metrics()...)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted := map[string]bool{}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			text := family.GetName()
+			for _, l := range m.GetLabel() {
+				text += " " + l.GetValue()
+			}
+			counted[text] = m.GetCounter().GetValue() > 0 || m.GetHistogram().GetSampleCount() > 0
+		}
+	}
+	for _, want := range []string{
+		"apiserver_storage_transformation_operations_total leases.coordination.k8s.io OK from_storage k8s:enc:secretbox:v1:",
+		"apiserver_storage_transformation_operations_total leases.coordination.k8s.io OK to_storage k8s:enc:secretbox:v1:",
+		"apiserver_storage_transformation_duration_seconds to_storage k8s:enc:secretbox:v1:",
+	} {
+		if !counted[want] {
+			t.Errorf("%s is not counted: %v", want, counted)
+		}
 	}
 }
