@@ -1,20 +1,14 @@
 package conformance
 
 import (
-	"flag"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
+	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/gapless-io/gapless/compat/harness"
 )
-
-var update = flag.Bool("update", false, "write the lists of what fails in testdata again")
 
 const controllerRuntime = "sigs.k8s.io/controller-runtime"
 
@@ -32,105 +26,95 @@ func TestControllerRuntimeSuites(t *testing.T) {
 	for _, s := range []*suite{
 		{name: "cache", pkg: "cache", dir: plain},
 		{name: "cache-standin", pkg: "cache", dir: changed, modfile: modfile},
-		{name: "client", pkg: "client", dir: plain},
 		{name: "manager", pkg: "manager", dir: plain},
 		{name: "controller", pkg: "controller", dir: plain},
 		{name: "builder", pkg: "builder", dir: plain},
+		{name: "cluster", pkg: "cluster", dir: plain},
+		{name: "controllerutil", pkg: "controller/controllerutil", dir: plain},
+		{name: "source", pkg: "source", dir: plain},
+		{name: "handler", pkg: "handler", dir: plain},
+		{name: "recorder", pkg: "internal/recorder", dir: plain},
+		{name: "internal-controller", pkg: "internal/controller", dir: plain},
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
 			s.build(t)
-			s.judge(t, s.run(t, harness.StartProgram(t, gapless)), func(again []string) map[string]string {
-				return s.run(t, harness.StartProgram(t, gapless), again...)
+			s.judge(t, func(names []string) map[string]string {
+				return s.run(t, existing(harness.StartProgram(t, gapless)), names...)
 			})
 		})
 	}
 }
 
-// suite is a ginkgo suite: the tests of one package below controller-runtime's pkg.
-type suite struct {
-	name    string
-	pkg     string
-	dir     string // where controller-runtime is
-	modfile string // a go.mod for this module that says so; "": its own does
-
-	program string
+// TestControllerRuntimeSuitesStartTheServer runs the suites that need more than one server, or
+// a server without controllers, as kube-apiserver alone is: package envtest starts programs
+// that stand in for kube-apiserver and etcd.
+func TestControllerRuntimeSuitesStartTheServer(t *testing.T) {
+	t.Parallel()
+	env := dropIn(t)
+	plain := module(t, controllerRuntime)
+	for _, s := range []*suite{
+		{name: "client", pkg: "client", dir: plain},
+		{name: "webhook", pkg: "webhook", dir: plain},
+		{name: "envtest", pkg: "envtest", dir: plain},
+		{name: "integration", pkg: "manager/internal/integration", dir: plain},
+		{name: "filters", pkg: "metrics/filters", dir: plain},
+		{name: "controlplane", pkg: "internal/testing/controlplane", dir: withScripts(t, plain)},
+		{name: "apiutil", pkg: "client/apiutil", dir: plain, plain: true},
+	} {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			s.build(t)
+			s.judge(t, func(names []string) map[string]string { return s.run(t, env, names...) })
+		})
+	}
 }
 
-func (s *suite) build(t *testing.T) {
+// withScripts returns a directory for the suite controlplane, in which the scripts that play
+// old servers can be executed: the module cache does not keep modes.
+func withScripts(t *testing.T, from string) string {
 	t.Helper()
-	s.program = filepath.Join(t.TempDir(), "suite.test")
-	args := []string{"test", "-c", "-o", s.program}
-	if s.modfile != "" {
-		args = append(args, "-modfile="+s.modfile)
-	}
-	run(t, "go", append(args, controllerRuntime+"/pkg/"+s.pkg)...)
-}
-
-// run runs the specs with these names, or all, and returns what each failed with, "" if
-// it passed.
-func (s *suite) run(t *testing.T, server *harness.Server, names ...string) map[string]string {
-	t.Helper()
-	begin := time.Now()
-	report := filepath.Join(t.TempDir(), "report.json")
-	args := []string{"-test.timeout=6m", "--ginkgo.seed=1", "--ginkgo.json-report=" + report}
-	for _, name := range names {
-		// What it is matched with begins with the suite's description.
-		args = append(args, "--ginkgo.focus= "+regexp.QuoteMeta(strings.ReplaceAll(name, between, " "))+"$")
-	}
-	cmd := exec.CommandContext(t.Context(), s.program, args...)
-	cmd.Dir = filepath.Join(s.dir, "pkg", s.pkg)
-	cmd.Env = append(os.Environ(), "USE_EXISTING_CLUSTER=true", "KUBECONFIG="+server.Kubeconfig)
-	said, err := cmd.CombinedOutput()
-	results, reportErr := specs(report)
-	if reportErr != nil {
-		t.Fatalf("%v: %v\n%s", err, reportErr, said[max(0, len(said)-16<<10):])
-	}
-	passed := 0
-	for _, failure := range results {
-		if failure == "" {
-			passed++
-		}
-	}
-	t.Logf("%d of %d specs passed in %.0f s", passed, len(results), time.Since(begin).Seconds())
-	return results
-}
-
-// judge compares results with the suite's list of what fails. again runs specs a second time,
-// alone: the suites wait for other goroutines, as long as their authors' machines need.
-func (s *suite) judge(t *testing.T, results map[string]string, again func([]string) map[string]string) {
-	t.Helper()
-	file := filepath.Join("testdata", "failures", s.name+".txt")
-	text, err := os.ReadFile(file)
-	if err != nil && !*update {
+	dir, data := t.TempDir(), filepath.Join("pkg", "internal", "testing", "controlplane", "testdata")
+	if err := os.CopyFS(filepath.Join(dir, data), os.DirFS(filepath.Join(from, data))); err != nil {
 		t.Fatal(err)
 	}
-	listed, err := readFailures(string(text))
-	if err != nil {
-		t.Fatalf("%s: %v", file, err)
+	scripts, err := filepath.Glob(filepath.Join(dir, data, "*.sh"))
+	if err != nil || len(scripts) == 0 {
+		t.Fatalf("no scripts in %s: %v", data, err)
 	}
-	// More are no matter of chance.
-	if surprises := unlisted(results, listed); len(surprises) > 0 && len(surprises) <= 10 && !*update {
-		for name, failure := range again(surprises) {
-			if failure == "" {
-				t.Logf("passed when it ran again, alone: %s\n%s", name, results[name])
-			}
-			results[name] = failure
-		}
-	}
-	if *update {
-		listed = explained(results, listed)
-		head := fmt.Sprintf("# What fails in suite %s of controller-runtime, and why. `go test -run Suites -update`\n# removes what passes, and adds what fails as %q until the reason is added.\n", s.name, strings.TrimSpace(unexplained))
-		if err := os.WriteFile(file, []byte(writeFailures(head, listed)), 0o644); err != nil {
+	for _, script := range scripts {
+		if err := os.Chmod(script, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for name, reason := range listed {
-		if strings.HasPrefix(reason, unexplained) {
-			t.Errorf("nobody has said why it fails: %s\n%s", name, reason)
+	return dir
+}
+
+// existing is the environment in which package envtest uses a server that runs.
+func existing(server *harness.Server) []string {
+	return append(os.Environ(), "USE_EXISTING_CLUSTER=true", "KUBECONFIG="+server.Kubeconfig)
+}
+
+// dropIn builds the programs that package envtest starts, and returns the environment in
+// which it finds them. A suite that asks for an older version finds them too.
+func dropIn(t *testing.T) []string {
+	t.Helper()
+	data := t.TempDir()
+	assets := filepath.Join(data, "kubebuilder-envtest", "k8s", "1.28.0-"+runtime.GOOS+"-"+runtime.GOARCH)
+	if err := os.MkdirAll(assets, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := harness.Build(t.Context(), assets, harness.Root(), "cmd/gapless"); err != nil {
+		t.Fatal(err)
+	}
+	etcd := filepath.Join(assets, "etcd")
+	run(t, "go", "build", "-ldflags=-s -w", "-o", etcd, "./dropin")
+	for _, name := range []string{"kube-apiserver", "kubectl"} { // nothing here runs kubectl
+		if err := os.Link(etcd, filepath.Join(assets, name)); err != nil {
+			t.Fatal(err)
 		}
 	}
-	compare(t, results, listed)
+	return append(os.Environ(), "USE_EXISTING_CLUSTER=false", "KUBEBUILDER_ASSETS="+assets, "XDG_DATA_HOME="+data)
 }
 
 // withReplacement copies controller-runtime, makes the replacement the informer that its cache

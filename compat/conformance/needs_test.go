@@ -16,5 +16,6 @@ import (
 	_ "sigs.k8s.io/controller-runtime/pkg/builder"
 	_ "sigs.k8s.io/controller-runtime/pkg/envtest"
 	_ "sigs.k8s.io/controller-runtime/pkg/log/zap"
+	_ "sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	_ "sigs.k8s.io/randfill"
 )

@@ -82,3 +82,17 @@ func TestFailureListsRoundTrip(t *testing.T) {
 		t.Errorf("unlisted (-want +got):\n%s", diff)
 	}
 }
+
+func TestVerdictsOfPlainTestsAreRead(t *testing.T) {
+	const said = `=== RUN   TestA
+    --- FAIL: TestA/one (0.00s)
+        --- PASS: TestA/two/three (0.00s)
+--- FAIL: TestA (0.00s)
+--- PASS: TestB (0.00s)
+--- SKIP: TestC (0.00s)
+`
+	want := map[string]string{"TestA/one": "failed:\n" + said, "TestA/two/three": "", "TestB": ""}
+	if diff := cmp.Diff(want, plainTests(said)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 )
 
@@ -52,4 +53,27 @@ func specs(file string) (map[string]string, error) {
 		}
 	}
 	return all, nil
+}
+
+// plainVerdict is a line of a test program's output with -test.v.
+var plainVerdict = regexp.MustCompile(`(?m)^ *--- (PASS|FAIL): (\S+)`)
+
+// plainTests reads what a test program with -test.v said: what each test that has no others
+// in it failed with, "" if it passed.
+func plainTests(said string) map[string]string {
+	all := map[string]string{}
+	for _, m := range plainVerdict.FindAllStringSubmatch(said, -1) {
+		all[m[2]] = ""
+		if m[1] == "FAIL" {
+			all[m[2]] = "failed:\n" + said[max(0, len(said)-4<<10):]
+		}
+	}
+	for name := range all {
+		for i, r := range name {
+			if r == '/' {
+				delete(all, name[:i])
+			}
+		}
+	}
+	return all
 }

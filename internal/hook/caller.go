@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -65,7 +66,7 @@ func newCaller(cfg Config, w *schema.Webhook) *Caller {
 	}
 	if s := w.Service; s != nil {
 		name := s.Name + "." + s.Namespace + ".svc"
-		k.at = url.URL{Scheme: "https", Host: net.JoinHostPort(name, strconv.Itoa(int(s.Port))), Path: s.Path}
+		k.at = location("https", net.JoinHostPort(name, strconv.Itoa(int(s.Port))), s.Path)
 		transport.Proxy = nil
 		transport.TLSClientConfig.ServerName = name
 		transport.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -84,11 +85,18 @@ func newCaller(cfg Config, w *schema.Webhook) *Caller {
 		k.broken = fmt.Errorf("unparsable URL: %w", err)
 		return k
 	}
-	k.at = url.URL{Scheme: given.Scheme, Host: given.Host, Path: given.Path}
+	k.at = location(given.Scheme, given.Host, given.Path)
 	// Others may be several servers behind one address, which one connection with HTTP/2 would
 	// not share the calls between (apiserver util/webhook/client.go, kubernetes issue 75791).
 	transport.ForceAttemptHTTP2 = isLocal(given.Hostname())
 	return k
+}
+
+// location returns where a webhook is called. Its path is cleaned, and has no slash at its end:
+// client-go rest.NewRequest. Without this a server may answer with a redirect; envtest writes
+// https://host//path.
+func location(scheme, host, given string) url.URL {
+	return url.URL{Scheme: scheme, Host: host, Path: path.Join("/", given)}
 }
 
 // isLocal reports whether a host is this one.
