@@ -109,7 +109,10 @@ func startReference(t *testing.T, key string) *reference {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }() // ends with the process
+	go func() { // ends with the process
+		ended <- cmd.Wait()
+		close(ended)
+	}()
 	t.Cleanup(func() {
 		// A graceful end waits for watches of its own, up to a minute.
 		if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
