@@ -67,7 +67,7 @@ func (h *hook) heard() []play.Result {
 			all = append(all, play.Result{
 				Case:   "review " + at,
 				Step:   script.Step{Line: line + i, Text: fmt.Sprintf("review %d of %s", i+1, at), Method: http.MethodGet},
-				Answer: &play.Answer{Code: http.StatusOK, Body: bytes.TrimSpace(requestUID.ReplaceAll(review, []byte(`"request":{"uid":"a uid"`)))},
+				Answer: &play.Answer{Code: http.StatusOK, Body: plain(review)},
 			})
 		}
 	}
@@ -76,6 +76,15 @@ func (h *hook) heard() []play.Result {
 
 // requestUID is the number of a question. That of an object is compared.
 var requestUID = regexp.MustCompile(`"request":\{"uid":"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"`)
+
+// generated is a name by the only generateName in the scripts.
+var generated = regexp.MustCompile(`"name":"d-[a-z0-9]{5}"`)
+
+// plain is a review without what is random.
+func plain(review []byte) []byte {
+	review = requestUID.ReplaceAll(review, []byte(`"request":{"uid":"a uid"`))
+	return bytes.TrimSpace(generated.ReplaceAll(review, []byte(`"name":"d-<5 letters>"`)))
+}
 
 // review is what of a question matters to the answer.
 type review struct {

@@ -160,4 +160,3 @@ func must(t *testing.T, to play.Target, method, path, body string) []byte {
 	}
 	return answer
 }
-
