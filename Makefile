@@ -65,6 +65,7 @@ conformance: ## Run the stores through their suite, and the server against upstr
 	cd conformance/upstream && $(GO) test -count=1 -v -tags invariants ./...
 	cd conformance/correctness && GOTOOLCHAIN=auto $(GO) test -count=1 -v -tags invariants ./...
 	cd conformance/differential && $(GO) test -count=1 ./compare ./play ./script && $(GO) test -count=1 -v -timeout 20m . $(FULL)
+	cd conformance/apiserver && $(GO) test -count=1 -v .
 	cd conformance/builtin && $(GO) test -count=1 -v .
 	cd conformance/definitions && $(GO) test -count=1 -v .
 

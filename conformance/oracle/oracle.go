@@ -21,6 +21,8 @@ import (
 	"io"
 	"os"
 	"sync"
+
+	"github.com/gapless-io/gapless/conformance/oracle/etcd"
 )
 
 // Options say how to run a [Server].
@@ -54,7 +56,7 @@ type Endpoint struct {
 // from any goroutine.
 type Server struct {
 	options Options
-	etcd    *etcd
+	etcd    *etcd.Member
 
 	// mu guards what a restart replaces.
 	mu  sync.Mutex
@@ -68,13 +70,13 @@ func Start(ctx context.Context, options Options) (*Server, error) {
 		return nil, fmt.Errorf("oracle directory %q: it is not a directory", options.Dir)
 	}
 	setLog(options.Log)
-	e, err := startEtcd(ctx, options)
+	e, err := etcd.Start(ctx, etcd.Options{Dir: options.Dir, NoSync: options.NoSync})
 	if err != nil {
 		return nil, err
 	}
-	api, err := startAPIServer(ctx, e.url, options)
+	api, err := startAPIServer(ctx, e.URL(), options)
 	if err != nil {
-		return nil, errors.Join(err, e.stop())
+		return nil, errors.Join(err, e.Stop())
 	}
 	return &Server{options: options, etcd: e, api: api}, nil
 }
@@ -89,7 +91,7 @@ func (s *Server) Endpoint() Endpoint {
 // Revision returns etcd's current revision, which is the resourceVersion that a
 // consistent list would carry.
 func (s *Server) Revision(ctx context.Context) (int64, error) {
-	return s.etcd.revision(ctx)
+	return s.etcd.Revision(ctx)
 }
 
 // Compact makes etcd compact what was superseded or deleted at or below a revision,
@@ -100,7 +102,7 @@ func (s *Server) Revision(ctx context.Context) (int64, error) {
 // lists and continue tokens from their snapshots. Their window of events forgets
 // nothing: only [Server.Restart] empties it.
 func (s *Server) Compact(ctx context.Context, revision int64) error {
-	return s.etcd.compact(ctx, revision)
+	return s.etcd.Compact(ctx, revision)
 }
 
 // Restart stops the API server, which ends all its streams, and starts a new one
@@ -110,7 +112,7 @@ func (s *Server) Restart(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.api.stop()
-	api, err := startAPIServer(ctx, s.etcd.url, s.options)
+	api, err := startAPIServer(ctx, s.etcd.URL(), s.options)
 	if err != nil {
 		return err
 	}
@@ -123,5 +125,5 @@ func (s *Server) Stop() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.api.stop()
-	return s.etcd.stop()
+	return s.etcd.Stop()
 }

@@ -4,14 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/url"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gapless-io/gapless/internal/apiserver/body"
 	"github.com/gapless-io/gapless/internal/apiserver/limit"
@@ -23,13 +21,10 @@ import (
 	"github.com/gapless-io/gapless/kube"
 )
 
-// fieldManager returns who writes: what the query says, else the user agent up to its
+// fieldManager returns who writes if the query does not say it: the user agent up to its
 // slash, as far as that is printable and no longer than a name may be (apiserver
 // handlers/create.go prefixFromUserAgent).
-func fieldManager(r *http.Request, q url.Values) string {
-	if manager := q.Get("fieldManager"); manager != "" {
-		return manager
-	}
+func fieldManager(r *http.Request) string {
 	product, _, _ := strings.Cut(r.UserAgent(), "/")
 	var manager []rune
 	size := 0
@@ -60,7 +55,8 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, rt route.Route) 
 	}
 	audit.From(r.Context()).Body(object)
 	q := rt.Query
-	o := metav1.CreateOptions{DryRun: q["dryRun"], FieldManager: fieldManager(r, q), FieldValidation: q.Get("fieldValidation")}
+	rt.Manager = fieldManager(r)
+	o := metav1.CreateOptions{DryRun: q["dryRun"], FieldManager: q.Get("fieldManager"), FieldValidation: q.Get("fieldValidation")}
 	var out kube.Written
 	if review.Answers(rt.Resource) {
 		out, err = review.Answer(r.Context(), review.Request{Authorizer: s.cfg.Authorizer, Tokens: s.cfg.Tokens, Target: rt.Target, Body: object, FieldValidation: o.FieldValidation})
@@ -84,7 +80,8 @@ func (s *Server) update(w http.ResponseWriter, r *http.Request, rt route.Route) 
 	}
 	audit.From(r.Context()).Body(object)
 	q := rt.Query
-	o := metav1.UpdateOptions{DryRun: q["dryRun"], FieldManager: fieldManager(r, q), FieldValidation: q.Get("fieldValidation")}
+	rt.Manager = fieldManager(r)
+	o := metav1.UpdateOptions{DryRun: q["dryRun"], FieldManager: q.Get("fieldManager"), FieldValidation: q.Get("fieldValidation")}
 	out, err := s.cfg.Writer.Update(r.Context(), s.mayCreate(r, rt), object, o)
 	if err != nil {
 		return err
@@ -103,10 +100,8 @@ func (s *Server) patch(w http.ResponseWriter, r *http.Request, rt route.Route) e
 	}
 	audit.From(r.Context()).Patch(p.Type, p.Body)
 	q := rt.Query
-	o := metav1.PatchOptions{DryRun: q["dryRun"], FieldManager: fieldManager(r, q), FieldValidation: q.Get("fieldValidation")}
-	if p.Type == types.ApplyYAMLPatchType {
-		o.FieldManager = q.Get("fieldManager") // the user agent does not count: it is required
-	}
+	rt.Manager = fieldManager(r)
+	o := metav1.PatchOptions{DryRun: q["dryRun"], FieldManager: q.Get("fieldManager"), FieldValidation: q.Get("fieldValidation")}
 	if q.Has("force") {
 		force := kube.ParseBool(q, "force")
 		o.Force = &force

@@ -343,3 +343,44 @@ func TestFollowersKnowAWriteBeforeItsWriter(t *testing.T) {
 		t.Errorf("there are %d namespaces", found)
 	}
 }
+
+func TestPluginsSeeAManagerOnlyIfTheClientNamesIt(t *testing.T) {
+	var named []string
+	p := &reviewer{validate: func(_ context.Context, a admission.Attributes) error {
+		o, is := a.GetOperationOptions().(*metav1.CreateOptions)
+		if !is {
+			return fmt.Errorf("options are %T", a.GetOperationOptions())
+		}
+		named = append(named, o.FieldManager)
+		return nil
+	}}
+	s := reviewed(t, p)
+	maps := by(s.at("configmaps", "default"))
+	maps.Manager = "agent"
+	for name, o := range map[string]metav1.CreateOptions{"agent": {}, "me": {FieldManager: "me"}} {
+		out, err := s.Create(t.Context(), maps, []byte(configMap(name)), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := string(out.Object.JSON()); !strings.Contains(text, `"manager":"`+name+`"`) {
+			t.Errorf("the manager is not %s: %s", name, text)
+		}
+	}
+	if slices.Sort(named); !slices.Equal(named, []string{"", "me"}) {
+		t.Errorf("plugins see the managers %q", named)
+	}
+}
+
+func TestAPluginCannotGiveANewObjectAResourceVersion(t *testing.T) {
+	p := &reviewer{admit: func(_ context.Context, a admission.Attributes, redo func() error) error {
+		if u, is := a.GetObject().(*unstructured.Unstructured); is {
+			u.SetResourceVersion("5")
+		}
+		return redo()
+	}}
+	s := reviewed(t, p)
+	_, err := s.Create(t.Context(), by(s.at("configmaps", "default")), []byte(configMap("a")), metav1.CreateOptions{})
+	if want := "resourceVersion should not be set on objects to be created"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}

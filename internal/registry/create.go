@@ -116,8 +116,7 @@ func (r *Registry) createNamed(ctx context.Context, w write, u *unstructured.Uns
 	if resource.Signed != nil {
 		resource.Signed(u, w.target.Caller)
 	}
-	given, err := kube.ParseResourceVersion(u.GetResourceVersion())
-	hasVersion := err == nil && given != 0
+	versioned := hasVersion(u)
 	managed, err := r.prepareCreate(resource, u, w.review.After(ctx, w.track))
 	if err == nil {
 		err = metadata.MatchNamespace(w.target, u) // a plugin may have changed it
@@ -131,7 +130,7 @@ func (r *Registry) createNamed(ctx context.Context, w write, u *unstructured.Uns
 	w.target.Name = u.GetName() // a plugin may have given it one
 	// Upstream checks the version where it writes to etcd: not in a dry run, and not one
 	// that is no number. It answers 500, which clients retry.
-	if hasVersion && !w.dryRun {
+	if (versioned || hasVersion(u)) && !w.dryRun {
 		return nil, kube.BadRequest("resourceVersion should not be set on objects to be created")
 	}
 	if err := w.order.Establish(ctx, u); err != nil {
@@ -184,6 +183,12 @@ func (r *Registry) prepareCreate(resource *schema.Resource, u *unstructured.Unst
 		errs = append(errs, r.definitions.Check(u)...)
 	}
 	return managed, invalid(resource, u.GetName(), errs)
+}
+
+// hasVersion reports whether a client, or a plugin after it, gave a new object a resourceVersion.
+func hasVersion(u *unstructured.Unstructured) bool {
+	rv, err := kube.ParseResourceVersion(u.GetResourceVersion())
+	return err == nil && rv != 0
 }
 
 // unstored returns what a dry run would have created: it has no resourceVersion.

@@ -29,6 +29,9 @@ type Target struct {
 	AsStored bool
 	// Caller is the user of the request; nil for the server itself.
 	Caller user.Info
+	// Manager manages the fields of a write whose options name no manager. Admission plugins
+	// see the options as they are.
+	Manager string
 	// MayCreate is asked before an update or an apply creates an object; its error is the
 	// answer. Nil: it may.
 	MayCreate func(ctx context.Context) error

@@ -63,8 +63,8 @@ func TestVaryingValuesAreReplacedBySymbols(t *testing.T) {
 		"details":{"uid":"`+two+`","retryAfterSeconds":1},"at":"2026-11-21T10:00:00Z","host":"127.0.0.1:4711",
 		"generateName":"f-","name":"f-bcdfg","rows":[{"cells":["f1","5s"]}]}`))
 	for part, want := range map[string]string{
-		"body.message":          "Too large resource version: as of line 1, current: as of line 1 of <uid-2>",
-		"body.details.uid":      "<uid-1>",
+		"body.message":          "Too large resource version: as of line 1, current: as of line 1 of <uid-2.2>",
+		"body.details.uid":      "<uid-2.1>",
 		"body.at":               "<time>",
 		"body.host":             "<address>",
 		"body.name":             "f-<5 letters>",

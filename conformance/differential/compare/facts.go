@@ -52,6 +52,7 @@ func Facts(t play.Transcript) []Fact {
 	n := newNormalizer(t)
 	var all []Fact
 	for _, r := range t.Results {
+		n.line, n.here = r.Step.Line, 0
 		f := facts{normalizer: n, result: r}
 		f.take()
 		all = append(all, f.list...)

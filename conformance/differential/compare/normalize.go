@@ -22,6 +22,8 @@ const farAhead = 100_000
 type normalizer struct {
 	writes []write // by resource version
 	uids   map[string]string
+	line   int // of the step that is looked at
+	here   int // how many uids it was the first to show
 }
 
 type write struct {
@@ -91,7 +93,8 @@ func (n *normalizer) text(s string) string {
 
 func (n *normalizer) uid(s string) string {
 	if n.uids[s] == "" {
-		n.uids[s] = fmt.Sprintf("<uid-%d>", len(n.uids)+1)
+		n.here++
+		n.uids[s] = fmt.Sprintf("<uid-%d.%d>", n.line, n.here) // that of the step which shows it first
 	}
 	return n.uids[s]
 }

@@ -121,7 +121,7 @@ func (p *parser) below(line string) error {
 		return fmt.Errorf("a header or body below a step that sends none")
 	}
 	if step.Body != "" || strings.ContainsRune("{[<", rune(line[0])) {
-		if step.Verb != Request {
+		if step.Verb != Request && step.Verb != Await {
 			return fmt.Errorf("a body below a step that sends none")
 		}
 		if step.Body != "" {
@@ -243,6 +243,9 @@ var forms = map[string]form{ //nolint:gochecknoglobals // a compiled table
 func (f form) parse(words []string) (Step, error) {
 	step := Step{Verb: f.verb, Wait: f.wait, Method: http.MethodGet}
 	args := words[1:]
+	if f.verb == Await && len(args) > 2 && slices.Contains(methods, args[1]) {
+		step.Method, args = args[1], slices.Delete(slices.Clone(args), 1, 2)
+	}
 	for _, want := range f.wants {
 		if len(args) == 0 && want == 'D' {
 			break

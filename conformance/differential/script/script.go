@@ -23,6 +23,7 @@
 //	end w 10s                      takes what comes until the stream ends
 //	close w                        leaves
 //	await 200 path                 sends GETs until one is answered so
+//	await 403 POST path            the same with another method, headers and a body
 //	compact                        history so far is compacted
 //	forget                         the same, and caches with it
 //	restart, crash                 what they say, of the server

@@ -47,6 +47,8 @@ socket s /path
 ping s
 close s
 await 200 /path
+await 403 POST /path 20s
+  {}
 compact
 forget
 restart

@@ -8,6 +8,7 @@
 package fieldmanager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,7 +66,7 @@ func New(live *schema.Live, convert Convert) *Managers {
 	return m
 }
 
-// Update records in u, which replaces old, what manager has changed. Without an old
+// Update records in u, which replaces old, what manager has changed, or the manager of t if there is none. Without an old
 // object, nil, u is a creation. The object u itself may say who manages what, as upstream
 // allows. An object that nothing is known of by now stays so, until it is applied to. Nothing
 // is recorded of one with too many fields. Of most creations it returns the managedFields as
@@ -79,9 +80,7 @@ func (m *Managers) Update(t schema.Target, u, old *unstructured.Unstructured, ma
 		unstructured.RemoveNestedField(u.Object, "metadata", "managedFields")
 		return nil, nil
 	}
-	if manager == "" {
-		manager = "unknown"
-	}
+	manager = cmp.Or(manager, t.Manager, "unknown")
 	if old == nil && t.Subresource == "" {
 		if record, ok := f.created(u.Object, manager); ok {
 			return record, nil

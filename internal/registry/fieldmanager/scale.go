@@ -1,6 +1,7 @@
 package fieldmanager
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 
@@ -45,7 +46,7 @@ func (m *Managers) UpdateScale(s Scaled, next *unstructured.Unstructured, manage
 	if err != nil {
 		return kube.Internal(err)
 	}
-	f.update(s.Scale, next, manager)
+	f.update(s.Scale, next, cmp.Or(manager, s.Target.Manager))
 	return m.storeScale(s, next.GetManagedFields())
 }
 

@@ -1,4 +1,6 @@
-package oracle
+// Package etcd runs an etcd in this process, on ephemeral ports of 127.0.0.1, below an API server
+// of upstream. It has one noun: a [Member], which is all of its cluster.
+package etcd
 
 import (
 	"context"
@@ -15,15 +17,23 @@ import (
 // clock: apiserver storage/etcd3/compact.go compactRevKey.
 const compactKey = "compact_rev_key"
 
-// etcd is a member of its own, and a client of it.
-type etcd struct {
+// Options say how to run a [Member].
+type Options struct {
+	// Dir is an existing directory, below which its data are.
+	Dir string
+	// NoSync lets it acknowledge writes before they are on disk.
+	NoSync bool
+}
+
+// Member is a running member of its own, and a client of it.
+type Member struct {
 	url    string
 	server *embed.Etcd
 	client *clientv3.Client
 }
 
-// startEtcd starts a single member below the directory of the options.
-func startEtcd(ctx context.Context, options Options) (*etcd, error) {
+// Start starts a member and returns when it is ready. ctx bounds the start only.
+func Start(ctx context.Context, options Options) (*Member, error) {
 	cfg := embed.NewConfig()
 	cfg.Name = "oracle"
 	cfg.Dir = filepath.Join(options.Dir, "etcd")
@@ -37,7 +47,7 @@ func startEtcd(ctx context.Context, options Options) (*etcd, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start etcd: %w", err)
 	}
-	e := &etcd{url: "http://" + server.Clients[0].Addr().String(), server: server}
+	e := &Member{url: "http://" + server.Clients[0].Addr().String(), server: server}
 	select {
 	case <-server.Server.ReadyNotify():
 	case err := <-server.Err():
@@ -54,7 +64,11 @@ func startEtcd(ctx context.Context, options Options) (*etcd, error) {
 	return e, nil
 }
 
-func (e *etcd) revision(ctx context.Context) (int64, error) {
+// URL is where clients reach it.
+func (e *Member) URL() string { return e.url }
+
+// Revision returns the current revision.
+func (e *Member) Revision(ctx context.Context) (int64, error) {
 	resp, err := e.client.Get(ctx, compactKey)
 	if err != nil {
 		return 0, fmt.Errorf("read etcd's revision: %w", err)
@@ -62,9 +76,9 @@ func (e *etcd) revision(ctx context.Context) (int64, error) {
 	return resp.Header.Revision, nil
 }
 
-// compact notes the revision first and compacts then, in upstream's order
+// Compact notes the revision first and compacts then, in upstream's order
 // (apiserver storage/etcd3/compact.go Compact).
-func (e *etcd) compact(ctx context.Context, revision int64) error {
+func (e *Member) Compact(ctx context.Context, revision int64) error {
 	for {
 		now, err := e.client.Get(ctx, compactKey)
 		if err != nil {
@@ -91,7 +105,8 @@ func (e *etcd) compact(ctx context.Context, revision int64) error {
 	return nil
 }
 
-func (e *etcd) stop() error {
+// Stop ends the member and waits for it. It is called once.
+func (e *Member) Stop() error {
 	err := e.client.Close()
 	e.server.Close()
 	return err

@@ -1,0 +1,162 @@
+package apiserver_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/gapless-io/gapless/compat/harness"
+	"github.com/gapless-io/gapless/conformance/differential/play"
+	"github.com/gapless-io/gapless/conformance/differential/script"
+)
+
+// server is one of the two, as package play wants it, with its webhooks.
+type server struct {
+	target play.Target
+	hook   *hook
+	audit  string // the file of its audit log
+}
+
+func (s *server) Target() play.Target { return s.target }
+
+var errNotHere = errors.New("these scripts neither compact nor restart")
+
+func (*server) Compact(context.Context) error { return errNotHere }
+func (*server) Forget(context.Context) error  { return errNotHere }
+func (*server) Restart(context.Context) error { return errNotHere }
+func (*server) Crash(context.Context) error   { return errNotHere }
+
+// pair is kube-apiserver and the program.
+type pair struct{ upstream, gapless *server }
+
+// newPair starts both and ends them with the test.
+func newPair(t *testing.T) *pair {
+	t.Helper()
+	key := newKey(t)
+	r := startReference(t, key)
+	p := &pair{upstream: &server{target: r.target, audit: r.audit}, gapless: startProgram(t, key)}
+	for _, s := range []*server{p.upstream, p.gapless} {
+		s.hook = newHook(t)
+	}
+	return p
+}
+
+// startProgram starts `gapless serve` with what kube-apiserver has.
+func startProgram(t *testing.T, key string) *server {
+	t.Helper()
+	binary := *built
+	if binary == "" {
+		var err error
+		if binary, err = harness.Build(t.Context(), t.TempDir(), harness.Root(), "cmd/gapless"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	audit := filepath.Join(t.TempDir(), "audit.log")
+	// Controllers are not kube-apiserver's.
+	flags := append([]string{"--bootstrap=server", "--controllers=-namespace-controller,-garbage-collector-controller"}, common(t, key, audit)...)
+	program := harness.StartProgram(t, binary, flags...)
+	config, err := clientcmd.BuildConfigFromFlags("", program.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.CertData, config.KeyData, config.CertFile, config.KeyFile = nil, nil, "", "" // tokens say who calls
+	roots, err := rest.TLSConfigFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &server{target: play.Target{URL: program.URL, TLS: roots, Token: "root"}, audit: audit}
+}
+
+// play plays one script against both servers concurrently. What they asked webhooks is part of what
+// they showed.
+func (p *pair) play(t *testing.T, one script.Script) (upstream, gapless play.Transcript) {
+	t.Helper()
+	run := func(s *server) play.Transcript {
+		s.hook.forget()
+		transcript := play.Play(t.Context(), s, one, map[string]string{
+			"hook": s.hook.URL, "hookca": s.hook.ca(), "down": "https://127.0.0.1:1",
+			"crds": "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "adm": "/apis/admissionregistration.k8s.io/v1",
+			"rbac": "/apis/rbac.authorization.k8s.io/v1", "maps": "/api/v1/namespaces/" + one.Name + "/configmaps", "ns": one.Name,
+			"validating": s.hook.webhooks(t, "v", "Fail", answering), "open": s.hook.webhooks(t, "v", "Ignore", answering),
+			"mutating": s.hook.webhooks(t, "m", "Fail", mutatingOnes()), "mutatingopen": s.hook.webhooks(t, "m", "Ignore", mutatingOnes()),
+			"authz": "/apis/authorization.k8s.io/v1", "authn": "/apis/authentication.k8s.io/v1",
+		})
+		return transcript
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() { upstream = run(p.upstream) })
+	gapless = run(p.gapless)
+	wg.Wait()
+	upstream, gapless = p.upstream.complete(t, upstream), p.gapless.complete(t, gapless)
+	for name, transcript := range map[string]play.Transcript{"upstream": upstream, "gapless": gapless} {
+		if transcript.Stopped != "" {
+			t.Errorf("%s: the script stopped: %s", name, transcript.Stopped)
+		}
+	}
+	return upstream, gapless
+}
+
+// complete makes tokens readable, and adds audit events and what webhooks were asked.
+func (s *server) complete(t *testing.T, transcript play.Transcript) play.Transcript {
+	t.Helper()
+	for _, r := range transcript.Results {
+		if r.Answer != nil {
+			r.Answer.Body = readable(t, r.Answer.Body)
+		}
+	}
+	transcript.Results = append(transcript.Results, append(s.events(t, transcript), s.hook.heard()...)...)
+	return transcript
+}
+
+// get asks as the caller of the target.
+func get(t *testing.T, to play.Target, path string) (int, []byte) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, to.URL+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	code, body, err := send(to, req)
+	if err != nil {
+		return 0, nil
+	}
+	return code, body
+}
+
+// send sends a request on a connection of its own and returns the whole answer.
+func send(to play.Target, req *http.Request) (int, []byte, error) {
+	if req.Header.Get("Authorization") == "" {
+		req.Header.Set("Authorization", "Bearer "+to.Token)
+	}
+	transport := &http.Transport{TLSClientConfig: to.TLS.Clone()}
+	defer transport.CloseIdleConnections()
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer func() { _ = resp.Body.Close() }() // it was read
+	body, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, body, err
+}
+
+// must sends an object as the administrator, and fails the test unless it is accepted.
+func must(t *testing.T, to play.Target, method, path, body string) []byte {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, to.URL+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	code, answer, err := send(to, req)
+	if err != nil || code/100 != 2 {
+		t.Fatalf("%s %s: %d %s %v", method, path, code, answer, err)
+	}
+	return answer
+}

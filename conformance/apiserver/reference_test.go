@@ -1,0 +1,185 @@
+package apiserver_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gapless-io/gapless/compat/harness"
+	"github.com/gapless-io/gapless/conformance/differential/play"
+	"github.com/gapless-io/gapless/conformance/oracle/etcd"
+)
+
+// left are the plugins of kube-apiserver that are on by default there and not in gapless.
+var left = []string{
+	"LimitRanger", "ServiceAccount", "TaintNodesByCondition", "PodSecurity", "Priority", "DefaultTolerationSeconds", "DefaultStorageClass",
+	"StorageObjectInUseProtection", "PodGroupProtection", "PersistentVolumeClaimResize", "RuntimeClass", "DefaultIngressClass",
+	"ClusterTrustBundleAttest", "PodTopologyLabels", "NodeDeclaredFeatureValidator", "PodResizeValidator", "ResourceQuota",
+}
+
+// issuer is that of the tokens of both servers, which have one key.
+const issuer = "https://kubernetes.default.svc.cluster.local"
+
+// reference is a kube-apiserver in a process of its own, over an etcd in this one.
+type reference struct {
+	target play.Target
+	audit  string // the file of its audit log
+}
+
+// common are the flags that both servers have.
+func common(t *testing.T, key, audit string) []string {
+	t.Helper()
+	file := func(name string) string {
+		path, err := filepath.Abs(filepath.Join("testdata", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	return []string{
+		"--authorization-mode=RBAC", "--anonymous-auth=true", "--token-auth-file=" + file("callers.csv"),
+		"--audit-policy-file=" + file("audit.yaml"), "--audit-log-path=" + audit, "--service-account-issuer=" + issuer,
+		"--service-account-signing-key-file=" + key, "--service-account-key-file=" + key,
+	}
+}
+
+// newKey writes a key for the tokens of service accounts, and returns its file.
+func newKey(t *testing.T) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "sa.key")
+	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// startReference builds and starts it, waits until it is ready, and ends it with the test. The
+// program stays outside the checkout, so that it is linked only once.
+func startReference(t *testing.T, key string) *reference {
+	t.Helper()
+	tools, dir := harness.CacheDir(t, "apiserver"), t.TempDir()
+	harness.Must(t, "program", []string{"GOBIN=" + tools, "GOWORK=auto"}, "go", "install", "-ldflags=-s -w", "tool")
+	member, err := etcd.Start(t.Context(), etcd.Options{Dir: dir, NoSync: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := member.Stop(); err != nil {
+			t.Errorf("stop etcd: %v", err)
+		}
+	})
+	r := &reference{audit: filepath.Join(dir, "audit.log")}
+	certificates, port := filepath.Join(dir, "certificates"), freePort(t)
+	args := append([]string{
+		"--etcd-servers=" + member.URL(), "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port=" + port,
+		"--cert-dir=" + certificates, "--service-cluster-ip-range=10.0.0.0/24", "--allow-privileged=true",
+		"--endpoint-reconciler-type=none", "--enable-aggregator-routing=false",
+		"--disable-admission-plugins=" + strings.Join(left, ","), "--shutdown-delay-duration=0s",
+		"--audit-log-mode=blocking",
+	}, common(t, key, r.audit)...)
+	var log bytes.Buffer
+	// Not to end with the test's context: the process is to be signalled, not killed.
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), filepath.Join(tools, "kube-apiserver"), args...)
+	cmd.Stdout, cmd.Stderr = &log, &log
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=2")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { // ends with the process
+		ended <- cmd.Wait()
+		close(ended)
+	}()
+	t.Cleanup(func() {
+		// A graceful end waits for watches of its own, up to a minute.
+		if err := cmd.Process.Signal(syscall.SIGKILL); err != nil {
+			t.Errorf("end kube-apiserver: %v", err)
+		}
+		<-ended
+		if t.Failed() {
+			t.Logf("output of kube-apiserver:\n%s", tail(log.String()))
+		}
+	})
+	r.wait(t, port, filepath.Join(certificates, "apiserver.crt"), ended)
+	return r
+}
+
+// wait returns when the server is ready, or fails the test if its process has ended.
+func (r *reference) wait(t *testing.T, port, certificate string, ended <-chan error) {
+	t.Helper()
+	// It takes seconds, on a machine that is busy minutes: only the end of the process, or that of
+	// the test, ends the wait.
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for !r.ready(t, port, certificate) {
+		select {
+		case err := <-ended:
+			t.Fatalf("kube-apiserver ended: %v", err)
+		case <-t.Context().Done():
+			t.Fatal("kube-apiserver is never ready")
+		case <-tick.C:
+		}
+	}
+}
+
+// ready reports whether the server is, and says how to reach it.
+func (r *reference) ready(t *testing.T, port, certificate string) bool {
+	t.Helper()
+	authority, err := os.ReadFile(certificate)
+	if err != nil {
+		return false
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(authority)
+	r.target = play.Target{URL: "https://127.0.0.1:" + port, TLS: &tls.Config{RootCAs: roots}, Token: "root"}
+	code, _ := get(t, r.target, "/readyz")
+	return code == http.StatusOK
+}
+
+// freePort returns a port that was free: kube-apiserver cannot choose one itself.
+func freePort(t *testing.T) string {
+	t.Helper()
+	var config net.ListenConfig
+	l, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }() // it listened
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// tail is the end of a log.
+func tail(log string) string {
+	const most = 20_000
+	if len(log) > most {
+		return fmt.Sprintf("[%d bytes]\n", len(log)-most) + log[len(log)-most:]
+	}
+	return log
+}
