@@ -28,7 +28,7 @@ func Canonical(tree map[string]any) ([]byte, error) {
 // CanonicalManaged is Canonical for a tree without metadata.managedFields, which are given as
 // JSON in the canonical form; it is Canonical if there are none.
 func CanonicalManaged(tree map[string]any, managed []byte) ([]byte, error) {
-	return encodeRoot(withoutVersion(tree), managed, 1024+len(managed))
+	return encodeRoot(withoutVersion(tree), managed, 2048+len(managed))
 }
 
 // withoutVersion returns the tree without metadata.resourceVersion. It changes nothing.

@@ -79,6 +79,9 @@ func (s *Server) serveLimited(w http.ResponseWriter, r *http.Request, rt route.R
 	ctl, last := http.NewResponseController(w), time.Now().Add(timeout)
 	_ = ctl.SetReadDeadline(last.Add(time.Second)) // without support there is no limit
 	_ = ctl.SetWriteDeadline(last.Add(answerWithin))
+	if rt.Verb.Writes() {
+		ctx = warning.WithWarningRecorder(ctx, &warnings{w: w})
+	}
 	r = r.WithContext(ctx)
 	if r.Body != http.NoBody && r.Method != http.MethodGet && r.Method != http.MethodHead {
 		release, err := s.load.Receive(w, r, user)
@@ -104,9 +107,6 @@ func (s *Server) serveLimited(w http.ResponseWriter, r *http.Request, rt route.R
 	}
 	if r.URL.Path == swaggerPath {
 		return s.serveSwagger(w, r, user)
-	}
-	if rt.Verb.Writes() {
-		r = r.WithContext(warning.WithWarningRecorder(ctx, &warnings{w: w}))
 	}
 	return s.dispatch(w, r, rt)
 }

@@ -1,10 +1,11 @@
 // Package match decides which requests a webhook or a policy asks for.
 //
-// It has five nouns. A [Matcher] knows what the server serves and the labels of its
+// It has six nouns. A [Matcher] knows what the server serves and the labels of its
 // namespaces. [Criteria] are what a webhook, a policy or a binding asks for, read once. A [Plan]
-// is what is left to decide about requests for one resource; a [Memory] keeps plans. [Views] are
-// the objects of a request in the versions by which it matches. The semantics are those of
-// k8s.io/apiserver's admission/plugin/policy/matching and admission/plugin/webhook/predicates.
+// is what is left to decide about requests for one resource; a [Memory] keeps plans, and a
+// [Sieve] finds those that a request may match. [Views] are the objects of a request in the
+// versions by which it matches. The semantics are those of k8s.io/apiserver's
+// admission/plugin/policy/matching and admission/plugin/webhook/predicates.
 package match
 
 import (
@@ -102,17 +103,30 @@ func kindOf(r *schema.Resource, subresource string) schema.GroupVersionKind {
 // request about a cluster-scoped object is always selected, except one about a namespace
 // itself. Errors: 404 when there is no such namespace.
 func (m *Matcher) Namespace(selector labels.Selector, a admission.Attributes) (bool, *apierrors.StatusError) {
-	isNamespace := a.GetResource().Resource == "namespaces"
-	if selector.Empty() || a.GetNamespace() == "" && !isNamespace {
+	if selector.Empty() {
 		return true, nil
+	}
+	has, all, err := m.namespaceLabels(a)
+	if err != nil {
+		return false, err
+	}
+	return all || selector.Matches(has), nil
+}
+
+// namespaceLabels returns the labels of the namespace of a request, or all: every selector
+// selects it.
+func (m *Matcher) namespaceLabels(a admission.Attributes) (has labels.Set, all bool, err *apierrors.StatusError) {
+	isNamespace := a.GetResource().Resource == "namespaces"
+	if a.GetNamespace() == "" && !isNamespace {
+		return nil, true, nil
 	}
 	// What is created or changed is not stored yet.
 	if isNamespace && a.GetSubresource() == "" && (a.GetOperation() == admission.Create || a.GetOperation() == admission.Update) {
 		object, err := meta.Accessor(a.GetObject())
 		if err != nil {
-			return false, apierrors.NewInternalError(err)
+			return nil, false, apierrors.NewInternalError(err)
 		}
-		return selector.Matches(labels.Set(object.GetLabels())), nil
+		return object.GetLabels(), false, nil
 	}
 	name := a.GetNamespace()
 	if name == "" {
@@ -120,9 +134,9 @@ func (m *Matcher) Namespace(selector labels.Selector, a admission.Attributes) (b
 	}
 	namespace := m.objects.Find(Namespaces, kube.Key{Name: name})
 	if namespace == nil {
-		return false, apierrors.NewNotFound(Namespaces, name)
+		return nil, false, apierrors.NewNotFound(Namespaces, name)
 	}
-	return selector.Matches(namespace.Labels()), nil
+	return namespace.Labels(), false, nil
 }
 
 // Namespaces is the resource of namespaces.

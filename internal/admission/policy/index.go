@@ -47,7 +47,49 @@ type index struct {
 }
 
 // candidates are the policies that concern a request by its resource and operation.
-type candidates struct{ validating, mutating []candidate }
+type candidates struct{ validating, mutating sifted }
+
+// sifted are candidates, sorted by name, of which a request reaches those that its labels do not
+// exclude.
+type sifted struct {
+	all   []candidate
+	sieve match.Sieve
+}
+
+// sift prepares candidates.
+func sift(all []candidate) sifted {
+	s := sifted{all: all}
+	for i := range all {
+		s.sieve.Add(i, all[i].needs())
+	}
+	return s
+}
+
+// needs returns labels of which a request must have one; otherwise it has no invocations of the
+// candidate, nor problems with it. None: it may have some without labels.
+func (c *candidate) needs() []match.Need {
+	if c.plan == nil {
+		return nil
+	}
+	if need, is := c.plan.Need(); is {
+		return []match.Need{need}
+	}
+	if c.plan.Fails() || c.policy.paramKind != nil {
+		return nil // an error of the policy does not depend on bindings
+	}
+	var all []match.Need
+	for _, b := range c.bindings {
+		if b.plan == nil {
+			return nil
+		}
+		need, is := b.plan.Need()
+		if !is {
+			return nil
+		}
+		all = append(all, need)
+	}
+	return all
+}
 
 // Follows returns the resources of policies and bindings.
 func (*Plugin) Follows() []schema.GroupResource {
@@ -162,9 +204,9 @@ func (p *Plugin) candidates(q match.Question) *candidates {
 		return nil
 	}
 	return current.known.Of(p.live.Load(), q, func() *candidates {
-		found := &candidates{validating: p.concerned(current.validating, q)}
+		found := &candidates{validating: sift(p.concerned(current.validating, q))}
 		if q.Operation != admission.Delete {
-			found.mutating = p.concerned(current.mutating, q)
+			found.mutating = sift(p.concerned(current.mutating, q))
 		}
 		return found
 	})

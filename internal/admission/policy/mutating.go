@@ -31,12 +31,12 @@ type mutation struct {
 // mutate applies mutating policies in the order of their names (apiserver policy/mutating
 // dispatchInvocations). Errors: that of the first problem, 404 without the request's
 // namespace.
-func (p *Plugin) mutate(ctx context.Context, r *request, candidates []candidate, redo func() error) error {
+func (p *Plugin) mutate(ctx context.Context, r *request, candidates *sifted, redo func() error) error {
 	r.ctx = ctx
 	m := &mutation{request: r, redo: redo}
 	var all []matched
-	for i := range candidates {
-		all = append(all, p.invocations(r, &candidates[i], func(why problem) {
+	for _, i := range p.match.Passing(&candidates.sieve, r) {
+		all = append(all, p.invocations(r, &candidates.all[i], func(why problem) {
 			text := "failed to configure policy: %w"
 			if why.binding != nil {
 				text = "failed to configure binding: %w"

@@ -87,24 +87,24 @@ func New(cfg Config) *Plugin {
 // Handles reports whether a policy with a binding may match an operation.
 func (p *Plugin) Handles(r *schema.Resource, subresource string, op admission.Operation) bool {
 	candidates := p.candidates(match.Question{Resource: r.GVR(), Subresource: subresource, Operation: op})
-	return candidates != nil && (len(candidates.validating) > 0 || len(candidates.mutating) > 0)
+	return candidates != nil && (len(candidates.validating.all) > 0 || len(candidates.mutating.all) > 0)
 }
 
 // Admit changes the object of a request as the mutating policies say. After each change it
 // calls redo, which brings the object into its kind's form.
 func (p *Plugin) Admit(ctx context.Context, a admission.Attributes, redo func() error) error {
 	candidates := p.candidates(match.QuestionOf(a))
-	if candidates == nil || len(candidates.mutating) == 0 || a.GetOperation() == admission.Delete {
+	if candidates == nil || len(candidates.mutating.all) == 0 || a.GetOperation() == admission.Delete {
 		return nil // there is nothing to change about a deletion
 	}
-	return p.mutate(ctx, p.newRequest(a), candidates.mutating, redo)
+	return p.mutate(ctx, p.newRequest(a), &candidates.mutating, redo)
 }
 
 // Validate refuses a request that a validating policy denies.
 func (p *Plugin) Validate(ctx context.Context, a admission.Attributes) error {
 	candidates := p.candidates(match.QuestionOf(a))
-	if candidates == nil || len(candidates.validating) == 0 {
+	if candidates == nil || len(candidates.validating.all) == 0 {
 		return nil
 	}
-	return p.validate(ctx, p.newRequest(a), candidates.validating)
+	return p.validate(ctx, p.newRequest(a), &candidates.validating)
 }

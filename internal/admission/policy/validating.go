@@ -30,12 +30,13 @@ type verdict struct {
 
 // validate evaluates validating policies (apiserver policy/validating Dispatch). Errors: that
 // of the first denial, 404 without the request's namespace.
-func (p *Plugin) validate(ctx context.Context, r *request, candidates []candidate) error {
+func (p *Plugin) validate(ctx context.Context, r *request, candidates *sifted) error {
 	r.ctx = ctx
 	v := &verdict{plugin: p}
-	for i := range candidates {
+	for _, i := range p.match.Passing(&candidates.sieve, r) {
+		c := &candidates.all[i]
 		var notes annotations
-		for _, m := range p.invocations(r, &candidates[i], v.failed) {
+		for _, m := range p.invocations(r, c, v.failed) {
 			if notes == nil {
 				notes = annotations{}
 			}
@@ -43,7 +44,7 @@ func (p *Plugin) validate(ctx context.Context, r *request, candidates []candidat
 				return err
 			}
 		}
-		p.publish(r, candidates[i].policy.name, notes)
+		p.publish(r, c.policy.name, notes)
 	}
 	p.publishFailures(r, v.failures)
 	if len(v.denied) == 0 {

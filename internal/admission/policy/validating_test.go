@@ -183,3 +183,35 @@ func TestDeletionsAndUpdatesAreValidated(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What a binding selects by labels is found by labels, beside other bindings and policies.
+func TestPoliciesAreFoundByTheLabelsOfTheirBindings(t *testing.T) {
+	s := start(t)
+	namespaces := s.target("", "v1", "namespaces", "", "")
+	s.must(namespaces, `{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"prod","labels":{"env":"prod"}}}`)
+	put(t, s.plugin, validating, "p", forAll("configmaps")+`,"validations":[{"expression":"false"}]`)
+	put(t, s.plugin, checks, "a", deny+`,"matchResources":{"objectSelector":{"matchLabels":{"app":"a"}}}`)
+	put(t, s.plugin, checks, "b", deny+`,"matchResources":{"namespaceSelector":{"matchExpressions":[{"key":"env","operator":"Exists"}]}}`)
+	put(t, s.plugin, validating, "q", strings.Replace(forAll("configmaps"), "{", `{"objectSelector":{"matchExpressions":[{"key":"app","operator":"In","values":["b","c"]}]},`, 1)+`,"validations":[{"expression":"false"}]`)
+	put(t, s.plugin, checks, "c", `"policyName":"q","validationActions":["Deny"]`)
+	put(t, s.plugin, validating, "r", forAll("configmaps")+`,"paramKind":{"apiVersion":"v1","kind":"Nothing"},"validations":[{"expression":"true"}]`)
+	for _, c := range []struct{ name, namespace, labels, want string }{
+		{"no label", "default", ``, ""},
+		{"another value", "default", `"app":"x","env":"prod"`, ""},
+		{"a label of the object", "default", `"app":"a"`, "policy 'p' with binding 'a'"},
+		{"a label of the namespace", "prod", ``, "policy 'p' with binding 'b'"},
+		{"a label that the policy selects", "default", `"app":"c"`, "policy 'q' with binding 'c'"},
+		{"two policies", "prod", `"app":"b"`, "policy 'p' with binding 'b'"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := s.try(s.target("", "v1", "configmaps", c.namespace, ""), `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x","labels":{`+c.labels+`}}}`).Error
+			if want := strings.Replace(c.want, "policy", "ValidatingAdmissionPolicy", 1); !strings.Contains(got, want) || want == "" && got != "" {
+				t.Errorf("%q, want %q", got, want)
+			}
+		})
+	}
+	put(t, s.plugin, checks, "d", `"policyName":"r","validationActions":["Deny"],"matchResources":{"objectSelector":{"matchLabels":{"app":"never"}}}`)
+	if got := s.try(s.target("", "v1", "configmaps", "default", ""), configMap("x", "")).Error; !strings.Contains(got, "failed to find resource referenced by paramKind") {
+		t.Errorf("with params of an unknown kind: %q", got)
+	}
+}

@@ -33,12 +33,12 @@ func newFlow() flow {
 
 // waited counts a request that got a place, or did not.
 func (f *flow) waited(k Kind, got bool, took time.Duration) {
-	execute := "true"
-	if !got {
-		execute = "false"
-		f.rejected.WithLabelValues(k.name).Inc()
+	if got {
+		k.waits.Observe(took.Seconds())
+		return
 	}
-	f.wait.WithLabelValues(k.name, execute).Observe(took.Seconds())
+	f.rejected.WithLabelValues(k.name).Inc()
+	f.wait.WithLabelValues(k.name, "false").Observe(took.Seconds())
 }
 
 // Describe implements prometheus.Collector.

@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -51,6 +53,7 @@ type Kind struct {
 	name   string // in the metrics
 	reason Reason
 	places *Places
+	waits  prometheus.Observer // how long requests have waited that got a place
 }
 
 // Load is the requests that are under way, by kind.
@@ -71,19 +74,21 @@ type Load struct {
 // NewLoad returns a load without requests.
 func NewLoad(r Requests, refusals *Refusals) *Load {
 	reading, wait := cmp.Or(r.Reading, 400), cmp.Or(r.Wait, 5*time.Second)
-	l := &Load{
-		Reading:    Kind{"read", InFlight, NewPlaces(reading, wait, queued)},
-		Writing:    Kind{"write", InFlight, NewPlaces(cmp.Or(r.Writing, 200), wait, queued)},
-		Spare:      Kind{"metrics", InFlight, NewPlaces(spareRequests, wait, spareRequests)},
-		Leases:     Kind{"lease", InFlight, NewPlaces(leaseRequests, wait, queued)},
-		Opening:    Kind{"open-watch", InFlight, NewPlaces(reading, wait, queued)},
-		Watches:    Kind{"watch", Watches, NewPlaces(cmp.Or(r.Watches, 20_000), 0, 0)},
-		Processors: Kind{"processor", Processor, NewPlaces(max(1, runtime.GOMAXPROCS(0)/2), processorWithin, queuedForProcessor)},
-		bodies:     Kind{"body-bytes", Bodies, NewPlaces(bodyBytes, wait, queued)},
-		refusals:   refusals,
+	flow := newFlow()
+	kind := func(name string, reason Reason, places *Places) Kind {
+		return Kind{name, reason, places, flow.wait.WithLabelValues(name, "true")}
 	}
-	l.flow = newFlow()
-	return l
+	return &Load{
+		Reading:    kind("read", InFlight, NewPlaces(reading, wait, queued)),
+		Writing:    kind("write", InFlight, NewPlaces(cmp.Or(r.Writing, 200), wait, queued)),
+		Spare:      kind("metrics", InFlight, NewPlaces(spareRequests, wait, spareRequests)),
+		Leases:     kind("lease", InFlight, NewPlaces(leaseRequests, wait, queued)),
+		Opening:    kind("open-watch", InFlight, NewPlaces(reading, wait, queued)),
+		Watches:    kind("watch", Watches, NewPlaces(cmp.Or(r.Watches, 20_000), 0, 0)),
+		Processors: kind("processor", Processor, NewPlaces(max(1, runtime.GOMAXPROCS(0)/2), processorWithin, queuedForProcessor)),
+		bodies:     kind("body-bytes", Bodies, NewPlaces(bodyBytes, wait, queued)),
+		refusals:   refusals, flow: flow,
+	}
 }
 
 // Seats returns as how many requests a list of so many objects counts.

@@ -36,6 +36,10 @@ func Accepted(r *http.Request) []Range {
 	var ranges []Range
 	for _, header := range r.Header.Values("Accept") {
 		for element := range strings.SplitSeq(header, ",") {
+			if element == JSON { // what most clients send
+				ranges = append(ranges, Range{Name: JSON, q: 1})
+				continue
+			}
 			name, params, err := mime.ParseMediaType(withoutEmpty(element))
 			if err != nil {
 				continue
@@ -89,7 +93,7 @@ func AcceptsGzip(r *http.Request) bool {
 // header is missing. Errors: 415.
 func Of(r *http.Request) (string, error) {
 	header := r.Header.Get("Content-Type")
-	if header == "" {
+	if header == "" || header == JSON {
 		return JSON, nil
 	}
 	name, _, err := mime.ParseMediaType(header)

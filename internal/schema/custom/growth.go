@@ -2,6 +2,7 @@ package custom
 
 import (
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/gapless-io/gapless/internal/schema"
 )
@@ -17,15 +18,26 @@ func (a amount) enough() bool { return a.bytes > schema.MaxObjectBytes || a.part
 
 func (a amount) plus(b amount) amount { return amount{a.bytes + b.bytes, a.parts + b.parts} }
 
-// growth is what the defaults of a schema add to a value. It follows upstream's
-// defaulting.Default step by step, and changes nothing.
+// growth is what the defaults of a schema add to a value. It has only the parts of the schema
+// that have defaults: upstream's defaulting.Default visits, and copies, every property.
 type growth struct {
-	// inserted is the default of a missing value; nil: there is none.
+	// inserted is the size of the default of a missing value; nil: there is none. value is
+	// the default.
 	inserted   *amount
+	value      any
 	nullable   bool
-	properties map[string]*growth
+	properties []grown
+	// additional is for the properties that are not declared.
 	additional *growth
+	declared   map[string]bool // only beside additional
 	items      *growth
+}
+
+// grown is one property that defaults add to.
+type grown struct {
+	*growth
+
+	name string
 }
 
 // growthOf returns nil for a schema without defaults.
@@ -36,18 +48,21 @@ func growthOf(s *structuralschema.Structural) *growth {
 	g := &growth{nullable: s.Nullable, items: growthOf(s.Items)}
 	for name, property := range s.Properties {
 		if child := growthOf(&property); child != nil {
-			if g.properties == nil {
-				g.properties = map[string]*growth{}
-			}
-			g.properties[name] = child
+			g.properties = append(g.properties, grown{child, name})
 		}
 	}
 	if s.AdditionalProperties != nil {
 		g.additional = growthOf(s.AdditionalProperties.Structural)
 	}
+	if g.additional != nil && len(s.Properties) > 0 {
+		g.declared = map[string]bool{}
+		for name := range s.Properties {
+			g.declared[name] = true
+		}
+	}
 	if s.Default.Object != nil {
 		whole := sizeOf(s.Default.Object).plus(g.of(s.Default.Object))
-		g.inserted = &whole
+		g.inserted, g.value = &whole, s.Default.Object
 	}
 	if g.inserted == nil && g.properties == nil && g.additional == nil && g.items == nil {
 		return nil
@@ -55,29 +70,41 @@ func growthOf(s *structuralschema.Structural) *growth {
 	return g
 }
 
-// of returns how much defaulting adds to a value; no more than is needed to see that it
-// is too much.
+// of returns how much fill adds to a value; no more than is needed to see that it is too
+// much. It changes nothing.
 func (g *growth) of(value any) (added amount) {
 	if g == nil {
 		return added
 	}
 	switch v := value.(type) {
 	case map[string]any:
-		for name, child := range g.properties {
-			if _, found := v[name]; !found && child.inserted != nil {
-				added = added.plus(*child.inserted).plus(amount{bytes: len(name) + len(`"":,`)})
+		for _, child := range g.properties {
+			item, found := v[child.name]
+			switch {
+			case found:
+				added = added.plus(child.replaced(item))
+			case child.inserted != nil:
+				added = added.plus(*child.inserted).plus(amount{bytes: len(child.name) + len(`"":,`)})
+			}
+			if added.enough() {
+				return added
 			}
 		}
+		if g.additional == nil {
+			return added
+		}
 		for name, item := range v {
-			child := g.properties[name]
-			if child == nil {
-				child = g.additional
+			if g.declared[name] {
+				continue
 			}
-			if added = added.plus(child.replaced(item)); added.enough() {
+			if added = added.plus(g.additional.replaced(item)); added.enough() {
 				return added
 			}
 		}
 	case []any:
+		if g.items == nil {
+			return added
+		}
 		for _, item := range v {
 			if added = added.plus(g.items.replaced(item)); added.enough() {
 				return added
@@ -89,10 +116,52 @@ func (g *growth) of(value any) (added amount) {
 
 // replaced is of for an existing value: a null may be replaced by the default.
 func (g *growth) replaced(value any) amount {
-	if g != nil && value == nil && !g.nullable && g.inserted != nil {
+	if value == nil && !g.nullable && g.inserted != nil {
 		return *g.inserted
 	}
 	return g.of(value)
+}
+
+// fill fills the defaults in, as upstream's defaulting.Default does.
+func (g *growth) fill(value any) {
+	if g == nil {
+		return
+	}
+	switch v := value.(type) {
+	case map[string]any:
+		for _, child := range g.properties {
+			item, found := v[child.name]
+			if (!found || item == nil && !child.nullable) && child.inserted != nil {
+				item = runtime.DeepCopyJSONValue(child.value)
+				v[child.name] = item
+			}
+			child.fill(item)
+		}
+		if g.additional == nil {
+			return
+		}
+		for name, item := range v {
+			if !g.declared[name] {
+				v[name] = g.additional.filled(item)
+			}
+		}
+	case []any:
+		if g.items == nil {
+			return
+		}
+		for i, item := range v {
+			v[i] = g.items.filled(item)
+		}
+	}
+}
+
+// filled returns an existing value with the defaults, or the default in its place.
+func (g *growth) filled(value any) any {
+	if value == nil && !g.nullable {
+		value = runtime.DeepCopyJSONValue(g.value)
+	}
+	g.fill(value)
+	return value
 }
 
 // sizeOf is the size of a default.
@@ -114,36 +183,4 @@ func sizeOf(value any) amount {
 		return amount{bytes: len(v) + len(`""`)}
 	}
 	return amount{bytes: len("false")}
-}
-
-// onlyDefaults returns a schema that fills in the same defaults, with nothing else in it; nil
-// for one without defaults.
-func onlyDefaults(s *structuralschema.Structural) *structuralschema.Structural {
-	if s == nil {
-		return nil
-	}
-	left := &structuralschema.Structural{Items: onlyDefaults(s.Items)}
-	left.Nullable, left.Default = s.Nullable, s.Default
-	for name, property := range s.Properties {
-		child := onlyDefaults(&property)
-		if child == nil && s.AdditionalProperties == nil {
-			continue
-		}
-		if child == nil {
-			child = &structuralschema.Structural{} // additionalProperties do not hold for it
-		}
-		if left.Properties == nil {
-			left.Properties = map[string]structuralschema.Structural{}
-		}
-		left.Properties[name] = *child
-	}
-	if s.AdditionalProperties != nil {
-		if child := onlyDefaults(s.AdditionalProperties.Structural); child != nil {
-			left.AdditionalProperties = &structuralschema.StructuralOrBool{Structural: child}
-		}
-	}
-	if left.Default.Object == nil && left.Properties == nil && left.AdditionalProperties == nil && left.Items == nil {
-		return nil
-	}
-	return left
 }

@@ -36,9 +36,6 @@ type shape struct {
 	structural *structuralschema.Structural
 	members    *members
 	growth     *growth // nil: there are no defaults
-	// defaults is what is left of structural without the parts that have no defaults:
-	// upstream's Default visits and copies every property otherwise.
-	defaults *structuralschema.Structural
 }
 
 func newType(r *schema.Resource, preserve bool) *customType {
@@ -72,7 +69,7 @@ func (t *customType) compileShape() (*shape, error) {
 	}
 	return &shape{
 		props: props, structural: structural, members: membersOf(structural),
-		growth: growthOf(structural), defaults: onlyDefaults(structural),
+		growth: growthOf(structural),
 	}, nil
 }
 
@@ -227,7 +224,7 @@ func (t *customType) Default(u *unstructured.Unstructured) error {
 		return kube.TooLarge("the defaults of the schema add more than %d bytes, or %d objects and lists, to the object",
 			schema.MaxObjectBytes, schema.MaxParts)
 	}
-	defaulting.Default(u.Object, s.defaults)
+	s.growth.fill(u.Object)
 	return nil
 }
 

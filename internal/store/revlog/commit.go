@@ -40,13 +40,15 @@ func (l *Log) Commit(ctx context.Context, t store.Txn) (store.Committed, error) 
 		kind, value = format.KindDelete, nil
 	}
 	for {
+		encoded := l.records.New(kind, t.Key, value)
 		out, err := l.submit(ctx, &request{
 			key: t.Key, expected: t.ExpectedModRevision, remove: t.Delete, valueLen: len(value),
-			encoded: format.NewRecord(kind, t.Key, value), done: make(chan outcome, 1),
+			encoded: encoded, done: make(chan outcome, 1),
 		})
 		if err != nil {
 			return store.Committed{}, err
 		}
+		l.records.Release(encoded) // the sequencer has copied it
 		if !out.conflict {
 			return store.Committed{Revision: out.revision}, out.err
 		}

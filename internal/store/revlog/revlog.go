@@ -82,6 +82,7 @@ type Log struct {
 	lock   io.Closer
 
 	requests chan *request
+	records  format.Records    // those of requests
 	seals    chan chan<- error // requests to begin a new segment; each channel has room for the answer
 	closing  chan struct{}     // closed by Close
 	stopped  chan struct{}     // closed when no request will be taken any more

@@ -56,7 +56,7 @@ func (o osFS) Create(name string) (File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return osFile{f}, nil
+	return &osFile{File: f}, nil
 }
 
 func (o osFS) Open(name string) (File, int64, error) {
@@ -68,7 +68,7 @@ func (o osFS) Open(name string) (File, int64, error) {
 	if err != nil {
 		return nil, 0, errors.Join(err, f.Close())
 	}
-	return osFile{f}, info.Size(), nil
+	return &osFile{File: f}, info.Size(), nil
 }
 
 func (o osFS) Rename(from, to string) error { return os.Rename(o.path(from), o.path(to)) }
@@ -186,20 +186,3 @@ func (h heldLock) Close() error {
 }
 
 var errLocked = errors.New("locked by another process")
-
-type osFile struct{ *os.File }
-
-func (f osFile) Sync() error { return syncData(f.File) }
-
-func (f osFile) Allocate(size int64) error {
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if size > info.Size() {
-		if err := reserve(f.File, info.Size(), size-info.Size()); err != nil {
-			return err
-		}
-	}
-	return f.Truncate(size)
-}

@@ -7,16 +7,17 @@ import (
 )
 
 // reserve asks the file system for blocks, so that a later write into them
-// cannot fail for lack of space and needs no journal commit for the size.
-func reserve(f *os.File, off, n int64) error {
+// cannot fail for lack of space and needs no journal commit for the size. It reports
+// whether the file system can do that.
+func reserve(f *os.File, off, n int64) (reserved bool, err error) {
 	for {
 		err := syscall.Fallocate(int(f.Fd()), 0, off, n)
 		switch {
 		case errors.Is(err, syscall.EINTR):
 		case errors.Is(err, syscall.EOPNOTSUPP), errors.Is(err, syscall.ENOSYS):
-			return nil // the caller's Truncate makes a sparse file
+			return false, nil // the caller's Truncate makes a sparse file
 		default:
-			return err
+			return err == nil, err
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"strings"
+	"sync"
 )
 
 // A record, little endian, padded with padByte to a multiple of 8 bytes:
@@ -79,8 +80,17 @@ func align(n, to int) int { return (n + to - 1) / to * to }
 // NewRecord encodes what the writer of a key knows. StampRecord and SealRecord
 // complete it.
 func NewRecord(kind Kind, key string, value []byte) []byte {
-	size := align(RecordHeaderBytes+len(key)+len(value), recordAlign)
-	b := make([]byte, RecordHeaderBytes, size)
+	return newRecord(make([]byte, 0, recordSize(key, value)), kind, key, value)
+}
+
+func recordSize(key string, value []byte) int {
+	return align(RecordHeaderBytes+len(key)+len(value), recordAlign)
+}
+
+// newRecord encodes a record into b, which is empty.
+func newRecord(b []byte, kind Kind, key string, value []byte) []byte {
+	size := recordSize(key, value)
+	b = append(b, make([]byte, RecordHeaderBytes)...)
 	binary.LittleEndian.PutUint32(b[4:], uint32(size))
 	binary.LittleEndian.PutUint32(b[40:], uint32(len(value)))
 	binary.LittleEndian.PutUint16(b[44:], uint16(len(key)))
@@ -88,6 +98,29 @@ func NewRecord(kind Kind, key string, value []byte) []byte {
 	b = append(b, key...)
 	b = append(b, value...)
 	return pad(b, recordAlign)
+}
+
+// Records encodes records into memory that is used again. The zero value is ready. It is
+// safe for concurrent use.
+type Records struct{ unused sync.Pool }
+
+// maxUnused is the size of the largest record whose memory is kept.
+const maxUnused = 16 << 10
+
+// New is NewRecord.
+func (r *Records) New(kind Kind, key string, value []byte) []byte {
+	b, _ := r.unused.Get().(*[]byte)
+	if size := recordSize(key, value); b == nil || cap(*b) < size {
+		b = new(make([]byte, 0, max(size, 2<<10)))
+	}
+	return newRecord((*b)[:0], kind, key, value)
+}
+
+// Release gives a record back, which nobody uses any more.
+func (r *Records) Release(b []byte) {
+	if cap(b) <= maxUnused {
+		r.unused.Put(&b)
+	}
 }
 
 func pad(b []byte, to int) []byte {
