@@ -17,7 +17,7 @@ const (
 	prometheusOperator = "github.com/prometheus-operator/prometheus-operator"
 )
 
-// build builds gapless, Helm, and the programs of the operators. All but gapless stay outside the
+// build builds gapless, Helm, kubectl, and the programs of the operators. All but gapless stay outside the
 // checkout, so that they are linked only once.
 func build(t *testing.T) (bin string) {
 	t.Helper()
@@ -26,9 +26,10 @@ func build(t *testing.T) (bin string) {
 		t.Fatal(err)
 	}
 	install(t, tools, "../helm", "helm.sh/helm/v4/cmd/helm")
+	install(t, tools, "../kubectl", ".")
 	install(t, tools, "certmanager", "./controller", "./webhook", "./cainjector")
 	install(t, tools, ".", "tool")
-	for _, name := range []string{"helm", "controller", "webhook", "cainjector", "admission-webhook", "operator"} {
+	for _, name := range []string{"helm", "kubectl", "controller", "webhook", "cainjector", "admission-webhook", "operator"} {
 		if err := os.Symlink(filepath.Join(tools, name), filepath.Join(bin, name)); err != nil {
 			t.Fatal(err)
 		}
@@ -38,7 +39,7 @@ func build(t *testing.T) (bin string) {
 
 func install(t *testing.T, tools, dir string, packages ...string) {
 	t.Helper()
-	harness.Must(t, dir, []string{"GOBIN=" + tools, "GOWORK=auto"}, "go", append([]string{"install", "-ldflags=-s -w"}, packages...)...)
+	harness.Must(t, dir, []string{"GOBIN=" + tools, "GOWORK=auto"}, append([]string{"go", "install", "-ldflags=-s -w"}, packages...)...)
 }
 
 // module returns the directory of a module in the module cache, in the version that the module
@@ -64,10 +65,14 @@ type program struct {
 // start starts a program with the identity of a service account.
 func (c *cluster) start(t *testing.T, name, namespace, account string, args ...string) *program {
 	t.Helper()
+	kubeconfig := c.kubeconfig(t, namespace, account)
+	for i, arg := range args {
+		args[i] = strings.Replace(arg, "$KUBECONFIG", kubeconfig, 1)
+	}
 	// Not to end with the test's context: the process is to be signalled, not killed.
 	p := &program{name: name, cmd: exec.CommandContext(context.WithoutCancel(t.Context()), filepath.Join(c.bin, name), args...)}
 	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log
-	p.cmd.Env = append(os.Environ(), "HOME="+c.home, "KUBECONFIG="+c.kubeconfig(t, namespace, account))
+	p.cmd.Env = append(os.Environ(), "HOME="+c.home, "KUBECONFIG="+kubeconfig)
 	if err := p.cmd.Start(); err != nil {
 		t.Fatalf("start %s: %v", name, err)
 	}

@@ -67,9 +67,9 @@ func (c *cluster) installCertManager(t *testing.T) {
 	if err := c.create(t, selfSigned); !apierrors.IsInternalError(err) || !strings.Contains(err.Error(), `failed calling webhook "webhook.cert-manager.io"`) {
 		t.Errorf("without the webhook's program, the creation of an issuer returns %v", err)
 	}
-	c.start(t, "controller", namespace, "cert-manager", "--cluster-resource-namespace="+namespace)
-	c.start(t, "cainjector", namespace, "cert-manager-cainjector")
-	webhook := c.start(t, "webhook", namespace, "cert-manager-webhook", "--secure-port=0", "--healthz-port=0", "--metrics-listen-address=0",
+	c.start(t, "controller", namespace, "cert-manager", "--kubeconfig=$KUBECONFIG", "--cluster-resource-namespace="+namespace)
+	c.start(t, "cainjector", namespace, "cert-manager-cainjector", "--kubeconfig=$KUBECONFIG")
+	webhook := c.start(t, "webhook", namespace, "cert-manager-webhook", "--kubeconfig=$KUBECONFIG", "--secure-port=0", "--healthz-port=0", "--metrics-listen-address=0",
 		"--dynamic-serving-ca-secret-namespace="+namespace, "--dynamic-serving-ca-secret-name=cert-manager-webhook-ca",
 		"--dynamic-serving-dns-names=cert-manager-webhook.cert-manager.svc")
 	port, err := strconv.ParseInt(webhook.said(t, regexp.MustCompile(`"Serving webhook server".* port=(\d+)`)), 10, 32)

@@ -5,7 +5,9 @@ import "testing"
 // TestOperatorsRunWithTheirOwnRoles installs cert-manager, and prometheus-operator with the
 // certificates that it issues. The second needs the first, and each claim the one before.
 func TestOperatorsRunWithTheirOwnRoles(t *testing.T) {
-	c := startCluster(t, build(t))
+	bin := build(t)
+	t.Run("commands of the page work", func(t *testing.T) { commandsOfThePageWork(t, bin) })
+	c := startCluster(t, bin)
 	c.installCertManager(t)
 	for _, claim := range []struct {
 		name  string
