@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -69,10 +68,11 @@ func (c *cluster) installCertManager(t *testing.T) {
 	}
 	c.start(t, "controller", namespace, "cert-manager", "--kubeconfig=$KUBECONFIG", "--cluster-resource-namespace="+namespace)
 	c.start(t, "cainjector", namespace, "cert-manager-cainjector", "--kubeconfig=$KUBECONFIG")
-	webhook := c.start(t, "webhook", namespace, "cert-manager-webhook", "--kubeconfig=$KUBECONFIG", "--secure-port=0", "--healthz-port=0", "--metrics-listen-address=0",
+	free := freePort(t)
+	c.start(t, "webhook", namespace, "cert-manager-webhook", "--kubeconfig=$KUBECONFIG", "--secure-port="+free, "--healthz-port=0", "--metrics-listen-address=0",
 		"--dynamic-serving-ca-secret-namespace="+namespace, "--dynamic-serving-ca-secret-name=cert-manager-webhook-ca",
 		"--dynamic-serving-dns-names=cert-manager-webhook.cert-manager.svc")
-	port, err := strconv.ParseInt(webhook.said(t, regexp.MustCompile(`"Serving webhook server".* port=(\d+)`)), 10, 32)
+	port, err := strconv.ParseInt(free, 10, 32)
 	if err != nil {
 		t.Fatal(err)
 	}
