@@ -182,7 +182,7 @@ func (r *Registry) prepareCreate(resource *schema.Resource, u *unstructured.Unst
 	if resource.IsDefinition() {
 		errs = append(errs, r.definitions.Check(u)...)
 	}
-	return managed, invalid(resource, u.GetName(), errs)
+	return managed, metadata.Invalid(resource, u.GetName(), errs)
 }
 
 // hasVersion reports whether a client, or a plugin after it, gave a new object a resourceVersion.

@@ -40,32 +40,6 @@ func metadataOf(u *unstructured.Unstructured) map[string]any {
 	return m
 }
 
-// distinct removes duplicate errors: a type checks its names too. It compares only the
-// first thousand, which is more than the answer shows (kube.Invalid).
-func distinct(errs field.ErrorList) field.ErrorList {
-	const compared = 1000
-	seen := map[string]bool{}
-	kept := errs[:0]
-	for i, err := range errs {
-		if i == compared {
-			return append(kept, errs[i:]...)
-		}
-		if text := err.Error(); !seen[text] {
-			seen[text] = true
-			kept = append(kept, err)
-		}
-	}
-	return kept
-}
-
-// invalid is 422 for the errors of an object; nil without errors.
-func invalid(r *schema.Resource, name string, errs field.ErrorList) error {
-	if len(errs) == 0 {
-		return nil
-	}
-	return kube.Invalid(r.GVK().GroupKind(), name, distinct(errs))
-}
-
 // invalidOptions is 422 for the options of a write; nil when errs is empty.
 func invalidOptions(kind string, errs field.ErrorList) error {
 	if len(errs) == 0 {

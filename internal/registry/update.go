@@ -246,5 +246,5 @@ func (r *Registry) checkUpdate(t schema.Target, u, old *unstructured.Unstructure
 	if check != nil {
 		errs = append(errs, check(u, old)...)
 	}
-	return invalid(resource, u.GetName(), errs)
+	return metadata.Invalid(resource, u.GetName(), errs)
 }
