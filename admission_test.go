@@ -95,11 +95,11 @@ const (
 	configMapsURL = "/api/v1/namespaces/default/configmaps"
 )
 
-// must sends a request that must be answered with a code.
-func (s launched) must(t *testing.T, client *http.Client, method, path, body string, code int) {
+// must sends a request, such as "GET /api", that must be answered with a code.
+func (s launched) must(t *testing.T, client *http.Client, request, body string, code int) {
 	t.Helper()
-	if got, text := s.exchange(t, client, method, path, body); got != code {
-		t.Fatalf("%s %s: %d %s", method, path, got, text)
+	if got, text := s.exchange(t, client, request, body); got != code {
+		t.Fatalf("%s: %d %s", request, got, text)
 	}
 }
 
@@ -122,14 +122,14 @@ func TestAdmissionIsInTheAuditLog(t *testing.T) {
 		return said
 	})
 	mutating, validating := registration+"mutatingwebhookconfigurations", registration+"validatingwebhookconfigurations"
-	s.must(t, client, "POST", mutating, hook.configuration(t, "Mutating", "a", hook.URL, ""), 201)
-	s.must(t, client, "POST", mutating, hook.configuration(t, "Mutating", "b", "https://127.0.0.1:1/", `,"failurePolicy":"Ignore"`), 201)
-	s.must(t, client, "POST", validating, hook.configuration(t, "Validating", "c", hook.URL, ""), 201)
-	s.must(t, client, "POST", registration+"validatingadmissionpolicies", `{"metadata":{"name":"p"},"spec":{"matchConstraints":{"resourceRules":[
+	s.must(t, client, "POST "+mutating, hook.configuration(t, "Mutating", "a", hook.URL, ""), 201)
+	s.must(t, client, "POST "+mutating, hook.configuration(t, "Mutating", "b", "https://127.0.0.1:1/", `,"failurePolicy":"Ignore"`), 201)
+	s.must(t, client, "POST "+validating, hook.configuration(t, "Validating", "c", hook.URL, ""), 201)
+	s.must(t, client, "POST "+registration+"validatingadmissionpolicies", `{"metadata":{"name":"p"},"spec":{"matchConstraints":{"resourceRules":[
 {"apiGroups":[""],"apiVersions":["v1"],"resources":["configmaps"],"operations":["CREATE"]}]},"validations":[{"expression":"false","message":"no"}],
 "auditAnnotations":[{"key":"what","valueExpression":"'a ' + object.kind + ' by ' + request.options.kind"}]}}`, 201)
-	s.must(t, client, "POST", registration+"validatingadmissionpolicybindings", `{"metadata":{"name":"b"},"spec":{"policyName":"p","validationActions":["Audit"]}}`, 201)
-	s.must(t, client, "POST", configMapsURL, `{"metadata":{"name":"x"}}`, 201)
+	s.must(t, client, "POST "+registration+"validatingadmissionpolicybindings", `{"metadata":{"name":"b"},"spec":{"policyName":"p","validationActions":["Audit"]}}`, 201)
+	s.must(t, client, "POST "+configMapsURL, `{"metadata":{"name":"x"}}`, 201)
 	content, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -184,17 +184,17 @@ func TestWhatIsAcknowledgedOfAConfigurationHolds(t *testing.T) {
 	}
 	for i, step := range steps {
 		if step.method == http.MethodPut {
-			_, text := s.exchange(t, client, "GET", step.path, "")
+			_, text := s.exchange(t, client, "GET "+step.path, "")
 			var now metav1.PartialObjectMetadata
 			if err := json.Unmarshal([]byte(text), &now); err != nil {
 				t.Fatal(err)
 			}
 			step.body = strings.Replace(step.body, `"metadata":{`, `"metadata":{"resourceVersion":"`+now.ResourceVersion+`",`, 1)
 		}
-		if code, text := s.exchange(t, client, step.method, step.path, step.body, cmp.Or(step.kind, "application/json")); code != step.code {
+		if code, text := s.exchange(t, client, step.method+" "+step.path, step.body, cmp.Or(step.kind, "application/json")); code != step.code {
 			t.Fatalf("%s: %d %s", step.what, code, text)
 		}
-		s.must(t, client, "POST", configMapsURL, `{"metadata":{"name":"x`+string(rune('a'+i))+`"}}`, 201)
+		s.must(t, client, "POST "+configMapsURL, `{"metadata":{"name":"x`+string(rune('a'+i))+`"}}`, 201)
 		if got := hook.heard(); len(got) != step.asked {
 			t.Errorf("after %s the webhook was asked %q, want %d", step.what, got, step.asked)
 		}
@@ -207,24 +207,24 @@ func TestAWebhookMayCallTheServerThatAsksIt(t *testing.T) {
 	s := launch(t, gapless.Config{Memory: true})
 	client, hook := s.web(t), newAsker(t)
 	inner := s.web(t)
-	s.must(t, client, "POST", configMapsURL, `{"metadata":{"name":"x"}}`, 201)
-	s.must(t, client, "POST", registration+"validatingwebhookconfigurations", hook.configuration(t, "Validating", "c", hook.URL, `,"timeoutSeconds":30`), 201)
+	s.must(t, client, "POST "+configMapsURL, `{"metadata":{"name":"x"}}`, 201)
+	s.must(t, client, "POST "+registration+"validatingwebhookconfigurations", hook.configuration(t, "Validating", "c", hook.URL, `,"timeoutSeconds":30`), 201)
 	var began atomic.Bool
 	hook.says(func(r *admissionv1.AdmissionRequest) admissionv1.AdmissionResponse {
 		if began.CompareAndSwap(false, true) {
-			if code, text := s.exchange(t, inner, "PATCH", configMapsURL+"/x", `{"data":{"inner":"1"}}`, "application/merge-patch+json"); code != 200 {
+			if code, text := s.exchange(t, inner, "PATCH "+configMapsURL+"/x", `{"data":{"inner":"1"}}`, "application/merge-patch+json"); code != 200 {
 				t.Errorf("from within: %d %s", code, text)
 			}
-			if code, text := s.exchange(t, inner, "POST", configMapsURL, `{"metadata":{"name":"`+r.Name+`-log"}}`); code != 201 {
+			if code, text := s.exchange(t, inner, "POST "+configMapsURL, `{"metadata":{"name":"`+r.Name+`-log"}}`); code != 201 {
 				t.Errorf("from within: %d %s", code, text)
 			}
-			if code, text := s.exchange(t, inner, "GET", configMapsURL+"?resourceVersion=0", ""); code != 200 {
+			if code, text := s.exchange(t, inner, "GET "+configMapsURL+"?resourceVersion=0", ""); code != 200 {
 				t.Errorf("from within: %d %s", code, text)
 			}
 		}
 		return admissionv1.AdmissionResponse{Allowed: true}
 	})
-	if code, text := s.exchange(t, client, "PATCH", configMapsURL+"/x", `{"data":{"outer":"1"}}`, "application/merge-patch+json"); code != 200 ||
+	if code, text := s.exchange(t, client, "PATCH "+configMapsURL+"/x", `{"data":{"outer":"1"}}`, "application/merge-patch+json"); code != 200 ||
 		!strings.Contains(text, `"inner":"1"`) || !strings.Contains(text, `"outer":"1"`) {
 		t.Errorf("%d %s", code, text)
 	}

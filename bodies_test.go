@@ -22,9 +22,10 @@ func (l launched) web(t *testing.T) *http.Client {
 	return client
 }
 
-// exchange sends a request with a body, and returns the answer's code and body.
-func (l launched) exchange(t *testing.T, client *http.Client, method, path, body string, kind ...string) (int, string) {
+// exchange sends a request, such as "GET /api", with a body, and returns the answer's code and body.
+func (l launched) exchange(t *testing.T, client *http.Client, request, body string, kind ...string) (int, string) {
 	t.Helper()
+	method, path, _ := strings.Cut(request, " ")
 	req, err := http.NewRequestWithContext(t.Context(), method, l.URL()+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
@@ -50,11 +51,11 @@ func TestLargeBodiesFollowOthersOnAConnection(t *testing.T) {
 	client := s.web(t)
 	const maps = "/api/v1/namespaces/default/configmaps"
 	for range 4 {
-		if code, text := s.exchange(t, client, http.MethodGet, maps, ""); code != http.StatusOK {
+		if code, text := s.exchange(t, client, http.MethodGet+" "+maps, ""); code != http.StatusOK {
 			t.Fatalf("%d %s", code, text)
 		}
 		body := `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"generateName":"a-"},"data":{"a":"` + strings.Repeat("x", 3<<20-1000) + `"}}`
-		if code, text := s.exchange(t, client, http.MethodPost, maps, body); code != http.StatusUnprocessableEntity || !strings.Contains(text, "Too long") {
+		if code, text := s.exchange(t, client, http.MethodPost+" "+maps, body); code != http.StatusUnprocessableEntity || !strings.Contains(text, "Too long") {
 			t.Fatalf("%d %.300s", code, text)
 		}
 	}
@@ -73,10 +74,10 @@ func TestServerStartsWithoutItsConversionWebhooks(t *testing.T) {
 	dir := t.TempDir()
 	first := launch(t, gapless.Config{DataDir: dir})
 	client := first.web(t)
-	if code, text := first.exchange(t, client, http.MethodPost, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition); code != http.StatusCreated {
+	if code, text := first.exchange(t, client, http.MethodPost+" /apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition); code != http.StatusCreated {
 		t.Fatalf("%d %s", code, text)
 	}
-	if code, text := first.exchange(t, client, http.MethodPost, foos, `{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"a"}}`); code != http.StatusCreated {
+	if code, text := first.exchange(t, client, http.MethodPost+" "+foos, `{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"a"}}`); code != http.StatusCreated {
 		t.Fatalf("%d %s", code, text)
 	}
 	client.CloseIdleConnections()
@@ -84,11 +85,11 @@ func TestServerStartsWithoutItsConversionWebhooks(t *testing.T) {
 	second := launch(t, gapless.Config{DataDir: dir}) // waits until it is ready
 	client = second.web(t)
 	for path, want := range map[string]int{"/readyz": http.StatusOK, foos + "/a": http.StatusOK, "/apis/t.example.com/v2/foos/a": http.StatusInternalServerError} {
-		if code, text := second.exchange(t, client, http.MethodGet, path, ""); code != want {
+		if code, text := second.exchange(t, client, http.MethodGet+" "+path, ""); code != want {
 			t.Errorf("%s: %d %s", path, code, text)
 		}
 	}
-	if code, text := second.exchange(t, client, http.MethodDelete, foos+"/a", ""); code != http.StatusOK {
+	if code, text := second.exchange(t, client, http.MethodDelete+" "+foos+"/a", ""); code != http.StatusOK {
 		t.Errorf("%d %s", code, text)
 	}
 }

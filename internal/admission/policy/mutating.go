@@ -160,7 +160,7 @@ func (m *mutation) apply(ctx context.Context, patcher patcher, by matched, with 
 			return err
 		}
 	}
-	converted, err := m.views.Convert(m.ctx, u, by.Matched, m.views.Own())
+	converted, err := m.views.Convert(ctx, u, by.Matched, m.views.Own())
 	if err != nil {
 		return apierrors.NewInternalError(fmt.Errorf("failed to convert object: %w", err))
 	}
