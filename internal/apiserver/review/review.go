@@ -28,7 +28,7 @@ type Tokens interface {
 	// of the server. Who has no valid token is nil; the error says why, if it is known.
 	Review(ctx context.Context, token string, audiences []string) (user.Info, []string, error)
 	// Issue fills in a request for a token of a service account. Errors: those of kube.StatusOf.
-	Issue(account kube.Key, req *authenticationv1.TokenRequest) error
+	Issue(ctx context.Context, account kube.Key, req *authenticationv1.TokenRequest) error
 }
 
 // Request is a review; its user is the target's caller. The target of a TokenRequest is the service
@@ -63,7 +63,7 @@ func Answer(ctx context.Context, r Request) (kube.Written, error) {
 	case "TokenReview":
 		answered, err = r.token(ctx, body)
 	case "TokenRequest":
-		answered, err = r.request(body)
+		answered, err = r.request(ctx, body)
 	case "SelfSubjectAccessReview":
 		answered, err = r.selfAccess(ctx, body)
 	case "SelfSubjectRulesReview":

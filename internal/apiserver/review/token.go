@@ -34,7 +34,7 @@ func (r Request) token(ctx context.Context, body []byte) (any, error) {
 }
 
 // request answers a TokenRequest.
-func (r Request) request(body []byte) (any, error) {
+func (r Request) request(ctx context.Context, body []byte) (any, error) {
 	request, err := read[authenticationv1.TokenRequest](body)
 	if err != nil {
 		return nil, err
@@ -42,5 +42,5 @@ func (r Request) request(body []byte) (any, error) {
 	if r.Tokens == nil {
 		return nil, kube.NotServed(r.Target.Resource.GR(), r.Target.Name, noTokens)
 	}
-	return request, r.Tokens.Issue(kube.Key{Namespace: r.Target.Namespace, Name: r.Target.Name}, request)
+	return request, r.Tokens.Issue(ctx, kube.Key{Namespace: r.Target.Namespace, Name: r.Target.Name}, request)
 }

@@ -109,11 +109,11 @@ func (a *Authenticator) Review(ctx context.Context, token string, audiences []st
 }
 
 // Issue answers a TokenRequest for a service account, as Accounts.Issue.
-func (a *Authenticator) Issue(account kube.Key, req *authenticationv1.TokenRequest) error {
+func (a *Authenticator) Issue(ctx context.Context, account kube.Key, req *authenticationv1.TokenRequest) error {
 	if a.accounts == nil {
 		return kube.NotServed(accounts(), account.Name, "this server issues no tokens")
 	}
-	return a.accounts.Issue(account, req)
+	return a.accounts.Issue(ctx, account, req)
 }
 
 // withGroup returns u with the group of everybody who is known, once. Upstream's

@@ -9,6 +9,9 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
 	"math/big"
 	"net/http"
 	"strings"
@@ -64,10 +67,29 @@ func newAuthenticator(t testing.TB, signing crypto.Signer, cluster authn.Objects
 func issueToken(t testing.TB, a *authn.Authenticator) string {
 	t.Helper()
 	req := &authenticationv1.TokenRequest{}
-	if err := a.Issue(kube.Key{Namespace: "ns", Name: "robot"}, req); err != nil {
+	if err := a.Issue(t.Context(), kube.Key{Namespace: "ns", Name: "robot"}, req); err != nil {
 		t.Fatal(err)
 	}
 	return req.Status.Token
+}
+
+// TestAudiencesAreAList decodes a token with one audience: some readers take no text.
+func TestAudiencesAreAList(t *testing.T) {
+	token := issueToken(t, newAuthenticator(t, newKey(t), newCluster(t)))
+	body, err := base64.RawURLEncoding.DecodeString(strings.Split(token, ".")[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var claims struct {
+		Audience any    `json:"aud"`
+		Subject  string `json:"sub"`
+	}
+	if err := json.Unmarshal(body, &claims); err != nil {
+		t.Fatal(err)
+	}
+	if fmt.Sprint(claims.Audience) != "["+issuer+"]" || claims.Subject != "system:serviceaccount:ns:robot" {
+		t.Errorf("the claims are %s", body)
+	}
 }
 
 func request(ctx context.Context, token string) *http.Request {
@@ -180,7 +202,7 @@ func FuzzToken(f *testing.F) {
 	}
 	accounts := authn.NewAccounts(authn.AccountsConfig{Keys: keys, Issuers: []string{issuer}, Audiences: []string{issuer}, Objects: newCluster(f)})
 	req := &authenticationv1.TokenRequest{}
-	if err := accounts.Issue(kube.Key{Namespace: "ns", Name: "robot"}, req); err != nil {
+	if err := accounts.Issue(f.Context(), kube.Key{Namespace: "ns", Name: "robot"}, req); err != nil {
 		f.Fatal(err)
 	}
 	issued := strings.Split(req.Status.Token, ".")

@@ -48,9 +48,15 @@ type reference struct {
 // that another authenticator knows.
 var errForeign = errors.New("not a service account token of this server")
 
-// sign returns a token with claims.
+// sign returns a token with claims. Its audiences are a list, as upstream's, also if there is
+// only one, for which jwt.Audience writes a text.
 func (k *Keys) sign(c claims) (string, error) {
-	token, err := jwt.Signed(k.signer).Claims(c).Serialize()
+	type listed struct {
+		claims
+
+		Audience []string `json:"aud"`
+	}
+	token, err := jwt.Signed(k.signer).Claims(listed{c, c.Audience}).Serialize()
 	if err != nil {
 		return "", fmt.Errorf("sign a token: %w", err)
 	}

@@ -1,6 +1,7 @@
 package authn
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -13,7 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	tokenjwt "k8s.io/apiserver/pkg/authentication/token/jwt"
 
 	"github.com/gapless-io/gapless/kube"
 )
@@ -28,7 +31,7 @@ const (
 // Issue answers a TokenRequest for a service account: it fills in req, with the token in its status.
 // The rules and texts are upstream's (registry/core/serviceaccount/storage/token.go). Errors: 400,
 // 404, 409, 422.
-func (a *Accounts) Issue(account kube.Key, req *authenticationv1.TokenRequest) error {
+func (a *Accounts) Issue(ctx context.Context, account kube.Key, req *authenticationv1.TokenRequest) error {
 	kind := authenticationv1.SchemeGroupVersion.WithKind("TokenRequest").GroupKind()
 	where := field.NewPath("metadata")
 	if req.Name != "" && req.Name != account.Name {
@@ -69,6 +72,7 @@ func (a *Accounts) Issue(account kube.Key, req *authenticationv1.TokenRequest) e
 	if err != nil {
 		return kube.Internal(err)
 	}
+	audit.AddAuditAnnotation(ctx, serviceaccount.IssuedCredentialIDAuditAnnotationKey, tokenjwt.CredentialIDForJTI(c.ID))
 	req.Status = authenticationv1.TokenRequestStatus{
 		Token:               token,
 		ExpirationTimestamp: metav1.NewTime(now.Add(time.Duration(*req.Spec.ExpirationSeconds) * time.Second)),

@@ -27,7 +27,7 @@ func TestLargeTokensAreNotKept(t *testing.T) {
 		for i := range c.audiences {
 			req.Spec.Audiences = append(req.Spec.Audiences, fmt.Sprint("audience-", i))
 		}
-		if err := accounts.Issue(kube.Key{Namespace: "ns", Name: "robot"}, req); err != nil {
+		if err := accounts.Issue(t.Context(), kube.Key{Namespace: "ns", Name: "robot"}, req); err != nil {
 			t.Fatal(err)
 		}
 		if c.kept {
