@@ -86,6 +86,7 @@ join
 			{Verb: script.Ping, Name: "s", Wait: 8 * time.Second},
 			{Verb: script.Close, Name: "s"},
 			{Verb: script.Await, Path: "/path", Code: 200, Frames: 200, Wait: 15 * time.Second},
+			{Verb: script.Await, Method: http.MethodPost, Path: "/path", Body: "{}", Code: 403, Frames: 403, Wait: 20 * time.Second},
 			{Verb: script.Compact},
 			{Verb: script.Forget},
 			{Verb: script.Restart},
