@@ -27,8 +27,8 @@ type set struct {
 var (
 	helm                = set{"../helm", []string{"helm.sh/helm/v4/cmd/helm"}, []string{"helm"}}
 	kubectl             = set{"../kubectl", []string{"."}, []string{"kubectl"}}
-	certManagerPrograms        = set{"certmanager", []string{"./controller", "./webhook", "./cainjector"}, []string{"controller", "webhook", "cainjector"}}
-	prometheusPrograms = set{".", []string{"tool"}, []string{"admission-webhook", "operator"}}
+	certManagerPrograms = set{"certmanager", []string{"./controller", "./webhook", "./cainjector"}, []string{"controller", "webhook", "cainjector"}}
+	prometheusPrograms  = set{".", []string{"tool"}, []string{"admission-webhook", "operator"}}
 )
 
 // build builds gapless, and installs sets of programs beside it. Those stay outside the checkout, so
