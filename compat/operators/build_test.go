@@ -17,29 +17,37 @@ const (
 	prometheusOperator = "github.com/prometheus-operator/prometheus-operator"
 )
 
-// build builds gapless, Helm, kubectl, and the programs of the operators. All but gapless stay outside the
-// checkout, so that they are linked only once.
-func build(t *testing.T) (bin string) {
+// set is a set of programs that one command installs.
+type set struct {
+	dir      string // of the module that requires them
+	packages []string
+	programs []string
+}
+
+var (
+	helm                = set{"../helm", []string{"helm.sh/helm/v4/cmd/helm"}, []string{"helm"}}
+	kubectl             = set{"../kubectl", []string{"."}, []string{"kubectl"}}
+	certManagerPrograms = set{"certmanager", []string{"./controller", "./webhook", "./cainjector"}, []string{"controller", "webhook", "cainjector"}}
+	prometheusPrograms  = set{".", []string{"tool"}, []string{"admission-webhook", "operator"}}
+)
+
+// build builds gapless, and installs sets of programs beside it. Those stay outside the checkout, so
+// that they are linked only once.
+func build(t *testing.T, sets ...set) (bin string) {
 	t.Helper()
 	bin, tools := t.TempDir(), harness.CacheDir(t, "operators")
 	if _, err := harness.Build(t.Context(), bin, harness.Root(), "cmd/gapless"); err != nil {
 		t.Fatal(err)
 	}
-	install(t, tools, "../helm", "helm.sh/helm/v4/cmd/helm")
-	install(t, tools, "../kubectl", ".")
-	install(t, tools, "certmanager", "./controller", "./webhook", "./cainjector")
-	install(t, tools, ".", "tool")
-	for _, name := range []string{"helm", "kubectl", "controller", "webhook", "cainjector", "admission-webhook", "operator"} {
-		if err := os.Symlink(filepath.Join(tools, name), filepath.Join(bin, name)); err != nil {
-			t.Fatal(err)
+	for _, s := range sets {
+		harness.Must(t, s.dir, []string{"GOBIN=" + tools, "GOWORK=auto"}, append([]string{"go", "install", "-ldflags=-s -w"}, s.packages...)...)
+		for _, name := range s.programs {
+			if err := os.Symlink(filepath.Join(tools, name), filepath.Join(bin, name)); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	return bin
-}
-
-func install(t *testing.T, tools, dir string, packages ...string) {
-	t.Helper()
-	harness.Must(t, dir, []string{"GOBIN=" + tools, "GOWORK=auto"}, append([]string{"go", "install", "-ldflags=-s -w"}, packages...)...)
 }
 
 // module returns the directory of a module in the module cache, in the version that the module

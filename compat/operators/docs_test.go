@@ -1,6 +1,8 @@
 package operators
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -39,17 +41,32 @@ func commandsOfThePageWork(t *testing.T, bin string) {
 	if err := os.WriteFile(filepath.Join(shims, "go"), fmt.Appendf(nil, install, bin, output1(t, "which", "go")), 0o755); err != nil { //nolint:gosec // it is to be run
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), "bash", "-c", text)
+	// 5 min: it takes some 10 s, and the limit of `go test`, 10 min, ends the test and leaves what it started.
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "bash", "-c", text)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "PATH="+shims+":"+os.Getenv("PATH"), "HOME="+dir, "GOWORK=auto", "GOMODCACHE="+output1(t, "go", "env", "GOMODCACHE"),
 		"GAPLESS_LISTEN=127.0.0.1:0", "PORT="+freePort(t))
-	// A command that waits in vain ends with the test's context, and those in the background too.
+	out, err := runGroup(cmd)
+	if err != nil {
+		t.Errorf("the script: %v (%v):\n%s", err, context.Cause(ctx), out)
+	}
+}
+
+// runGroup runs a command, and ends what it started: with it, or with its context.
+func runGroup(cmd *exec.Cmd) ([]byte, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
-	cmd.WaitDelay = time.Minute
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v:\n%s", err, out)
+	cmd.WaitDelay = 20 * time.Second // for what is asked to end: a server closes its files
+	out, err := cmd.CombinedOutput()
+	if cmd.Process != nil {
+		// ESRCH: nothing is left, as it should be.
+		if killed := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); killed != nil && !errors.Is(killed, syscall.ESRCH) {
+			err = errors.Join(err, killed)
+		}
 	}
+	return out, err
 }
 
 // script makes a script of a page's commands, and counts those that show what they print.

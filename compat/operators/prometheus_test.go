@@ -193,7 +193,6 @@ func (c *cluster) authorityIsEverywhere(t *testing.T) {
 // webhooksHoldAtOnce makes requests that succeed or fail by what the webhooks answer. Nothing here
 // is tried again: a configuration holds for the next request after its change is seen.
 func (c *cluster) webhooksHoldAtOnce(t *testing.T) {
-	c.startPrometheusOperator(t)
 	c.authorityIsEverywhere(t)
 	for text, want := range map[string]string{
 		badRule:    `admission webhook "prometheusrulevalidate.monitoring.coreos.com" denied the request: Rules are not valid`,
