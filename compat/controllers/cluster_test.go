@@ -1,14 +1,12 @@
 package controllers
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
@@ -67,26 +65,7 @@ type cluster struct {
 type program struct {
 	name string
 	cmd  *exec.Cmd
-	log  output
-}
-
-// output is what a program has printed so far.
-type output struct {
-	mu sync.Mutex
-	// mu guards text.
-	text bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
+	log  harness.Printed
 }
 
 // startCluster starts all of it, with flags for the server and the list of controllers for

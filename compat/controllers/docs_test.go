@@ -5,11 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"github.com/gapless-io/gapless/compat/harness"
 )
@@ -29,7 +26,7 @@ func TestCommandsOfThePageWork(t *testing.T) {
 		t.Errorf("%s does not give kube-controller-manager %s, which is tested", page, flag)
 	}
 	programs := build(t)
-	text, shown := script(string(raw))
+	text, shown := harness.Commands(string(raw), nil)
 	if shown < 8 {
 		t.Errorf("%d commands show what they print, want at least 8: the page is not read as it should be", shown)
 	}
@@ -46,38 +43,9 @@ func TestCommandsOfThePageWork(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "bash", "-c", text)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "PATH="+shims+":"+os.Getenv("PATH"), "HOME="+dir, "GOMODCACHE="+moduleCache(t), "GAPLESS_LISTEN=127.0.0.1:0")
-	// A command that waits in vain ends with the test's context, and those in the background too.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
-	cmd.WaitDelay = time.Minute
-	if out, err := cmd.CombinedOutput(); err != nil {
+	if out, err := harness.RunGroup(cmd); err != nil {
 		t.Errorf("%v:\n%s", err, out)
 	}
-}
-
-// script makes a script of a page's commands, and counts those that show what they print.
-func script(page string) (text string, shown int) {
-	var b strings.Builder
-	b.WriteString(`set -euo pipefail
-trap 'kill $(jobs -p); wait' EXIT
-shows() {
-	local out
-	out=$(cat)
-	printf '%s\n' "$out"
-	[[ $out == *"$1"* ]] || { printf 'the page says that this prints %s\n' "$1"; return 1; }
-}
-`)
-	for _, block := range regexp.MustCompile("(?ms)^```sh\n(.*?)^```").FindAllStringSubmatch(page, -1) {
-		for line := range strings.Lines(block[1]) {
-			command, prints, shows := strings.Cut(strings.TrimRight(line, "\n"), "# → ")
-			if shows {
-				shown++
-				command = fmt.Sprintf("%s 2>&1 | shows %q", strings.TrimSpace(command), prints)
-			}
-			b.WriteString(command + "\n")
-		}
-	}
-	return b.String(), shown
 }
 
 // realGo returns the path of the go command.

@@ -67,7 +67,7 @@ func module(t *testing.T, dir, path string) string {
 type program struct {
 	name string
 	cmd  *exec.Cmd
-	log  output
+	log  harness.Printed
 }
 
 // start starts a program with the identity of a service account.

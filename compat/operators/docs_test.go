@@ -2,15 +2,12 @@ package operators
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -27,7 +24,7 @@ func commandsOfThePageWork(t *testing.T, bin string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, shown := script(string(raw))
+	text, shown := harness.Commands(string(raw), func(prints string) bool { return strings.Contains(prints, "Required value") })
 	if shown < 4 {
 		t.Errorf("%d commands show what they print, want at least 4: the page is not read as it should be", shown)
 	}
@@ -49,50 +46,10 @@ func commandsOfThePageWork(t *testing.T, bin string) {
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "PATH="+shims+":"+os.Getenv("PATH"), "HOME="+dir, "GOWORK=auto", "GOMODCACHE="+output1(t, "go", "env", "GOMODCACHE"),
 		"GAPLESS_LISTEN=127.0.0.1:0", "PORT="+freePort(t))
-	out, err := runGroup(cmd)
+	out, err := harness.RunGroup(cmd)
 	if err != nil {
 		t.Errorf("the script: %v (%v):\n%s", err, context.Cause(ctx), out)
 	}
-}
-
-// runGroup runs a command, and ends what it started: with it, or with its context.
-func runGroup(cmd *exec.Cmd) ([]byte, error) {
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
-	cmd.WaitDelay = 20 * time.Second // for what is asked to end: a server closes its files
-	out, err := cmd.CombinedOutput()
-	if cmd.Process != nil {
-		// ESRCH: nothing is left, as it should be.
-		if killed := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); killed != nil && !errors.Is(killed, syscall.ESRCH) {
-			err = errors.Join(err, killed)
-		}
-	}
-	return out, err
-}
-
-// script makes a script of a page's commands, and counts those that show what they print.
-func script(page string) (text string, shown int) {
-	var b strings.Builder
-	b.WriteString(`set -euo pipefail
-trap 'kill $(jobs -p); wait' EXIT
-shows() {
-	local out
-	out=$(cat)
-	printf '%s\n' "$out"
-	[[ $out == *"$1"* ]] || { printf 'the page says that this prints %s\n' "$1"; return 1; }
-}
-`)
-	for _, block := range regexp.MustCompile("(?ms)^```sh\n(.*?)^```").FindAllStringSubmatch(page, -1) {
-		for line := range strings.Lines(block[1]) {
-			command, prints, shows := strings.Cut(strings.TrimRight(line, "\n"), "# → ")
-			if shows {
-				shown++
-				command = fmt.Sprintf("{ %s || true; } 2>&1 | shows %q", strings.TrimSpace(command), prints)
-			}
-			b.WriteString(command + "\n")
-		}
-	}
-	return b.String(), shown
 }
 
 // output1 returns the first line that a command prints.
