@@ -29,8 +29,9 @@ shows() {
 	for _, block := range regexp.MustCompile("(?ms)^```sh\n(.*?)^```").FindAllStringSubmatch(page, -1) {
 		for line := range strings.Lines(block[1]) {
 			command, prints, shows := strings.Cut(strings.TrimRight(line, "\n"), "# → ")
-			if command = strings.TrimSpace(command); shows {
+			if shows { // other lines stay as they are: a document's indentation counts
 				shown++
+				command = strings.TrimSpace(command)
 				if refused != nil && refused(prints) {
 					command = "{ ! " + command + "; }"
 				}
