@@ -40,6 +40,7 @@ var policy = map[string][]string{
 	},
 	"internal/bootstrap":       {"kube", "internal/schema", "internal/auth/rbac/rules"},
 	"internal/seed":            {"kube", "internal/schema"},
+	"internal/baseline":        {"internal/store"},
 	"internal/controllers":     {"kube", "internal/schema"},
 	"internal/auth":            {"kube", "internal/durable"},
 	"internal/auth/rbac":       {"kube", "internal/schema", "internal/auth", "internal/auth/rbac/rules"},
@@ -92,6 +93,7 @@ var policy = map[string][]string{
 	"":                          {everything},
 	"cmd/gapless":               {everything},
 	"e2e":                       nil, // tests only
+	"gaplesstest":               {"", "kube"},
 	"examples":                  {"informer"},
 	"examples/internal/rigtest": {"", "kube"},
 
@@ -113,6 +115,7 @@ var inTests = map[string][]string{
 	"internal/admission":         {"internal/registry", "internal/store/revlog"},
 	"internal/admission/webhook": {"internal/auth", "internal/registry", "internal/store/revlog"},
 	"internal/bootstrap":         {"internal/registry", "internal/store/revlog"},
+	"internal/baseline":          {"internal/store/revlog"},
 	"internal/seed":              {"internal/registry", "internal/store/revlog"},
 	"internal/controllers":       {"internal/registry", "internal/store/revlog"},
 	"internal/apiserver":         {"internal/store", "internal/store/revlog", "internal/registry", "internal/watchcache"},

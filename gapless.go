@@ -65,6 +65,12 @@ type Config struct {
 	DataDir string
 	// Memory keeps all objects and their history in memory only.
 	Memory bool
+	// Disk, in memory mode, is where the objects and their history are kept, so that another
+	// server can start with them. Nil means that they end with the server.
+	Disk *Disk
+	// Listener is what the server listens on, instead of Listen; Run closes it. Its
+	// certificate is for the host of the address Listen.
+	Listener net.Listener
 	// Listen is the address, "host:port"; port 0 picks a free one. The default is
 	// DefaultListen, on the loopback interface.
 	Listen string
@@ -133,6 +139,9 @@ func (c Config) withDefaults() (Config, error) {
 	if c.DataDir == "" && !c.Memory {
 		return c, errors.New("no data directory: set DataDir, or Memory")
 	}
+	if c.Disk != nil && !c.Memory {
+		return c, errors.New("a disk in memory (Disk) is only for memory mode (Memory)")
+	}
 	if c.HistoryBytes > 0 && c.HistoryBytes < MinHistoryBytes {
 		return c, fmt.Errorf("a history of %d bytes is too small: want at least %d; 0 means the default, and Forever no limit", c.HistoryBytes, MinHistoryBytes)
 	}
@@ -175,8 +184,12 @@ func (c Config) withDefaults() (Config, error) {
 
 // storeOptions returns the options of the log.
 func (c Config) storeOptions() revlog.Options {
-	return revlog.Options{
+	o := revlog.Options{
 		Dir: filepath.Join(c.DataDir, "log"), Memory: c.Memory, BaseRevision: c.ResourceVersionBase,
 		History: max(c.History, 0), HistoryBytes: max(c.HistoryBytes, 0), Logger: c.Logger,
 	}
+	if c.Disk != nil {
+		o.FS = c.Disk.files
+	}
+	return o
 }

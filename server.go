@@ -51,6 +51,8 @@ type Server struct {
 	kubeconfig  string
 	tokens      *authn.Tokens // of Config.Authentication.TokenAuthFile; nil: none
 	registry    *registry.Registry
+	live        *schema.Live
+	api         *apiserver.Server
 	authorizer  auth.Authorizer
 	cluster     *cluster         // the registry, for those that are made before it
 	policies    *policy.Plugin   // of admission
@@ -123,6 +125,9 @@ func (s *Server) check(ctx context.Context) error {
 }
 
 func (s *Server) listen(ctx context.Context) error {
+	if s.listener = s.cfg.Listener; s.listener != nil {
+		return nil
+	}
 	var lc net.ListenConfig
 	var err error
 	if s.listener, err = lc.Listen(ctx, "tcp", s.cfg.Listen); err != nil {
@@ -146,7 +151,7 @@ func (s *Server) open(ctx context.Context) (*revlog.Log, error) {
 	}
 	if err == nil {
 		dir := s.cfg.DataDir
-		if s.cfg.Memory {
+		if s.cfg.Memory && s.cfg.Disk == nil {
 			dir = ""
 		}
 		s.history, err = history.Open(dir, log.Stats().Revision)
@@ -174,6 +179,7 @@ func (s *Server) runBelow(ctx context.Context, g *errgroup.Group, log *revlog.Lo
 // order.
 func (s *Server) serve(ctx context.Context, log *revlog.Log) error {
 	live := schema.NewLive(builtin.Catalog())
+	s.live = live
 	garbage := s.newRegistry(log, live)
 	defer s.webhooks.Close()
 	callers, callersErr := s.callers(ctx)
@@ -196,6 +202,7 @@ func (s *Server) serve(ctx context.Context, log *revlog.Log) error {
 	runAudit(running, g, audited)
 	refusals := limit.NewRefusals()
 	api := apiserver.New(lasting, s.apiConfig(live, log, parts{callers, refusals, audited, collectors(garbage, append(s.values.Metrics(), newGauges(s.registry, log), s.registry.Conversions(), s.policies, s.webhooks)...)}))
+	s.api = api
 	web := s.webServer(api) //nolint:contextcheck // a handshake has a context of its own
 	listener := limit.NewListener(s.listener, s.cfg.Limits.bounds(), refusals)
 	g.Go(func() error {
@@ -364,12 +371,34 @@ func (s *Server) RESTConfig() *rest.Config {
 	}
 }
 
+// ClientConfig returns a client configuration with a new certificate for a user in some
+// groups. It blocks until the server is ready.
+func (s *Server) ClientConfig(name string, groups ...string) (*rest.Config, error) {
+	<-s.ready
+	cert, key, err := s.credentials.Issue(name, groups...)
+	if err != nil {
+		return nil, err
+	}
+	return &rest.Config{
+		Host:            s.url(),
+		TLSClientConfig: rest.TLSClientConfig{CAData: s.credentials.CA(), CertData: cert, KeyData: key},
+	}, nil
+}
+
 // Compact removes the history at or below a resource version. Current objects stay. It
 // blocks until the server is ready, and returns the resource version up to which history
 // is removed.
 func (s *Server) Compact(ctx context.Context, upTo kube.ResourceVersion) (kube.ResourceVersion, error) {
 	<-s.ready
 	return s.compact(ctx, store.Compaction{UpTo: int64(upTo)})
+}
+
+// ResourceVersion returns the latest resource version, that of the last write of any object.
+// It blocks until the server is ready.
+func (s *Server) ResourceVersion(ctx context.Context) (kube.ResourceVersion, error) {
+	<-s.ready
+	rv, err := s.values.Progress(ctx)
+	return kube.ResourceVersion(rv), err //nolint:gosec // revisions are not negative
 }
 
 func (s *Server) compact(ctx context.Context, c store.Compaction) (kube.ResourceVersion, error) {

@@ -150,6 +150,9 @@ func New(ctx context.Context, cfg Config) *Server {
 	return s
 }
 
+// Watches returns the watches that are open, in no order.
+func (s *Server) Watches() []feed.Open { return s.feeds.Open() }
+
 // Drain ends every watch, after a last bookmark if the client requested bookmarks, refuses
 // new watches with 503, and makes /readyz fail. It does not wait: Wait does. A
 // client that reads nothing for three seconds is cut off.

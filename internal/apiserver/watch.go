@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/fields"
@@ -78,6 +79,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, rt route.Route) (
 	f := feed.New(feed.Config{
 		Watch: watching, Renderer: renderer, Metrics: s.metrics.Watching(&rt), Bookmarks: o.Bookmarks, Gzip: zip,
 		Every: o.BookmarkEvery(feed.BookmarkEvery), Deadline: time.Now().Add(s.watchTimeout(o)), Known: o.RV, Failed: err,
+		Client: clientOf(r, &rt),
 	})
 	w.Header().Set("Content-Type", render.Streamed(into))
 	if zip {
@@ -94,6 +96,18 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, rt route.Route) (
 	}
 	audited.Started(r.Context(), http.StatusSwitchingProtocols)
 	return f, nil
+}
+
+// clientOf returns who opens a watch, without keeping the request.
+func clientOf(r *http.Request, rt *route.Route) feed.Client {
+	c := feed.Client{
+		UserAgent: r.UserAgent(), Resource: rt.Resource.GR().String(), Namespace: rt.Namespace, Since: time.Now(),
+		LabelSelector: strings.Clone(rt.Query.Get("labelSelector")), FieldSelector: strings.Clone(rt.Query.Get("fieldSelector")),
+	}
+	if rt.Caller != nil {
+		c.User = rt.Caller.GetName()
+	}
+	return c
 }
 
 // asksForStreamingList reports whether a client asks for a streaming list: such clients can

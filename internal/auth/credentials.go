@@ -2,6 +2,8 @@ package auth
 
 import (
 	"cmp"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -190,6 +192,16 @@ func (c *Credentials) CA() []byte {
 // Admin returns the administrator's certificate and key as PEM.
 func (c *Credentials) Admin() (cert, key []byte) {
 	return slices.Clone(c.admin.certPEM), slices.Clone(c.admin.keyPEM)
+}
+
+// Issue returns a new client certificate and its key as PEM, for a user in some groups. It is
+// valid as long as the administrator's.
+func (c *Credentials) Issue(name string, groups ...string) (cert, key []byte, err error) {
+	p, err := newPair(ECDSA, leaf(pkix.Name{CommonName: name, Organization: groups}, x509.ExtKeyUsageClientAuth, time.Now()), &c.ca)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a certificate for %s: %w", name, err)
+	}
+	return p.certPEM, p.keyPEM, nil
 }
 
 // WriteKubeconfig writes dir/kubeconfig for a server at url, with the

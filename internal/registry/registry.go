@@ -210,6 +210,11 @@ func (r *Registry) WaitReady(ctx context.Context) error {
 	}
 }
 
+// WaitPublished blocks until every reader sees everything up to rv, or returns ctx's cause.
+func (r *Registry) WaitPublished(ctx context.Context, rv kube.ResourceVersion) error {
+	return r.caches.WaitPublished(ctx, rv)
+}
+
 // Compact removes history and returns up to which resourceVersion. It first waits until
 // everything that may be removed was published. Errors are those of
 // kube.StatusOf: 400 for an empty compaction, 504 for a revision of the future.

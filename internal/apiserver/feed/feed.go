@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync/atomic"
 	"time"
 
 	"github.com/gapless-io/gapless/internal/apiserver/metrics"
@@ -52,6 +53,7 @@ type Config struct {
 	Every     time.Duration // between bookmarks
 	Deadline  time.Time
 	Known     kube.ResourceVersion // the resourceVersion that the client knows
+	Client    Client               // who watches
 	Failed    error                // why the watch could not be opened
 }
 
@@ -65,6 +67,10 @@ type Feed struct {
 	parts [][]byte
 	// known is the last resourceVersion that the client knows, by an event or a bookmark.
 	known kube.ResourceVersion
+	// sent and seen are for others: the events that were sent, and the resourceVersion that
+	// the client knows by them.
+	sent, seen atomic.Uint64
+	writing    atomic.Bool // a batch is being sent
 
 	// ctx ends when the client leaves or the server drains.
 	ctx     context.Context //nolint:containedctx // the feed is the call
@@ -81,7 +87,9 @@ type Feed struct {
 
 // New returns a feed that is not connected yet.
 func New(cfg Config) *Feed {
-	return &Feed{cfg: cfg, known: cfg.Known}
+	f := &Feed{cfg: cfg, known: cfg.Known}
+	f.seen.Store(uint64(cfg.Known))
+	return f
 }
 
 // OnEnd sets what is called when the feed has ended.
@@ -154,6 +162,8 @@ func (f *Feed) nextTick(now time.Time) time.Time {
 
 // write sends a batch and flushes it once.
 func (f *Feed) write(events []kube.WatchEvent) error {
+	f.writing.Store(true)
+	defer f.writing.Store(false)
 	count, bytes := 0, 0
 	for i := range events {
 		if now := time.Now(); now.After(f.cfg.Deadline) {
@@ -169,6 +179,8 @@ func (f *Feed) write(events []kube.WatchEvent) error {
 		}
 	}
 	f.cfg.Metrics.Sent(count, bytes)
+	f.sent.Add(uint64(count)) //nolint:gosec // not negative
+	f.seen.Store(uint64(f.known))
 	return f.sink.Flush()
 }
 
@@ -241,6 +253,7 @@ func (f *Feed) heartbeat() error {
 	if _, err := f.bookmark(kube.WatchEvent{Type: kube.Bookmark, ResourceVersion: max(position, f.known)}); err != nil {
 		return err
 	}
+	f.seen.Store(uint64(f.known))
 	return f.sink.Flush()
 }
 

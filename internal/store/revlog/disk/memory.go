@@ -11,17 +11,30 @@ import (
 
 const memoryChunkBytes = 64 << 10
 
-// memoryFS keeps files in memory, by chunks that are made when they are written.
-type memoryFS struct {
+// Memory keeps files in memory, by chunks that are made when they are written. It is
+// safe for concurrent use.
+type Memory struct {
 	// mu guards files.
 	mu    sync.Mutex
 	files map[string]*memoryFile
 }
 
 // NewMemory returns an empty directory in memory.
-func NewMemory() FS { return &memoryFS{files: map[string]*memoryFile{}} }
+func NewMemory() *Memory { return &Memory{files: map[string]*memoryFile{}} }
 
-func (m *memoryFS) Create(name string) (File, error) {
+// Copy returns a directory with the files as they are now. What is written while it is made
+// is in it or not, file by file in the order of their names.
+func (m *Memory) Copy() *Memory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	all := NewMemory()
+	for _, name := range slices.Sorted(maps.Keys(m.files)) {
+		all.files[name] = m.files[name].copy()
+	}
+	return all
+}
+
+func (m *Memory) Create(name string) (File, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	f := &memoryFile{}
@@ -29,7 +42,7 @@ func (m *memoryFS) Create(name string) (File, error) {
 	return f, nil
 }
 
-func (m *memoryFS) Open(name string) (File, int64, error) {
+func (m *Memory) Open(name string) (File, int64, error) {
 	m.mu.Lock()
 	f, ok := m.files[name]
 	m.mu.Unlock()
@@ -41,7 +54,7 @@ func (m *memoryFS) Open(name string) (File, int64, error) {
 	return f, f.size, nil
 }
 
-func (m *memoryFS) Rename(from, to string) error {
+func (m *Memory) Rename(from, to string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	f, ok := m.files[from]
@@ -53,7 +66,7 @@ func (m *memoryFS) Rename(from, to string) error {
 	return nil
 }
 
-func (m *memoryFS) Remove(name string) error {
+func (m *Memory) Remove(name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if _, ok := m.files[name]; !ok {
@@ -63,9 +76,9 @@ func (m *memoryFS) Remove(name string) error {
 	return nil
 }
 
-func (m *memoryFS) Dir() Dir { return memoryDir{m} }
+func (m *Memory) Dir() Dir { return memoryDir{m} }
 
-type memoryDir struct{ fs *memoryFS }
+type memoryDir struct{ fs *Memory }
 
 func (memoryDir) Path() string { return "memory" }
 
@@ -86,6 +99,16 @@ type memoryFile struct {
 	mu     sync.RWMutex
 	chunks map[int64][]byte
 	size   int64
+}
+
+func (f *memoryFile) copy() *memoryFile {
+	f.mu.RLock()
+	defer f.mu.RUnlock()
+	same := &memoryFile{size: f.size, chunks: make(map[int64][]byte, len(f.chunks))}
+	for i, chunk := range f.chunks {
+		same.chunks[i] = slices.Clone(chunk)
+	}
+	return same
 }
 
 func (f *memoryFile) ReadAt(p []byte, off int64) (int, error) {

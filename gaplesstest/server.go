@@ -1,0 +1,261 @@
+// Package gaplesstest runs an API server inside a test: real HTTP, resource versions,
+// watches, admission and garbage collection, in milliseconds and without other programs.
+//
+// It has two nouns. A [Server] is an API server that ends with its test. An [Option]
+// changes how it is made.
+//
+//	func TestController(t *testing.T) {
+//		s := gaplesstest.New(t)
+//		s.InstallCRDs(t, "config/crd")
+//		client := kubernetes.NewForConfigOrDie(s.RESTConfig())
+//		...
+//		s.Compact(t) // watches from older resource versions get 410
+//		s.Restart(t) // clients reconnect; nothing is lost
+//	}
+//
+// Tests may run in parallel, each with a server of its own. When a test fails, its log shows
+// the last requests, and which watch was where.
+package gaplesstest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/gapless-io/gapless"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// Server is an API server that ends with its test. Its methods are safe for concurrent use;
+// those that restart it or change what it stores must not be called at the same time as each
+// other. Methods with a testing.TB end that test when they fail.
+type Server struct {
+	options options
+	dir     string // of certificates, kubeconfig and manifests
+	log     tail
+
+	// mu guards the rest.
+	mu       sync.Mutex
+	running  *run
+	baseline *gapless.Baseline
+	applied  int // directories of manifests that Apply wrote
+}
+
+// run is one life of the server: from a start to the next one.
+type run struct {
+	server   *gapless.Server
+	listener *listener
+	disk     *gapless.Disk
+	stop     context.CancelFunc
+	ended    chan error
+}
+
+// New returns a server that is ready. It ends with the test, without waiting for clients, and
+// nothing of it remains.
+func New(t testing.TB, opts ...Option) *Server {
+	t.Helper()
+	s, err := open(t.TempDir(), opts)
+	if err != nil {
+		t.Fatalf("gaplesstest: start a server: %v", err)
+	}
+	t.Cleanup(func() {
+		s.report(t)
+		if err := s.close(); err != nil {
+			t.Errorf("gaplesstest: end the server: %v", err)
+		}
+	})
+	return s
+}
+
+// open starts a server with its files in a directory.
+func open(dir string, opts []Option) (*Server, error) {
+	s := &Server{dir: dir}
+	for _, o := range opts {
+		o(&s.options)
+	}
+	if err := s.start(gapless.NewDisk(), "127.0.0.1:0"); err != nil {
+		return nil, err
+	}
+	return s, s.remember()
+}
+
+// start starts a life of the server with a disk.
+func (s *Server) start(disk *gapless.Disk, address string) error {
+	r := &run{disk: disk, listener: listenMemory(), ended: make(chan error, 1)}
+	if !s.options.inMemory {
+		var err error
+		if r.listener, err = listenTCP(address); err != nil {
+			return err
+		}
+	}
+	cfg := gapless.Config{HistoryBytes: gapless.Forever, History: gapless.Forever}
+	for _, change := range s.options.change {
+		change(&cfg)
+	}
+	cfg.Memory, cfg.Disk, cfg.Listener, cfg.Logger = true, disk, r.listener, s.log.logger()
+	cfg.DataDir = filepath.Join(s.dir, "data")
+	var err error
+	if r.server, err = gapless.New(cfg); err != nil {
+		return errors.Join(err, r.listener.Close())
+	}
+	ctx, stop := context.WithCancel(context.Background()) //nolint:forbidigo // a server lives as long as its test, and ends in its cleanup
+	r.stop = stop
+	go func() { r.ended <- r.server.Run(ctx) }() // ends with stop
+	select {
+	case <-r.server.Ready():
+	case err := <-r.ended:
+		stop()
+		return errors.Join(err, closed(r.listener.Close()))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.running = r
+	return nil
+}
+
+// remember makes what the server holds now what Reset goes back to.
+func (s *Server) remember() error {
+	r := s.current()
+	b, err := r.server.Baseline(context.Background()) //nolint:forbidigo // it reads memory
+	if err != nil {
+		return errors.Join(err, s.close())
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.baseline = b
+	return nil
+}
+
+func (s *Server) current() *run {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.running
+}
+
+// close ends the server at once, as when its process is killed.
+func (s *Server) close() error {
+	r := s.current()
+	r.listener.kill()
+	r.stop()
+	return closed(<-r.ended)
+}
+
+// closed is err without what only says that the listener is closed already.
+func closed(err error) error {
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// RESTConfig returns a client configuration with the administrator's certificate.
+func (s *Server) RESTConfig() *rest.Config {
+	r := s.current()
+	return r.connect(r.server.RESTConfig())
+}
+
+// connect makes clients of a configuration reach the server.
+func (r *run) connect(c *rest.Config) *rest.Config {
+	c.Dial = r.listener.dial
+	c.QPS = -1 // the server is this test's own: client-go's limit of five requests a second protects nobody
+	return c
+}
+
+// Kubeconfig returns the path of the administrator's kubeconfig, for other programs. It is of
+// no use with WithoutPort.
+func (s *Server) Kubeconfig() string { return s.current().server.Kubeconfig() }
+
+// URL returns the URL of the server.
+func (s *Server) URL() string { return s.current().server.URL() }
+
+// User returns a client configuration with a certificate for a user in some groups, who may do
+// what roles and bindings allow.
+func (s *Server) User(t testing.TB, name string, groups ...string) *rest.Config {
+	t.Helper()
+	r := s.current()
+	c, err := r.server.ClientConfig(name, groups...)
+	if err != nil {
+		t.Fatalf("gaplesstest: %v", err)
+	}
+	return r.connect(c)
+}
+
+// Apply applies manifests, each YAML or JSON with one or more objects, as the server does at a
+// start: definitions first, and nothing if one of them is wrong. When it returns the objects
+// are visible and definitions are served.
+func (s *Server) Apply(t testing.TB, manifests ...string) {
+	t.Helper()
+	s.mu.Lock()
+	s.applied++
+	dir := filepath.Join(s.dir, fmt.Sprintf("apply-%d", s.applied))
+	s.mu.Unlock()
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatalf("gaplesstest: keep manifests: %v", err)
+	}
+	for i, m := range manifests {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%03d.yaml", i)), []byte(m), 0o600); err != nil {
+			t.Fatalf("gaplesstest: keep manifests: %v", err)
+		}
+	}
+	s.apply(t, dir)
+}
+
+// InstallCRDs applies the definitions, and any other manifests, in files and directories.
+func (s *Server) InstallCRDs(t testing.TB, paths ...string) {
+	t.Helper()
+	s.apply(t, paths...)
+}
+
+func (s *Server) apply(t testing.TB, paths ...string) {
+	t.Helper()
+	if _, err := s.current().server.Apply(t.Context(), paths...); err != nil {
+		t.Fatalf("gaplesstest: apply manifests: %v", err)
+	}
+}
+
+// Compact removes all history, as a cluster does after five minutes: a watch from before the last
+// deletion or update of its resource gets 410, and so does an expired continue token.
+// It returns the resource version up to which history is gone.
+func (s *Server) Compact(t testing.TB) kube.ResourceVersion {
+	t.Helper()
+	server := s.current().server
+	rv, err := server.ResourceVersion(t.Context())
+	if err == nil {
+		rv, err = server.Compact(t.Context(), rv)
+	}
+	if err != nil {
+		t.Fatalf("gaplesstest: compact: %v", err)
+	}
+	return rv
+}
+
+// Watches returns the watches that are open, the oldest first.
+func (s *Server) Watches() []gapless.Watch { return s.current().server.Watches() }
+
+// Reset brings the server back to what it held when it was made, or at the last Keep, for suites
+// that share a server. Finalizers are not waited for. Watches see the deletions, and resource
+// versions go on.
+func (s *Server) Reset(t testing.TB) {
+	t.Helper()
+	s.mu.Lock()
+	b, server := s.baseline, s.running.server
+	s.mu.Unlock()
+	if err := server.Restore(t.Context(), b); err != nil {
+		t.Fatalf("gaplesstest: reset: %v", err)
+	}
+}
+
+// Keep makes what the server holds now, such as definitions, what Reset goes back to.
+func (s *Server) Keep(t testing.TB) {
+	t.Helper()
+	if err := s.remember(); err != nil {
+		t.Fatalf("gaplesstest: keep: %v", err)
+	}
+}

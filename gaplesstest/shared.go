@@ -1,0 +1,50 @@
+package gaplesstest
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+)
+
+// Main runs the tests of a package with one server, which use gets before they run, and returns
+// what the program is to exit with:
+//
+//	var server *gaplesstest.Server
+//
+//	func TestMain(m *testing.M) {
+//		os.Exit(gaplesstest.Main(m, func(s *gaplesstest.Server) { server = s }))
+//	}
+//
+// A test that begins with server.Reset(t) finds the server as it was made. ReportOnFailure
+// shows what the server saw if that test fails.
+func Main(m *testing.M, use func(*Server), opts ...Option) (code int) {
+	code, err := shared(m, use, opts)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "gaplesstest:", err)
+		return max(code, 1)
+	}
+	return code
+}
+
+func shared(m *testing.M, use func(*Server), opts []Option) (code int, err error) {
+	dir, err := os.MkdirTemp("", "gaplesstest-")
+	if err != nil {
+		return 1, fmt.Errorf("make a temporary directory: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	s, err := open(dir, opts)
+	if err != nil {
+		return 1, fmt.Errorf("start a server: %w", err)
+	}
+	use(s)
+	code = m.Run()
+	return code, s.close()
+}
+
+// ReportOnFailure logs the last requests and the open watches of a shared server if the test
+// fails. Servers of New do so by themselves.
+func (s *Server) ReportOnFailure(t testing.TB) {
+	t.Helper()
+	t.Cleanup(func() { s.report(t) })
+}

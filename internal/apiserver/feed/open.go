@@ -1,0 +1,42 @@
+package feed
+
+import (
+	"time"
+
+	"github.com/gapless-io/gapless/kube"
+)
+
+// Client is who opened a watch, and what it asked for.
+type Client struct {
+	User, UserAgent string
+	Resource        string // "pods", or "deployments.apps"
+	Namespace       string // "": all, or the resource has none
+	// LabelSelector and FieldSelector are as the client wrote them.
+	LabelSelector, FieldSelector string
+	Since                        time.Time
+}
+
+// Open is a watch that is open.
+type Open struct {
+	Client
+
+	// From is the resourceVersion that the client named; 0 if it named none.
+	From kube.ResourceVersion
+	// Delivered counts events, without bookmarks.
+	Delivered uint64
+	// Known is the last resourceVersion that was sent, by an event or a bookmark.
+	Known kube.ResourceVersion
+	// Writing says that events are being sent; otherwise it waits for changes.
+	Writing bool
+}
+
+// Open returns the watches that are open, in no order.
+func (s *Set) Open() []Open {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make([]Open, 0, len(s.open))
+	for f := range s.open {
+		all = append(all, Open{Client: f.cfg.Client, From: f.cfg.Known, Delivered: f.sent.Load(), Known: kube.ResourceVersion(f.seen.Load()), Writing: f.writing.Load()})
+	}
+	return all
+}
