@@ -112,13 +112,14 @@ func (t *upgradeTap) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		return nil, nil, err
 	}
 	t.taken(func() { closeNow(inner) })
+	out := &tapped{Conn: inner, body: t.body}
 	if t.code == http.StatusSwitchingProtocols {
 		t.body.Open(inner, t.Header(), t.code)
-	} else { // a proxy takes the connection over first, and writes the header there
-		header := &afterHeader{to: inner, then: func() { t.body.Open(inner, t.Header(), http.StatusSwitchingProtocols) }}
-		buffered = bufio.NewReadWriter(buffered.Reader, bufio.NewWriter(header))
+		return out, bufio.NewReadWriter(buffered.Reader, bufio.NewWriter(out)), nil
 	}
-	return &tapped{Conn: inner, body: t.body}, buffered, nil
+	// A proxy takes the connection over first, and writes the header there.
+	header := &afterHeader{to: inner, then: func() { t.body.Open(inner, t.Header(), http.StatusSwitchingProtocols) }}
+	return out, bufio.NewReadWriter(buffered.Reader, bufio.NewWriter(header)), nil
 }
 
 // closeNow closes a connection without the alert of TLS, which a client that does not read
