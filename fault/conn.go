@@ -124,6 +124,9 @@ type conn struct {
 	// until the rule is removed, the client leaves, or the listener is closed.
 	silent atomic.Bool
 	left   atomic.Bool // by the server, while it is silent
+	// writes counts the server's writes, and last is when the last one ended, in Unix
+	// nanoseconds.
+	writes, last atomic.Int64
 	// reading is held by a Read: who drains the connection waits for the server's last one.
 	reading sync.Mutex
 }
@@ -155,7 +158,23 @@ func (c *conn) Write(p []byte) (int, error) {
 	if c.silent.Load() {
 		return len(p), nil
 	}
-	return c.Conn.Write(p)
+	n, err := c.Conn.Write(p)
+	c.last.Store(time.Now().UnixNano())
+	c.writes.Add(1)
+	return n, err
+}
+
+// settle waits until what a handler has flushed is written: since there were mark writes,
+// there was another one, and then none for a moment. HTTP/2 flushes later than it says.
+func (c *conn) settle(mark int64) {
+	const moment, longest = 20 * time.Millisecond, 2 * time.Second
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for late := time.Now().Add(longest); time.Now().Before(late); <-tick.C {
+		if c.writes.Load() > mark && time.Since(time.Unix(0, c.last.Load())) >= moment {
+			return
+		}
+	}
 }
 
 // Close implements net.Conn.

@@ -56,6 +56,7 @@ type stream struct {
 	form   Form
 	to     io.Writer // sends at once
 	close  func()    // cuts a WebSocket
+	mark   int64     // how many writes the connection had before the last one to to
 	buf    []byte
 	ended  Ending
 	over   bool // the handler has returned
@@ -86,6 +87,9 @@ func (s *stream) Open(to io.Writer, header http.Header, code int) {
 		s.split = nil
 	}
 	if s.split != nil {
+		if !s.socket {
+			_ = s.writeLocked(nil) // the header; next notices the end
+		}
 		_ = s.sendLocked(s.edit(Frame{Type: Opened, Form: s.form, stream: s})) // next notices the end
 	}
 }
@@ -149,6 +153,15 @@ func (s *stream) takeLocked(body, raw []byte) error {
 	return s.sendLocked(s.edit(Frame{Type: typeOf(s.form, body), Form: s.form, Body: body, stream: s}))
 }
 
+// writeLocked sends bytes.
+func (s *stream) writeLocked(p []byte) error {
+	if c := connOf(s.client); c != nil {
+		s.mark = c.writes.Load()
+	}
+	_, err := s.to.Write(p)
+	return err
+}
+
 // sendLocked sends frames, together where it can.
 func (s *stream) sendLocked(frames []Frame) error {
 	var out []byte
@@ -156,7 +169,7 @@ func (s *stream) sendLocked(frames []Frame) error {
 		if len(out) == 0 {
 			return nil
 		}
-		_, err := s.to.Write(out)
+		err := s.writeLocked(out)
 		out = nil
 		return err
 	}
@@ -171,7 +184,7 @@ func (s *stream) sendLocked(frames []Frame) error {
 			}
 			size := max(1, (len(packed)+f.Writes-1)/f.Writes)
 			for ; len(packed) > size; packed = packed[size:] {
-				if _, err := s.to.Write(packed[:size]); err != nil {
+				if err := s.writeLocked(packed[:size]); err != nil {
 					return err
 				}
 			}
@@ -219,8 +232,10 @@ func (s *stream) endLocked(how Ending) {
 	in, c := injectionOf(s.client), connOf(s.client)
 	switch {
 	case how == Silent && c != nil:
+		c.settle(s.mark)
 		c.silence(in.rule)
 	case how == Reset && c != nil:
+		c.settle(s.mark)
 		c.reset()
 	}
 	if s.socket {
