@@ -1,10 +1,8 @@
 package fault
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"net/http"
 	"strings"
@@ -28,33 +26,18 @@ func (l *LargeFrame) Serve(w http.ResponseWriter, r *http.Request, next http.Han
 		const field15 = 15<<3 | 2
 		if f.Form == Protobuf {
 			f.Body = append(binary.AppendUvarint(append(f.Body, field15), uint64(len(padding))), padding...)
-		} else if body, err := annotate(f.Body, padding); err == nil {
-			f.Body = body
+		} else {
+			f.Body = changeObject(f.Body, func(metadata map[string]any) {
+				annotations, _ := metadata["annotations"].(map[string]any)
+				if annotations == nil {
+					annotations = map[string]any{}
+				}
+				annotations["gapless.io/fault"] = padding
+				metadata["annotations"] = annotations
+			})
 		}
 		return f
 	}))
-}
-
-// annotate adds an annotation to the object of an event.
-func annotate(event []byte, value string) ([]byte, error) {
-	var e map[string]any
-	d := json.NewDecoder(bytes.NewReader(event))
-	d.UseNumber()
-	if err := d.Decode(&e); err != nil {
-		return nil, err
-	}
-	object, _ := e["object"].(map[string]any)
-	metadata, _ := object["metadata"].(map[string]any)
-	if metadata == nil {
-		return nil, errors.New("the event has no object")
-	}
-	annotations, _ := metadata["annotations"].(map[string]any)
-	if annotations == nil {
-		annotations = map[string]any{}
-	}
-	annotations["gapless.io/fault"] = value
-	metadata["annotations"] = annotations
-	return json.Marshal(e)
 }
 
 func (l *LargeFrame) check(*Rule, Host) error {

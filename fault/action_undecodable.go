@@ -1,12 +1,11 @@
 package fault
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 )
 
-// Undecodable replaces the object of an event by one that cannot be decoded.
+// Undecodable makes the object of an event one that cannot be decoded.
 type Undecodable struct {
 	// How is "type", a field has the wrong type, which is the default; or "syntax", the event
 	// is no JSON, or no protobuf.
@@ -18,20 +17,17 @@ type Undecodable struct {
 // Serve implements Action.
 func (u *Undecodable) Serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	Frames(w, r, next, onEvent(u.Frames, func(f Frame) Frame {
-		of := f.About()
 		switch {
 		case u.How == "syntax" && f.Form == JSON:
 			f.Body = []byte(`{"type":"` + f.Type + `","object":}`)
 		case u.How == "syntax":
 			f.Body = []byte("\xff\xff\xff")
-		case f.Form == Protobuf:
-			f.Body = event(f.Type, of.APIVersion, of.Kind, []byte("\xff\xff\xff"), nil)
-		default:
-			object, _ := json.Marshal(map[string]any{ // it has only texts
-				"apiVersion": of.APIVersion, "kind": of.Kind,
-				"metadata": map[string]any{"name": "undecodable", "resourceVersion": of.ResourceVersion, "labels": 7},
-			})
-			f.Body = []byte(`{"type":"` + f.Type + `","object":` + string(object) + `}`)
+		case f.Form == JSON:
+			f.Body = changeObject(f.Body, func(metadata map[string]any) { metadata["labels"] = 7 })
+		default: // a field after the metadata that ends too early
+			of, meta, _ := openEvent(f.Body) // what cannot be read is left out
+			message, err := meta.Marshal()
+			f.Body = event(f.Type, of.APIVersion, of.Kind, append(message, 0x12, 0x7f), err)
 		}
 		return f
 	}))

@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"bytes"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -134,6 +135,28 @@ func (f Frame) Bookmark(rv string) Frame {
 	message, err := object.Marshal()
 	f.Body = event(f.Type, of.APIVersion, of.Kind, message, err)
 	return f
+}
+
+// changeObject changes the metadata of the object in an event in JSON; an event without an
+// object stays as it is.
+func changeObject(event []byte, change func(metadata map[string]any)) []byte {
+	var e map[string]any
+	d := json.NewDecoder(bytes.NewReader(event))
+	d.UseNumber()
+	if d.Decode(&e) != nil {
+		return event
+	}
+	object, _ := e["object"].(map[string]any)
+	metadata, _ := object["metadata"].(map[string]any)
+	if metadata == nil {
+		return event
+	}
+	change(metadata)
+	changed, err := json.Marshal(e)
+	if err != nil {
+		return event
+	}
+	return changed
 }
 
 func trimLine(line []byte) []byte { return line[:len(line)-1] }
