@@ -84,6 +84,14 @@ func (f Frame) Later(after time.Duration, do func() []Frame) {
 	}
 }
 
+// EndAtRemoval cuts the answer when the rule is removed, for actions after which a client
+// would wait for what does not come any more.
+func (f Frame) EndAtRemoval() {
+	if f.stream != nil {
+		f.stream.endAtRemoval()
+	}
+}
+
 // About reads the frame's object; what cannot be read stays empty.
 func (f Frame) About() About {
 	if f.Form == Protobuf {

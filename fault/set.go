@@ -22,9 +22,9 @@ type Set struct {
 	rules atomic.Pointer[[]*active] // nil or not empty, and never changed
 
 	// mu guards changes of rules, and what follows.
-	mu     sync.Mutex
-	made   map[string]int // names, by action
-	host   Host
+	mu      sync.Mutex
+	made    map[string]int // names, by action
+	host    Host
 	asAdmin func(*http.Request)
 
 	down  atomic.Int64 // until when all connections are refused, in Unix nanoseconds

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/gapless-io/gapless/fault/internal/wire"
@@ -48,10 +49,12 @@ type stream struct {
 	stop   func() // ends what next does
 	accept string // what the client asked for
 
+	removed atomic.Bool // by endAtRemoval
+
 	// turn is the lock of all below: its holder owns the one token. A write may block; a
 	// channel, unlike a mutex, lets synctest see that.
 	turn   chan struct{}
-	socket bool     // it is a WebSocket
+	socket bool          // it is a WebSocket
 	split  wire.Splitter // nil: everything passes unchanged
 	form   Form
 	to     io.Writer // sends at once
@@ -60,6 +63,7 @@ type stream struct {
 	buf    []byte
 	ended  Ending
 	over   bool // the handler has returned
+	forget func()
 	timers []*time.Timer
 }
 
@@ -223,6 +227,18 @@ func (s *stream) laterLocked(after time.Duration, do func() []Frame) {
 	}))
 }
 
+// endAtRemoval is Frame.EndAtRemoval. The removal does not take the turn: a write to a client
+// that reads nothing may have it.
+func (s *stream) endAtRemoval() {
+	s.forget = injectionOf(s.client).rule.atRemoval(func() {
+		s.removed.Store(true)
+		if s.socket {
+			s.close()
+		}
+		s.stop()
+	})
+}
+
 // endLocked ends the answer. What finish does is left to it: only a handler can do it.
 func (s *stream) endLocked(how Ending) {
 	if s.ended != GoOn {
@@ -267,6 +283,12 @@ func (s *stream) finish() {
 	s.over = true
 	for _, t := range s.timers {
 		t.Stop()
+	}
+	if s.forget != nil {
+		s.forget()
+	}
+	if s.removed.Load() && s.ended == GoOn {
+		s.ended = Severed
 	}
 	if cause != nil && (s.ended == GoOn || cause != http.ErrAbortHandler) { //nolint:errorlint // it is compared as net/http does
 		panic(cause)

@@ -133,4 +133,3 @@ func FuzzRequestIsReadAsByTheServer(f *testing.F) {
 		}
 	})
 }
-

@@ -138,12 +138,18 @@ func streaming() metav1.ListOptions {
 // what ended it: "end", the code of a Status, or "broken".
 func follow(t testing.TB, s *server, of client.Collection, w way, most int) string {
 	t.Helper()
+	return followAt(t, s.RESTConfig(), of, w, most)
+}
+
+// followAt is follow for any server.
+func followAt(t testing.TB, cfg *rest.Config, of client.Collection, w way, most int) string {
+	t.Helper()
 	if w == socket {
-		return followSocket(t, s, of, most)
+		return followSocket(t, cfg, of, most)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	watch, err := clientOf(t, s.RESTConfig(), w).Watch(ctx, of, streaming())
+	watch, err := clientOf(t, cfg, w).Watch(ctx, of, streaming())
 	if err != nil {
 		return ending(err)
 	}
@@ -176,15 +182,15 @@ func ending(err error) string {
 	return "broken"
 }
 
-func followSocket(t testing.TB, s *server, of client.Collection, most int) string {
+func followSocket(t testing.TB, cfg *rest.Config, of client.Collection, most int) string {
 	t.Helper()
-	config, err := rest.TLSConfigFor(s.RESTConfig())
+	config, err := rest.TLSConfigFor(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	transport := &http.Transport{TLSClientConfig: config}
 	defer transport.CloseIdleConnections()
-	ws, resp, err := websocket.Dial(t.Context(), s.URL()+of.Path()+"?watch=1&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
+	ws, resp, err := websocket.Dial(t.Context(), cfg.Host+of.Path()+"?watch=1&allowWatchBookmarks=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan",
 		&websocket.DialOptions{HTTPClient: &http.Client{Transport: transport}})
 	if err != nil {
 		return "broken"

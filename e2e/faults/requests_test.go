@@ -286,7 +286,7 @@ func TestDefinitionIsChangedUnderAWatch(t *testing.T) {
 // eventually waits for something that the server does by itself.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	late := time.After(30 * time.Second)
+	late := time.After(2 * time.Minute)
 	for !ok() {
 		select {
 		case <-time.After(5 * time.Millisecond):
@@ -325,4 +325,3 @@ func TestResourceVersionsCrossAPowerOfTen(t *testing.T) {
 		t.Errorf("%q", seen)
 	}
 }
-
