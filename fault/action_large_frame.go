@@ -6,6 +6,8 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+
+	"github.com/gapless-io/gapless/fault/internal/wire"
 )
 
 // LargeFrame makes an event large: in JSON by an annotation of the object, in protobuf by a
@@ -27,7 +29,7 @@ func (l *LargeFrame) Serve(w http.ResponseWriter, r *http.Request, next http.Han
 		if f.Form == Protobuf {
 			f.Body = append(binary.AppendUvarint(append(f.Body, field15), uint64(len(padding))), padding...)
 		} else {
-			f.Body = changeObject(f.Body, func(metadata map[string]any) {
+			f.Body = wire.ChangeObject(f.Body, func(metadata map[string]any) {
 				annotations, _ := metadata["annotations"].(map[string]any)
 				if annotations == nil {
 					annotations = map[string]any{}

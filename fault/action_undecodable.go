@@ -3,6 +3,8 @@ package fault
 import (
 	"fmt"
 	"net/http"
+
+	"github.com/gapless-io/gapless/fault/internal/wire"
 )
 
 // Undecodable makes the object of an event one that cannot be decoded.
@@ -23,11 +25,11 @@ func (u *Undecodable) Serve(w http.ResponseWriter, r *http.Request, next http.Ha
 		case u.How == "syntax":
 			f.Body = []byte("\xff\xff\xff")
 		case f.Form == JSON:
-			f.Body = changeObject(f.Body, func(metadata map[string]any) { metadata["labels"] = 7 })
+			f.Body = wire.ChangeObject(f.Body, func(metadata map[string]any) { metadata["labels"] = 7 })
 		default: // a field after the metadata that ends too early
-			of, meta, _ := openEvent(f.Body) // what cannot be read is left out
+			of, meta, _ := wire.OpenEvent(f.Body) // what cannot be read is left out
 			message, err := meta.Marshal()
-			f.Body = event(f.Type, of.APIVersion, of.Kind, append(message, 0x12, 0x7f), err)
+			f.Body = wire.Event(f.Type, of.APIVersion, of.Kind, append(message, 0x12, 0x7f), err)
 		}
 		return f
 	}))

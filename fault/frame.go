@@ -1,15 +1,11 @@
 package fault
 
 import (
-	"bytes"
-	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"strconv"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/gapless-io/gapless/fault/internal/wire"
 	"github.com/gapless-io/gapless/kube"
@@ -95,7 +91,7 @@ func (f Frame) EndAtRemoval() {
 // About reads the frame's object; what cannot be read stays empty.
 func (f Frame) About() About {
 	if f.Form == Protobuf {
-		unknown, meta, err := openEvent(f.Body)
+		unknown, meta, err := wire.OpenEvent(f.Body)
 		if err != nil {
 			return About{}
 		}
@@ -126,7 +122,7 @@ func (f Frame) Status(of error) Frame {
 		return f
 	}
 	message, err := status.Marshal()
-	f.Body = event(f.Type, "v1", "Status", message, err)
+	f.Body = wire.Event(f.Type, "v1", "Status", message, err)
 	return f
 }
 
@@ -141,89 +137,8 @@ func (f Frame) Bookmark(rv string) Frame {
 	}
 	object := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{ResourceVersion: rv}}
 	message, err := object.Marshal()
-	f.Body = event(f.Type, of.APIVersion, of.Kind, message, err)
+	f.Body = wire.Event(f.Type, of.APIVersion, of.Kind, message, err)
 	return f
 }
 
-// changeObject changes the metadata of the object in an event in JSON; an event without an
-// object stays as it is.
-func changeObject(event []byte, change func(metadata map[string]any)) []byte {
-	var e map[string]any
-	d := json.NewDecoder(bytes.NewReader(event))
-	d.UseNumber()
-	if d.Decode(&e) != nil {
-		return event
-	}
-	object, _ := e["object"].(map[string]any)
-	metadata, _ := object["metadata"].(map[string]any)
-	if metadata == nil {
-		return event
-	}
-	change(metadata)
-	changed, err := json.Marshal(e)
-	if err != nil {
-		return event
-	}
-	return changed
-}
-
 func trimLine(line []byte) []byte { return line[:len(line)-1] }
-
-// magic begins an object in protobuf: apimachinery runtime/serializer/protobuf.
-const magic = "k8s\x00"
-
-// event encodes a metav1.WatchEvent around the message of an object.
-func event(eventType, apiVersion, kind string, message []byte, err error) []byte {
-	unknown := runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: apiVersion, Kind: kind}, Raw: message}
-	envelope, err2 := unknown.Marshal()
-	e := metav1.WatchEvent{Type: eventType, Object: runtime.RawExtension{Raw: append([]byte(magic), envelope...)}}
-	body, err3 := e.Marshal()
-	if err := errors.Join(err, err2, err3); err != nil {
-		panic("fault: a message that cannot be encoded: " + err.Error()) // it has only texts
-	}
-	return body
-}
-
-// openEvent reads a metav1.WatchEvent and the metadata of its object, which is the first field
-// of every kind.
-func openEvent(body []byte) (runtime.Unknown, metav1.PartialObjectMetadata, error) {
-	var e metav1.WatchEvent
-	var unknown runtime.Unknown
-	var o metav1.PartialObjectMetadata
-	if err := e.Unmarshal(body); err != nil {
-		return unknown, o, err
-	}
-	if len(e.Object.Raw) < len(magic) || string(e.Object.Raw[:len(magic)]) != magic {
-		return unknown, o, errors.New("the object is not in protobuf")
-	}
-	if err := unknown.Unmarshal(e.Object.Raw[len(magic):]); err != nil {
-		return unknown, o, err
-	}
-	return unknown, o, o.Unmarshal(unknown.Raw)
-}
-
-// typeOf returns the type of an event; "" if it cannot be decoded.
-func typeOf(form Form, body []byte) string {
-	if form == Protobuf {
-		var e metav1.WatchEvent
-		if e.Unmarshal(body) != nil {
-			return ""
-		}
-		return e.Type
-	}
-	var e struct {
-		Type string `json:"type"`
-	}
-	if json.Unmarshal(body, &e) != nil {
-		return ""
-	}
-	return e.Type
-}
-
-// pack returns a body with what separates it from others.
-func pack(form Form, body []byte) []byte {
-	if form == Protobuf {
-		return append(binary.BigEndian.AppendUint32(make([]byte, 0, wire.LengthBytes+len(body)), uint32(len(body))), body...)
-	}
-	return append(append(make([]byte, 0, len(body)+1), body...), '\n')
-}

@@ -154,7 +154,7 @@ func (s *stream) takeLocked(body, raw []byte) error {
 		body = bytes.TrimSpace(body)
 	}
 	body = bytes.Clone(body) // an action may keep it
-	return s.sendLocked(s.edit(Frame{Type: typeOf(s.form, body), Form: s.form, Body: body, stream: s}))
+	return s.sendLocked(s.edit(Frame{Type: wire.TypeOf(s.form == Protobuf, body), Form: s.form, Body: body, stream: s}))
 }
 
 // writeLocked sends bytes.
@@ -209,7 +209,7 @@ func (s *stream) pack(f Frame) []byte {
 	case f.Type == Opened:
 		return nil
 	case !s.socket:
-		return pack(f.Form, f.Body)
+		return wire.Pack(f.Form == Protobuf, f.Body)
 	case f.Form == Protobuf:
 		return wire.SocketFrame(wire.Binary, f.Body)
 	}
