@@ -28,8 +28,10 @@ func (u *Undecodable) Serve(w http.ResponseWriter, r *http.Request, next http.Ha
 			f.Body = wire.ChangeObject(f.Body, func(metadata map[string]any) { metadata["labels"] = 7 })
 		default: // a field after the metadata that ends too early
 			of, meta, _ := wire.OpenEvent(f.Body) // what cannot be read is left out
-			message, err := meta.Marshal()
-			f.Body = wire.Event(f.Type, of.APIVersion, of.Kind, append(message, 0x12, 0x7f), err)
+			f.Body = wire.Event(f.Type, of.TypeMeta, func() ([]byte, error) {
+				message, err := meta.Marshal()
+				return append(message, 0x12, 0x7f), err
+			})
 		}
 		return f
 	}))

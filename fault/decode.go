@@ -24,7 +24,7 @@ type ruleForm struct {
 	Count  int            `json:"count,omitzero"`
 }
 
-// matchForm is a Match as text. A probability of 0 can be told from none.
+// matchForm is a Match as text. A probability of 0 differs from none.
 type matchForm struct {
 	Verbs        []string      `json:"verbs,omitempty"`
 	Resources    []string      `json:"resources,omitempty"`

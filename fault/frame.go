@@ -6,6 +6,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/gapless-io/gapless/fault/internal/wire"
 	"github.com/gapless-io/gapless/kube"
@@ -121,8 +122,7 @@ func (f Frame) Status(of error) Frame {
 		f.Body = trimLine(kube.ErrorFrame(status))
 		return f
 	}
-	message, err := status.Marshal()
-	f.Body = wire.Event(f.Type, "v1", "Status", message, err)
+	f.Body = wire.Event(f.Type, runtime.TypeMeta{APIVersion: "v1", Kind: "Status"}, status.Marshal)
 	return f
 }
 
@@ -136,8 +136,7 @@ func (f Frame) Bookmark(rv string) Frame {
 		return f
 	}
 	object := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{ResourceVersion: rv}}
-	message, err := object.Marshal()
-	f.Body = wire.Event(f.Type, of.APIVersion, of.Kind, message, err)
+	f.Body = wire.Event(f.Type, runtime.TypeMeta{APIVersion: of.APIVersion, Kind: of.Kind}, object.Marshal)
 	return f
 }
 

@@ -143,7 +143,7 @@ func TestWindowBeginsAndEndsAfterTheRuleWasAdded(t *testing.T) {
 	})
 }
 
-// writer can be told from others.
+// writer differs from others.
 type writer struct{ *httptest.ResponseRecorder }
 
 func TestRequestThatNoRuleMatchesGetsTheOriginalWriter(t *testing.T) {

@@ -33,7 +33,7 @@ type Config struct {
 	// on. CA has the certificates of its CA as PEM; nil means the system's.
 	Upstream string
 	CA       []byte
-	// User is the API server and the user as whom all requests are sent. Then callers need the
+	// User is the API server and the user of all requests. Then callers need the
 	// certificate of the proxy's kubeconfig.
 	User *rest.Config
 	// Listen is the address. Unless Remote is set it must be of the loopback interface.

@@ -43,7 +43,7 @@ proxy's own kubeconfig. Rules can be changed with that one only: gapless fault.`
 	flags := cmd.Flags()
 	flags.StringVar(&f.upstream, "upstream", "", "URL of the API server; callers' tokens are passed on")
 	flags.StringVar(&f.ca, "certificate-authority", "", "file with the CA of --upstream, as PEM (default the system's)")
-	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig file with the API server, and the user as whom all requests are sent")
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig file with the API server, and the user of all requests")
 	flags.StringVar(&f.context, "context", "", "context of --kubeconfig (default the current context)")
 	flags.StringArrayVar(&f.files, "rules", nil, "file with rules, as for gapless fault add -f; can be repeated")
 	flags.StringArrayVar(&f.rules, "rule", nil, "rule in one line, as for gapless fault add; can be repeated")

@@ -35,9 +35,10 @@ func ChangeObject(event []byte, change func(metadata map[string]any)) []byte {
 // magic begins an object in protobuf: apimachinery runtime/serializer/protobuf.
 const magic = "k8s\x00"
 
-// Event encodes a metav1.WatchEvent around the message of an object.
-func Event(eventType, apiVersion, kind string, message []byte, err error) []byte {
-	unknown := runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: apiVersion, Kind: kind}, Raw: message}
+// Event encodes a metav1.WatchEvent around the message of an object, which marshal returns.
+func Event(eventType string, kind runtime.TypeMeta, marshal func() ([]byte, error)) []byte {
+	message, err := marshal()
+	unknown := runtime.Unknown{TypeMeta: kind, Raw: message}
 	envelope, err2 := unknown.Marshal()
 	e := metav1.WatchEvent{Type: eventType, Object: runtime.RawExtension{Raw: append([]byte(magic), envelope...)}}
 	body, err3 := e.Marshal()
