@@ -183,7 +183,7 @@ func (c *conn) Close() error {
 		return c.cutErr()
 	}
 	if !c.left.Swap(true) {
-		_ = c.Conn.SetReadDeadline(time.Unix(1, 0)) // it ends the server's Read
+		_ = c.SetReadDeadline(time.Unix(1, 0)) // it ends the server's Read
 		go c.drain()                                // ends when the client leaves, or with cut
 	}
 	return nil
@@ -193,7 +193,7 @@ func (c *conn) Close() error {
 func (c *conn) drain() {
 	c.reading.Lock()
 	defer c.reading.Unlock()
-	_ = c.Conn.SetReadDeadline(time.Time{})
+	_ = c.SetReadDeadline(time.Time{})
 	_, _ = io.Copy(io.Discard, c.Conn) // its end is all that is of interest
 	c.cut()
 }

@@ -190,7 +190,7 @@ func ParseShort(text string) (Rule, error) {
 			return Rule{}, fmt.Errorf("%q: want KEY=VALUE between commas, like gone,verbs=watch,count=1", pair)
 		}
 		into := with
-		var set any = scalar(value)
+		set := scalar(value)
 		switch key {
 		case "name":
 			into, set = form, value
@@ -221,7 +221,7 @@ func ParseShort(text string) (Rule, error) {
 // scalar returns a number or a truth value where the text is one.
 func scalar(text string) any {
 	if v := jsontext.Value(text); v.IsValid() {
-		switch v.Kind() {
+		switch v.Kind() { //nolint:exhaustive // all other values are texts
 		case '0', 't', 'f':
 			return v
 		}

@@ -23,7 +23,7 @@ import (
 )
 
 // Rule says which requests fail, and how.
-type Rule struct {
+type Rule struct { //nolint:recvcheck // a rule is encoded as a value, and checked where it is
 	// Name identifies the rule in its set; "" gets the name of the action and a number.
 	Name string
 	// Match selects the requests; the zero value selects all.

@@ -96,7 +96,7 @@ func (f Frame) About() About {
 		if err != nil {
 			return About{}
 		}
-		return about(unknown.TypeMeta.APIVersion, unknown.TypeMeta.Kind, &meta)
+		return about(unknown.APIVersion, unknown.Kind, &meta)
 	}
 	var e struct {
 		Object metav1.PartialObjectMetadata `json:"object"`

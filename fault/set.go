@@ -174,7 +174,7 @@ func (s *Set) Handler(next http.Handler) http.Handler {
 			panic(http.ErrAbortHandler)
 		}
 		h, q := next, RequestOf(r)
-		for i := len(*rules) - 1; i >= 0; i-- { // the first rule is the outermost; slices.Backward would allocate
+		for i := len(*rules) - 1; i >= 0; i-- { //nolint:modernize // the first rule is the outermost; slices.Backward would allocate
 			a := (*rules)[i]
 			if a.rule.Match.fits(&q, r) && a.acts(time.Now()) {
 				h = &applied{set: s, rule: a, next: h}

@@ -29,7 +29,7 @@ func events(lines ...string) http.HandlerFunc {
 			if err != nil {
 				return
 			}
-			defer ws.CloseNow()
+			defer func() { _ = ws.CloseNow() }() // it may have ended
 			ctx = ws.CloseRead(ctx)
 			for _, line := range lines {
 				if ws.Write(ctx, websocket.MessageText, []byte(line+"\n")) != nil {
@@ -228,7 +228,7 @@ func TestMessagesOfAWebSocketAreChanged(t *testing.T) {
 				if resp.Body != nil {
 					defer resp.Body.Close()
 				}
-				defer ws.CloseNow()
+				defer func() { _ = ws.CloseNow() }() // it may have ended
 				for len(got) < most {
 					_, message, err := ws.Read(t.Context())
 					if err != nil {
