@@ -184,7 +184,7 @@ func (c *conn) Close() error {
 	}
 	if !c.left.Swap(true) {
 		_ = c.SetReadDeadline(time.Unix(1, 0)) // it ends the server's Read
-		go c.drain()                                // ends when the client leaves, or with cut
+		go c.drain()                           // ends when the client leaves, or with cut
 	}
 	return nil
 }
