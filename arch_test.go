@@ -49,6 +49,8 @@ var policy = map[string][]string{
 	"internal/apiserver":       {"kube", "internal/schema", "internal/auth", "internal/audit"},
 	"internal/export":          {"kube", "client", "internal/seed"},
 	"client":                   {"kube"},
+	"fault":                    {"kube"},
+	"internal/proxy":           {"kube", "fault", "internal/auth"},
 
 	// The informer, from the bottom to the top: values; what they are made of and how an
 	// object is held; the state and the transition table; one stream; what changes go

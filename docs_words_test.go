@@ -18,7 +18,7 @@ import (
 )
 
 // publicDirs are the trees with packages that other programs import.
-var publicDirs = []string{".", "kube", "client", "informer"}
+var publicDirs = []string{".", "kube", "client", "informer", "fault"}
 
 // internalPath finds a path of an internal package in a text.
 var internalPath = regexp.MustCompile(`\binternal/[a-z]\w*`)

@@ -19,6 +19,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/gapless-io/gapless/fault"
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/store/revlog"
 )
@@ -118,6 +119,10 @@ type Config struct {
 	Limits Limits
 	// Audit records who did what; the default is no audit log.
 	Audit Audit
+	// Faults makes requests fail on demand, for tests, by rules that an administrator can also
+	// change at /faults; nil means that there is no such thing. A set may be given to a server
+	// that takes the place of another one. See docs/faults.md.
+	Faults *fault.Set
 	// Logger gets life-cycle messages, and at debug level each request; nil
 	// discards them.
 	Logger *slog.Logger

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 
+	"github.com/gapless-io/gapless/fault/control"
 	"github.com/gapless-io/gapless/internal/admission/policy"
 	"github.com/gapless-io/gapless/internal/admission/webhook"
 	"github.com/gapless-io/gapless/internal/apiserver"
@@ -204,7 +205,7 @@ func (s *Server) serve(ctx context.Context, log *revlog.Log) error {
 	api := apiserver.New(lasting, s.apiConfig(live, log, parts{callers, refusals, audited, collectors(garbage, append(s.values.Metrics(), newGauges(s.registry, log), s.registry.Conversions(), s.policies, s.webhooks)...)}))
 	s.api = api
 	web := s.webServer(api) //nolint:contextcheck // a handshake has a context of its own
-	listener := limit.NewListener(s.listener, s.cfg.Limits.bounds(), refusals)
+	listener := limit.NewListener(s.withFaults(web), s.cfg.Limits.bounds(), refusals)
 	g.Go(func() error {
 		if err := s.registry.WaitReady(running); err != nil {
 			return nil // Run of the registry returns the same error
@@ -299,6 +300,9 @@ func (s *Server) apiConfig(live *schema.Live, log *revlog.Log, p parts) apiserve
 		Collectors: p.collectors,
 		Compact:    s.compactFunc(log),
 		Audit:      p.audit,
+	}
+	if s.cfg.Faults != nil {
+		cfg.Faults = control.Handler{Set: s.cfg.Faults}
 	}
 	if p.audit != nil {
 		cfg.Checks = append(cfg.Checks, apiserver.Check{Name: "audit-log", Check: p.audit.Check, ReadyOnly: true})

@@ -208,16 +208,19 @@ func TestMetricsSnippetCountsAllMetrics(t *testing.T) {
 
 var goSnippet = regexp.MustCompile("(?s)```go\n(.*?)```")
 
-// TestGoSnippetsInDocsAreCompiled finds each of them in this file, where it is
-// compiled and run.
+// TestGoSnippetsInDocsAreCompiled finds each of them in this file or in that of package
+// fault, where it is compiled and run.
 func TestGoSnippetsInDocsAreCompiled(t *testing.T) {
-	raw, err := os.ReadFile("snippets_test.go")
-	if err != nil {
-		t.Fatal(err)
+	code := ""
+	for _, path := range []string{"snippets_test.go", "fault/snippets_test.go"} {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		code += withoutIndentation(string(raw))
 	}
-	code := withoutIndentation(string(raw))
 	found := 0
-	err = filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || filepath.Ext(path) != ".md" {
 			return err
 		}

@@ -7,8 +7,10 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
 
 	"github.com/gapless-io/gapless"
+	"github.com/gapless-io/gapless/cmd/gapless/faults"
 )
 
 // started is the annotation of a command whose command line is valid: every error
@@ -49,6 +51,18 @@ additional exit codes.`,
 	root.SetOut(io.out)
 	root.SetErr(io.err)
 	root.AddCommand(newServe(io), newCompact(io), newFsck(io), newWatch(io), newExport(io), newDemo(io), newVersion(io))
+	root.AddCommand(faults.Program{
+		In: io.in, Out: io.out, Err: io.err,
+		Usage: func(err error) error { return &usageError{err} },
+		Connect: func(cmd *cobra.Command) func() (*rest.Config, error) {
+			var c connection
+			c.addTo(cmd)
+			return func() (*rest.Config, error) {
+				cfg, _, err := c.restConfig()
+				return cfg, err
+			}
+		},
+	}.Commands()...)
 	return root
 }
 

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/gapless-io/gapless"
+	"github.com/gapless-io/gapless/fault"
 	"github.com/gapless-io/gapless/internal/auth"
 )
 
@@ -40,6 +41,7 @@ type serveFlags struct {
 	audit         gapless.Audit
 	encryption    string
 	reload        bool
+	faults        bool
 }
 
 func newServe(io streams) *cobra.Command {
@@ -86,6 +88,7 @@ stops it at once. The first start creates certificates and a kubeconfig.`,
 	flags.StringVar(&f.debugListen, "debug-listen", "", "loopback address to serve /debug/pprof/ on, without authentication (default none)")
 	flags.StringVar(&f.encryption, "encryption-provider-config", "", "file that says which resources are encrypted in the data directory, and with which keys (EncryptionConfiguration of apiserver.config.k8s.io/v1)")
 	flags.BoolVar(&f.reload, "encryption-provider-config-automatic-reload", false, "put changes of that file in force while the server runs")
+	flags.BoolVar(&f.faults, "enable-faults", false, "let administrators make requests fail, with gapless fault: for tests only")
 	limitFlags(flags, &f.limits)
 	authenticationFlags(flags, &f.callers)
 	auditFlags(flags, &f.audit)
@@ -105,6 +108,9 @@ func (f serveFlags) config(dirGiven bool, io streams) (gapless.Config, error) {
 		ResourceVersionBase: f.base, StrictFutureWatch: f.strict, ClientKeyAlgorithm: f.clientKey, Logger: logger, Limits: f.limits, Audit: forever(f.audit),
 		From: f.from, Controllers: f.controllers, AuthorizationMode: f.authorization, Authentication: f.callers,
 		EncryptionProviderConfig: f.encryption, EncryptionProviderConfigAutomaticReload: f.reload,
+	}
+	if f.faults {
+		cfg.Faults = fault.New(1)
 	}
 	if f.memory && !dirGiven {
 		cfg.DataDir = ""

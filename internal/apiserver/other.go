@@ -7,6 +7,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/gapless-io/gapless/internal/apiserver/render"
 	"github.com/gapless-io/gapless/internal/apiserver/route"
@@ -25,6 +26,13 @@ func (s *Server) serveOther(w http.ResponseWriter, r *http.Request, rt route.Rou
 	}
 	if r.URL.Path == compactPath && s.cfg.Compact != nil {
 		return s.compact(w, r)
+	}
+	if first == "faults" && s.cfg.Faults != nil {
+		if rt.Caller.GetName() == user.Anonymous {
+			return kube.Unauthorized() // whatever the authorizer allows
+		}
+		s.cfg.Faults.ServeHTTP(w, r)
+		return nil
 	}
 	if isDiscovery(r.URL.Path) && s.cfg.Discovery != nil && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
 		s.cfg.Discovery.ServeHTTP(w, r)
@@ -63,7 +71,7 @@ const swaggerPath = "/openapi/v2"
 
 // serveSwagger answers with the OpenAPI v2 document. Building it, or what changed of it,
 // needs a processor; sending it does not.
-func (s *Server) serveSwagger(w http.ResponseWriter, r *http.Request, user string) error {
+func (s *Server) serveSwagger(w http.ResponseWriter, r *http.Request, sender string) error {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return kube.MethodNotAllowed(schema.GroupResource{}, r.Method)
 	}
@@ -74,7 +82,7 @@ func (s *Server) serveSwagger(w http.ResponseWriter, r *http.Request, user strin
 	catalog := s.cfg.Live.Load()
 	doc := s.swagger.Built(catalog, form)
 	if doc == nil {
-		release, err := s.load.Take(r.Context(), s.load.Processors, user)
+		release, err := s.load.Take(r.Context(), s.load.Processors, sender)
 		if err != nil {
 			return err
 		}

@@ -95,6 +95,8 @@ type Config struct {
 	MinRequestTimeout time.Duration
 	// Limits bound the requests that are under way; zeros are defaults.
 	Limits limit.Requests
+	// Faults serves /faults, where an administrator makes requests fail; nil answers 404.
+	Faults http.Handler
 	// Audit records requests; nil: there is no audit log.
 	Audit *audit.Log
 	// Refusals count refused requests; nil: the server has a counter of its own.

@@ -106,6 +106,9 @@ func (c *Conn) Close() error {
 	return c.Conn.Close()
 }
 
+// NetConn returns the connection of the listener below.
+func (c *Conn) NetConn() net.Conn { return c.Conn }
+
 // SyscallConn implements syscall.Conn, for options of the socket.
 func (c *Conn) SyscallConn() (syscall.RawConn, error) {
 	inner, is := c.Conn.(syscall.Conn)

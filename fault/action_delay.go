@@ -1,0 +1,39 @@
+package fault
+
+import (
+	"errors"
+	"net/http"
+	"time"
+)
+
+// Delay makes requests, or the events of watches, late.
+type Delay struct {
+	// For is how long a request waits before the server gets it.
+	For time.Duration `json:"for,omitzero"`
+	// Event is how long each event of a watch waits.
+	Event time.Duration `json:"event,omitzero"`
+}
+
+// Serve implements Action.
+func (d *Delay) Serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	if d.For > 0 {
+		pause(r.Context(), d.For)
+	}
+	if d.Event == 0 || !isWatch(r) {
+		next.ServeHTTP(w, r)
+		return
+	}
+	Frames(w, r, next, func(f Frame) []Frame {
+		if f.Type != Opened {
+			pause(r.Context(), d.Event)
+		}
+		return []Frame{f}
+	})
+}
+
+func (d *Delay) check(*Rule, Host) error {
+	if d.For < 0 || d.Event < 0 || d.For+d.Event == 0 {
+		return errors.New("set with.for or with.event to a duration like 500ms")
+	}
+	return nil
+}

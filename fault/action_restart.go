@@ -1,0 +1,48 @@
+package fault
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// Restart closes all connections and refuses new ones for a time, as a server that is
+// restarted. The request that it is applied to gets no answer.
+type Restart struct {
+	// For is how long new connections are refused; the default is a second.
+	For time.Duration `json:"for,omitzero"`
+	// Store restarts the server itself with this data, if its host can do that; "" only looks
+	// like a restart.
+	Store Store `json:"store,omitzero"`
+}
+
+const maxDown = 10 * time.Minute
+
+// Serve implements Action.
+func (a *Restart) Serve(_ http.ResponseWriter, r *http.Request, _ http.Handler) {
+	set := injectionOf(r.Context()).set
+	if host, _ := set.hosts(); a.Store != "" && host != nil {
+		host.Restart(a.Store)
+	} else {
+		set.restart(cmp.Or(a.For, time.Second))
+	}
+	cut(r, Severed)
+}
+
+func (a *Restart) check(r *Rule, host Host) error {
+	switch {
+	case a.For < 0 || a.For > maxDown:
+		return fmt.Errorf("with.for is %v: want at most %v", a.For, maxDown)
+	case r.Count == 0 && r.Match.Nth == 0:
+		return errors.New("the server would restart with each request, and could not be reached: set count or match.nth")
+	case a.Store == "":
+		return nil
+	case a.Store != SameStore && a.Store != WipedStore && a.Store != OlderStore:
+		return fmt.Errorf("with.store is %q: want same, wiped or older", a.Store)
+	case host == nil:
+		return errors.New("with.store: nobody can restart this server with other data: package gaplesstest can (Set.SetHost)")
+	}
+	return nil
+}

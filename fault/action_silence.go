@@ -1,0 +1,37 @@
+package fault
+
+import (
+	"errors"
+	"net/http"
+)
+
+// Silence leaves the connection open and sends nothing more, not even answers to pings,
+// until the rule is removed; then the connection is cut. All requests of the connection
+// are concerned.
+type Silence struct {
+	// Frames is how many events of a watch are sent before.
+	Frames int `json:"frames,omitzero"`
+}
+
+// Serve implements Action.
+func (s *Silence) Serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	if isWatch(r) {
+		Frames(w, r, next, After(s.Frames, func(Frame) []Frame { return []Frame{{Type: Opened, End: Silent}} }))
+		return
+	}
+	if c := connOf(r.Context()); c != nil {
+		c.silence(injectionOf(r.Context()).rule)
+	}
+	select {
+	case <-r.Context().Done():
+	case <-Removed(r.Context()):
+	}
+	cut(r, Severed)
+}
+
+func (s *Silence) check(*Rule, Host) error {
+	if s.Frames < 0 {
+		return errors.New("with.frames cannot be negative")
+	}
+	return nil
+}

@@ -1,0 +1,17 @@
+package fault
+
+import (
+	"net/http"
+
+	"github.com/gapless-io/gapless/kube"
+)
+
+// Unauthorized refuses requests with 401, as if the credentials were not known.
+type Unauthorized struct{}
+
+// Serve implements Action.
+func (*Unauthorized) Serve(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+	Refuse(w, kube.Unauthorized())
+}
+
+func (*Unauthorized) check(*Rule, Host) error { return nil }

@@ -1,0 +1,164 @@
+package fault
+
+import (
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// active is a rule of a set.
+type active struct {
+	rule    Rule
+	added   time.Time
+	removed chan struct{} // closed when the rule is removed
+
+	// mu guards what follows.
+	mu      sync.Mutex
+	random  *rand.Rand
+	matched int64
+	inTime  int // those in the window
+	acted   int64
+	problem string
+	undo    map[int]func() // what the removal ends
+	undone  bool
+	next    int
+}
+
+// newActive returns a rule with a generator of its own, so that rules do not change each
+// other's choices.
+func newActive(r Rule, seed uint64, added time.Time) *active {
+	hash := fnv.New64a()
+	_, _ = hash.Write([]byte(r.Name)) // it never fails
+	return &active{
+		rule: r, added: added, removed: make(chan struct{}),
+		random: rand.New(rand.NewPCG(seed, hash.Sum64())), //nolint:gosec // it must be repeatable
+	}
+}
+
+// acts counts a request that fits, and reports whether the action is applied to it.
+func (a *active) acts(now time.Time) bool {
+	m := &a.rule.Match
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.matched++
+	age := now.Sub(a.added)
+	if age < m.After || m.Until > 0 && age >= m.Until {
+		return false
+	}
+	a.inTime++
+	switch {
+	case a.rule.Count > 0 && a.acted >= int64(a.rule.Count):
+	case m.Nth > 0 && a.inTime != m.Nth:
+	case m.Every > 0 && a.inTime%m.Every != 0:
+	case m.Probability > 0 && a.random.Float64() >= m.Probability:
+	default:
+		a.acted++
+		return true
+	}
+	return false
+}
+
+func (a *active) state() State {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return State{Rule: a.rule, Matched: a.matched, Acted: a.acted, Problem: a.problem}
+}
+
+// failed records why the action could not be carried out.
+func (a *active) failed(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.problem = ""
+	if err != nil {
+		a.problem = err.Error()
+	}
+}
+
+// atRemoval calls do when the rule is removed, unless forget is called before. If it was
+// removed already, it calls do at once.
+func (a *active) atRemoval(do func()) (forget func()) {
+	a.mu.Lock()
+	if a.undone {
+		a.mu.Unlock()
+		do()
+		return func() {}
+	}
+	defer a.mu.Unlock()
+	if a.undo == nil {
+		a.undo = map[int]func(){}
+	}
+	id := a.next
+	a.next++
+	a.undo[id] = do
+	return func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		delete(a.undo, id)
+	}
+}
+
+// end ends what the action still does.
+func (a *active) end() {
+	a.mu.Lock()
+	if a.undone {
+		a.mu.Unlock()
+		return
+	}
+	a.undone = true
+	undo := a.undo
+	a.undo = nil
+	close(a.removed)
+	a.mu.Unlock()
+	for _, do := range undo {
+		do()
+	}
+}
+
+// label names a rule in an error; i is its place among those that are added.
+func (r *Rule) label(i int) string {
+	if r.Name != "" {
+		return r.Name
+	}
+	return fmt.Sprintf("%d (%s)", i+1, actionName(r.Action))
+}
+
+// check returns what is wrong with a rule.
+func (r *Rule) check(host Host) error {
+	if r.Action == nil {
+		return errors.New("there is no action: name one of those in docs/faults.md")
+	}
+	if !validName(r.Name) {
+		return fmt.Errorf("the name %q: want at most 63 letters, digits, '-', '.' and '_'", r.Name)
+	}
+	var able []string
+	var wrong []error
+	if k, known := kindOf(r.Action); known {
+		able = k.Verbs
+		wrong = append(wrong, k.check(r.Action, r, host))
+	}
+	wrong = append(wrong, r.Match.check(able))
+	switch {
+	case r.Count < 0:
+		wrong = append(wrong, errors.New("count cannot be negative; 0 means all"))
+	case r.Match.Nth > 0 && r.Count > 1:
+		wrong = append(wrong, fmt.Errorf("nth is one request, so count cannot be %d", r.Count))
+	}
+	return errors.Join(wrong...)
+}
+
+func validName(name string) bool {
+	const longest = 63 // as names of objects
+	if len(name) > longest {
+		return false
+	}
+	for _, c := range name {
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
+		if !letter && c != '-' && c != '.' && c != '_' {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,124 @@
+package fault
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/gapless-io/gapless/kube"
+)
+
+// Refuse answers with the Status of an error, as API servers do.
+func Refuse(w http.ResponseWriter, err error) {
+	status := kube.StatusOf(err)
+	if seconds, given := kube.RetryAfter(status); given {
+		w.Header().Set("Retry-After", strconv.Itoa(seconds))
+	}
+	body, err := json.Marshal(status)
+	if err != nil {
+		panic("fault: a Status that cannot be encoded: " + err.Error()) // it has only texts and numbers
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(int(status.Code))
+	_, _ = w.Write(append(body, '\n')) // the client may be gone
+}
+
+// After is an editor for Frames that passes n frames on unchanged, and behind the last of
+// them sends once what do returns. With n 0 that is before the first event.
+func After(n int, do func(last Frame) []Frame) func(Frame) []Frame {
+	count := -1 // Opened is no event
+	return func(f Frame) []Frame {
+		count++
+		if count == n {
+			return append([]Frame{f}, do(f)...)
+		}
+		return []Frame{f}
+	}
+}
+
+// isWatch reports whether a request is a watch.
+func isWatch(r *http.Request) bool { return RequestOf(r).Verb == "watch" }
+
+// groupResource is the resource of a request.
+func (q Request) groupResource() schema.GroupResource {
+	return schema.GroupResource{Group: q.Group, Resource: q.Resource}
+}
+
+// cut ends the answer to a request by how, without answering.
+func cut(r *http.Request, how Ending) {
+	if c := connOf(r.Context()); how == Reset && c != nil {
+		c.reset()
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// rvOf returns the parameter resourceVersion; 0 if it is not given or no number.
+func rvOf(r *http.Request) kube.ResourceVersion {
+	rv, err := kube.ParseResourceVersion(r.URL.Query().Get("resourceVersion"))
+	if err != nil {
+		return 0
+	}
+	return rv
+}
+
+// withQuery returns a request with a changed query.
+func withQuery(r *http.Request, set map[string]string) *http.Request {
+	changed := r.Clone(r.Context())
+	q := r.URL.Query()
+	for key, value := range set {
+		if q.Del(key); value != "" {
+			q.Set(key, value)
+		}
+	}
+	changed.URL.RawQuery = q.Encode()
+	changed.RequestURI = changed.URL.RequestURI()
+	return changed
+}
+
+// onEvent is an editor that passes n events about objects on, and sends once what do returns
+// for the next one.
+func onEvent(n int, do func(Frame) Frame) func(Frame) []Frame {
+	passed, done := 0, false
+	return func(f Frame) []Frame {
+		if done || f.Type != "ADDED" && f.Type != "MODIFIED" && f.Type != "DELETED" {
+			return []Frame{f}
+		}
+		if passed++; passed <= n {
+			return []Frame{f}
+		}
+		done = true
+		return []Frame{do(f)}
+	}
+}
+
+// recorder keeps an answer instead of sending it.
+type recorder struct {
+	header http.Header
+	code   int
+	body   bytes.Buffer
+}
+
+func newRecorder() *recorder { return &recorder{header: http.Header{}} }
+
+// Header implements http.ResponseWriter.
+func (r *recorder) Header() http.Header { return r.header }
+
+// WriteHeader implements http.ResponseWriter.
+func (r *recorder) WriteHeader(code int) {
+	if r.code == 0 {
+		r.code = code
+	}
+}
+
+// Write implements http.ResponseWriter. It keeps what is enough for a Status.
+func (r *recorder) Write(p []byte) (int, error) {
+	const enough = 1 << 20
+	r.WriteHeader(http.StatusOK)
+	if r.body.Len() < enough {
+		r.body.Write(p)
+	}
+	return len(p), nil
+}

@@ -1,0 +1,127 @@
+// Package control changes the rules of a running server over HTTP.
+//
+// It has two nouns. A [Handler] serves the rules of a set at fault.AdminPath; who may use it is
+// for its caller to decide. A [Client] lists, adds and removes rules there.
+package control
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/gapless-io/gapless/fault"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// Entry is a rule with what it has done.
+type Entry struct {
+	// Rule is the rule as fault.Parse reads it.
+	Rule json.RawMessage `json:"rule"`
+	// Name and Action are those of the rule.
+	Name   string `json:"name"`
+	Action string `json:"action"`
+	// Matched counts the requests that fit, and Acted those that the action was applied to.
+	Matched int64 `json:"matched"`
+	Acted   int64 `json:"acted"`
+	// Problem is why the action could not be carried out the last time.
+	Problem string `json:"problem,omitempty"`
+}
+
+// entries is the body of an answer.
+type entries struct {
+	Rules []Entry `json:"rules"`
+}
+
+// Handler serves the rules of a set:
+//
+//	GET /faults          lists them
+//	POST /faults         adds those of the body, as JSON or YAML, behind them
+//	DELETE /faults       removes all
+//	DELETE /faults/NAME  removes one
+type Handler struct{ Set *fault.Set }
+
+// ServeHTTP implements http.Handler. Errors are answered as a Status.
+func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	answer, err := h.serve(w, r)
+	if err != nil {
+		fault.Refuse(w, err)
+		return
+	}
+	body, err := json.Marshal(answer)
+	if err != nil {
+		fault.Refuse(w, kube.Internal(err))
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(append(body, '\n')) // the client may be gone
+}
+
+func (h Handler) serve(w http.ResponseWriter, r *http.Request) (entries, error) {
+	name := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, fault.AdminPath), "/")
+	switch {
+	case r.URL.RawQuery != "":
+		return entries{}, kube.BadRequest("%s has no parameters in its query, but there is %q", fault.AdminPath, r.URL.RawQuery)
+	case r.Method == http.MethodGet && name == "":
+		return h.list()
+	case r.Method == http.MethodPost && name == "":
+		return h.add(w, r)
+	case r.Method == http.MethodDelete && name == "":
+		h.Set.Clear()
+		return h.list()
+	case r.Method == http.MethodDelete:
+		if !h.Set.Remove(name) {
+			return entries{}, kube.NotFound(schema.GroupResource{Resource: "faults"}, name)
+		}
+		return h.list()
+	}
+	return entries{}, kube.MethodNotAllowed(schema.GroupResource{Resource: "faults"}, strings.ToLower(r.Method))
+}
+
+func (h Handler) list() (entries, error) {
+	out := entries{Rules: []Entry{}}
+	for _, s := range h.Set.Rules() {
+		text, err := json.Marshal(s.Rule)
+		if err != nil {
+			return out, kube.Internal(fmt.Errorf("write the rule %s: %w", s.Rule.Name, err))
+		}
+		e := Entry{Rule: text, Matched: s.Matched, Acted: s.Acted, Problem: s.Problem}
+		if err := json.Unmarshal(text, &e); err != nil { // its name and action
+			return out, kube.Internal(err)
+		}
+		out.Rules = append(out.Rules, e)
+	}
+	return out, nil
+}
+
+// add adds rules and returns all. A type of content that a page of another origin cannot send
+// without asking is required: browsers add client certificates to its requests.
+func (h Handler) add(w http.ResponseWriter, r *http.Request) (entries, error) {
+	switch media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); media {
+	case "application/json", "application/yaml":
+	default:
+		return entries{}, kube.UnsupportedMediaType([]string{"application/json", "application/yaml"})
+	}
+	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, fault.MaxRulesBytes))
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return entries{}, kube.TooLargeBody(fault.MaxRulesBytes)
+	} else if err != nil {
+		return entries{}, kube.BadRequest("read the rules: %v", err)
+	}
+	rules, err := fault.Parse(text)
+	if err == nil && len(rules) == 0 {
+		err = errors.New("there is no rule in the body")
+	}
+	if err == nil {
+		err = h.Set.Add(rules...)
+	}
+	if err != nil {
+		return entries{}, kube.BadRequest("%v", err)
+	}
+	return h.list()
+}

@@ -1,0 +1,134 @@
+package fault
+
+import (
+	"net/http"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/fields"
+)
+
+// Request is what a request asks for, by the names that authorization uses. For a path that
+// is about no resource it has only the verb, which is the method in lower case.
+type Request struct {
+	Verb        string
+	Group       string
+	Version     string
+	Resource    string
+	Subresource string
+	Namespace   string
+	Name        string
+}
+
+// RequestOf reads the path, the method and the query as an API server does. It allocates
+// nothing, because every request passes it while there are rules.
+func RequestOf(r *http.Request) Request {
+	other := Request{Verb: lower(r.Method)}
+	q := Request{}
+	first, rest := segment(strings.Trim(r.URL.Path, "/"))
+	switch first {
+	case "api":
+		q.Version, rest = segment(rest)
+	case "apis":
+		q.Group, rest = segment(rest)
+		q.Version, rest = segment(rest)
+	}
+	if q.Version == "" || rest == "" {
+		return other
+	}
+	first, after := segment(rest)
+	if (first == "watch" || first == "proxy") && after != "" {
+		q.Verb, rest = first, after
+	} else {
+		q.Verb = verbOf(r.Method)
+	}
+	if first, after = segment(rest); first == "namespaces" && after != "" {
+		var below string
+		q.Namespace, below = segment(after)
+		if third, _ := segment(below); below != "" && third != "status" && third != "finalize" {
+			rest = below
+		}
+	}
+	q.Resource, rest = segment(rest)
+	q.Name, rest = segment(rest)
+	if q.Verb != "proxy" {
+		q.Subresource, _ = segment(rest)
+	}
+	switch {
+	case q.Name != "":
+	case q.Verb == "get" && asksForWatch(r):
+		q.Verb = "watch"
+	case q.Verb == "get":
+		q.Verb = "list"
+	case q.Verb == "delete":
+		q.Verb = "deletecollection"
+	}
+	return q
+}
+
+// segment splits off the first segment of a path.
+func segment(path string) (first, rest string) {
+	first, rest, _ = strings.Cut(path, "/")
+	return first, rest
+}
+
+// lower returns a method in lower case, without allocating for the usual ones.
+func lower(method string) string {
+	switch method {
+	case http.MethodGet:
+		return "get"
+	case http.MethodPost:
+		return "post"
+	}
+	return strings.ToLower(method)
+}
+
+// verbOf returns the verb of a method on a resource.
+func verbOf(method string) string {
+	switch method {
+	case http.MethodPost:
+		return "create"
+	case http.MethodGet, http.MethodHead:
+		return "get"
+	case http.MethodPut:
+		return "update"
+	case http.MethodPatch:
+		return "patch"
+	case http.MethodDelete:
+		return "delete"
+	}
+	return ""
+}
+
+// asksForWatch reports whether the first parameter watch is neither 0 nor false.
+func asksForWatch(r *http.Request) bool {
+	query := r.URL.RawQuery
+	for query != "" {
+		var pair string
+		pair, query, _ = strings.Cut(query, "&")
+		key, value, _ := strings.Cut(pair, "=")
+		if strings.ContainsAny(key, "%+;") || key == "watch" && strings.ContainsAny(value, "%+;") {
+			return isTrue(r.URL.Query()["watch"]) // nobody escapes these names
+		}
+		if key == "watch" {
+			return value != "0" && !strings.EqualFold(value, "false")
+		}
+	}
+	return false
+}
+
+func isTrue(values []string) bool {
+	return len(values) > 0 && values[0] != "0" && !strings.EqualFold(values[0], "false")
+}
+
+// nameOf returns the name of the object, or the one that a field selector selects.
+func nameOf(q *Request, r *http.Request) string {
+	if q.Name != "" || !strings.Contains(r.URL.RawQuery, "metadata.name") {
+		return q.Name
+	}
+	selector, err := fields.ParseSelector(r.URL.Query().Get("fieldSelector"))
+	if err != nil {
+		return "" // the server refuses it
+	}
+	name, _ := selector.RequiresExactMatch("metadata.name")
+	return name
+}

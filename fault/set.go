@@ -1,0 +1,208 @@
+package fault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// AdminPath is where a server with faults has its rules. Rules do not apply to it.
+const AdminPath = "/faults"
+
+// Set is the rules that are in force. The zero value is an empty set. It is safe for
+// concurrent use.
+type Set struct {
+	seed  uint64
+	rules atomic.Pointer[[]*active] // nil or not empty, and never changed
+
+	// mu guards changes of rules, and what follows.
+	mu      sync.Mutex
+	made    map[string]int // names, by action
+	host    Host
+	asAdmin func(*http.Request)
+
+	down  atomic.Int64 // until when all connections are refused, in Unix nanoseconds
+	conns connections
+}
+
+// New returns an empty set. Rules with a probability choose the same requests whenever the
+// seed and the order of requests are the same.
+func New(seed uint64) *Set { return &Set{seed: seed} }
+
+// SetHost says who restarts the server with other data. Without a host such rules are
+// refused.
+func (s *Set) SetHost(h Host) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.host = h
+}
+
+// SetAdministrator says how a request is made one of the server's administrator, for actions
+// that change objects. Without it such a request has the credentials of the caller whose
+// request the rule matched.
+func (s *Set) SetAdministrator(prepare func(*http.Request)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asAdmin = prepare
+}
+
+func (s *Set) hosts() (Host, func(*http.Request)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.host, s.asAdmin
+}
+
+// Add adds rules behind those that there are; a request passes them in this order. If one
+// is wrong, none is added, and the error says what is wrong with each.
+func (s *Set) Add(rules ...Rule) error {
+	host, _ := s.hosts()
+	var wrong []error
+	for i := range rules {
+		if err := rules[i].check(host); err != nil {
+			wrong = append(wrong, fmt.Errorf("rule %s: %w", rules[i].label(i), err))
+		}
+	}
+	if err := errors.Join(wrong...); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.listLocked()
+	all := slices.Clone(now)
+	for i, r := range rules {
+		if r.Name == "" {
+			r.Name = s.nameLocked(r, all)
+		}
+		if slices.ContainsFunc(all, func(a *active) bool { return a.rule.Name == r.Name }) {
+			return fmt.Errorf("rule %s: there is a rule with this name: remove it first, or choose another name", r.label(i))
+		}
+		all = append(all, newActive(r, s.seed, time.Now()))
+	}
+	if len(all) > 0 {
+		s.rules.Store(&all)
+	}
+	return nil
+}
+
+// nameLocked returns a name for a rule that has none.
+func (s *Set) nameLocked(r Rule, all []*active) string {
+	if s.made == nil {
+		s.made = map[string]int{}
+	}
+	action := actionName(r.Action)
+	for {
+		s.made[action]++
+		name := fmt.Sprintf("%s-%d", action, s.made[action])
+		if !slices.ContainsFunc(all, func(a *active) bool { return a.rule.Name == name }) {
+			return name
+		}
+	}
+}
+
+func (s *Set) listLocked() []*active {
+	if list := s.rules.Load(); list != nil {
+		return *list
+	}
+	return nil
+}
+
+// Remove removes the rule with a name, and reports whether there was one. What its action
+// still does to requests ends.
+func (s *Set) Remove(name string) bool {
+	return s.remove(func(a *active) bool { return a.rule.Name == name })
+}
+
+// Clear removes all rules.
+func (s *Set) Clear() { s.remove(func(*active) bool { return true }) }
+
+func (s *Set) remove(which func(*active) bool) bool {
+	s.mu.Lock()
+	list := s.listLocked()
+	kept := slices.DeleteFunc(slices.Clone(list), which)
+	if len(kept) == 0 {
+		s.rules.Store(nil)
+		s.down.Store(0)
+	} else {
+		s.rules.Store(&kept)
+	}
+	s.mu.Unlock()
+	for _, a := range list {
+		if which(a) {
+			a.end() // outside of mu: it closes connections
+		}
+	}
+	return len(kept) < len(list)
+}
+
+// State is a rule with what it has done.
+type State struct {
+	Rule Rule
+	// Matched counts the requests that fit, and Acted those that the action was applied to.
+	Matched, Acted int64
+	// Problem is why the action could not be carried out the last time; "" is no problem.
+	Problem string
+}
+
+// Rules returns the rules that are in force, in the order in which a request passes them.
+func (s *Set) Rules() []State {
+	s.mu.Lock()
+	list := s.listLocked()
+	s.mu.Unlock()
+	states := make([]State, 0, len(list))
+	for _, a := range list {
+		states = append(states, a.state())
+	}
+	return states
+}
+
+// Handler returns a handler that applies the rules to requests for next. A request that no
+// rule matches gets the original ResponseWriter.
+func (s *Set) Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		rules := s.rules.Load()
+		if rules == nil || isAdmin(r.URL.Path) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if s.isDown() {
+			panic(http.ErrAbortHandler)
+		}
+		h, q := next, RequestOf(r)
+		for i := len(*rules) - 1; i >= 0; i-- { //nolint:modernize // the first rule is the outermost; slices.Backward would allocate
+			a := (*rules)[i]
+			if a.rule.Match.fits(&q, r) && a.acts(time.Now()) {
+				h = &applied{set: s, rule: a, next: h}
+			}
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+func isAdmin(path string) bool {
+	return path == AdminPath || strings.HasPrefix(path, AdminPath+"/")
+}
+
+// applied is a rule that acts on a request.
+type applied struct {
+	set  *Set
+	rule *active
+	next http.Handler
+}
+
+// ServeHTTP implements http.Handler.
+func (a *applied) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	ctx := context.WithValue(r.Context(), injectionKey{}, &injection{set: a.set, rule: a.rule})
+	a.rule.rule.Action.Serve(w, r.WithContext(ctx), a.next)
+}
+
+// isDown reports whether the server is to look as if it were restarting.
+func (s *Set) isDown() bool {
+	until := s.down.Load()
+	return until != 0 && time.Now().UnixNano() < until
+}

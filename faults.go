@@ -1,0 +1,48 @@
+package gapless
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"log/slog"
+	"net"
+	"net/http"
+)
+
+// withFaults puts the faults of the configuration around a server that has its handler, and
+// returns the listener with those of connections.
+func (s *Server) withFaults(web *http.Server) net.Listener {
+	faults := s.cfg.Faults
+	if faults == nil {
+		return s.listener
+	}
+	faults.SetAdministrator(s.asAdministrator)
+	web.Handler = faults.Handler(web.Handler)
+	inner := web.ConnContext
+	web.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
+		return faults.ConnContext(inner(ctx, conn), conn)
+	}
+	return faults.Listener(s.listener)
+}
+
+// asAdministrator makes a request one of the administrator: as if its connection had shown the
+// certificate of the kubeconfig.
+func (s *Server) asAdministrator(r *http.Request) {
+	r.Header.Del("Authorization")
+	var chain []*x509.Certificate
+	certificate, _ := s.credentials.Admin()
+	for _, text := range [][]byte{certificate, s.credentials.CA()} {
+		block, _ := pem.Decode(text)
+		if block == nil {
+			return // the request stays its caller's
+		}
+		parsed, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			s.cfg.Logger.Warn("read the administrator's certificate", slog.Any("error", err))
+			return
+		}
+		chain = append(chain, parsed)
+	}
+	r.TLS = &tls.ConnectionState{HandshakeComplete: true, PeerCertificates: chain[:1], VerifiedChains: [][]*x509.Certificate{chain}}
+}
