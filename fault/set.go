@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strings"
@@ -27,8 +28,9 @@ type Set struct {
 	host    Host
 	asAdmin func(*http.Request)
 
-	down  atomic.Int64 // until when all connections are refused, in Unix nanoseconds
-	conns connections
+	logger atomic.Pointer[slog.Logger]
+	down   atomic.Int64 // until when all connections are refused, in Unix nanoseconds
+	conns  connections
 }
 
 // New returns an empty set. Rules with a probability choose the same requests whenever the
@@ -51,6 +53,10 @@ func (s *Set) SetAdministrator(prepare func(*http.Request)) {
 	defer s.mu.Unlock()
 	s.asAdmin = prepare
 }
+
+// SetLogger says who is told, at info level, of each request that a rule is applied to; without
+// it nobody is.
+func (s *Set) SetLogger(l *slog.Logger) { s.logger.Store(l) }
 
 func (s *Set) hosts() (Host, func(*http.Request)) {
 	s.mu.Lock()
@@ -177,11 +183,20 @@ func (s *Set) Handler(next http.Handler) http.Handler {
 		for i := len(*rules) - 1; i >= 0; i-- { //nolint:modernize // the first rule is the outermost; slices.Backward would allocate
 			a := (*rules)[i]
 			if a.rule.Match.fits(&q, r) && a.acts(time.Now()) {
+				s.tell(a, &q, r)
 				h = &applied{set: s, rule: a, next: h}
 			}
 		}
 		h.ServeHTTP(w, r)
 	})
+}
+
+// tell logs that a rule is applied.
+func (s *Set) tell(a *active, q *Request, r *http.Request) {
+	if l := s.logger.Load(); l != nil {
+		l.InfoContext(r.Context(), "fault", slog.String("rule", a.rule.Name), slog.String("action", actionName(a.rule.Action)),
+			slog.String("verb", q.Verb), slog.String("uri", r.URL.RequestURI()), slog.String("userAgent", r.UserAgent()))
+	}
 }
 
 func isAdmin(path string) bool {
