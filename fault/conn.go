@@ -105,12 +105,15 @@ func (cs *connections) all() []*conn {
 	return all
 }
 
-// restart closes all connections and refuses new ones for a time.
-func (s *Set) restart(d time.Duration) {
-	s.down.Store(time.Now().Add(d).UnixNano())
+// restart closes all connections and refuses new ones for a time, at most until it is told to
+// end.
+func (s *Set) restart(d time.Duration) (end func()) {
+	until := time.Now().Add(d).UnixNano()
+	s.down.Store(until)
 	for _, c := range s.conns.all() {
 		c.cut()
 	}
+	return func() { s.down.CompareAndSwap(until, 0) }
 }
 
 // conn is a connection of a Listener.

@@ -71,6 +71,9 @@ func (s *Set) Add(rules ...Rule) error {
 	if err := errors.Join(wrong...); err != nil {
 		return err
 	}
+	if err := backUp(host, rules); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.listLocked()
@@ -86,6 +89,18 @@ func (s *Set) Add(rules ...Rule) error {
 	}
 	if len(all) > 0 {
 		s.rules.Store(&all)
+	}
+	return nil
+}
+
+// backUp makes the copy for rules that bring it back.
+func backUp(host Host, rules []Rule) error {
+	older := func(r Rule) bool { a, is := r.Action.(*Restart); return is && a.Store == OlderStore }
+	if host == nil || !slices.ContainsFunc(rules, older) {
+		return nil
+	}
+	if err := host.Backup(); err != nil {
+		return fmt.Errorf("keep a copy of what is stored: %w", err)
 	}
 	return nil
 }
@@ -127,7 +142,6 @@ func (s *Set) remove(which func(*active) bool) bool {
 	kept := slices.DeleteFunc(slices.Clone(list), which)
 	if len(kept) == 0 {
 		s.rules.Store(nil)
-		s.down.Store(0)
 	} else {
 		s.rules.Store(&kept)
 	}
