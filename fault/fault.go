@@ -93,6 +93,9 @@ const (
 type injection struct {
 	set  *Set
 	rule *active
+	// server is what serves requests that are the action's own, which no rule is to see; nil
+	// without a set.
+	server http.Handler
 }
 
 type injectionKey struct{}
