@@ -17,7 +17,7 @@ type Throttle struct {
 
 // Serve implements Action.
 func (t *Throttle) Serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	slow := &throttled{ctx: r.Context(), rate: t.BytesPerSecond}
+	slow := &throttled{ctx: lasting(r), rate: t.BytesPerSecond}
 	next.ServeHTTP(wire.New(w, r, slow, func(func()) {}), r)
 }
 

@@ -2,12 +2,15 @@ package fault
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"net/http"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/gapless-io/gapless/fault/internal/conn"
+	"github.com/gapless-io/gapless/fault/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -42,6 +45,14 @@ func After(n int, do func(last Frame) []Frame) func(Frame) []Frame {
 // isWatch reports whether a request is a watch.
 func isWatch(r *http.Request) bool { return RequestOf(r).Verb == "watch" }
 
+// lasting returns the context of an answer: a WebSocket can outlive the request that opened it.
+func lasting(r *http.Request) context.Context {
+	if wire.IsUpgrade(r) {
+		return context.WithoutCancel(r.Context())
+	}
+	return r.Context()
+}
+
 // groupResource is the resource of a request.
 func (q Request) groupResource() schema.GroupResource {
 	return schema.GroupResource{Group: q.Group, Resource: q.Resource}
@@ -49,8 +60,8 @@ func (q Request) groupResource() schema.GroupResource {
 
 // cut ends the answer to a request by how, without answering.
 func cut(r *http.Request, how Ending) {
-	if c := connOf(r.Context()); how == Reset && c != nil {
-		c.reset()
+	if c := conn.From(r.Context()); how == Reset && c != nil {
+		c.Reset()
 	}
 	panic(http.ErrAbortHandler)
 }

@@ -50,7 +50,7 @@ func Kinds() []Kind {
 		kind("restart", (*Restart).check),
 		kind("definition", (*Definition).check, "watch"),
 		kind("conflict", (*Conflict).check, "update", "patch", "delete"),
-		kind("lost-answer", (*LostAnswer).check),
+		kind("lost-answer", (*LostAnswer).check, "get", "list", "create", "update", "patch", "delete", "deletecollection"),
 	}
 }
 

@@ -5,12 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/gapless-io/gapless/fault/internal/conn"
 )
 
 // AdminPath is where a server with faults has its rules. Rules do not apply to it.
@@ -29,8 +32,7 @@ type Set struct {
 	asAdmin func(*http.Request)
 
 	logger atomic.Pointer[slog.Logger]
-	down   atomic.Int64 // until when all connections are refused, in Unix nanoseconds
-	conns  connections
+	conns  conn.Set
 }
 
 // New returns an empty set. Rules with a probability choose the same requests whenever the
@@ -77,6 +79,9 @@ func (s *Set) Add(rules ...Rule) error {
 	if err := errors.Join(wrong...); err != nil {
 		return err
 	}
+	if err := backUp(host, rules); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.listLocked()
@@ -92,6 +97,18 @@ func (s *Set) Add(rules ...Rule) error {
 	}
 	if len(all) > 0 {
 		s.rules.Store(&all)
+	}
+	return nil
+}
+
+// backUp makes the copy for rules that bring it back.
+func backUp(host Host, rules []Rule) error {
+	older := func(r Rule) bool { a, is := r.Action.(*Restart); return is && a.Store == OlderStore }
+	if host == nil || !slices.ContainsFunc(rules, older) {
+		return nil
+	}
+	if err := host.Backup(); err != nil {
+		return fmt.Errorf("keep a copy of what is stored: %w", err)
 	}
 	return nil
 }
@@ -133,7 +150,6 @@ func (s *Set) remove(which func(*active) bool) bool {
 	kept := slices.DeleteFunc(slices.Clone(list), which)
 	if len(kept) == 0 {
 		s.rules.Store(nil)
-		s.down.Store(0)
 	} else {
 		s.rules.Store(&kept)
 	}
@@ -176,18 +192,18 @@ func (s *Set) Handler(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		if s.isDown() {
+		if s.conns.IsDown() {
 			panic(http.ErrAbortHandler)
 		}
-		h, q := next, RequestOf(r)
-		for i := len(*rules) - 1; i >= 0; i-- { //nolint:modernize // the first rule is the outermost; slices.Backward would allocate
-			a := (*rules)[i]
-			if a.rule.Match.fits(&q, r) && a.acts(time.Now()) {
-				s.tell(a, &q, r)
-				h = &applied{set: s, rule: a, next: h}
+		q := RequestOf(r)
+		for i, a := range *rules {
+			if a.fits(&q, r) && a.acts(time.Now()) {
+				rest := &remaining{set: s, rules: (*rules)[i+1:], asked: q, server: next}
+				rest.apply(a, w, r)
+				return
 			}
 		}
-		h.ServeHTTP(w, r)
+		next.ServeHTTP(w, r)
 	})
 }
 
@@ -203,21 +219,42 @@ func isAdmin(path string) bool {
 	return path == AdminPath || strings.HasPrefix(path, AdminPath+"/")
 }
 
-// applied is a rule that acts on a request.
-type applied struct {
-	set  *Set
-	rule *active
-	next http.Handler
+// remaining is the server behind rules that a request has not passed yet: they see it only if
+// those before them let it pass.
+type remaining struct {
+	set    *Set
+	rules  []*active
+	asked  Request
+	server http.Handler
+}
+
+// apply applies a rule to a request, whose next handler is what remains.
+func (s *remaining) apply(a *active, w http.ResponseWriter, r *http.Request) {
+	s.set.tell(a, &s.asked, r)
+	ctx := context.WithValue(r.Context(), injectionKey{}, &injection{set: s.set, rule: a, server: s.server})
+	a.rule.Action.Serve(w, r.WithContext(ctx), s)
 }
 
 // ServeHTTP implements http.Handler.
-func (a *applied) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	ctx := context.WithValue(r.Context(), injectionKey{}, &injection{set: a.set, rule: a.rule})
-	a.rule.rule.Action.Serve(w, r.WithContext(ctx), a.next)
+func (s *remaining) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	for i, a := range s.rules {
+		if a.fits(&s.asked, r) && a.acts(time.Now()) {
+			rest := *s
+			rest.rules = s.rules[i+1:]
+			rest.apply(a, w, r)
+			return
+		}
+	}
+	s.server.ServeHTTP(w, r)
 }
 
-// isDown reports whether the server is to look as if it were restarting.
-func (s *Set) isDown() bool {
-	until := s.down.Load()
-	return until != 0 && time.Now().UnixNano() < until
+// Listener returns a listener whose connections the rules can reset and silence, and which
+// refuses connections while a restart is simulated. Its connections may be wrapped, by TLS or
+// by anything with a NetConn method.
+func (s *Set) Listener(of net.Listener) net.Listener { return s.conns.Listener(of) }
+
+// ConnContext returns a context for the requests of a connection, for http.Server's
+// ConnContext.
+func (s *Set) ConnContext(ctx context.Context, of net.Conn) context.Context {
+	return conn.NewContext(ctx, of)
 }

@@ -1,6 +1,7 @@
 package gaplesstest
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -31,19 +32,28 @@ func (s *Server) Inject(t testing.TB, rules ...string) {
 // host restarts the server for faults.
 type host struct{ *Server }
 
+// Backup implements fault.Host.
+func (h host) Backup() error {
+	left := h.current().disk.Copy()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.older = left
+	return nil
+}
+
 // Restart implements fault.Host.
-func (h host) Restart(store fault.Store) {
-	s := h.Server
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.ended {
-		return
+func (h host) Restart(with fault.Store) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.ended {
+		return errors.New("the server has ended")
 	}
-	s.background.Go(func() { // ends when the server is ready again
-		if err := s.restart(store); err != nil {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.failed = append(s.failed, fmt.Errorf("restart by a fault with %s data: %w", store, err))
+	h.background.Go(func() { // ends when the server is ready again
+		if err := h.restart(with); err != nil {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.failed = append(h.failed, fmt.Errorf("restart by a fault with the data %q: %w", with, err))
 		}
 	})
+	return nil
 }

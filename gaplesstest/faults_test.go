@@ -55,7 +55,7 @@ func TestResetsReachClients(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.Inject(t, "cut,as=reset,verbs=get")
+	s.Inject(t, "cut,how=reset,verbs=get")
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/version", http.NoBody)
 	if err != nil {
 		t.Fatal(err)

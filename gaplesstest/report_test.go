@@ -73,7 +73,7 @@ func TestAFailedTestSaysWhatTheServerSaw(t *testing.T) {
 			continue
 		}
 		for _, want := range []string{
-			"1 watches are open", `configmaps in default, labels "app=x": by gapless:admin (my-controller)`,
+			"1 watches are open", `configmaps in default, labels "app=x": by gapless-admin (my-controller)`,
 			"1 faults are in force", "denied: 1 requests fit, applied to 1",
 			"rule=denied action=forbidden verb=get uri=/api/v1/namespaces/default/configmaps/a userAgent=my-controller",
 			"msg=serving",
@@ -95,7 +95,7 @@ func TestWrongUseEndsTheTestWithAReason(t *testing.T) {
 		{"a rule that cannot match", "verbs", func(s *gaplesstest.Server, inner testing.TB) { s.Inject(inner, "duplicate,verbs=create") }},
 		{"a manifest without a kind", "kind", func(s *gaplesstest.Server, inner testing.TB) { s.Apply(inner, "apiVersion: v1\nmetadata: {name: a}") }},
 		{"a directory that there is not", "no/such", func(s *gaplesstest.Server, inner testing.TB) { s.InstallCRDs(inner, "no/such") }},
-		{"a user without a name", "name", func(s *gaplesstest.Server, inner testing.TB) { s.User(inner, "") }},
+		{"a user without a name", "a user needs a name", func(s *gaplesstest.Server, inner testing.TB) { s.User(inner, "") }},
 		{"data that there is not", `"newer"`, func(s *gaplesstest.Server, inner testing.TB) { s.RestartWith(inner, "newer") }},
 		{"an address that cannot be listened on", "gaplesstest: start a server", func(_ *gaplesstest.Server, inner testing.TB) {
 			gaplesstest.New(inner, gaplesstest.Manifests("no/such"))

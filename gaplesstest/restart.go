@@ -19,7 +19,8 @@ func (s *Server) Restart(t testing.TB) {
 
 // RestartWith is Restart with other data. WipedStore is a cluster that was created again, with the
 // same address and certificates. OlderStore is one whose backup was restored: it has what was
-// stored when the server was made, or at the last Keep. In both, resource versions go back: those
+// stored at the last Keep, when a rule that restores it was added, or when the server was made,
+// whichever came last. In both, resource versions go back: those
 // that clients know are in the future at first, and name other states later.
 func (s *Server) RestartWith(t testing.TB, store fault.Store) {
 	t.Helper()

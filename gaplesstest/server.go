@@ -53,7 +53,7 @@ type Server struct {
 	mu       sync.Mutex
 	running  *run
 	baseline *gapless.Baseline
-	older    *gapless.Disk // what was stored at the baseline
+	older    *gapless.Disk // the backup
 	applied  int           // directories of manifests that Apply wrote
 	ended    bool
 	failed   []error // of restarts by faults
