@@ -2,28 +2,15 @@ package gaplesstest_test
 
 import (
 	"flag"
-	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
 	"testing"
 
-	"k8s.io/client-go/rest"
-
 	"github.com/gapless-io/gapless/gaplesstest"
 )
 
 var servers = flag.Int("servers", 40, "servers one after the other in TestServersLeaveNothingBehind") //nolint:gochecknoglobals // flags are
-
-// httpClient returns a client of the server's administrator.
-func httpClient(t *testing.T, s *gaplesstest.Server) (*http.Client, error) {
-	t.Helper()
-	c, err := rest.HTTPClientFor(s.RESTConfig())
-	if err == nil {
-		t.Cleanup(c.CloseIdleConnections)
-	}
-	return c, err
-}
 
 // open returns the file descriptors of this process, and the entries of the directory for
 // temporary files.
