@@ -28,6 +28,7 @@ type Set struct {
 	mu      sync.Mutex
 	made    map[string]int // names, by action
 	host    Host
+	noStore bool
 	asAdmin func(*http.Request)
 
 	conns conn.Set
@@ -45,6 +46,14 @@ func (s *Set) SetHost(h Host) {
 	s.host = h
 }
 
+// SetNoStore says that the store is in another process, where rules cannot reach it. Then such
+// rules are refused.
+func (s *Set) SetNoStore() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.noStore = true
+}
+
 // SetAdministrator says how a request is made one of the server's administrator, for actions
 // that change objects. Without it such a request has the credentials of the caller whose
 // request the rule matched.
@@ -60,13 +69,23 @@ func (s *Set) hosts() (Host, func(*http.Request)) {
 	return s.host, s.asAdmin
 }
 
+// reaches returns an error for a rule that needs a store where there is none.
+func (s *Set) reaches(r *Rule) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, needs := r.Action.(*StoreWrite); needs && s.noStore {
+		return errors.New("the store is in another process, where no rule can reach it: add the rule to a server (gapless serve --enable-faults)")
+	}
+	return nil
+}
+
 // Add adds rules behind those that there are; a request passes them in this order. If one
 // is wrong, none is added, and the error says what is wrong with each.
 func (s *Set) Add(rules ...Rule) error {
 	host, _ := s.hosts()
 	var wrong []error
 	for i := range rules {
-		if err := rules[i].check(host); err != nil {
+		if err := errors.Join(rules[i].check(host), s.reaches(&rules[i])); err != nil {
 			wrong = append(wrong, fmt.Errorf("rule %s: %w", rules[i].label(i), err))
 		}
 	}

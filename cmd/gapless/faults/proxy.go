@@ -59,6 +59,7 @@ func (p Program) runProxy(cmd *cobra.Command, f proxyFlags) error {
 		Upstream: f.upstream, Listen: f.listen, Remote: f.remote, Dir: f.dir, Faults: fault.New(f.seed),
 		Logger: slog.New(slog.NewTextHandler(p.Err, nil)),
 	}
+	cfg.Faults.SetNoStore()
 	rules, err := p.read(f.rules, f.files)
 	if err != nil {
 		return err
