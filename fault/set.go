@@ -38,6 +38,9 @@ type Set struct {
 // seed and the order of requests are the same.
 func New(seed uint64) *Set { return &Set{seed: seed} }
 
+// Seed returns the seed of the set.
+func (s *Set) Seed() uint64 { return s.seed }
+
 // SetHost says who restarts the server with other data. Without a host such rules are
 // refused.
 func (s *Set) SetHost(h Host) {
