@@ -40,6 +40,9 @@ func (t *throttled) Open(to io.Writer, _ http.Header, _ int) { t.to = to }
 
 // Write implements wire.Body.
 func (t *throttled) Write(p []byte) (int, error) {
+	if len(p) == 0 {
+		return t.to.Write(p)
+	}
 	for done := 0; done < len(p); {
 		size := min(len(p)-done, max(1, t.rate/10))
 		select {

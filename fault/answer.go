@@ -54,7 +54,7 @@ func lasting(r *http.Request) context.Context {
 }
 
 // groupResource is the resource of a request.
-func (q Request) groupResource() schema.GroupResource {
+func groupResource(q Request) schema.GroupResource {
 	return schema.GroupResource{Group: q.Group, Resource: q.Resource}
 }
 
@@ -110,9 +110,11 @@ type recorder struct {
 	header http.Header
 	code   int
 	body   bytes.Buffer
+	most   int // how many bytes of the body are kept
 }
 
-func newRecorder() *recorder { return &recorder{header: http.Header{}} }
+// newRecorder returns one that keeps what is enough for a Status.
+func newRecorder() *recorder { return &recorder{header: http.Header{}, most: 1 << 20} }
 
 // Header implements http.ResponseWriter.
 func (r *recorder) Header() http.Header { return r.header }
@@ -124,12 +126,9 @@ func (r *recorder) WriteHeader(code int) {
 	}
 }
 
-// Write implements http.ResponseWriter. It keeps what is enough for a Status.
+// Write implements http.ResponseWriter.
 func (r *recorder) Write(p []byte) (int, error) {
-	const enough = 1 << 20
 	r.WriteHeader(http.StatusOK)
-	if r.body.Len() < enough {
-		r.body.Write(p)
-	}
+	r.body.Write(p[:min(len(p), r.most-r.body.Len())])
 	return len(p), nil
 }

@@ -29,6 +29,7 @@ type Set struct {
 	mu      sync.Mutex
 	made    map[string]int // names, by action
 	host    Host
+	noStore bool
 	asAdmin func(*http.Request)
 
 	logger atomic.Pointer[slog.Logger]
@@ -39,12 +40,23 @@ type Set struct {
 // seed and the order of requests are the same.
 func New(seed uint64) *Set { return &Set{seed: seed} }
 
+// Seed returns the seed of the set.
+func (s *Set) Seed() uint64 { return s.seed }
+
 // SetHost says who restarts the server with other data. Without a host such rules are
 // refused.
 func (s *Set) SetHost(h Host) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.host = h
+}
+
+// SetNoStore says that the store is in another process, where rules cannot reach it. Then such
+// rules are refused.
+func (s *Set) SetNoStore() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.noStore = true
 }
 
 // SetAdministrator says how a request is made one of the server's administrator, for actions
@@ -66,13 +78,23 @@ func (s *Set) hosts() (Host, func(*http.Request)) {
 	return s.host, s.asAdmin
 }
 
+// reaches returns an error for a rule that needs a store where there is none.
+func (s *Set) reaches(r *Rule) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, needs := r.Action.(*StoreWrite); needs && s.noStore {
+		return errors.New("the store is in another process, where no rule can reach it: add the rule to a server (gapless serve --enable-faults)")
+	}
+	return nil
+}
+
 // Add adds rules behind those that there are; a request passes them in this order. If one
 // is wrong, none is added, and the error says what is wrong with each.
 func (s *Set) Add(rules ...Rule) error {
 	host, _ := s.hosts()
 	var wrong []error
 	for i := range rules {
-		if err := rules[i].check(host); err != nil {
+		if err := errors.Join(rules[i].check(host), s.reaches(&rules[i])); err != nil {
 			wrong = append(wrong, fmt.Errorf("rule %s: %w", rules[i].label(i), err))
 		}
 	}
