@@ -142,7 +142,11 @@ func (s *Server) listen(ctx context.Context) error {
 
 // open opens the log and the credentials. After an error neither is open.
 func (s *Server) open(ctx context.Context) (*revlog.Log, error) {
-	log, err := revlog.Open(ctx, s.cfg.storeOptions())
+	options, err := s.cfg.storeOptions()
+	if err != nil {
+		return nil, fmt.Errorf("open the data directory: %w", err)
+	}
+	log, err := revlog.Open(ctx, options)
 	if err != nil {
 		return nil, fmt.Errorf("open the data directory: %w", err)
 	}
