@@ -125,7 +125,7 @@ func (s *Server) start(disk *gapless.Disk, address string) error {
 		change(&cfg)
 	}
 	cfg.Memory, cfg.Disk, cfg.Listener, cfg.Faults, cfg.Logger = true, disk, r.listener, s.faults, s.log.logger()
-	cfg.DataDir = filepath.Join(s.dir, "data")
+	cfg.DataDir, cfg.StopAtOnce = filepath.Join(s.dir, "data"), true
 	var err error
 	if r.server, err = gapless.New(cfg); err != nil {
 		return errors.Join(err, r.listener.Close())
