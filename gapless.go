@@ -22,6 +22,7 @@ import (
 	"github.com/gapless-io/gapless/fault"
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/store/revlog"
+	"github.com/gapless-io/gapless/internal/store/revlog/disk"
 )
 
 // Defaults of a Config.
@@ -69,6 +70,13 @@ type Config struct {
 	// Disk, in memory mode, is where the objects and their history are kept, so that another
 	// server can start with them. Nil means that they end with the server.
 	Disk *Disk
+	// UnsafeNoFsync does not wait until what is written is on disk, for tests: it survives the
+	// end of the process, but a failure of the machine may damage the data directory.
+	UnsafeNoFsync bool
+	// StopAtOnce closes connections when the server stops as soon as no request is in progress,
+	// for tests. Otherwise clients have a second in which what they have sent meanwhile over
+	// HTTP/2 is answered.
+	StopAtOnce bool
 	// Listener is what the server listens on, instead of Listen; Run closes it. Its
 	// certificate is for the host of the address Listen.
 	Listener net.Listener
@@ -188,13 +196,19 @@ func (c Config) withDefaults() (Config, error) {
 }
 
 // storeOptions returns the options of the log.
-func (c Config) storeOptions() revlog.Options {
+func (c Config) storeOptions() (revlog.Options, error) {
 	o := revlog.Options{
 		Dir: filepath.Join(c.DataDir, "log"), Memory: c.Memory, BaseRevision: c.ResourceVersionBase,
 		History: max(c.History, 0), HistoryBytes: max(c.HistoryBytes, 0), Logger: c.Logger,
 	}
-	if c.Disk != nil {
+	switch {
+	case c.Disk != nil:
 		o.FS = c.Disk.files
+	case c.UnsafeNoFsync && !c.Memory:
+		var err error
+		if o.FS, err = disk.NewUnsynced(o.Dir); err != nil {
+			return o, err
+		}
 	}
-	return o
+	return o, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"slices"
@@ -31,7 +32,8 @@ type Set struct {
 	noStore bool
 	asAdmin func(*http.Request)
 
-	conns conn.Set
+	logger atomic.Pointer[slog.Logger]
+	conns  conn.Set
 }
 
 // New returns an empty set. Rules with a probability choose the same requests whenever the
@@ -65,6 +67,10 @@ func (s *Set) SetAdministrator(prepare func(*http.Request)) {
 	defer s.mu.Unlock()
 	s.asAdmin = prepare
 }
+
+// SetLogger says who is told, at info level, of each request that a rule is applied to; without
+// it nobody is.
+func (s *Set) SetLogger(l *slog.Logger) { s.logger.Store(l) }
 
 func (s *Set) hosts() (Host, func(*http.Request)) {
 	s.mu.Lock()
@@ -223,6 +229,14 @@ func (s *Set) Handler(next http.Handler) http.Handler {
 	})
 }
 
+// tell logs that a rule is applied.
+func (s *Set) tell(a *active, q *Request, r *http.Request) {
+	if l := s.logger.Load(); l != nil {
+		l.InfoContext(r.Context(), "fault", slog.String("rule", a.rule.Name), slog.String("action", actionName(a.rule.Action)),
+			slog.String("verb", q.Verb), slog.String("uri", r.URL.RequestURI()), slog.String("userAgent", r.UserAgent()))
+	}
+}
+
 func isAdmin(path string) bool {
 	return path == AdminPath || strings.HasPrefix(path, AdminPath+"/")
 }
@@ -238,6 +252,7 @@ type remaining struct {
 
 // apply applies a rule to a request, whose next handler is what remains.
 func (s *remaining) apply(a *active, w http.ResponseWriter, r *http.Request) {
+	s.set.tell(a, &s.asked, r)
 	ctx := context.WithValue(r.Context(), injectionKey{}, &injection{set: s.set, rule: a, server: s.server})
 	a.rule.Action.Serve(w, r.WithContext(ctx), s)
 }

@@ -12,6 +12,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/gapless-io/gapless/cmd/gapless/dropin"
 )
 
 // The exit codes, as `gapless --help` documents them.
@@ -30,7 +32,14 @@ func main() {
 	context.AfterFunc(ctx, stop)
 	signal.Ignore(syscall.SIGPIPE)
 	ctx, gone := context.WithCancelCause(ctx)
-	os.Exit(run(ctx, os.Args[1:], streams{in: os.Stdin, out: &pipe{to: os.Stdout, gone: gone}, err: os.Stderr}))
+	io := streams{in: os.Stdin, out: &pipe{to: os.Stdout, gone: gone}, err: os.Stderr}
+	if name, is := dropin.IsName(os.Args[0]); is {
+		os.Exit(dropin.Program{
+			Name: name, Args: os.Args[1:], In: io.in, Out: io.out, Err: io.err,
+			Serve: func(ctx context.Context, args []string) int { return run(ctx, args, io) },
+		}.Run(ctx))
+	}
+	os.Exit(run(ctx, os.Args[1:], io))
 }
 
 // streams are what a command reads and writes: data on out, all else on err.

@@ -2,8 +2,8 @@ package conformance
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -47,8 +47,8 @@ func TestControllerRuntimeSuites(t *testing.T) {
 }
 
 // TestControllerRuntimeSuitesStartTheServer runs the suites that need more than one server, or
-// a server without controllers, as kube-apiserver alone is: package envtest starts programs
-// that stand in for kube-apiserver and etcd.
+// a server without controllers, as kube-apiserver alone is: package envtest starts gapless
+// as kube-apiserver and etcd.
 func TestControllerRuntimeSuitesStartTheServer(t *testing.T) {
 	t.Parallel()
 	env := dropIn(t)
@@ -95,26 +95,31 @@ func existing(server *harness.Server) []string {
 	return append(os.Environ(), "USE_EXISTING_CLUSTER=true", "KUBECONFIG="+server.Kubeconfig)
 }
 
-// dropIn builds the programs that package envtest starts, and returns the environment in
-// which it finds them. A suite that asks for an older version finds them too.
+// dropIn returns the environment in which package envtest finds gapless as the programs that it
+// starts. A suite that asks for an older version finds it too.
 func dropIn(t *testing.T) []string {
 	t.Helper()
 	data := t.TempDir()
-	assets := filepath.Join(data, "kubebuilder-envtest", "k8s", "1.28.0-"+runtime.GOOS+"-"+runtime.GOARCH)
-	if err := os.MkdirAll(assets, 0o755); err != nil {
+	// Where setup-envtest installs if XDG_DATA_HOME is data.
+	assets := installed(t, filepath.Join(data, "kubebuilder-envtest"), "1.28.0")
+	return append(os.Environ(), "USE_EXISTING_CLUSTER=false", "XDG_DATA_HOME="+data, "KUBEBUILDER_ASSETS="+assets)
+}
+
+// installed builds gapless, installs it in a store as a version, and returns the directory of
+// the programs.
+func installed(t testing.TB, store, version string) (assets string) {
+	t.Helper()
+	gapless, err := harness.Build(t.Context(), t.TempDir(), harness.Root(), "cmd/gapless")
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := harness.Build(t.Context(), assets, harness.Root(), "cmd/gapless"); err != nil {
+	cmd := exec.CommandContext(t.Context(), gapless, "envtest", "install", "--dir="+store, "--as="+version, "--print=path")
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
 		t.Fatal(err)
 	}
-	etcd := filepath.Join(assets, "etcd")
-	run(t, "go", "build", "-ldflags=-s -w", "-o", etcd, "./dropin")
-	for _, name := range []string{"kube-apiserver", "kubectl"} { // nothing here runs kubectl
-		if err := os.Link(etcd, filepath.Join(assets, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return append(os.Environ(), "USE_EXISTING_CLUSTER=false", "KUBEBUILDER_ASSETS="+assets, "XDG_DATA_HOME="+data)
+	return strings.TrimSpace(string(out))
 }
 
 // withReplacement copies controller-runtime, makes the replacement the informer that its cache

@@ -1,8 +1,8 @@
 // Package conformance runs suites that others wrote for their own code: client-go's tests
 // of informers over the replacement for them, and suites of controller-runtime over the
 // built program and over the replacement. They are taken from the module cache when the
-// tests run; nothing of them is kept here. The directory dropin has what stands in for
-// kube-apiserver and etcd where a suite starts these.
+// tests run; nothing of them is kept here. Where a suite starts
+// kube-apiserver and etcd itself, these are gapless, installed by `gapless envtest install`.
 //
 // It has three nouns. A picked test is one of client-go's that makes an informer; the
 // directory clientgo has what it is compiled against. A spec is a test of a ginkgo

@@ -1,0 +1,125 @@
+package dropin
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gapless-io/gapless"
+)
+
+// authorization returns the mode of gapless for the modes of kube-apiserver, of which one
+// that allows is enough; without any, it allows everything, as upstream's default.
+func (p *plan) authorization() (string, error) {
+	mode := ""
+	for _, m := range p.modes {
+		switch m {
+		case "RBAC":
+			if mode != gapless.AuthorizationAlwaysAllow {
+				mode = gapless.AuthorizationRBAC
+			}
+		case "AlwaysAllow":
+			mode = gapless.AuthorizationAlwaysAllow
+		case "AlwaysDeny": // it has no opinion on what others allow, and system:masters is always allowed
+			if mode == "" {
+				mode = gapless.AuthorizationMastersOnly
+			}
+		case "Node": // what it allows kubelets is not allowed here
+		default:
+			return "", refusal(setting{name: "authorization-mode", value: m}, "want RBAC, AlwaysAllow or AlwaysDeny; Node may stand beside them and has no effect")
+		}
+	}
+	switch {
+	case mode != "":
+		return mode, nil
+	case len(p.modes) > 0: // Node alone
+		return gapless.AuthorizationMastersOnly, nil
+	}
+	return gapless.AuthorizationAlwaysAllow, nil
+}
+
+// The admission plugins of kube-apiserver 1.37.
+var (
+	// present are those that the server has; they cannot be turned off.
+	present = []string{ //nolint:gochecknoglobals // a constant table
+		"NamespaceLifecycle", "MutatingAdmissionWebhook", "ValidatingAdmissionWebhook", "MutatingAdmissionPolicy",
+		"ValidatingAdmissionPolicy", "CertificateApproval", "CertificateSigning", "CertificateSubjectRestriction",
+	}
+	// absent are those of upstream's defaults that the server has not. They fill in or check
+	// what a cluster needs that runs pods, and a suite that names one of them may do without.
+	absent = []string{ //nolint:gochecknoglobals // a constant table
+		"LimitRanger", "ServiceAccount", "TaintNodesByCondition", "PodSecurity", "Priority", "DefaultTolerationSeconds",
+		"DefaultStorageClass", "StorageObjectInUseProtection", "PodGroupProtection", "PersistentVolumeClaimResize",
+		"RuntimeClass", "DefaultIngressClass", "ClusterTrustBundleAttest", "PodTopologyLabels", "NodeDeclaredFeatureValidator",
+		"PodResizeValidator", "ResourceQuota", "NamespaceAutoProvision", "NamespaceExists", "PodNodeSelector",
+		"PodTolerationRestriction", "ExtendedResourceToleration", "AlwaysAdmit", "PersistentVolumeLabel",
+	}
+)
+
+// enabled reads the plugins that are turned on. One that the server has not is refused,
+// unless it is one of upstream's defaults or denies nothing.
+func (p *plan) enabled(s setting) error {
+	for _, plugin := range list(s.value) {
+		switch {
+		case slices.Contains(present, plugin):
+		case slices.Contains(absent, plugin):
+			p.warn(s.name, plugin, "the server has no such admission plugin")
+		default:
+			return refusal(setting{name: s.name, value: plugin}, "the server has no such admission plugin, and would accept what it denies")
+		}
+	}
+	return nil
+}
+
+// disabled reads the plugins that are turned off.
+func (p *plan) disabled(s setting) {
+	for _, plugin := range list(s.value) {
+		if slices.Contains(present, plugin) {
+			p.warn(s.name, plugin, "the admission plugin is always on")
+		}
+	}
+}
+
+// noLimit stands for 0 of kube-apiserver, which gapless takes for its default.
+const noLimit = "1000000"
+
+func (p *plan) inFlight(s setting) {
+	if s.value == "0" {
+		s.value = noLimit
+	}
+	p.args = append(p.args, "--"+s.name+"="+s.value)
+}
+
+// minVersion accepts what the server does anyway.
+func (p *plan) minVersion(s setting) error {
+	if slices.Contains([]string{"", "VersionTLS10", "VersionTLS11", "VersionTLS12"}, s.value) {
+		return nil
+	}
+	return refusal(s, "TLS 1.2 is accepted too")
+}
+
+// verbosity makes a level of klog one of slog. Upstream logs requests from 3, and at 4 what
+// it says is for debugging.
+func (p *plan) verbosity(s setting) error {
+	level, err := strconv.Atoi(s.value)
+	if err != nil {
+		return fmt.Errorf("--v=%s: want a number", s.value)
+	}
+	p.verbose = level >= 4
+	return nil
+}
+
+// requestHeaders accepts the names of headers that the server refuses: a front proxy that
+// sends others would be taken for the caller itself.
+func (p *plan) requestHeaders(s setting) error {
+	for _, header := range list(s.value) {
+		if !strings.HasPrefix(strings.ToLower(header), "x-remote-") {
+			return refusal(setting{name: s.name, value: header}, "no front proxy is trusted, and only requests with the headers X-Remote-User, -Group, -Uid and -Extra-* are refused")
+		}
+	}
+	if s.value != "" {
+		p.warn(s.name, s.value, "no front proxy is trusted: requests with these headers are refused")
+	}
+	return nil
+}
