@@ -1,6 +1,7 @@
 package fault
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -37,7 +38,10 @@ func (c *Cut) Serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	})
 }
 
-func (c *Cut) check(*Rule, Host) error {
+func (c *Cut) check(r *Rule, _ Host) error {
+	if noWatch(r) && (c.Frames > 0 || c.How == "mid-frame") {
+		return errors.New("with.frames and mid-frame are about the events of a watch: add the verb watch, or remove them")
+	}
 	if !slices.Contains([]string{"", "clean", "mid-frame", "reset"}, c.How) || c.Frames < 0 {
 		return fmt.Errorf("with.how is %q and with.frames %d: want clean, mid-frame or reset, and 0 or more", c.How, c.Frames)
 	}

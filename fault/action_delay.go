@@ -32,7 +32,10 @@ func (d *Delay) Serve(w http.ResponseWriter, r *http.Request, next http.Handler)
 	})
 }
 
-func (d *Delay) check(*Rule, Host) error {
+func (d *Delay) check(r *Rule, _ Host) error {
+	if d.Event > 0 && noWatch(r) {
+		return errors.New("with.event is about the events of a watch: add the verb watch, or remove it")
+	}
 	if d.For < 0 || d.Event < 0 || d.For+d.Event == 0 {
 		return errors.New("set with.for or with.event to a duration like 500ms")
 	}

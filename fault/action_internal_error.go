@@ -27,9 +27,4 @@ func (e *InternalError) Serve(w http.ResponseWriter, r *http.Request, next http.
 	}))
 }
 
-func (e *InternalError) check(*Rule, Host) error {
-	if e.Frames < 0 {
-		return errors.New("with.frames cannot be negative")
-	}
-	return nil
-}
+func (e *InternalError) check(r *Rule, _ Host) error { return checkFrames(e.Frames, r) }

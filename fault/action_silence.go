@@ -31,9 +31,15 @@ func (s *Silence) Serve(w http.ResponseWriter, r *http.Request, next http.Handle
 	cut(r, Severed)
 }
 
-func (s *Silence) check(*Rule, Host) error {
-	if s.Frames < 0 {
+func (s *Silence) check(r *Rule, _ Host) error { return checkFrames(s.Frames, r) }
+
+// checkFrames checks how many events are sent before.
+func checkFrames(n int, r *Rule) error {
+	switch {
+	case n < 0:
 		return errors.New("with.frames cannot be negative")
+	case n > 0 && noWatch(r):
+		return errors.New("with.frames is about the events of a watch: add the verb watch, or remove it")
 	}
 	return nil
 }

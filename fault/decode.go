@@ -68,7 +68,9 @@ func Parse(text []byte) ([]Rule, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the rules as YAML or JSON: %w", err)
 	}
-	body = bytes.TrimSpace(body)
+	if body = bytes.TrimSpace(body); string(body) == "null" || string(body) == "[]" {
+		return nil, errors.New("there is no rule: want one, or a list of them")
+	}
 	if !bytes.HasPrefix(body, []byte("[")) {
 		body = append(append([]byte("["), body...), ']')
 	}
@@ -178,7 +180,7 @@ func (r Rule) MarshalJSON() ([]byte, error) {
 
 // ParseShort reads a rule in one line, for command lines: the name of the action, and
 // KEY=VALUE behind commas. The keys are the rule's and match's, with | between several values,
-// and the parameters of the action:
+// and the parameters of the action, with "with." before them if they are called like a key:
 //
 //	gone,verbs=watch,resources=pods|deployments.apps,count=1,as=http
 func ParseShort(text string) (Rule, error) {
@@ -194,6 +196,10 @@ func ParseShort(text string) (Rule, error) {
 		}
 		into := with
 		set := scalar(value)
+		if parameter, is := strings.CutPrefix(key, "with."); is { // one that is called like a field of the rule
+			with[parameter] = set
+			continue
+		}
 		switch key {
 		case "name":
 			into, set = form, value

@@ -12,10 +12,18 @@ import (
 
 // Request is what a request asks for, by the names that authorization uses. For a path that is
 // about no resource it has only the verb, which is the method in lower case.
-type Request = asked.Request
+type Request struct {
+	Verb        string
+	Group       string
+	Version     string
+	Resource    string
+	Subresource string
+	Namespace   string
+	Name        string
+}
 
 // RequestOf reads the path, the method and the query as an API server does.
-func RequestOf(r *http.Request) Request { return asked.Of(r) }
+func RequestOf(r *http.Request) Request { return Request(asked.Of(r)) }
 
 // verbs are those that a Match may name: of resources, and methods of other paths.
 func verbs() []string {
@@ -32,7 +40,7 @@ func (m *Match) fits(q *Request, r *http.Request) bool {
 	case len(m.Resources) > 0 && !anyResource(m.Resources, q):
 	case len(m.Subresources) > 0 && !slices.Contains(m.Subresources, q.Subresource):
 	case len(m.Namespaces) > 0 && !anyGlob(m.Namespaces, q.Namespace):
-	case len(m.Names) > 0 && !anyGlob(m.Names, asked.NameOf(q, r)):
+	case len(m.Names) > 0 && !anyGlob(m.Names, asked.NameOf(q.Name, r)):
 	case len(m.UserAgents) > 0 && !anyGlob(m.UserAgents, r.UserAgent()):
 	default:
 		return true
@@ -106,6 +114,16 @@ func (m *Match) check(able []string) error {
 			bad("match: namespaces, names and userAgents cannot be empty; * is any, and without the field all requests match")
 		}
 	}
+	asks := m.Verbs
+	if len(asks) == 0 {
+		asks = able
+	}
+	if len(asks) > 0 && len(m.Subresources) > 0 && !slices.Contains(m.Subresources, "") && !slices.ContainsFunc(asks, hasSubresource) {
+		bad("match.subresources: a %s is not about a subresource, so no request can match: remove them", strings.Join(asks, " or "))
+	}
+	if len(m.Verbs) > 0 && !slices.ContainsFunc(m.Verbs, ofResource) && len(m.Resources)+len(m.Subresources)+len(m.Namespaces)+len(m.Names) > 0 {
+		bad("match.verbs: a %s is about no resource, so no request can match: use verbs like create and update", strings.Join(m.Verbs, " or "))
+	}
 	if len(m.Names) > 0 && len(m.Verbs) > 0 && !slices.ContainsFunc(m.Verbs, namesObject) && len(m.Subresources) == 0 {
 		bad("match.names: a %s has no name in its path, so no request can match: remove the names", strings.Join(m.Verbs, " or "))
 	}
@@ -125,6 +143,21 @@ func (m *Match) check(able []string) error {
 		bad("match: until (%v) is not later than after (%v), so no request can match", m.Until, m.After)
 	}
 	return errors.Join(wrong...)
+}
+
+// hasSubresource reports whether requests of a verb can be about a subresource.
+func hasSubresource(verb string) bool {
+	return !slices.Contains([]string{"list", "watch", "deletecollection"}, verb)
+}
+
+// ofResource reports whether requests of a verb can be about a resource.
+func ofResource(verb string) bool {
+	return !slices.Contains([]string{"post", "put", "head", "options"}, verb)
+}
+
+// noWatch reports whether a rule names verbs and watch is not one of them.
+func noWatch(r *Rule) bool {
+	return len(r.Match.Verbs) > 0 && !slices.Contains(r.Match.Verbs, "watch")
 }
 
 // namesObject reports whether requests of a verb can name an object.

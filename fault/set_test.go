@@ -173,22 +173,6 @@ func TestRequestThatNoRuleMatchesGetsTheOriginalWriter(t *testing.T) {
 	}
 }
 
-func BenchmarkRequestThatNoRuleMatches(b *testing.B) {
-	s := fault.New(1)
-	for range 10 {
-		if err := s.Add(fault.Rule{Match: fault.Match{Verbs: []string{"watch"}, Resources: []string{"secrets", "deployments.apps"}, Namespaces: []string{"team-*"}}, Action: &fault.Gone{}}); err != nil {
-			b.Fatal(err)
-		}
-	}
-	h := s.Handler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	w := httptest.NewRecorder()
-	r := httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/api/v1/namespaces/default/pods?allowWatchBookmarks=true&resourceVersion=10&timeoutSeconds=566&watch=true", nil)
-	b.ReportAllocs()
-	for b.Loop() {
-		h.ServeHTTP(w, r)
-	}
-}
-
 // host counts what it is asked for.
 type host struct{ backups, restarts int }
 

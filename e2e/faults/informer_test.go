@@ -2,13 +2,14 @@ package faults_test
 
 import (
 	"context"
-	"net/http"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
-	"github.com/gapless-io/gapless/client"
 	"github.com/gapless-io/gapless/fault"
 	"github.com/gapless-io/gapless/informer"
 )
@@ -20,48 +21,87 @@ func parameters() map[string]string {
 	}
 }
 
-// TestInformerConvergesUnderEachAction: while a rule is in force, or at the latest when it is
-// removed, an informer has the server's state.
-func TestInformerConvergesUnderEachAction(t *testing.T) {
-	for _, k := range fault.Kinds() {
-		if k.Name == "definition" || k.Name == "conflict" { // nothing that an informer of built-in kinds would meet
-			continue
-		}
-		t.Run(k.Name, func(t *testing.T) {
-			t.Parallel()
-			s := launch(t)
-			of := configMaps(t, s)
-			r, err := fault.ParseShort(k.Name + ",resources=configmaps,count=3" + parameters()[k.Name])
-			if err != nil {
-				t.Fatal(err)
+// cache is the view of an informer.
+type cache func(name string) bool
+
+// TestInformersConvergeUnderEachAction: while a rule is in force, or at the latest when it is
+// removed, informers have the server's state: ours and client-go's.
+func TestInformersConvergeUnderEachAction(t *testing.T) {
+	for name, start := range map[string]func(*testing.T, *rest.Config, string) cache{"ours": ours, "client-go": clientGo} {
+		for _, k := range fault.Kinds() {
+			switch k.Name {
+			case "definition", "conflict", "store-write": // nothing that an informer of built-in kinds would meet
+				continue
 			}
-			if err := s.faults.Add(r); err != nil {
-				t.Fatal(err)
-			}
-			source := informer.For[*corev1.ConfigMap](s.RESTConfig(), corev1.SchemeGroupVersion.WithResource("configmaps"), informer.Namespace(of.Namespace))
-			inf := informer.New(source)
-			ctx, cancel := context.WithCancel(t.Context())
-			ended := make(chan error, 1)
-			go func() { ended <- inf.Run(ctx) }() // ends with ctx
-			defer func() { cancel(); <-ended }()
-			c := clientOf(t, s.RESTConfig(), http2)
-			select { // until the fault has shown, or has nothing to act on
-			case <-time.After(200 * time.Millisecond):
-			case <-t.Context().Done():
-			}
-			s.faults.Clear()
-			add(t, c, of, "late")
-			if k.Name == "undecodable" { // nothing else tells the client what it could not read
-				put := client.Request{Method: http.MethodPut, Path: of.Path() + "/a", Body: []byte(`{"metadata":{"name":"a","labels":{"x":"y"}}}`)}
-				if err := do(t, c, put); err != nil {
-					t.Fatal(err)
-				}
-			}
-			eventually(t, "the informer has what was added after the removal", func() bool {
-				_, late := inf.Get(informer.Key{Namespace: of.Namespace, Name: "late"})
-				_, first := inf.Get(informer.Key{Namespace: of.Namespace, Name: "a"})
-				return late && first
+			t.Run(name+" "+k.Name, func(t *testing.T) {
+				t.Parallel()
+				converges(t, k, start)
 			})
-		})
+		}
+	}
+}
+
+func converges(t *testing.T, k fault.Kind, start func(*testing.T, *rest.Config, string) cache) {
+	t.Helper()
+	s := launch(t)
+	of := configMaps(t, s)
+	r, err := fault.ParseShort(k.Name + ",resources=configmaps,count=3" + parameters()[k.Name])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.faults.Add(r); err != nil {
+		t.Fatal(err)
+	}
+	has := start(t, s.RESTConfig(), of.Namespace)
+	c := clientOf(t, s.RESTConfig(), http2)
+	select { // until the fault has shown, or has nothing to act on
+	case <-time.After(200 * time.Millisecond):
+	case <-t.Context().Done():
+	}
+	s.faults.Clear()
+	add(t, c, of, "late")
+	if k.Name == "undecodable" { // nothing else tells the client what it could not read
+		for _, name := range []string{"a", "b"} {
+			label(t, c, of, name, "again")
+		}
+	}
+	eventually(t, "the informer has what was added after the removal", func() bool { return has("late") && has("a") && has("b") })
+}
+
+func ours(t *testing.T, cfg *rest.Config, namespace string) cache {
+	t.Helper()
+	inf := informer.New(informer.For[*corev1.ConfigMap](cfg, corev1.SchemeGroupVersion.WithResource("configmaps"), informer.Namespace(namespace)))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- inf.Run(ctx) }() // ends with ctx
+	t.Cleanup(func() { cancel(); <-ended })
+	return func(name string) bool {
+		_, found := inf.Get(informer.Key{Namespace: namespace, Name: name})
+		return found
+	}
+}
+
+func clientGo(t *testing.T, cfg *rest.Config, namespace string) cache {
+	t.Helper()
+	web, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	typed, err := kubernetes.NewForConfigAndClient(cfg, web)
+	if err != nil {
+		t.Fatal(err)
+	}
+	factory := informers.NewSharedInformerFactoryWithOptions(typed, 0, informers.WithNamespace(namespace))
+	inf := factory.Core().V1().ConfigMaps().Informer()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	factory.Start(ctx.Done())
+	t.Cleanup(func() {
+		cancel()
+		factory.Shutdown()
+		web.CloseIdleConnections()
+	})
+	return func(name string) bool {
+		_, found, err := inf.GetStore().GetByKey(namespace + "/" + name)
+		return found && err == nil
 	}
 }

@@ -36,6 +36,7 @@ func TestActionsRefuseRequestsOnTheWire(t *testing.T) {
 		"too-many-requests":            {&fault.TooManyRequests{RetryAfter: 2 * time.Second}, get, "429 after 2"},
 		"too-many-requests, no header": {&fault.TooManyRequests{}, get, "429"},
 		"unavailable":                  {&fault.Unavailable{RetryAfter: time.Second}, get, "503 after 1"},
+		"unavailable, no header":       {&fault.Unavailable{}, get, "503"},
 		"unauthorized":                 {&fault.Unauthorized{}, get, "401"},
 		"forbidden":                    {&fault.Forbidden{}, get, "403"},
 		"internal-error":               {&fault.InternalError{}, get, "500"},

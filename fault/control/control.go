@@ -114,9 +114,6 @@ func (h Handler) add(w http.ResponseWriter, r *http.Request) (entries, error) {
 		return entries{}, kube.BadRequest("read the rules: %v", err)
 	}
 	rules, err := fault.Parse(text)
-	if err == nil && len(rules) == 0 {
-		err = errors.New("there is no rule in the body")
-	}
 	if err == nil {
 		err = h.Set.Add(rules...)
 	}

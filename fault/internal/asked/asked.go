@@ -124,15 +124,15 @@ func True(values []string) bool {
 	return len(values) > 0 && values[0] != "0" && !strings.EqualFold(values[0], "false")
 }
 
-// NameOf returns the name of the object, or the one that a field selector selects.
-func NameOf(q *Request, r *http.Request) string {
-	if q.Name != "" || !strings.Contains(r.URL.RawQuery, "metadata.name") {
-		return q.Name
+// NameOf returns the name of the object in the path, or the one that a field selector selects.
+func NameOf(name string, r *http.Request) string {
+	if name != "" || !strings.Contains(r.URL.RawQuery, "metadata.name") {
+		return name
 	}
 	selector, err := fields.ParseSelector(r.URL.Query().Get("fieldSelector"))
 	if err != nil {
 		return "" // the server refuses it
 	}
-	name, _ := selector.RequiresExactMatch("metadata.name")
+	name, _ = selector.RequiresExactMatch("metadata.name")
 	return name
 }

@@ -20,8 +20,8 @@ type Set struct {
 // it accepts a connection and resets it, because only a closed port can refuse one.
 func (s *Set) Listener(of net.Listener) net.Listener { return &listener{of, s} }
 
-// Restart closes all connections and refuses new ones for a time, at most until it is told to
-// end.
+// Restart closes all connections and refuses new ones for a time, at most until the
+// caller ends that.
 func (s *Set) Restart(d time.Duration) (end func()) {
 	until := time.Now().Add(d).UnixNano()
 	s.down.Store(until)

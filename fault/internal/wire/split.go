@@ -116,7 +116,9 @@ func (s *Socket) Next(buf []byte) ([]byte, int) {
 		return []byte{}, n // to be continued
 	}
 	whole := s.message
-	s.message = nil
+	if s.message = nil; whole == nil {
+		whole = []byte{} // an empty message is one, too
+	}
 	return whole, n
 }
 

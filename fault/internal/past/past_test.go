@@ -1,0 +1,88 @@
+package past_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/gapless-io/gapless/fault/internal/past"
+	"github.com/gapless-io/gapless/fault/internal/wire"
+)
+
+func twoPods(t testing.TB) (asJSON, asProtobuf []byte) {
+	t.Helper()
+	list := corev1.PodList{
+		TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}, ListMeta: metav1.ListMeta{ResourceVersion: "7"},
+		Items: []corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, {ObjectMeta: metav1.ObjectMeta{Name: "b"}}},
+	}
+	asJSON, err := json.Marshal(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := list.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	envelope, err := (&runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Raw: raw}).Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return asJSON, append([]byte(wire.Magic), envelope...)
+}
+
+func TestListsAreReadAsObjectsOfTheirKind(t *testing.T) {
+	asJSON, asProtobuf := twoPods(t)
+	for name, answer := range map[string][]byte{"JSON": asJSON, "protobuf": asProtobuf} {
+		list, err := past.Read(answer)
+		if err != nil || len(list.Objects) != 2 || list.Kind != "Pod" || list.ResourceVersion != "7" {
+			t.Fatalf("%s: %+v, %v", name, list, err)
+		}
+		var kind, pod string
+		if event := list.Added(list.Objects[1]); list.Protobuf {
+			unknown, meta, err := wire.OpenEvent(event)
+			if err != nil {
+				t.Fatal(err)
+			}
+			kind, pod = unknown.Kind, meta.Name
+		} else {
+			var e struct{ Object metav1.PartialObjectMetadata }
+			if err := json.Unmarshal(event, &e); err != nil {
+				t.Fatal(err)
+			}
+			kind, pod = e.Object.Kind, e.Object.Name
+		}
+		if kind != "Pod" || pod != "b" {
+			t.Errorf("%s: %s %s", name, kind, pod)
+		}
+	}
+	custom, err := past.Read([]byte(`{"kind":"WList","apiVersion":"x/v1","items":[{"kind":"W","apiVersion":"x/v1"},{}]}`))
+	if err != nil || string(custom.Objects[0]) != `{"kind":"W","apiVersion":"x/v1"}` || string(custom.Objects[1]) != `{"kind":"W","apiVersion":"x/v1"}` {
+		t.Errorf("%q, %v", custom.Objects, err)
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	asJSON, asProtobuf := twoPods(f)
+	f.Add(asJSON)
+	f.Add(asProtobuf)
+	f.Add([]byte(`{"kind":"PodList","items":[{ }]}`))
+	f.Fuzz(func(t *testing.T, answer []byte) {
+		list, err := past.Read(answer)
+		if err != nil {
+			return
+		}
+		for _, object := range list.Objects {
+			event := list.Added(object)
+			if !list.Protobuf && !json.Valid(event) {
+				t.Errorf("%q has the event %q", answer, event)
+			}
+		}
+		if end := list.End(); !list.Protobuf && (!json.Valid(end) || bytes.Contains(end, []byte("\n"))) {
+			t.Errorf("%q ends with %q", answer, end)
+		}
+	})
+}
