@@ -10,7 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/gapless-io/gapless"
-	"github.com/gapless-io/gapless/cmd/gapless/envtest"
+	"github.com/gapless-io/gapless/cmd/gapless/install"
 	"github.com/gapless-io/gapless/cmd/gapless/faults"
 )
 
@@ -64,7 +64,7 @@ additional exit codes.`,
 			}
 		},
 	}.Commands()...)
-	root.AddCommand(envtest.Program{Out: io.out, Err: io.err, Usage: func(err error) error { return &usageError{err} }}.Command())
+	root.AddCommand(install.Program{Out: io.out, Err: io.err, Usage: func(err error) error { return &usageError{err} }}.Command())
 	return root
 }
 
