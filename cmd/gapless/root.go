@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/gapless-io/gapless"
-	"github.com/gapless-io/gapless/cmd/gapless/install"
 	"github.com/gapless-io/gapless/cmd/gapless/faults"
+	"github.com/gapless-io/gapless/cmd/gapless/install"
 )
 
 // started is the annotation of a command whose command line is valid: every error
