@@ -26,6 +26,7 @@ var policy = map[string][]string{
 	"internal/store/storetest": {"internal/store"},
 	"internal/store/revlog":    {"internal/store", "internal/durable"},
 	"internal/store/encrypted": {"internal/store"},
+	"internal/store/failing":   {"internal/store"},
 	"internal/watchcache":      {"kube"},
 	"internal/schema":          {"kube"},
 	"internal/hook":            {"kube", "internal/schema"},
@@ -49,7 +50,7 @@ var policy = map[string][]string{
 	"internal/apiserver":       {"kube", "internal/schema", "internal/auth", "internal/audit"},
 	"internal/export":          {"kube", "client", "internal/seed"},
 	"client":                   {"kube"},
-	"fault":                    {"kube"},
+	"fault":                    {"kube", "internal/store/failing"},
 	"internal/proxy":           {"kube", "fault", "internal/auth"},
 
 	// The informer, from the bottom to the top: values; what they are made of and how an

@@ -8,6 +8,9 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+
+	"github.com/gapless-io/gapless/internal/store"
+	"github.com/gapless-io/gapless/internal/store/failing"
 )
 
 // withFaults puts the faults of the configuration around a server that has its handler, and
@@ -24,6 +27,14 @@ func (s *Server) withFaults(web *http.Server) net.Listener {
 		return faults.ConnContext(inner(ctx, conn), conn)
 	}
 	return faults.Listener(s.listener)
+}
+
+// store returns the store of the registry, in which writes fail on demand if there are faults.
+func (s *Server) store() store.Store {
+	if s.cfg.Faults == nil {
+		return s.values
+	}
+	return failing.Store{Store: s.values}
 }
 
 // asAdministrator makes a request one of the administrator: as if its connection had shown the

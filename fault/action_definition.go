@@ -47,8 +47,12 @@ func (d *Definition) change(r *http.Request, next http.Handler) error {
 			return fmt.Errorf("encode the patch: %w", err)
 		}
 	}
-	_, prepare := injectionOf(r.Context()).set.hosts()
-	request := r.Clone(context.WithoutCancel(r.Context())) // with the caller's credentials
+	in := injectionOf(r.Context())
+	_, prepare := in.set.hosts()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context())) // the watch may end
+	defer cancel()
+	defer in.rule.atRemoval(cancel)()
+	request := r.Clone(ctx) // with the caller's credentials
 	request.Method, request.Body, request.ContentLength = method, io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	request.URL = &url.URL{Path: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + d.Name}
 	request.RequestURI = request.URL.Path
@@ -60,6 +64,9 @@ func (d *Definition) change(r *http.Request, next http.Handler) error {
 		prepare(request)
 	}
 	answer := newRecorder()
+	if in.server != nil {
+		next = in.server
+	}
 	next.ServeHTTP(answer, request)
 	if answer.code >= http.StatusMultipleChoices {
 		return fmt.Errorf("%s the definition %s: %d %s", d.Do, d.Name, answer.code, answer.body.String())

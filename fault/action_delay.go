@@ -23,9 +23,10 @@ func (d *Delay) Serve(w http.ResponseWriter, r *http.Request, next http.Handler)
 		next.ServeHTTP(w, r)
 		return
 	}
-	Frames(w, r, next, func(f Frame) []Frame {
+	ctx := lasting(r)
+	Frames(w, r, next, func(f Frame) []Frame { //nolint:contextcheck // it is the request's, or outlives it
 		if f.Type != Opened {
-			pause(r.Context(), d.Event)
+			pause(ctx, d.Event)
 		}
 		return []Frame{f}
 	})

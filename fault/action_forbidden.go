@@ -16,7 +16,7 @@ func (*Forbidden) Serve(w http.ResponseWriter, r *http.Request, _ http.Handler) 
 	if q.Namespace != "" {
 		why += " in the namespace \"" + q.Namespace + "\""
 	}
-	Refuse(w, kube.Forbidden(q.groupResource(), q.Name, why))
+	Refuse(w, kube.Forbidden(groupResource(q), q.Name, why))
 }
 
 func (*Forbidden) check(*Rule, Host) error { return nil }

@@ -14,7 +14,7 @@ type Restart struct {
 	// For is how long new connections are refused; the default is a second.
 	For time.Duration `json:"for,omitzero"`
 	// Store restarts the server itself with this data, if its host can do that; "" only looks
-	// like a restart.
+	// like a restart. OlderStore is what was stored when the rule was added.
 	Store Store `json:"store,omitzero"`
 }
 
@@ -22,11 +22,11 @@ const maxDown = 10 * time.Minute
 
 // Serve implements Action.
 func (a *Restart) Serve(_ http.ResponseWriter, r *http.Request, _ http.Handler) {
-	set := injectionOf(r.Context()).set
-	if host, _ := set.hosts(); a.Store != "" && host != nil {
-		host.Restart(a.Store)
+	in := injectionOf(r.Context())
+	if host, _ := in.set.hosts(); a.Store != "" && host != nil {
+		in.rule.failed(host.Restart(a.Store))
 	} else {
-		set.restart(cmp.Or(a.For, time.Second))
+		in.rule.atRemoval(in.set.conns.Restart(cmp.Or(a.For, time.Second)))
 	}
 	cut(r, Severed)
 }
@@ -39,6 +39,8 @@ func (a *Restart) check(r *Rule, host Host) error {
 		return errors.New("the server would restart with each request, and could not be reached: set count or match.nth")
 	case a.Store == "":
 		return nil
+	case a.For != 0:
+		return errors.New("with.for: a restart with a store takes as long as it takes: remove one of for and store")
 	case a.Store != SameStore && a.Store != WipedStore && a.Store != OlderStore:
 		return fmt.Errorf("with.store is %q: want same, wiped or older", a.Store)
 	case host == nil:

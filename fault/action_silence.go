@@ -3,6 +3,8 @@ package fault
 import (
 	"errors"
 	"net/http"
+
+	"github.com/gapless-io/gapless/fault/internal/conn"
 )
 
 // Silence leaves the connection open and sends nothing more, not even answers to pings,
@@ -19,8 +21,8 @@ func (s *Silence) Serve(w http.ResponseWriter, r *http.Request, next http.Handle
 		Frames(w, r, next, After(s.Frames, func(Frame) []Frame { return []Frame{{Type: Opened, End: Silent}} }))
 		return
 	}
-	if c := connOf(r.Context()); c != nil {
-		c.silence(injectionOf(r.Context()).rule)
+	if c := conn.From(r.Context()); c != nil {
+		c.Silence(injectionOf(r.Context()).rule.atRemoval)
 	}
 	select {
 	case <-r.Context().Done():

@@ -17,7 +17,7 @@ type Throttle struct {
 
 // Serve implements Action.
 func (t *Throttle) Serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	slow := &throttled{ctx: r.Context(), rate: t.BytesPerSecond}
+	slow := &throttled{ctx: lasting(r), rate: t.BytesPerSecond}
 	next.ServeHTTP(wire.New(w, r, slow, func(func()) {}), r)
 }
 
@@ -40,6 +40,9 @@ func (t *throttled) Open(to io.Writer, _ http.Header, _ int) { t.to = to }
 
 // Write implements wire.Body.
 func (t *throttled) Write(p []byte) (int, error) {
+	if len(p) == 0 {
+		return t.to.Write(p)
+	}
 	for done := 0; done < len(p); {
 		size := min(len(p)-done, max(1, t.rate/10))
 		select {

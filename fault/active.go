@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"net/http"
+	"slices"
 	"sync"
 	"time"
 )
@@ -12,6 +14,7 @@ import (
 // active is a rule of a set.
 type active struct {
 	rule    Rule
+	verbs   []string // those that the action can do something to; nil means all
 	added   time.Time
 	removed chan struct{} // closed when the rule is removed
 
@@ -32,10 +35,16 @@ type active struct {
 func newActive(r Rule, seed uint64, added time.Time) *active {
 	hash := fnv.New64a()
 	_, _ = hash.Write([]byte(r.Name)) // it never fails
+	k, _ := kindOf(r.Action)
 	return &active{
-		rule: r, added: added, removed: make(chan struct{}),
+		rule: r, verbs: k.Verbs, added: added, removed: make(chan struct{}),
 		random: rand.New(rand.NewPCG(seed, hash.Sum64())), //nolint:gosec // it must be repeatable
 	}
+}
+
+// fits reports whether the action can do something to a request that fits the rule.
+func (a *active) fits(q *Request, r *http.Request) bool {
+	return (a.verbs == nil || slices.Contains(a.verbs, q.Verb)) && a.rule.Match.fits(q, r)
 }
 
 // acts counts a request that fits, and reports whether the action is applied to it.

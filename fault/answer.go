@@ -2,12 +2,15 @@ package fault
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"net/http"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/gapless-io/gapless/fault/internal/conn"
+	"github.com/gapless-io/gapless/fault/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -42,15 +45,23 @@ func After(n int, do func(last Frame) []Frame) func(Frame) []Frame {
 // isWatch reports whether a request is a watch.
 func isWatch(r *http.Request) bool { return RequestOf(r).Verb == "watch" }
 
+// lasting returns the context of an answer: a WebSocket can outlive the request that opened it.
+func lasting(r *http.Request) context.Context {
+	if wire.IsUpgrade(r) {
+		return context.WithoutCancel(r.Context())
+	}
+	return r.Context()
+}
+
 // groupResource is the resource of a request.
-func (q Request) groupResource() schema.GroupResource {
+func groupResource(q Request) schema.GroupResource {
 	return schema.GroupResource{Group: q.Group, Resource: q.Resource}
 }
 
 // cut ends the answer to a request by how, without answering.
 func cut(r *http.Request, how Ending) {
-	if c := connOf(r.Context()); how == Reset && c != nil {
-		c.reset()
+	if c := conn.From(r.Context()); how == Reset && c != nil {
+		c.Reset()
 	}
 	panic(http.ErrAbortHandler)
 }
@@ -99,9 +110,11 @@ type recorder struct {
 	header http.Header
 	code   int
 	body   bytes.Buffer
+	most   int // how many bytes of the body are kept
 }
 
-func newRecorder() *recorder { return &recorder{header: http.Header{}} }
+// newRecorder returns one that keeps what is enough for a Status.
+func newRecorder() *recorder { return &recorder{header: http.Header{}, most: 1 << 20} }
 
 // Header implements http.ResponseWriter.
 func (r *recorder) Header() http.Header { return r.header }
@@ -113,12 +126,9 @@ func (r *recorder) WriteHeader(code int) {
 	}
 }
 
-// Write implements http.ResponseWriter. It keeps what is enough for a Status.
+// Write implements http.ResponseWriter.
 func (r *recorder) Write(p []byte) (int, error) {
-	const enough = 1 << 20
 	r.WriteHeader(http.StatusOK)
-	if r.body.Len() < enough {
-		r.body.Write(p)
-	}
+	r.body.Write(p[:min(len(p), r.most-r.body.Len())])
 	return len(p), nil
 }

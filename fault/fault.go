@@ -71,9 +71,12 @@ type Action interface {
 
 // Host can do what no wrapper of a handler can.
 type Host interface {
+	// Backup keeps a copy of what is stored now, instead of the last one. It is called when
+	// a rule is added that restarts the server with OlderStore.
+	Backup() error
 	// Restart begins a restart of the server and returns. It does not wait for requests that
 	// are under way: one of them called it.
-	Restart(store Store)
+	Restart(with Store) error
 }
 
 // Store says with which data a server is restarted.
@@ -83,13 +86,16 @@ type Store string
 const (
 	SameStore  Store = "same"
 	WipedStore Store = "wiped" // none: the cluster was created again
-	OlderStore Store = "older" // an earlier state: a backup was restored
+	OlderStore Store = "older" // that of the last Host.Backup: a backup was restored
 )
 
 // injection is what an action can find out about its rule.
 type injection struct {
 	set  *Set
 	rule *active
+	// server is what serves requests that are the action's own, which no rule is to see; nil
+	// without a set.
+	server http.Handler
 }
 
 type injectionKey struct{}

@@ -6,7 +6,16 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/gapless-io/gapless/fault/internal/asked"
 )
+
+// Request is what a request asks for, by the names that authorization uses. For a path that is
+// about no resource it has only the verb, which is the method in lower case.
+type Request = asked.Request
+
+// RequestOf reads the path, the method and the query as an API server does.
+func RequestOf(r *http.Request) Request { return asked.Of(r) }
 
 // verbs are those that a Match may name: of resources, and methods of other paths.
 func verbs() []string {
@@ -23,7 +32,7 @@ func (m *Match) fits(q *Request, r *http.Request) bool {
 	case len(m.Resources) > 0 && !anyResource(m.Resources, q):
 	case len(m.Subresources) > 0 && !slices.Contains(m.Subresources, q.Subresource):
 	case len(m.Namespaces) > 0 && !anyGlob(m.Namespaces, q.Namespace):
-	case len(m.Names) > 0 && !anyGlob(m.Names, nameOf(q, r)):
+	case len(m.Names) > 0 && !anyGlob(m.Names, asked.NameOf(q, r)):
 	case len(m.UserAgents) > 0 && !anyGlob(m.UserAgents, r.UserAgent()):
 	default:
 		return true

@@ -102,6 +102,7 @@ func TestWrongRulesAreRefusedWithTheReason(t *testing.T) {
 		`{action: delay, with: {for: soon}}`:                                     "/for: time: invalid duration",
 		`{action: throttle}`:                                                     "want a number above 0",
 		`{action: restart}`:                                                      "set count or match.nth",
+		`{action: restart, count: 1, with: {for: 1s, store: same}}`:              "remove one of for and store",
 		`{action: restart, count: 1, with: {for: 1h}}`:                           "want at most 10m0s",
 		`{action: too-many-requests, with: {retryAfter: 1500ms}}`:                "want whole seconds",
 		`{action: stale, with: {behind: 2, resourceVersion: 5}}`:                 "set one of them",

@@ -34,7 +34,7 @@ func Kinds() []Kind {
 		kind("no-initial-events-end", (*NoInitialEventsEnd).check, "watch"),
 		kind("early-bookmark", (*EarlyBookmark).check, "watch"),
 		kind("duplicate", (*Duplicate).check, "watch"),
-		kind("stale", (*Stale).check, "list"),
+		kind("stale", (*Stale).check, "get", "list", "watch"),
 		kind("delay", (*Delay).check),
 		kind("throttle", (*Throttle).check),
 		kind("too-many-requests", (*TooManyRequests).check),
@@ -50,7 +50,8 @@ func Kinds() []Kind {
 		kind("restart", (*Restart).check),
 		kind("definition", (*Definition).check, "watch"),
 		kind("conflict", (*Conflict).check, "update", "patch", "delete"),
-		kind("lost-answer", (*LostAnswer).check),
+		kind("store-write", (*StoreWrite).check, "create", "update", "patch", "delete", "deletecollection"),
+		kind("lost-answer", (*LostAnswer).check, "get", "list", "create", "update", "patch", "delete", "deletecollection"),
 	}
 }
 

@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/gapless-io/gapless/fault/internal/conn"
 )
 
 // AdminPath is where a server with faults has its rules. Rules do not apply to it.
@@ -25,15 +29,19 @@ type Set struct {
 	mu      sync.Mutex
 	made    map[string]int // names, by action
 	host    Host
+	noStore bool
 	asAdmin func(*http.Request)
 
-	down  atomic.Int64 // until when all connections are refused, in Unix nanoseconds
-	conns connections
+	logger atomic.Pointer[slog.Logger]
+	conns  conn.Set
 }
 
 // New returns an empty set. Rules with a probability choose the same requests whenever the
 // seed and the order of requests are the same.
 func New(seed uint64) *Set { return &Set{seed: seed} }
+
+// Seed returns the seed of the set.
+func (s *Set) Seed() uint64 { return s.seed }
 
 // SetHost says who restarts the server with other data. Without a host such rules are
 // refused.
@@ -41,6 +49,14 @@ func (s *Set) SetHost(h Host) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.host = h
+}
+
+// SetNoStore says that the store is in another process, where rules cannot reach it. Then such
+// rules are refused.
+func (s *Set) SetNoStore() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.noStore = true
 }
 
 // SetAdministrator says how a request is made one of the server's administrator, for actions
@@ -52,10 +68,24 @@ func (s *Set) SetAdministrator(prepare func(*http.Request)) {
 	s.asAdmin = prepare
 }
 
+// SetLogger says who is told, at info level, of each request that a rule is applied to; without
+// it nobody is.
+func (s *Set) SetLogger(l *slog.Logger) { s.logger.Store(l) }
+
 func (s *Set) hosts() (Host, func(*http.Request)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.host, s.asAdmin
+}
+
+// reaches returns an error for a rule that needs a store where there is none.
+func (s *Set) reaches(r *Rule) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, needs := r.Action.(*StoreWrite); needs && s.noStore {
+		return errors.New("the store is in another process, where no rule can reach it: add the rule to a server (gapless serve --enable-faults)")
+	}
+	return nil
 }
 
 // Add adds rules behind those that there are; a request passes them in this order. If one
@@ -64,11 +94,14 @@ func (s *Set) Add(rules ...Rule) error {
 	host, _ := s.hosts()
 	var wrong []error
 	for i := range rules {
-		if err := rules[i].check(host); err != nil {
+		if err := errors.Join(rules[i].check(host), s.reaches(&rules[i])); err != nil {
 			wrong = append(wrong, fmt.Errorf("rule %s: %w", rules[i].label(i), err))
 		}
 	}
 	if err := errors.Join(wrong...); err != nil {
+		return err
+	}
+	if err := backUp(host, rules); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -86,6 +119,18 @@ func (s *Set) Add(rules ...Rule) error {
 	}
 	if len(all) > 0 {
 		s.rules.Store(&all)
+	}
+	return nil
+}
+
+// backUp makes the copy for rules that bring it back.
+func backUp(host Host, rules []Rule) error {
+	older := func(r Rule) bool { a, is := r.Action.(*Restart); return is && a.Store == OlderStore }
+	if host == nil || !slices.ContainsFunc(rules, older) {
+		return nil
+	}
+	if err := host.Backup(); err != nil {
+		return fmt.Errorf("keep a copy of what is stored: %w", err)
 	}
 	return nil
 }
@@ -127,7 +172,6 @@ func (s *Set) remove(which func(*active) bool) bool {
 	kept := slices.DeleteFunc(slices.Clone(list), which)
 	if len(kept) == 0 {
 		s.rules.Store(nil)
-		s.down.Store(0)
 	} else {
 		s.rules.Store(&kept)
 	}
@@ -170,39 +214,69 @@ func (s *Set) Handler(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		if s.isDown() {
+		if s.conns.IsDown() {
 			panic(http.ErrAbortHandler)
 		}
-		h, q := next, RequestOf(r)
-		for i := len(*rules) - 1; i >= 0; i-- { //nolint:modernize // the first rule is the outermost; slices.Backward would allocate
-			a := (*rules)[i]
-			if a.rule.Match.fits(&q, r) && a.acts(time.Now()) {
-				h = &applied{set: s, rule: a, next: h}
+		q := RequestOf(r)
+		for i, a := range *rules {
+			if a.fits(&q, r) && a.acts(time.Now()) {
+				rest := &remaining{set: s, rules: (*rules)[i+1:], asked: q, server: next}
+				rest.apply(a, w, r)
+				return
 			}
 		}
-		h.ServeHTTP(w, r)
+		next.ServeHTTP(w, r)
 	})
+}
+
+// tell logs that a rule is applied.
+func (s *Set) tell(a *active, q *Request, r *http.Request) {
+	if l := s.logger.Load(); l != nil {
+		l.InfoContext(r.Context(), "fault", slog.String("rule", a.rule.Name), slog.String("action", actionName(a.rule.Action)),
+			slog.String("verb", q.Verb), slog.String("uri", r.URL.RequestURI()), slog.String("userAgent", r.UserAgent()))
+	}
 }
 
 func isAdmin(path string) bool {
 	return path == AdminPath || strings.HasPrefix(path, AdminPath+"/")
 }
 
-// applied is a rule that acts on a request.
-type applied struct {
-	set  *Set
-	rule *active
-	next http.Handler
+// remaining is the server behind rules that a request has not passed yet: they see it only if
+// those before them let it pass.
+type remaining struct {
+	set    *Set
+	rules  []*active
+	asked  Request
+	server http.Handler
+}
+
+// apply applies a rule to a request, whose next handler is what remains.
+func (s *remaining) apply(a *active, w http.ResponseWriter, r *http.Request) {
+	s.set.tell(a, &s.asked, r)
+	ctx := context.WithValue(r.Context(), injectionKey{}, &injection{set: s.set, rule: a, server: s.server})
+	a.rule.Action.Serve(w, r.WithContext(ctx), s)
 }
 
 // ServeHTTP implements http.Handler.
-func (a *applied) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	ctx := context.WithValue(r.Context(), injectionKey{}, &injection{set: a.set, rule: a.rule})
-	a.rule.rule.Action.Serve(w, r.WithContext(ctx), a.next)
+func (s *remaining) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	for i, a := range s.rules {
+		if a.fits(&s.asked, r) && a.acts(time.Now()) {
+			rest := *s
+			rest.rules = s.rules[i+1:]
+			rest.apply(a, w, r)
+			return
+		}
+	}
+	s.server.ServeHTTP(w, r)
 }
 
-// isDown reports whether the server is to look as if it were restarting.
-func (s *Set) isDown() bool {
-	until := s.down.Load()
-	return until != 0 && time.Now().UnixNano() < until
+// Listener returns a listener whose connections the rules can reset and silence, and which
+// refuses connections while a restart is simulated. Its connections may be wrapped, by TLS or
+// by anything with a NetConn method.
+func (s *Set) Listener(of net.Listener) net.Listener { return s.conns.Listener(of) }
+
+// ConnContext returns a context for the requests of a connection, for http.Server's
+// ConnContext.
+func (s *Set) ConnContext(ctx context.Context, of net.Conn) context.Context {
+	return conn.NewContext(ctx, of)
 }

@@ -1,6 +1,7 @@
 package fault_test
 
 import (
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -185,5 +186,31 @@ func BenchmarkRequestThatNoRuleMatches(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		h.ServeHTTP(w, r)
+	}
+}
+
+// host counts what it is asked for.
+type host struct{ backups, restarts int }
+
+func (h *host) Backup() error             { h.backups++; return nil }
+func (h *host) Restart(fault.Store) error { h.restarts++; return errors.New("no power") }
+
+func TestHostKeepsACopyWhenARuleIsAddedThatBringsItBack(t *testing.T) {
+	h := &host{}
+	s := fault.New(1)
+	s.SetHost(h)
+	older := fault.Rule{Name: "older", Action: &fault.Restart{Store: fault.OlderStore}, Count: 1}
+	if err := s.Add(older, fault.Rule{Action: &fault.Delay{}}); err == nil || h.backups != 0 {
+		t.Errorf("%v, and %d copies for rules that are refused", err, h.backups)
+	}
+	if err := s.Add(older, fault.Rule{Action: &fault.Restart{Store: fault.WipedStore}, Count: 1}); err != nil || h.backups != 1 {
+		t.Errorf("%v, %d copies", err, h.backups)
+	}
+	func() {
+		defer func() { _ = recover() }() // the request gets no answer
+		acts(t, s.Handler(fine()), "GET", "/version")
+	}()
+	if state := s.Rules()[0]; h.restarts != 1 || state.Problem != "no power" {
+		t.Errorf("%d restarts, problem %q", h.restarts, state.Problem)
 	}
 }

@@ -10,13 +10,18 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gapless-io/gapless/fault/internal/conn"
 	"github.com/gapless-io/gapless/fault/internal/wire"
 )
 
-// maxFrame is the largest frame that is understood; what is larger is passed on as it is.
-const maxFrame = 64 << 20
+// maxFrame is the largest frame that is understood; what is larger is passed on as it is, but
+// a message of a WebSocket in parts ends the answer.
+const maxFrame = wire.MaxMessage
 
-var errEnded = errors.New("a fault has ended the answer")
+var (
+	errEnded    = errors.New("a fault has ended the answer")
+	errTooLarge = errors.New("a message in parts is too large to find the events of a watch")
+)
 
 // Frames serves a watch with next and passes each frame of the answer to edit, which
 // returns the frames to send instead. The first frame is of type Opened. edit is called by
@@ -25,7 +30,12 @@ var errEnded = errors.New("a fault has ended the answer")
 func Frames(w http.ResponseWriter, r *http.Request, next http.Handler, edit func(Frame) []Frame) {
 	s := &stream{client: r.Context(), edit: edit, turn: make(chan struct{}, 1), accept: r.Header.Get("Accept"), stop: func() {}}
 	header := r.Header.Clone()
-	header.Del("Accept-Encoding") // frames are not found in compressed answers
+	for _, name := range []string{"Accept-Encoding", "Sec-WebSocket-Extensions"} {
+		header.Del(name) // frames are not found in what is compressed
+	}
+	if c := conn.From(r.Context()); c != nil {
+		s.mark = c.Writes()
+	}
 	out := wire.New(w, r, s, func(cut func()) { s.close = cut })
 	if wire.IsUpgrade(r) { // it may outlive the handler
 		inner := r.WithContext(r.Context())
@@ -80,6 +90,9 @@ func (s *stream) Open(to io.Writer, header http.Header, code int) {
 	case code != http.StatusSwitchingProtocols && !strings.Contains(media, "json"):
 		s.split = nil
 	}
+	if c := header.Get("Content-Encoding"); c != "" && c != "identity" { // though nobody has asked for it
+		s.split = nil
+	}
 	switch code {
 	case http.StatusOK:
 	case http.StatusSwitchingProtocols:
@@ -117,6 +130,10 @@ func (s *stream) Write(p []byte) (int, error) {
 		if n == 0 {
 			break
 		}
+		if n < 0 {
+			s.endLocked(Severed)
+			return 0, errTooLarge
+		}
 		if err := s.takeLocked(body, s.buf[:n]); err != nil {
 			return 0, err
 		}
@@ -138,7 +155,7 @@ func (s *stream) Write(p []byte) (int, error) {
 // takeLocked sends what edit makes of a frame; raw are the bytes that it had.
 func (s *stream) takeLocked(body, raw []byte) error {
 	switch {
-	case body == nil && s.socket: // a control frame
+	case body == nil && (s.socket || len(bytes.TrimSpace(raw)) > 0): // a control frame, or no JSON
 		_, err := s.to.Write(raw)
 		return err
 	case len(bytes.TrimSpace(body)) == 0: // between frames, or the beginning of one
@@ -159,8 +176,8 @@ func (s *stream) takeLocked(body, raw []byte) error {
 
 // writeLocked sends bytes.
 func (s *stream) writeLocked(p []byte) error {
-	if c := connOf(s.client); c != nil {
-		s.mark = c.writes.Load()
+	if c := conn.From(s.client); c != nil {
+		s.mark = c.Writes()
 	}
 	_, err := s.to.Write(p)
 	return err
@@ -245,14 +262,14 @@ func (s *stream) endLocked(how Ending) {
 		return
 	}
 	s.ended = how
-	in, c := injectionOf(s.client), connOf(s.client)
+	c := conn.From(s.client)
 	switch {
 	case how == Silent && c != nil:
-		c.settle(s.mark)
-		c.silence(in.rule)
+		c.Settle(s.mark)
+		c.Silence(injectionOf(s.client).rule.atRemoval)
 	case how == Reset && c != nil:
-		c.settle(s.mark)
-		c.reset()
+		c.Settle(s.mark)
+		c.Reset()
 	}
 	if s.socket {
 		s.endSocketLocked(how)

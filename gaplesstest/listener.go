@@ -18,8 +18,8 @@ const pipeBytes = 64 << 10
 type listener struct {
 	net.Listener
 
-	address net.Addr // what Addr returns
-	dial    func(ctx context.Context, network, address string) (net.Conn, error)
+	address net.Addr                                    // what Addr returns
+	dial    func(ctx context.Context) (net.Conn, error) // nil: by the address
 
 	// mu guards open and closed.
 	mu     sync.Mutex
@@ -43,7 +43,7 @@ func listenMemory() *listener {
 		Listener: pipes, open: map[*conn]struct{}{},
 		// Clients need a URL, and the Service kubernetes an address.
 		address: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 443},
-		dial:    func(ctx context.Context, _, _ string) (net.Conn, error) { return pipes.DialContext(ctx) },
+		dial:    pipes.DialContext,
 	}
 }
 
@@ -116,10 +116,17 @@ func (c *conn) SyscallConn() (syscall.RawConn, error) {
 	return socket.SyscallConn()
 }
 
+// SetLinger says what happens to data that waits when the connection is closed, as that of
+// net.TCPConn. In memory nothing waits.
+func (c *conn) SetLinger(sec int) error {
+	if socket, is := c.Conn.(*net.TCPConn); is {
+		return socket.SetLinger(sec)
+	}
+	return nil
+}
+
 // reset closes a connection without sending what waits.
 func (c *conn) reset() {
-	if socket, is := c.Conn.(*net.TCPConn); is {
-		_ = socket.SetLinger(0)
-	}
+	_ = c.SetLinger(0) // it may be closed
 	_ = c.Conn.Close()
 }

@@ -8,6 +8,7 @@ type Option func(*options)
 type options struct {
 	change   []func(*gapless.Config)
 	inMemory bool
+	seed     uint64
 }
 
 // Config changes the configuration of the server. What a Server needs for itself is set after
@@ -25,3 +26,7 @@ func Manifests(paths ...string) Option {
 // WithoutPort connects clients in memory: only those with the Dial of RESTConfig or User reach
 // the server. Its connections work in a bubble of testing/synctest, where sockets do not.
 func WithoutPort() Option { return func(o *options) { o.inMemory = true } }
+
+// Seed is the seed of faults with a probability: the same requests fail in each run in which
+// they come in the same order. The default is 0.
+func Seed(seed uint64) Option { return func(o *options) { o.seed = seed } }

@@ -21,6 +21,12 @@ func (s *Server) report(t testing.TB) {
 	for _, w := range open {
 		b.WriteString("\t" + describe(w) + "\n")
 	}
+	if rules := s.faults.Rules(); len(rules) > 0 {
+		fmt.Fprintf(&b, "%d faults are in force:\n", len(rules))
+		for _, f := range rules {
+			fmt.Fprintf(&b, "\t%s: %d requests fit, applied to %d%s\n", f.Rule.Name, f.Matched, f.Acted, problem(f.Problem))
+		}
+	}
 	text, dropped := s.log.text()
 	b.WriteString("the server's log")
 	if dropped > 0 {
@@ -47,4 +53,11 @@ func describe(w gapless.Watch) string {
 		fmt.Fprintf(&b, ", %d revisions behind", w.Behind)
 	}
 	return b.String()
+}
+
+func problem(text string) string {
+	if text == "" {
+		return ""
+	}
+	return "; the last time it failed: " + text
 }

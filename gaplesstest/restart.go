@@ -1,7 +1,11 @@
 package gaplesstest
 
 import (
+	"fmt"
 	"testing"
+
+	"github.com/gapless-io/gapless"
+	"github.com/gapless-io/gapless/fault"
 )
 
 // Restart stops the server as SIGTERM does and starts it again on the same address, with the
@@ -10,12 +14,19 @@ import (
 // nothing yet lasts two seconds at least.
 func (s *Server) Restart(t testing.TB) {
 	t.Helper()
-	r := s.current()
-	r.stop()
-	if err := <-r.ended; closed(err) != nil {
-		t.Fatalf("gaplesstest: stop the server: %v", err)
+	s.RestartWith(t, fault.SameStore)
+}
+
+// RestartWith is Restart with other data. WipedStore is a cluster that was created again, with the
+// same address and certificates. OlderStore is one whose backup was restored: it has what was
+// stored at the last Keep, when a rule that restores it was added, or when the server was made,
+// whichever came last. In both, resource versions go back: those
+// that clients know are in the future at first, and name other states later.
+func (s *Server) RestartWith(t testing.TB, store fault.Store) {
+	t.Helper()
+	if err := s.restart(store); err != nil {
+		t.Fatalf("gaplesstest: restart the server with the data %q: %v", store, err)
 	}
-	s.again(t, r)
 }
 
 // Crash kills the server and starts it again, as Restart does: connections are reset, watches
@@ -23,21 +34,44 @@ func (s *Server) Restart(t testing.TB) {
 // happened or not. What was answered is stored.
 func (s *Server) Crash(t testing.TB) {
 	t.Helper()
+	s.changing.Lock()
+	defer s.changing.Unlock()
 	r := s.current()
 	r.listener.kill()
 	// Nothing is answered from here on, so the copy has all that was.
 	left := r.disk.Copy()
-	r.stop()
-	if err := <-r.ended; closed(err) != nil {
+	if err := r.kill(); err != nil {
 		t.Fatalf("gaplesstest: kill the server: %v", err)
 	}
-	r.disk = left
-	s.again(t, r)
-}
-
-func (s *Server) again(t testing.TB, r *run) {
-	t.Helper()
-	if err := s.start(r.disk, r.listener.address.String()); err != nil {
+	if err := s.start(left, r.listener.address.String()); err != nil {
 		t.Fatalf("gaplesstest: start the server again: %v", err)
 	}
+}
+
+func (s *Server) restart(store fault.Store) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
+	r := s.current()
+	disk := r.disk
+	switch store {
+	case fault.SameStore:
+	case fault.WipedStore:
+		disk = gapless.NewDisk()
+	case fault.OlderStore:
+		s.mu.Lock()
+		disk = s.older.Copy()
+		s.mu.Unlock()
+	default:
+		return fmt.Errorf("there is no such data: want %s, %s or %s", fault.SameStore, fault.WipedStore, fault.OlderStore)
+	}
+	if err := r.end(); err != nil {
+		return fmt.Errorf("stop it: %w", err)
+	}
+	if err := s.start(disk, r.listener.address.String()); err != nil {
+		return fmt.Errorf("start it again: %w", err)
+	}
+	if store == fault.WipedStore {
+		return s.remember()
+	}
+	return nil
 }

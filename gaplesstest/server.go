@@ -1,8 +1,8 @@
 // Package gaplesstest runs an API server inside a test: real HTTP, resource versions,
 // watches, admission and garbage collection, in milliseconds and without other programs.
 //
-// It has two nouns. A [Server] is an API server that ends with its test. An [Option]
-// changes how it is made.
+// It has three nouns. A [Server] is an API server that ends with its test. An [Option]
+// changes how it is made. A [Runner] is the tests of a package that share one ([Main]).
 //
 //	func TestController(t *testing.T) {
 //		s := gaplesstest.New(t)
@@ -11,10 +11,11 @@
 //		...
 //		s.Compact(t) // watches from older resource versions get 410
 //		s.Restart(t) // clients reconnect; nothing is lost
+//		s.Inject(t, "too-many-requests,verbs=list,count=2")
 //	}
 //
 // Tests may run in parallel, each with a server of its own. When a test fails, its log shows
-// the last requests, and which watch was where.
+// the last requests, which watch was where, and what faults did. docs/testing.md says more.
 package gaplesstest
 
 import (
@@ -30,6 +31,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/gapless-io/gapless"
+	"github.com/gapless-io/gapless/fault"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -40,12 +42,21 @@ type Server struct {
 	options options
 	dir     string // of certificates, kubeconfig and manifests
 	log     tail
+	faults  *fault.Set // of every life of the server
+	// background counts restarts by faults.
+	background sync.WaitGroup
+
+	// changing is held while the server is started again.
+	changing sync.Mutex
 
 	// mu guards the rest.
 	mu       sync.Mutex
 	running  *run
 	baseline *gapless.Baseline
-	applied  int // directories of manifests that Apply wrote
+	older    *gapless.Disk // the backup
+	applied  int           // directories of manifests that Apply wrote
+	ended    bool
+	failed   []error // of restarts by faults
 }
 
 // run is one life of the server: from a start to the next one.
@@ -54,7 +65,15 @@ type run struct {
 	listener *listener
 	disk     *gapless.Disk
 	stop     context.CancelFunc
-	ended    chan error
+	ended    chan struct{} // closed at the end, after err was set
+	err      error
+}
+
+// end stops this life, and returns why it ended.
+func (r *run) end() error {
+	r.stop()
+	<-r.ended
+	return closed(r.err)
 }
 
 // New returns a server that is ready. It ends with the test, without waiting for clients, and
@@ -80,15 +99,21 @@ func open(dir string, opts []Option) (*Server, error) {
 	for _, o := range opts {
 		o(&s.options)
 	}
+	s.faults = fault.New(s.options.seed)
+	s.faults.SetHost(host{s})
+	s.faults.SetLogger(s.log.logger())
 	if err := s.start(gapless.NewDisk(), "127.0.0.1:0"); err != nil {
 		return nil, err
 	}
-	return s, s.remember()
+	if err := s.remember(); err != nil {
+		return nil, errors.Join(err, s.close())
+	}
+	return s, nil
 }
 
 // start starts a life of the server with a disk.
 func (s *Server) start(disk *gapless.Disk, address string) error {
-	r := &run{disk: disk, listener: listenMemory(), ended: make(chan error, 1)}
+	r := &run{disk: disk, listener: listenMemory(), ended: make(chan struct{})}
 	if !s.options.inMemory {
 		var err error
 		if r.listener, err = listenTCP(address); err != nil {
@@ -99,7 +124,7 @@ func (s *Server) start(disk *gapless.Disk, address string) error {
 	for _, change := range s.options.change {
 		change(&cfg)
 	}
-	cfg.Memory, cfg.Disk, cfg.Listener, cfg.Logger = true, disk, r.listener, s.log.logger()
+	cfg.Memory, cfg.Disk, cfg.Listener, cfg.Faults, cfg.Logger = true, disk, r.listener, s.faults, s.log.logger()
 	cfg.DataDir = filepath.Join(s.dir, "data")
 	var err error
 	if r.server, err = gapless.New(cfg); err != nil {
@@ -107,12 +132,14 @@ func (s *Server) start(disk *gapless.Disk, address string) error {
 	}
 	ctx, stop := context.WithCancel(context.Background()) //nolint:forbidigo // a server lives as long as its test, and ends in its cleanup
 	r.stop = stop
-	go func() { r.ended <- r.server.Run(ctx) }() // ends with stop
+	go func() { // ends with stop
+		defer close(r.ended)
+		r.err = r.server.Run(ctx)
+	}()
 	select {
 	case <-r.server.Ready():
-	case err := <-r.ended:
-		stop()
-		return errors.Join(err, closed(r.listener.Close()))
+	case <-r.ended:
+		return errors.Join(r.end(), closed(r.listener.Close()))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,11 +152,11 @@ func (s *Server) remember() error {
 	r := s.current()
 	b, err := r.server.Baseline(context.Background()) //nolint:forbidigo // it reads memory
 	if err != nil {
-		return errors.Join(err, s.close())
+		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.baseline = b
+	s.baseline, s.older = b, r.disk.Copy()
 	return nil
 }
 
@@ -141,10 +168,20 @@ func (s *Server) current() *run {
 
 // close ends the server at once, as when its process is killed.
 func (s *Server) close() error {
-	r := s.current()
+	s.mu.Lock()
+	s.ended = true
+	s.mu.Unlock()
+	s.faults.Clear()
+	s.background.Wait()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return errors.Join(append(s.failed, s.running.kill())...)
+}
+
+// kill ends this life as the end of a process does.
+func (r *run) kill() error {
 	r.listener.kill()
-	r.stop()
-	return closed(<-r.ended)
+	return r.end()
 }
 
 // closed is err without what only says that the listener is closed already.
@@ -157,13 +194,14 @@ func closed(err error) error {
 
 // RESTConfig returns a client configuration with the administrator's certificate.
 func (s *Server) RESTConfig() *rest.Config {
-	r := s.current()
-	return r.connect(r.server.RESTConfig())
+	return s.connect(s.current().server.RESTConfig())
 }
 
-// connect makes clients of a configuration reach the server.
-func (r *run) connect(c *rest.Config) *rest.Config {
-	c.Dial = r.listener.dial
+// connect makes clients of a configuration reach the server, in each of its lives.
+func (s *Server) connect(c *rest.Config) *rest.Config {
+	if s.options.inMemory {
+		c.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return s.current().listener.dial(ctx) }
+	}
 	c.QPS = -1 // the server is this test's own: client-go's limit of five requests a second protects nobody
 	return c
 }
@@ -179,12 +217,11 @@ func (s *Server) URL() string { return s.current().server.URL() }
 // what roles and bindings allow.
 func (s *Server) User(t testing.TB, name string, groups ...string) *rest.Config {
 	t.Helper()
-	r := s.current()
-	c, err := r.server.ClientConfig(name, groups...)
+	c, err := s.current().server.ClientConfig(name, groups...)
 	if err != nil {
 		t.Fatalf("gaplesstest: %v", err)
 	}
-	return r.connect(c)
+	return s.connect(c)
 }
 
 // Apply applies manifests, each YAML or JSON with one or more objects, as the server does at a
@@ -240,10 +277,11 @@ func (s *Server) Compact(t testing.TB) kube.ResourceVersion {
 func (s *Server) Watches() []gapless.Watch { return s.current().server.Watches() }
 
 // Reset brings the server back to what it held when it was made, or at the last Keep, for suites
-// that share a server. Finalizers are not waited for. Watches see the deletions, and resource
-// versions go on.
+// that share a server, and removes all faults. Finalizers are not waited for. Watches see the
+// deletions, and resource versions go on.
 func (s *Server) Reset(t testing.TB) {
 	t.Helper()
+	s.faults.Clear()
 	s.mu.Lock()
 	b, server := s.baseline, s.running.server
 	s.mu.Unlock()

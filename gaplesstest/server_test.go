@@ -229,10 +229,3 @@ func TestTimeIsVirtualInABubble(t *testing.T) {
 		}
 	})
 }
-
-func TestServersLeaveNothingBehind(t *testing.T) {
-	for range 20 { // and goleak in TestMain
-		s := gaplesstest.New(t)
-		create(t, client(t, s.RESTConfig()), "a")
-	}
-}

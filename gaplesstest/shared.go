@@ -7,6 +7,10 @@ import (
 	"testing"
 )
 
+// Runner is what Main needs of a *testing.M, which runs the tests and returns what the program is
+// to exit with.
+type Runner interface{ Run() int }
+
 // Main runs the tests of a package with one server, which use gets before they run, and returns
 // what the program is to exit with:
 //
@@ -16,9 +20,10 @@ import (
 //		os.Exit(gaplesstest.Main(m, func(s *gaplesstest.Server) { server = s }))
 //	}
 //
+// Each package's tests are a program, so each package has a server of its own.
 // A test that begins with server.Reset(t) finds the server as it was made. ReportOnFailure
 // shows what the server saw if that test fails.
-func Main(m *testing.M, use func(*Server), opts ...Option) (code int) {
+func Main(m Runner, use func(*Server), opts ...Option) (code int) {
 	code, err := shared(m, use, opts)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "gaplesstest:", err)
@@ -27,7 +32,7 @@ func Main(m *testing.M, use func(*Server), opts ...Option) (code int) {
 	return code
 }
 
-func shared(m *testing.M, use func(*Server), opts []Option) (code int, err error) {
+func shared(m Runner, use func(*Server), opts []Option) (code int, err error) {
 	dir, err := os.MkdirTemp("", "gaplesstest-")
 	if err != nil {
 		return 1, fmt.Errorf("make a temporary directory: %w", err)

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/gapless-io/gapless"
-	"github.com/gapless-io/gapless/fault"
+	"github.com/gapless-io/gapless/cmd/gapless/faults"
 	"github.com/gapless-io/gapless/internal/auth"
 )
 
@@ -44,6 +44,7 @@ type serveFlags struct {
 	encryption    string
 	reload        bool
 	faults        bool
+	faultsSeed    uint64
 }
 
 func newServe(io streams) *cobra.Command {
@@ -93,6 +94,7 @@ stops it at once. The first start creates certificates and a kubeconfig.`,
 	flags.StringVar(&f.encryption, "encryption-provider-config", "", "file that says which resources are encrypted in the data directory, and with which keys (EncryptionConfiguration of apiserver.config.k8s.io/v1)")
 	flags.BoolVar(&f.reload, "encryption-provider-config-automatic-reload", false, "put changes of that file in force while the server runs")
 	flags.BoolVar(&f.faults, "enable-faults", false, "let administrators make requests fail, with gapless fault: for tests only")
+	faults.SeedFlag(flags, &f.faultsSeed)
 	limitFlags(flags, &f.limits)
 	authenticationFlags(flags, &f.callers)
 	auditFlags(flags, &f.audit)
@@ -113,8 +115,12 @@ func (f serveFlags) config(dirGiven bool, io streams) (gapless.Config, error) {
 		From: f.from, Controllers: f.controllers, AuthorizationMode: f.authorization, Authentication: f.callers,
 		EncryptionProviderConfig: f.encryption, EncryptionProviderConfigAutomaticReload: f.reload,
 	}
-	if f.faults {
-		cfg.Faults = fault.New(1)
+	switch {
+	case f.faults:
+		cfg.Faults = faults.NewSet(f.faultsSeed)
+		logger.Warn("administrators can make requests fail: this server is for tests only", slog.Uint64("faults_seed", cfg.Faults.Seed()))
+	case f.faultsSeed != 0:
+		return cfg, errors.New("--faults-seed is for --enable-faults, which is not given")
 	}
 	if f.memory && !dirGiven {
 		cfg.DataDir = ""
@@ -196,6 +202,9 @@ func serve(ctx context.Context, f serveFlags, dirGiven bool, io streams) error {
 	defer debug.stop()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	if cfg.Faults != nil {
+		defer context.AfterFunc(ctx, cfg.Faults.Clear)() // what is silent or waits ends with the server
+	}
 	done := make(chan error, 1)
 	// serve owns both: they end with ctx, and serve waits for the server.
 	go func() { done <- s.Run(ctx) }()
@@ -241,9 +250,9 @@ func announce(io streams, s *gapless.Server, f serveFlags, cfg gapless.Config) {
 	io.printf(`gapless serves the Kubernetes API at %s
   data     %s
   history  %s, at most %s
-%s
+%s%s
   export KUBECONFIG=%s
-`, s.URL(), where, age, bytes, manifestsLine(s.Applied()), s.Kubeconfig())
+`, s.URL(), where, age, bytes, manifestsLine(s.Applied()), faultsLine(cfg), s.Kubeconfig())
 }
 
 // manifestsLine says what the start did with manifests; "" if there were none.
@@ -252,6 +261,14 @@ func manifestsLine(a gapless.Applied) string {
 		return ""
 	}
 	return fmt.Sprintf("  objects  %d created, %d updated, %d unchanged, from %d files\n", a.Created, a.Updated, a.Unchanged, a.Files)
+}
+
+// faultsLine says how the run is repeated; "" without faults.
+func faultsLine(cfg gapless.Config) string {
+	if cfg.Faults == nil {
+		return ""
+	}
+	return fmt.Sprintf("  faults   on demand, with --faults-seed %d\n", cfg.Faults.Seed())
 }
 
 // shortDuration leaves out the zeros at the end: 24h instead of 24h0m0s.

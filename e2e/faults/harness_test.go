@@ -153,7 +153,7 @@ func followAt(t testing.TB, cfg *rest.Config, of client.Collection, w way, most 
 	if err != nil {
 		return ending(err)
 	}
-	defer watch.Close()
+	defer func() { _ = watch.Close() }() // it was read
 	var got []string
 	for len(got) < most {
 		f, err := watch.Next()
@@ -165,7 +165,7 @@ func followAt(t testing.TB, cfg *rest.Config, of client.Collection, w way, most 
 			got = append(got, f.Type.String()+" ?")
 			continue
 		}
-		got = append(got, strings.TrimSpace(f.Type.String()+" "+string(meta.Name)))
+		got = append(got, strings.TrimSpace(f.Type.String()+" "+meta.Name))
 	}
 	return strings.Join(got, ",")
 }
@@ -198,7 +198,7 @@ func followSocket(t testing.TB, cfg *rest.Config, of client.Collection, most int
 	if resp.Body != nil {
 		defer resp.Body.Close()
 	}
-	defer ws.CloseNow()
+	defer func() { _ = ws.CloseNow() }() // it may have ended
 	ws.SetReadLimit(64 << 20)
 	var got []string
 	for len(got) < most {

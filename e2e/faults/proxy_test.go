@@ -128,7 +128,7 @@ func TestProxyPassesUpgradesThrough(t *testing.T) {
 			t.Error(err)
 			return
 		}
-		defer conn.Close()
+		defer func() { _ = conn.Close() }() // it was read
 		line, _ := both.ReadString('\n')
 		_, _ = fmt.Fprintf(conn, "%s %s", r.URL.Path, line)
 	}))

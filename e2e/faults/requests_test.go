@@ -188,14 +188,14 @@ func TestBookmarkIsRefusedOnceAtResume(t *testing.T) {
 			rv = meta.ResourceVersion
 		}
 	}
-	w.Close()
+	_ = w.Close() // it was read
 	resume := func() string {
 		seconds := int64(1)
 		w, err := c.Watch(t.Context(), of, metav1.ListOptions{ResourceVersion: rv, TimeoutSeconds: &seconds})
 		if err != nil {
 			return ending(err)
 		}
-		defer w.Close()
+		defer func() { _ = w.Close() }() // it was read
 		_, err = w.Next()
 		return ending(err)
 	}
@@ -214,7 +214,7 @@ func TestRestartLooksLikeOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer watch.Close()
+	defer func() { _ = watch.Close() }() // it was read
 	rule := fault.Rule{Name: "restart", Match: fault.Match{Verbs: []string{"list"}}, Action: &fault.Restart{For: time.Minute}, Count: 1}
 	if err := s.faults.Add(rule); err != nil {
 		t.Fatal(err)
@@ -264,7 +264,7 @@ func TestDefinitionIsChangedUnderAWatch(t *testing.T) {
 		body, err := c.Get(t.Context(), path+"/widgets.example.com", "")
 		return err == nil && strings.Contains(string(body), `"edited":"yes"`)
 	})
-	watch.Close()
+	_ = watch.Close() // it was read
 	rule.Action = &fault.Definition{Name: "widgets.example.com", Do: "remove"}
 	if err := s.faults.Add(rule); err != nil {
 		t.Fatal(err)
@@ -272,7 +272,7 @@ func TestDefinitionIsChangedUnderAWatch(t *testing.T) {
 	if watch, err = c.Watch(t.Context(), of, metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	defer watch.Close()
+	defer func() { _ = watch.Close() }() // it was read
 	for err == nil {
 		_, err = watch.Next() // until its resource is gone
 	}
@@ -305,7 +305,7 @@ func TestResourceVersionsCrossAPowerOfTen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer watch.Close()
+	defer func() { _ = watch.Close() }() // it was read
 	var seen []string
 	for i := 0; len(seen) < 20; i++ {
 		if i > 1 {

@@ -197,6 +197,9 @@ func (c *Credentials) Admin() (cert, key []byte) {
 // Issue returns a new client certificate and its key as PEM, for a user in some groups. It is
 // valid as long as the administrator's.
 func (c *Credentials) Issue(name string, groups ...string) (cert, key []byte, err error) {
+	if name == "" { // as a certificate it would be anonymous
+		return nil, nil, errors.New("make a client certificate: a user needs a name")
+	}
 	p, err := newPair(ECDSA, leaf(pkix.Name{CommonName: name, Organization: groups}, x509.ExtKeyUsageClientAuth, time.Now()), &c.ca)
 	if err != nil {
 		return nil, nil, fmt.Errorf("make a certificate for %s: %w", name, err)

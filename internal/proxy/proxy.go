@@ -64,6 +64,7 @@ func New(cfg Config) (*Proxy, error) {
 	case (cfg.Upstream == "") == (cfg.User == nil):
 		return nil, errors.New("name one API server: by its URL (--upstream) or by a kubeconfig (--kubeconfig)")
 	}
+	cfg.Faults.SetNoStore()
 	p := &Proxy{cfg: cfg}
 	if cfg.User != nil {
 		err = p.asUser(rest.CopyConfig(cfg.User))

@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/client-go/rest"
 
 	"github.com/gapless-io/gapless/fault"
@@ -43,6 +45,20 @@ proxy. Only its administrators can change rules. docs/faults.md describes the ac
 	return []*cobra.Command{parent, p.proxy()}
 }
 
+// SeedFlag adds the flag --faults-seed to a command.
+func SeedFlag(flags *pflag.FlagSet, seed *uint64) {
+	flags.Uint64Var(seed, "faults-seed", 0, "seed by which rules with a probability choose requests, to repeat a run (default another one each time, which is printed)")
+}
+
+// NewSet returns a set of rules with a seed, or with another one each time if that is 0.
+func NewSet(seed uint64) *fault.Set {
+	const most = 1_000_000_000 // easy to type
+	if seed == 0 {
+		seed = 1 + rand.Uint64N(most) //nolint:gosec // it is printed
+	}
+	return fault.New(seed)
+}
+
 // client returns the client for a command, which its flags name.
 func (p Program) client(connect func() (*rest.Config, error)) (*control.Client, error) {
 	cfg, err := connect()
@@ -65,7 +81,7 @@ func (p Program) add() *cobra.Command {
 KEY=VALUE behind commas. The keys are count, name, those of match (verbs, resources,
 subresources, namespaces, names, userAgents, nth, every, probability, after, until), with |
 between several values, and the parameters of the action. A file has one rule or a list of
-them, as YAML or JSON.`,
+them, as YAML or JSON; its rules come after those of the command line.`,
 		Example: `  # the next watch of pods gets 410 Gone
   gapless fault add gone,verbs=watch,resources=pods,count=1
 
@@ -118,6 +134,9 @@ func (p Program) read(short, files []string) ([]fault.Rule, error) {
 		}
 		of, err := fault.Parse(text)
 		if err != nil {
+			if path == "-" {
+				path = "the standard input"
+			}
 			return nil, p.Usage(fmt.Errorf("%s: %w", path, err))
 		}
 		rules = append(rules, of...)

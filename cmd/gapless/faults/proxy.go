@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/gapless-io/gapless/fault"
 	"github.com/gapless-io/gapless/internal/proxy"
 )
 
@@ -50,15 +49,16 @@ proxy's own kubeconfig. Rules can be changed with that one only: gapless fault.`
 	flags.StringVar(&f.listen, "listen", "127.0.0.1:6444", "address to listen on; port 0 picks a free port")
 	flags.StringVar(&f.dir, "dir", "gapless-proxy", "directory for the proxy's certificates and its kubeconfig")
 	flags.BoolVar(&f.remote, "allow-remote", false, "allow an address that other machines can reach")
-	flags.Uint64Var(&f.seed, "seed", 1, "seed of rules with a probability")
+	SeedFlag(flags, &f.seed)
 	return cmd
 }
 
 func (p Program) runProxy(cmd *cobra.Command, f proxyFlags) error {
 	cfg := proxy.Config{
-		Upstream: f.upstream, Listen: f.listen, Remote: f.remote, Dir: f.dir, Faults: fault.New(f.seed),
+		Upstream: f.upstream, Listen: f.listen, Remote: f.remote, Dir: f.dir, Faults: NewSet(f.seed),
 		Logger: slog.New(slog.NewTextHandler(p.Err, nil)),
 	}
+	cfg.Faults.SetNoStore()
 	rules, err := p.read(f.rules, f.files)
 	if err != nil {
 		return err
@@ -86,6 +86,6 @@ func (p Program) runProxy(cmd *cobra.Command, f proxyFlags) error {
 		return p.Usage(err)
 	}
 	return served.Run(cmd.Context(), func(url, kubeconfig string) {
-		_, _ = fmt.Fprintf(p.Out, "gapless proxy listens on %s, with %d rules\n\n  export KUBECONFIG=%s\n", url, len(rules), kubeconfig)
+		_, _ = fmt.Fprintf(p.Out, "gapless proxy listens on %s, with %d rules and --faults-seed %d\n\n  export KUBECONFIG=%s\n", url, len(rules), cfg.Faults.Seed(), kubeconfig)
 	})
 }

@@ -32,15 +32,15 @@ func ChangeObject(event []byte, change func(metadata map[string]any)) []byte {
 	return changed
 }
 
-// magic begins an object in protobuf: apimachinery runtime/serializer/protobuf.
-const magic = "k8s\x00"
+// Magic begins an object in protobuf: apimachinery runtime/serializer/protobuf.
+const Magic = "k8s\x00"
 
 // Event encodes a metav1.WatchEvent around the message of an object, which marshal returns.
 func Event(eventType string, kind runtime.TypeMeta, marshal func() ([]byte, error)) []byte {
 	message, err := marshal()
 	unknown := runtime.Unknown{TypeMeta: kind, Raw: message}
 	envelope, err2 := unknown.Marshal()
-	e := metav1.WatchEvent{Type: eventType, Object: runtime.RawExtension{Raw: append([]byte(magic), envelope...)}}
+	e := metav1.WatchEvent{Type: eventType, Object: runtime.RawExtension{Raw: append([]byte(Magic), envelope...)}}
 	body, err3 := e.Marshal()
 	if err := errors.Join(err, err2, err3); err != nil {
 		panic("fault: a message that cannot be encoded: " + err.Error()) // it has only texts
@@ -57,10 +57,10 @@ func OpenEvent(body []byte) (runtime.Unknown, metav1.PartialObjectMetadata, erro
 	if err := e.Unmarshal(body); err != nil {
 		return unknown, o, err
 	}
-	if len(e.Object.Raw) < len(magic) || string(e.Object.Raw[:len(magic)]) != magic {
+	if len(e.Object.Raw) < len(Magic) || string(e.Object.Raw[:len(Magic)]) != Magic {
 		return unknown, o, errors.New("the object is not in protobuf")
 	}
-	if err := unknown.Unmarshal(e.Object.Raw[len(magic):]); err != nil {
+	if err := unknown.Unmarshal(e.Object.Raw[len(Magic):]); err != nil {
 		return unknown, o, err
 	}
 	return unknown, o, o.Unmarshal(unknown.Raw)

@@ -9,9 +9,13 @@ import "encoding/binary"
 // Splitter finds frames in bytes that arrive piece by piece.
 type Splitter interface {
 	// Next returns the body of the next frame and how many bytes of buf it takes. A body of
-	// nil is bytes that are no frame, and 0 bytes mean that more must arrive.
+	// nil is bytes that are no frame, and 0 bytes mean that more must arrive. Less than 0 says
+	// that a message in parts is larger than MaxMessage.
 	Next(buf []byte) (body []byte, n int)
 }
+
+// MaxMessage bounds what is kept of a message in parts.
+const MaxMessage = 64 << 20
 
 // JSON finds JSON values: a server may spread one over lines.
 type JSON struct {
@@ -103,6 +107,9 @@ func (s *Socket) Next(buf []byte) ([]byte, int) {
 	n := head + int(size)
 	if buf[0]&opBits >= firstControl {
 		return nil, n
+	}
+	if len(s.message)+n > MaxMessage {
+		return nil, -1
 	}
 	s.message = append(s.message, buf[head:n]...)
 	if buf[0]&finalBit == 0 {

@@ -15,7 +15,7 @@ type Body interface {
 	// Open is called when the header was sent, before the first Write. What is written to
 	// to is sent at once.
 	Open(to io.Writer, header http.Header, code int)
-	// Write gets what the server sends.
+	// Write gets what the server sends. A write of nothing is a flush.
 	Write(p []byte) (int, error)
 }
 
@@ -67,12 +67,11 @@ func (t *Tap) Write(p []byte) (int, error) {
 	return t.body.Write(p)
 }
 
-// FlushError is for http.ResponseController.
+// FlushError is for http.ResponseController. What the body writes is flushed already, and it may
+// be writing just now; only a header can wait.
 func (t *Tap) FlushError() error {
-	if t.code == 0 {
-		t.WriteHeader(http.StatusOK)
-	}
-	return http.NewResponseController(t.ResponseWriter).Flush()
+	_, err := t.Write(nil)
+	return err
 }
 
 // SetReadDeadline is for http.ResponseController.

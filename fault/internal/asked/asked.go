@@ -1,4 +1,7 @@
-package fault
+// Package asked reads what a request asks for, as an API server does.
+//
+// It has one noun: a [Request].
+package asked
 
 import (
 	"net/http"
@@ -19,9 +22,9 @@ type Request struct {
 	Name        string
 }
 
-// RequestOf reads the path, the method and the query as an API server does. It allocates
+// Of reads the path, the method and the query as an API server does. It allocates
 // nothing, because every request passes it while there are rules.
-func RequestOf(r *http.Request) Request {
+func Of(r *http.Request) Request {
 	other := Request{Verb: lower(r.Method)}
 	q := Request{}
 	first, rest := segment(strings.Trim(r.URL.Path, "/"))
@@ -107,7 +110,7 @@ func asksForWatch(r *http.Request) bool {
 		pair, query, _ = strings.Cut(query, "&")
 		key, value, _ := strings.Cut(pair, "=")
 		if strings.ContainsAny(key, "%+;") || key == "watch" && strings.ContainsAny(value, "%+;") {
-			return isTrue(r.URL.Query()["watch"]) // nobody escapes these names
+			return True(r.URL.Query()["watch"]) // nobody escapes these names
 		}
 		if key == "watch" {
 			return value != "0" && !strings.EqualFold(value, "false")
@@ -116,12 +119,13 @@ func asksForWatch(r *http.Request) bool {
 	return false
 }
 
-func isTrue(values []string) bool {
+// True reports whether the first of the values of a parameter is neither 0 nor false.
+func True(values []string) bool {
 	return len(values) > 0 && values[0] != "0" && !strings.EqualFold(values[0], "false")
 }
 
-// nameOf returns the name of the object, or the one that a field selector selects.
-func nameOf(q *Request, r *http.Request) string {
+// NameOf returns the name of the object, or the one that a field selector selects.
+func NameOf(q *Request, r *http.Request) string {
 	if q.Name != "" || !strings.Contains(r.URL.RawQuery, "metadata.name") {
 		return q.Name
 	}

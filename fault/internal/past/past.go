@@ -1,0 +1,150 @@
+// Package past reads a list as single objects, and as the initial events of a watch.
+//
+// It has one noun: a [List].
+package past
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/gapless-io/gapless/fault/internal/wire"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// List is a list of objects.
+type List struct {
+	// APIVersion and Kind are those of the objects.
+	APIVersion, Kind string
+	ResourceVersion  string
+	// Protobuf says how the objects are encoded.
+	Protobuf bool
+	// Objects are encoded as in answers to gets.
+	Objects [][]byte
+}
+
+// Read reads an answer with a list, in JSON or protobuf.
+func Read(answer []byte) (List, error) {
+	if bytes.HasPrefix(answer, []byte(wire.Magic)) {
+		return readProtobuf(answer[len(wire.Magic):])
+	}
+	var list struct {
+		APIVersion string            `json:"apiVersion"`
+		Kind       string            `json:"kind"`
+		Metadata   metav1.ListMeta   `json:"metadata"`
+		Items      []json.RawMessage `json:"items"`
+	}
+	if err := json.Unmarshal(answer, &list); err != nil {
+		return List{}, fmt.Errorf("read a list: %w", err)
+	}
+	out, err := newList(list.APIVersion, list.Kind, list.Metadata.ResourceVersion)
+	for _, item := range list.Items {
+		if len(item) < 2 || item[0] != '{' {
+			return List{}, errors.New("read a list: an item is no object")
+		}
+		out.Objects = append(out.Objects, out.typed(item))
+	}
+	return out, err
+}
+
+func newList(apiVersion, kind, rv string) (List, error) {
+	item, is := strings.CutSuffix(kind, "List")
+	if !is {
+		return List{}, fmt.Errorf("read a list: its kind is %q", kind)
+	}
+	return List{APIVersion: apiVersion, Kind: item, ResourceVersion: rv}, nil
+}
+
+// typed returns an object with its kind, which items of built-in kinds do not have.
+func (l *List) typed(item []byte) []byte {
+	var has metav1.TypeMeta
+	if json.Unmarshal(item, &has) == nil && has.Kind != "" {
+		return item
+	}
+	head := append(append(append([]byte(`{"kind":`), quoted(l.Kind)...), `,"apiVersion":`...), quoted(l.APIVersion)...)
+	if members := bytes.TrimSpace(item[1:]); members[0] != '}' {
+		head = append(head, ',')
+	}
+	return append(head, item[1:]...)
+}
+
+func quoted(text string) []byte { return kube.AppendString(nil, text) }
+
+// Of messages of lists, in all groups.
+const (
+	metadataField = 1
+	itemsField    = 2
+)
+
+func readProtobuf(envelope []byte) (List, error) {
+	var unknown runtime.Unknown
+	if err := unknown.Unmarshal(envelope); err != nil {
+		return List{}, fmt.Errorf("read a list: %w", err)
+	}
+	out, err := newList(unknown.APIVersion, unknown.Kind, "")
+	if err != nil {
+		return List{}, err
+	}
+	out.Protobuf = true
+	for rest := unknown.Raw; len(rest) > 0; {
+		number, kind, n := protowire.ConsumeTag(rest)
+		if n < 0 {
+			return List{}, fmt.Errorf("read a list: %w", protowire.ParseError(n))
+		}
+		size := protowire.ConsumeFieldValue(number, kind, rest[n:])
+		if size < 0 {
+			return List{}, fmt.Errorf("read a list: %w", protowire.ParseError(size))
+		}
+		value, _ := protowire.ConsumeBytes(rest[n : n+size]) // nil unless the field has bytes
+		rest = rest[n+size:]
+		switch {
+		case kind != protowire.BytesType:
+		case number == metadataField:
+			var meta metav1.ListMeta
+			if err := meta.Unmarshal(value); err != nil {
+				return List{}, fmt.Errorf("read a list: %w", err)
+			}
+			out.ResourceVersion = meta.ResourceVersion
+		case number == itemsField:
+			object, err := (&runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: out.APIVersion, Kind: out.Kind}, Raw: value}).Marshal()
+			if err != nil {
+				return List{}, fmt.Errorf("read a list: %w", err)
+			}
+			out.Objects = append(out.Objects, append([]byte(wire.Magic), object...))
+		}
+	}
+	return out, nil
+}
+
+// Added returns the event of an object.
+func (l *List) Added(object []byte) []byte {
+	if !l.Protobuf {
+		return append(append([]byte(`{"type":"ADDED","object":`), object...), '}')
+	}
+	body, err := (&metav1.WatchEvent{Type: "ADDED", Object: runtime.RawExtension{Raw: object}}).Marshal()
+	if err != nil {
+		panic("fault: an event that cannot be encoded: " + err.Error()) // it has only bytes
+	}
+	return body
+}
+
+// End returns the bookmark that ends the initial events.
+func (l *List) End() []byte {
+	rv, err := kube.ParseResourceVersion(l.ResourceVersion)
+	if err != nil {
+		rv = 0 // clients take it for any
+	}
+	if !l.Protobuf {
+		return bytes.TrimSpace(kube.BookmarkFrame(l.APIVersion, l.Kind, rv, kube.InitialEventsEnd))
+	}
+	object := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
+		ResourceVersion: l.ResourceVersion, Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"},
+	}}
+	return wire.Event("BOOKMARK", runtime.TypeMeta{APIVersion: l.APIVersion, Kind: l.Kind}, object.Marshal)
+}

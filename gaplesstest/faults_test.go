@@ -1,0 +1,157 @@
+package gaplesstest_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/gapless-io/gapless/fault"
+	"github.com/gapless-io/gapless/gaplesstest"
+)
+
+func get(t *testing.T, c kubernetes.Interface, name string) error {
+	t.Helper()
+	_, err := c.CoreV1().ConfigMaps("default").Get(t.Context(), name, metav1.GetOptions{})
+	return err
+}
+
+func TestFaultsAreInjectedUntilTheyAreRemoved(t *testing.T) {
+	t.Parallel()
+	s := gaplesstest.New(t)
+	c := client(t, s.RESTConfig())
+	create(t, c, "a")
+	s.Inject(t, "forbidden,verbs=get,names=a")
+	if err := get(t, c, "a"); !apierrors.IsForbidden(err) {
+		t.Errorf("with the rule: %v", err)
+	}
+	s.Restart(t)
+	if err := get(t, c, "a"); !apierrors.IsForbidden(err) {
+		t.Errorf("after a restart: %v", err)
+	}
+	if all := s.Faults().Rules(); len(all) != 1 || all[0].Acted != 2 {
+		t.Errorf("the rules are %+v, want one that acted twice", all)
+	}
+	s.Keep(t)
+	s.Reset(t)
+	if err := get(t, c, "a"); err != nil {
+		t.Errorf("after a reset: %v", err)
+	}
+}
+
+// TestResetsReachClients cuts a connection on the socket, which is wrapped several times.
+func TestResetsReachClients(t *testing.T) {
+	t.Parallel()
+	s := gaplesstest.New(t)
+	cfg := s.RESTConfig()
+	cfg.NextProtos = []string{"http/1.1"} // that of HTTP/2 says "unexpected EOF" for it
+	web, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(web.CloseIdleConnections)
+	s.Inject(t, "cut,how=reset,verbs=get")
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/version", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := web.Do(request)
+	if err == nil {
+		_ = answer.Body.Close()
+	}
+	if !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("the request ends with %v, want a reset connection", err)
+	}
+}
+
+func TestRestartsWithOtherData(t *testing.T) {
+	t.Parallel()
+	s := gaplesstest.New(t)
+	c := client(t, s.RESTConfig())
+	create(t, c, "a")
+	s.Keep(t)
+	last := create(t, c, "b")
+	s.RestartWith(t, fault.OlderStore)
+	if got := fmt.Sprint(names(t, c)); got != "[a]" {
+		t.Errorf("with the older store: %s", got)
+	}
+	if again := create(t, c, "c"); again.ResourceVersion > last.ResourceVersion {
+		t.Errorf("resource versions went on: from %s to %s", last.ResourceVersion, again.ResourceVersion)
+	}
+	s.Reset(t)
+	if got := fmt.Sprint(names(t, c)); got != "[a]" {
+		t.Errorf("after a reset of the older store: %s", got)
+	}
+	s.RestartWith(t, fault.WipedStore)
+	if got := fmt.Sprint(names(t, c)); got != "[]" {
+		t.Errorf("with a wiped store: %s", got)
+	}
+	create(t, c, "d")
+	s.Reset(t)
+	if got := fmt.Sprint(names(t, c)); got != "[]" {
+		t.Errorf("after a reset of the wiped store: %s", got)
+	}
+}
+
+func TestAFaultRestartsWithOtherData(t *testing.T) {
+	t.Parallel()
+	s := gaplesstest.New(t)
+	c := client(t, s.RESTConfig())
+	s.Inject(t, "restart,store=older,verbs=get,names=a,count=1") // keeps what is stored now
+	create(t, c, "a")
+	_ = get(t, c, "a") // it may be cut off, or client-go asks again
+	for !apierrors.IsNotFound(get(t, c, "a")) {
+		<-time.After(time.Millisecond)
+	}
+}
+
+// TestClientsInMemoryReachTheServerAgain restarts a server that has no port.
+func TestClientsInMemoryReachTheServerAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := gaplesstest.New(t, gaplesstest.WithoutPort())
+		c := client(t, s.RESTConfig())
+		create(t, c, "a")
+		s.Restart(t)
+		s.Crash(t)
+		if err := get(t, c, "a"); err != nil {
+			t.Error(err)
+		}
+		begin := time.Now()
+		s.Inject(t, "delay,for=1h,verbs=get")
+		if err := get(t, c, "a"); err != nil || time.Since(begin) < time.Hour {
+			t.Errorf("after %v: %v", time.Since(begin), err)
+		}
+	})
+}
+
+// TestOneSeedFailsTheSameRequests compares servers with one seed.
+func TestOneSeedFailsTheSameRequests(t *testing.T) {
+	t.Parallel()
+	failed := func(seed uint64) string {
+		s := gaplesstest.New(t, gaplesstest.Seed(seed))
+		c := client(t, s.RESTConfig())
+		s.Inject(t, "forbidden,verbs=get,resources=configmaps,probability=0.5")
+		var b strings.Builder
+		for range 64 {
+			fmt.Fprint(&b, apierrors.IsForbidden(get(t, c, "a")), " ")
+		}
+		return b.String()
+	}
+	first := failed(7)
+	if again := failed(7); again != first {
+		t.Errorf("the same seed:\n%s\n%s", first, again)
+	}
+	if other := failed(8); other == first {
+		t.Errorf("another seed fails the same requests: %s", other)
+	}
+}
