@@ -96,7 +96,7 @@ var policy = map[string][]string{
 	"":                          {everything},
 	"cmd/gapless":               {everything},
 	"e2e":                       nil, // tests only
-	"gaplesstest":               {"", "kube"},
+	"gaplesstest":               {"", "fault", "kube"},
 	"examples":                  {"informer"},
 	"examples/internal/rigtest": {"", "kube"},
 

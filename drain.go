@@ -40,7 +40,9 @@ func (s *Server) shutdown(ctx context.Context, web *http.Server) error {
 	case <-s.busy.none():
 	}
 	stop()
-	<-ended
+	if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
 	return web.Close()
 }
 

@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/gapless-io/gapless"
-	"github.com/gapless-io/gapless/cmd/gapless/envtest"
 	"github.com/gapless-io/gapless/cmd/gapless/faults"
+	"github.com/gapless-io/gapless/cmd/gapless/install"
 )
 
 // started is the annotation of a command whose command line is valid: every error
@@ -64,7 +64,7 @@ additional exit codes.`,
 			}
 		},
 	}.Commands()...)
-	root.AddCommand(envtest.Program{Out: io.out, Err: io.err, Usage: func(err error) error { return &usageError{err} }}.Command())
+	root.AddCommand(install.Program{Out: io.out, Err: io.err, Usage: func(err error) error { return &usageError{err} }}.Command())
 	return root
 }
 

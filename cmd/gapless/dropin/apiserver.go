@@ -54,7 +54,7 @@ func (p Program) apiserver(ctx context.Context) (int, error) {
 	at, err := askEtcd(ctx, plan.etcd)
 	if err != nil {
 		if ctx.Err() != nil { // stopped meanwhile
-			return 0, nil
+			return 0, nil //nolint:nilerr // it was to stop
 		}
 		return 0, err
 	}

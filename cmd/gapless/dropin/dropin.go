@@ -1,6 +1,6 @@
 // Package dropin is what gapless does when it is called by the name of another program:
 // kube-apiserver, etcd or kubectl, as controller-runtime's package envtest and kwokctl start
-// them. The commands of package envtest install it under these names.
+// them. The commands of package install put it there.
 //
 // It has five nouns. A [Program] is one of the three. A table says what becomes of each flag
 // of such a program: table.go has those of kube-apiserver, etcdtable.go those of etcd. A
@@ -16,6 +16,7 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/gapless-io/gapless"
@@ -39,10 +40,8 @@ type Program struct {
 // IsName reports whether a program that was started as path is one of the three, and which.
 func IsName(path string) (name string, is bool) {
 	name = strings.TrimSuffix(filepath.Base(path), ".exe")
-	for _, known := range Names() {
-		if name == known {
-			return name, true
-		}
+	if slices.Contains(Names(), name) {
+		return name, true
 	}
 	return "", false
 }

@@ -35,7 +35,7 @@ func TestEtcdAnswersWhatEnvtestAsks(t *testing.T) {
 	}
 	at, err := askEtcd(t.Context(), []string{server.URL})
 	if err != nil || at != (place{DataDir: dir, NoFsync: true}) {
-		t.Errorf("kube-apiserver is told %v, %v", at, err)
+		t.Errorf("kube-apiserver gets %v, %v", at, err)
 	}
 }
 
@@ -93,7 +93,7 @@ func TestEachPrefixInEtcdHasObjectsOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestEtcdListensWhereItIsTold(t *testing.T) {
+func TestEtcdListensAtEachOfItsURLs(t *testing.T) {
 	_, listen, err := newPlace([]setting{{name: "listen-client-urls", value: "http://127.0.0.1:1,http://[::1]:2"}})
 	if err != nil || strings.Join(listen, " ") != "127.0.0.1:1 [::1]:2" {
 		t.Errorf("listens on %v, %v", listen, err)

@@ -35,7 +35,7 @@ type table map[string]rule
 // add adds flags, whose names are separated by spaces and newlines. A name that ends with ?
 // may stand without a value.
 func (t table) add(do treatment, why, names string) {
-	for _, name := range strings.Fields(names) {
+	for name := range strings.FieldsSeq(names) {
 		name, bare := strings.CutSuffix(name, "?")
 		t[name] = rule{do: do, bare: bare, why: why}
 	}

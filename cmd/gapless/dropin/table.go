@@ -90,7 +90,7 @@ func (t table) operation() {
 	t.add(ignored, "no controllers run here, as with kube-apiserver alone", `enable-garbage-collector? delete-collection-workers
 		coordinated-leadership-lease-duration coordinated-leadership-renew-deadline coordinated-leadership-retry-period`)
 	t.add(ignored, "requests have the server's own shares: docs/limits.md", "enable-priority-and-fairness?")
-	t.add(ignored, "the server stops at once when it is told to", `shutdown-delay-duration shutdown-send-retry-after?
+	t.add(ignored, "the server stops at once", `shutdown-delay-duration shutdown-send-retry-after?
 		shutdown-watch-termination-grace-period livez-grace-period`)
 	t.add(ignored, "the log has a format of its own; -v=4 and more logs requests", `vmodule logging-format log-flush-frequency
 		log-json-info-buffer-size log-json-split-stream? log-text-info-buffer-size log-text-split-stream? logtostderr?

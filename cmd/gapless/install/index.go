@@ -1,4 +1,4 @@
-package envtest
+package install
 
 import (
 	"archive/tar"
