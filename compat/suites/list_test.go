@@ -10,20 +10,14 @@ type operator struct {
 
 var operators = []operator{
 	{"sigs.k8s.io/controller-runtime", "v0.25.2", []string{
-		"pkg/builder", "pkg/cache", "pkg/client", "pkg/client/apiutil", "pkg/cluster", "pkg/controller",
-		"pkg/controller/controllerutil", "pkg/envtest", "pkg/handler", "pkg/internal/controller", "pkg/internal/recorder",
-		"pkg/internal/testing/controlplane", "pkg/manager", "pkg/manager/internal/integration", "pkg/metrics/filters",
-		"pkg/source", "pkg/webhook",
+		"pkg/builder", "pkg/cache", "pkg/client", "pkg/envtest", "pkg/manager", "pkg/webhook",
 	}},
 	{"sigs.k8s.io/cluster-api", "v1.13.6", []string{
-		"controllers/clustercache", "controllers/crdmigrator", "internal/controllers/cluster",
-		"internal/controllers/clusterresourceset", "internal/controllers/machine", "internal/controllers/machinedeployment",
-		"internal/controllers/machinehealthcheck", "internal/controllers/machineset",
-		"internal/controllers/topology/cluster/structuredmerge", "internal/util/ssa", "internal/webhooks/test", "util/patch/test",
+		"controllers/crdmigrator", "internal/controllers/cluster", "internal/controllers/machine",
+		"internal/controllers/machineset", "internal/util/ssa", "internal/webhooks/test", "util/patch/test",
 	}},
 	{"sigs.k8s.io/karpenter", "v1.13.0", []string{
-		"pkg/apis/v1", "pkg/controllers/node/termination", "pkg/controllers/nodeclaim/lifecycle",
-		"pkg/controllers/nodepool/registrationhealth", "pkg/controllers/provisioning", "pkg/controllers/state",
+		"pkg/apis/v1", "pkg/controllers/nodeclaim/lifecycle", "pkg/controllers/nodepool/registrationhealth", "pkg/controllers/state",
 	}},
 }
 
