@@ -73,6 +73,10 @@ type Config struct {
 	// UnsafeNoFsync does not wait until what is written is on disk, for tests: it survives the
 	// end of the process, but a failure of the machine may damage the data directory.
 	UnsafeNoFsync bool
+	// StopAtOnce closes connections when the server stops as soon as no request is in progress,
+	// for tests. Otherwise clients have a second in which what they have sent meanwhile over
+	// HTTP/2 is answered.
+	StopAtOnce bool
 	// Listener is what the server listens on, instead of Listen; Run closes it. Its
 	// certificate is for the host of the address Listen.
 	Listener net.Listener

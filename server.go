@@ -45,6 +45,7 @@ const drainWithin = 10 * time.Second
 type Server struct {
 	cfg   Config
 	ready chan struct{} // closed once it serves
+	busy  busy          // connections, with StopAtOnce
 
 	// Set before ready is closed, and not changed after.
 	credentials *auth.Credentials
@@ -72,7 +73,7 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Server{cfg: cfg, ready: make(chan struct{})}, nil
+	return &Server{cfg: cfg, ready: make(chan struct{}), busy: busy{conns: map[net.Conn]bool{}}}, nil
 }
 
 // Run opens the data, serves until ctx ends, and then drains: watches get a last
@@ -242,14 +243,7 @@ func (s *Server) serve(ctx context.Context, log *revlog.Log) error {
 		}
 		defer stopBelow()
 		s.cfg.Logger.InfoContext(ctx, "draining")
-		api.Drain()
-		limited, cancel := context.WithTimeout(lasting, drainWithin)
-		defer cancel()
-		if err := errors.Join(web.Shutdown(limited), api.Wait(limited)); err != nil {
-			s.cfg.Logger.WarnContext(ctx, "requests were cut off", slog.Any("error", err))
-			return errors.Join(web.Close(), s.closeListener())
-		}
-		return s.closeListener()
+		return s.drain(lasting, api, web)
 	})
 	return g.Wait()
 }
@@ -318,7 +312,7 @@ func (s *Server) apiConfig(live *schema.Live, log *revlog.Log, p parts) apiserve
 // for hours, so only headers have a timeout; dead peers are detected by pings (HTTP/2)
 // and by the timeout of each write (HTTP/1.1).
 func (s *Server) webServer(api *apiserver.Server) *http.Server {
-	return &http.Server{
+	web := &http.Server{
 		Handler:           api,
 		TLSConfig:         limit.TLS(s.credentials.ServerTLS),
 		ReadHeaderTimeout: 10 * time.Second, // also of a handshake
@@ -339,6 +333,10 @@ func (s *Server) webServer(api *apiserver.Server) *http.Server {
 			WriteByteTimeout: 30 * time.Second,
 		},
 	}
+	if s.cfg.StopAtOnce {
+		web.ConnState = s.busy.note
+	}
+	return web
 }
 
 // Ready returns a channel that is closed once the server accepts requests.

@@ -23,6 +23,7 @@ type serveFlags struct {
 	dataDir       string
 	memory        bool
 	noFsync       bool
+	stopAtOnce    bool
 	listen        string
 	history       time.Duration
 	historyBytes  string
@@ -75,6 +76,7 @@ stops it at once. The first start creates certificates and a kubeconfig.`,
 	flags.StringVar(&f.dataDir, "data-dir", "gapless-data", "directory for the data, the certificates and the kubeconfig")
 	flags.BoolVar(&f.memory, "memory", false, "keep all objects in memory only; without --data-dir no files are left behind")
 	flags.BoolVar(&f.noFsync, "unsafe-no-fsync", false, "do not wait until data is on disk: a failure of the machine may damage the data directory; for tests only")
+	flags.BoolVar(&f.stopAtOnce, "stop-at-once", false, "when told to stop, close connections as soon as no request is in progress, without a second for what clients send meanwhile; for tests")
 	flags.StringVar(&f.listen, "listen", gapless.DefaultListen, "address to listen on; port 0 picks a free port")
 	flags.DurationVar(&f.history, "history", gapless.DefaultHistory, "how long old versions of objects are kept; 0 means forever")
 	flags.StringVar(&f.historyBytes, "history-bytes", "", "maximum size of old versions, for example 512Mi; 0 means no limit (default 1Gi, or 256Mi with --memory)")
@@ -108,7 +110,7 @@ func (f serveFlags) config(dirGiven bool, io streams) (gapless.Config, error) {
 		return gapless.Config{}, err
 	}
 	cfg := gapless.Config{
-		DataDir: f.dataDir, Memory: f.memory, UnsafeNoFsync: f.noFsync, Listen: f.listen, History: f.history,
+		DataDir: f.dataDir, Memory: f.memory, UnsafeNoFsync: f.noFsync, StopAtOnce: f.stopAtOnce, Listen: f.listen, History: f.history,
 		ResourceVersionBase: f.base, StrictFutureWatch: f.strict, ClientKeyAlgorithm: f.clientKey, Logger: logger, Limits: f.limits, Audit: forever(f.audit),
 		From: f.from, TaintNewNodes: f.taint, Controllers: f.controllers, AuthorizationMode: f.authorization, Authentication: f.callers,
 		EncryptionProviderConfig: f.encryption, EncryptionProviderConfigAutomaticReload: f.reload,

@@ -24,7 +24,7 @@ func build(t *testing.T) string {
 	for dir, pkg := range map[string]string{".": "tool", filepath.Join(harness.Root(), "compat/kubectl"): "."} {
 		harness.Must(t, dir, []string{"GOBIN=" + tools, "GOWORK=auto"}, "go", "install", "-ldflags=-s -w", pkg)
 	}
-	for _, name := range []string{"kube-controller-manager", "kube-scheduler", "kwok", "kubectl"} {
+	for _, name := range []string{"kube-controller-manager", "kube-scheduler", "kwok", "kwokctl", "kubectl"} {
 		if err := os.Symlink(filepath.Join(tools, name), filepath.Join(bin, name)); err != nil {
 			t.Fatal(err)
 		}

@@ -18,7 +18,7 @@ import (
 func Commands(page string, refused func(prints string) bool) (script string, shown int) {
 	var b strings.Builder
 	b.WriteString(`set -euo pipefail
-trap 'kill $(jobs -p); wait' EXIT
+trap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT
 shows() {
 	local out
 	out=$(cat)

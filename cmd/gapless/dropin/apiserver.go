@@ -152,7 +152,7 @@ func (p *plan) serve(at place) ([]string, error) {
 	}
 	args := []string{
 		"serve", "--data-dir=" + dir, "--listen=" + net.JoinHostPort(p.bind, p.port), "--authorization-mode=" + mode,
-		"--bootstrap=server", "--controllers=-garbage-collector-controller,-namespace-controller",
+		"--stop-at-once", "--bootstrap=server", "--controllers=-garbage-collector-controller,-namespace-controller",
 	}
 	if at.NoFsync {
 		args = append(args, "--unsafe-no-fsync")

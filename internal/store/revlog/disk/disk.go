@@ -2,8 +2,9 @@
 // use one that fails or crashes.
 //
 // It has three nouns: an [FS] is one flat directory, a [File] is an open file in
-// it, and a [Dir] is the directory as a whole. There are two
-// implementations: [NewOS] on the operating system, [NewMemory] in memory.
+// it, and a [Dir] is the directory as a whole. There are three
+// implementations: [NewOS] on the operating system, [NewUnsynced] there without waiting for the
+// disk, [NewMemory] in memory.
 package disk
 
 import "io"

@@ -28,7 +28,11 @@ func systems(t *testing.T) map[string]disk.FS {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return map[string]disk.FS{"os": onDisk, "memory": disk.NewMemory()}
+	unsynced, err := disk.NewUnsynced(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]disk.FS{"os": onDisk, "unsynced": unsynced, "memory": disk.NewMemory()}
 }
 
 func must(t *testing.T, err error) {
