@@ -64,6 +64,9 @@ var (
 // enabled reads the plugins that are turned on. One that the server has not is refused,
 // unless it is one of upstream's defaults or denies nothing.
 func (p *plan) enabled(s setting) error {
+	if s.name == "admission-control" { // the plugins that it does not name are off
+		p.untainted = !slices.Contains(list(s.value), switched)
+	}
 	for _, plugin := range list(s.value) {
 		switch {
 		case slices.Contains(present, plugin), plugin == switched:
