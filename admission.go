@@ -6,6 +6,7 @@ import (
 	"github.com/gapless-io/gapless/internal/admission"
 	"github.com/gapless-io/gapless/internal/admission/guard"
 	"github.com/gapless-io/gapless/internal/admission/policy"
+	"github.com/gapless-io/gapless/internal/admission/taint"
 	"github.com/gapless-io/gapless/internal/admission/webhook"
 	"github.com/gapless-io/gapless/internal/registry"
 	"github.com/gapless-io/gapless/internal/schema"
@@ -35,5 +36,8 @@ func (s *Server) admit(cfg *registry.Config) {
 	s.policies = policy.New(policy.Config{Live: cfg.Live, Cluster: s.cluster, Authorizer: authorizer, Logger: s.cfg.Logger})
 	s.webhooks = webhook.New(webhook.Config{Live: cfg.Live, Cluster: s.cluster, Authorizer: authorizer, Logger: s.cfg.Logger})
 	cfg.Followers = append(cfg.Followers, s.policies, s.webhooks)
+	if s.cfg.TaintNewNodes {
+		checks = append(checks, taint.Plugin{}) // before policies and webhooks, as upstream
+	}
 	cfg.Admission = append(checks, guard.New(guard.Config{Live: cfg.Live, Cluster: s.cluster, Authorizer: s.authorizer}), s.policies, s.webhooks)
 }

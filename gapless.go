@@ -111,6 +111,10 @@ type Config struct {
 	// lists them: a name turns one on, a name after a - turns one off, and * turns on those
 	// that are not named. Nil means *. See docs/controllers.md.
 	Controllers []string
+	// TaintNewNodes gives each new node the taint node.kubernetes.io/not-ready, as upstream's
+	// admission plugin TaintNodesByCondition, which is on by default there. Here a node that
+	// nobody removes it from, as kube-controller-manager does, would get no pods.
+	TaintNewNodes bool
 	// From are files of manifests, and directories that contain such files. Each start applies
 	// them after it has created the objects of Bootstrap and before it is ready, as by
 	// server-side apply with the field manager "gapless", which takes fields by force. If one

@@ -45,6 +45,7 @@ type serveFlags struct {
 	reload        bool
 	faults        bool
 	faultsSeed    uint64
+	taint         bool
 }
 
 func newServe(io streams) *cobra.Command {
@@ -83,6 +84,7 @@ stops it at once. The first start creates certificates and a kubeconfig.`,
 	flags.Int64Var(&f.base, "resource-version-base", 0, "first resource version of an empty data directory (default 1000000000)")
 	flags.BoolVar(&f.strict, "strict-future-watch", false, "end a watch from a future resource version with an error after 3s, instead of waiting")
 	flags.StringVar(&f.clientKey, "client-key-algorithm", "", "algorithm of the client key in the kubeconfig: ecdsa, or rsa for fabric8 before version 7; a key of the other algorithm is replaced (default that of the existing key, or ecdsa)")
+	flags.BoolVar(&f.taint, "taint-new-nodes", false, "give each new node the taint node.kubernetes.io/not-ready, as the admission plugin TaintNodesByCondition; kube-controller-manager removes it")
 	flags.StringVar(&f.bootstrap, "bootstrap", "cluster", "objects created at startup: cluster, server (those of kube-apiserver without a controller manager) or none")
 	flags.StringSliceVar(&f.controllers, "controllers", []string{"*"}, "controllers to run: '*' is all, 'foo' turns foo on, '-foo' off; they are "+
 		gapless.GarbageCollectorController+" and "+gapless.NamespaceController)
@@ -112,7 +114,7 @@ func (f serveFlags) config(dirGiven bool, io streams) (gapless.Config, error) {
 	cfg := gapless.Config{
 		DataDir: f.dataDir, Memory: f.memory, UnsafeNoFsync: f.noFsync, StopAtOnce: f.stopAtOnce, Listen: f.listen, History: f.history,
 		ResourceVersionBase: f.base, StrictFutureWatch: f.strict, ClientKeyAlgorithm: f.clientKey, Logger: logger, Limits: f.limits, Audit: forever(f.audit),
-		From: f.from, Controllers: f.controllers, AuthorizationMode: f.authorization, Authentication: f.callers,
+		From: f.from, TaintNewNodes: f.taint, Controllers: f.controllers, AuthorizationMode: f.authorization, Authentication: f.callers,
 		EncryptionProviderConfig: f.encryption, EncryptionProviderConfigAutomaticReload: f.reload,
 	}
 	switch {

@@ -35,9 +35,6 @@ func TestUnservedPathsGetTheReason(t *testing.T) {
 			"admissionregistration.k8s.io/v1beta1 is not served, there is v1",
 		},
 		{"GET", "/apis/flowcontrol.apiserver.k8s.io/v1", ".flowcontrol.apiserver.k8s.io ", "what is stored would have no effect"},
-		{"GET", pod + "/nope", "pods p", "pods/nope is not served in v1"},
-		{"GET", configMaps + "/a/scale", "configmaps a", "configmaps/scale is not served in v1"},
-		{"PUT", configMaps + "/a/status", "configmaps a", "configmaps/status is not served in v1"},
 		{"GET", pod + "/status/b", "pods p", "there is nothing below pods/status"},
 		{"GET", "/api/v1/namespaces/default/unicorns/u", "unicorns u", "unicorns is not served in v1"},
 		{"POST", "/apis/apps/v1/namespaces/default/unicorns", "unicorns.apps ", "unicorns is not served in apps/v1"},
@@ -82,6 +79,28 @@ func TestUnservedPathsGetTheReason(t *testing.T) {
 	for _, path := range []string{"/api/v1", "/apis/apps", "/apis/apps/v1", "/apis/nope/v1"} {
 		if a := d.do("POST", path, "{}"); a.StatusCode != http.StatusMethodNotAllowed {
 			t.Errorf("POST %s: %d %s", path, a.StatusCode, a.body)
+		}
+	}
+}
+
+// TestSubresourcesThatUpstreamHasNotGetItsMessage is about what tests of operators compare, word
+// by word, where they write the status of kinds that may have none.
+func TestSubresourcesThatUpstreamHasNotGetItsMessage(t *testing.T) {
+	d := openServer(t, nil)
+	for path, why := range map[string]string{
+		"/api/v1/namespaces/default/pods/p/nope":          "pods/nope is not served in v1",
+		configMaps + "/a/scale":                           "configmaps/scale is not served in v1",
+		"/apis/storage.k8s.io/v1/storageclasses/a/status": "storageclasses/status is not served in storage.k8s.io/v1",
+	} {
+		for _, method := range []string{"GET", "PUT"} {
+			a := d.do(method, path, "{}")
+			s := tree(t, a.body)
+			details, _ := s["details"].(map[string]any)
+			causes, _ := details["causes"].([]any)
+			if a.StatusCode != http.StatusNotFound || s["reason"] != "NotFound" || s["message"] != "the server could not find the requested resource" ||
+				len(causes) != 1 || causes[0].(map[string]any)["message"] != why {
+				t.Errorf("%s %s: %d %s", method, path, a.StatusCode, a.body)
+			}
 		}
 	}
 }

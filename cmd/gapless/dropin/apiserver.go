@@ -22,6 +22,7 @@ type plan struct {
 	anonymous         string // "": not given
 	certGiven         bool
 	verbose           bool
+	untainted         bool     // new nodes get no taint
 	args              []string // for gapless serve, as they are
 	warnings          []warning
 }
@@ -155,6 +156,9 @@ func (p *plan) serve(at place) ([]string, error) {
 	}
 	if at.NoFsync {
 		args = append(args, "--unsafe-no-fsync")
+	}
+	if !p.untainted {
+		args = append(args, "--taint-new-nodes")
 	}
 	if p.verbose {
 		args = append(args, "--log-level=debug")

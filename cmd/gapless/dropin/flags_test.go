@@ -45,6 +45,22 @@ func planned(t *testing.T, line string) (args []string, ignored []string, err er
 	return args, ignored, err
 }
 
+func TestNewNodesGetATaintUnlessThePluginIsOff(t *testing.T) {
+	for line, want := range map[string]bool{
+		"": true,
+		"--disable-admission-plugins=ServiceAccount":                       true,
+		"--disable-admission-plugins=ServiceAccount,TaintNodesByCondition": false,
+		"--enable-admission-plugins=TaintNodesByCondition":                 true,
+		"--admission-control=":                                             false,
+		"--admission-control=TaintNodesByCondition,NamespaceLifecycle":     true,
+	} {
+		args, _, err := planned(t, "--etcd-servers=http://127.0.0.1:1 "+line)
+		if err != nil || slices.Contains(args, "--taint-new-nodes") != want {
+			t.Errorf("%q: %v, %v", line, args, err)
+		}
+	}
+}
+
 func TestCommandLinesOfEnvtestAndKwokctlBecomeThoseOfServe(t *testing.T) {
 	always := []string{"--stop-at-once", "--bootstrap=server", "--controllers=-garbage-collector-controller,-namespace-controller", "--unsafe-no-fsync"}
 	for name, c := range map[string]struct {
@@ -54,7 +70,7 @@ func TestCommandLinesOfEnvtestAndKwokctlBecomeThoseOfServe(t *testing.T) {
 		"envtest": {envtestArgs, slices.Concat(
 			[]string{"serve", "--data-dir=/e/gapless", "--listen=127.0.0.1:2", "--authorization-mode=RBAC"}, always,
 			[]string{
-				"--anonymous-auth", "--client-ca-file=certs/client-cert-auth-ca.crt", "--service-account-issuer=https://127.0.0.1:2/",
+				"--taint-new-nodes", "--anonymous-auth", "--client-ca-file=certs/client-cert-auth-ca.crt", "--service-account-issuer=https://127.0.0.1:2/",
 				"--service-account-key-file=certs/sa-signer.crt", "--service-account-signing-key-file=certs/sa-signer.key",
 			}), []string{"allow-privileged", "service-cluster-ip-range"}},
 		"kwokctl": {kwokArgs, slices.Concat(

@@ -39,7 +39,11 @@ func (p *plan) authorization() (string, error) {
 	return gapless.AuthorizationAlwaysAllow, nil
 }
 
-// The admission plugins of kube-apiserver 1.37.
+// switched is the admission plugin of kube-apiserver that can be turned off; see
+// gapless.Config.TaintNewNodes.
+const switched = "TaintNodesByCondition"
+
+// The other admission plugins of kube-apiserver 1.37.
 var (
 	// present are those that the server has; they cannot be turned off.
 	present = []string{ //nolint:gochecknoglobals // a constant table
@@ -49,7 +53,7 @@ var (
 	// absent are those of upstream's defaults that the server has not. They fill in or check
 	// what a cluster needs that runs pods, and a suite that names one of them may do without.
 	absent = []string{ //nolint:gochecknoglobals // a constant table
-		"LimitRanger", "ServiceAccount", "TaintNodesByCondition", "PodSecurity", "Priority", "DefaultTolerationSeconds",
+		"LimitRanger", "ServiceAccount", "PodSecurity", "Priority", "DefaultTolerationSeconds",
 		"DefaultStorageClass", "StorageObjectInUseProtection", "PodGroupProtection", "PersistentVolumeClaimResize",
 		"RuntimeClass", "DefaultIngressClass", "ClusterTrustBundleAttest", "PodTopologyLabels", "NodeDeclaredFeatureValidator",
 		"PodResizeValidator", "ResourceQuota", "NamespaceAutoProvision", "NamespaceExists", "PodNodeSelector",
@@ -60,9 +64,12 @@ var (
 // enabled reads the plugins that are turned on. One that the server has not is refused,
 // unless it is one of upstream's defaults or denies nothing.
 func (p *plan) enabled(s setting) error {
+	if s.name == "admission-control" { // the plugins that it does not name are off
+		p.untainted = !slices.Contains(list(s.value), switched)
+	}
 	for _, plugin := range list(s.value) {
 		switch {
-		case slices.Contains(present, plugin):
+		case slices.Contains(present, plugin), plugin == switched:
 		case slices.Contains(absent, plugin):
 			p.warn(s.name, plugin, "the server has no such admission plugin")
 		default:
@@ -75,7 +82,7 @@ func (p *plan) enabled(s setting) error {
 // disabled reads the plugins that are turned off.
 func (p *plan) disabled(s setting) {
 	for _, plugin := range list(s.value) {
-		if slices.Contains(present, plugin) {
+		if p.untainted = p.untainted || plugin == switched; slices.Contains(present, plugin) {
 			p.warn(s.name, plugin, "the admission plugin is always on")
 		}
 	}

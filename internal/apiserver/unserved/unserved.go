@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/gapless-io/gapless/internal/schema"
@@ -34,7 +35,22 @@ func EmptySegment() error {
 // At is 404 for a place at which a catalog serves nothing, with the missing part and the
 // reason.
 func At(catalog *schema.Catalog, p Place) error {
-	return kube.NotServed(apischema.GroupResource{Group: p.Group, Resource: p.Resource}, p.Name, why(catalog, p))
+	e := kube.NotServed(apischema.GroupResource{Group: p.Group, Resource: p.Resource}, p.Name, why(catalog, p))
+	if _, served := catalog.Lookup(p.GroupVersionResource); served && upstreamHasNeither(p) {
+		e.Status.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeUnexpectedServerResponse, Message: why(catalog, p)}}
+		e.Status.Message = upstreams
+	}
+	return e
+}
+
+// upstreams is the message of upstream, and no more.
+const upstreams = "the server could not find the requested resource"
+
+// upstreamHasNeither reports whether upstream has no such subresource of a resource that is
+// served. Tests of operators compare its message, as where they write the status of kinds that
+// may have none; so the reason is a cause.
+func upstreamHasNeither(p Place) bool {
+	return p.Subresource != "" && !p.Below && !p.Watch && subresourceReasons()[p.Subresource] == ""
 }
 
 func why(catalog *schema.Catalog, p Place) string {
