@@ -68,7 +68,7 @@ func (s *Set) SetAdministrator(prepare func(*http.Request)) {
 	s.asAdmin = prepare
 }
 
-// SetLogger says who is told, at info level, of each request that a rule is applied to; without
+// SetLogger says who learns, at info level, of each request that a rule is applied to; without
 // it nobody is.
 func (s *Set) SetLogger(l *slog.Logger) { s.logger.Store(l) }
 

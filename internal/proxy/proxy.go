@@ -128,7 +128,7 @@ func (p *Proxy) asCaller() error {
 	plain := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, DisableCompression: true, ForceAttemptHTTP2: true,
 		DialContext: (&net.Dialer{Timeout: dialWithin}).DialContext, TLSHandshakeTimeout: dialWithin, IdleConnTimeout: 90 * time.Second,
-		// A server that is gone without a word is noticed, as by client-go.
+		// A server that is gone silently is noticed, as by client-go.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
 	}
 	upgrade := plain.Clone()
