@@ -15,7 +15,7 @@ type Delay struct {
 }
 
 // Serve implements Action.
-func (d *Delay) Serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
+func (d *Delay) Serve(w http.ResponseWriter, r *http.Request, next http.Handler) { //nolint:contextcheck // events of a WebSocket outlive the request
 	if d.For > 0 {
 		pause(r.Context(), d.For)
 	}
@@ -24,7 +24,7 @@ func (d *Delay) Serve(w http.ResponseWriter, r *http.Request, next http.Handler)
 		return
 	}
 	ctx := lasting(r)
-	Frames(w, r, next, func(f Frame) []Frame { //nolint:contextcheck // it is the request's, or outlives it
+	Frames(w, r, next, func(f Frame) []Frame {
 		if f.Type != Opened {
 			pause(ctx, d.Event)
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -101,9 +102,7 @@ func ask(r *http.Request, accept string, set map[string]string) *recorder {
 			only[key] = "" // removes it
 		}
 	}
-	for key, value := range set {
-		only[key] = value
-	}
+	maps.Copy(only, set)
 	list := withQuery(r, only)
 	list.Method = http.MethodGet
 	for key := range list.Header {

@@ -32,7 +32,7 @@ func (s *StoreWrite) Serve(w http.ResponseWriter, r *http.Request, next http.Han
 		if writes.Add(1) <= int64(s.Writes) {
 			return write()
 		}
-		pause(r.Context(), s.Delay)
+		pause(r.Context(), s.Delay) //nolint:contextcheck // it ends with this rule; the write's has that of the innermost one
 		failed := errors.New("etcdserver: request timed out")
 		switch s.Fail {
 		case "before":

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -126,9 +127,7 @@ func TestAnswersThatAreNoFramesPassUnchanged(t *testing.T) {
 		"no JSON":                        {http.Header{"Content-Type": {"application/json"}}, "upstream connect error\n"},
 	} {
 		s := serve(t, false, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			for key, values := range c.header {
-				w.Header()[key] = values
-			}
+			maps.Copy(w.Header(), c.header)
 			_, _ = io.WriteString(w, c.body)
 		}), fault.Rule{Action: &fault.Duplicate{}})
 		_, from := s.raw(t)
@@ -196,7 +195,7 @@ func TestEventsOfAWebSocketWaitUntilTheRuleIsRemoved(t *testing.T) {
 			if err != nil {
 				return
 			}
-			go func() { // it outlives the handler, as watches of gapless do; ends with the connection
+			go func() { //nolint:contextcheck // it outlives the handler, as watches of gapless do; ends with the connection
 				defer close(written)
 				_ = ws.Write(t.Context(), websocket.MessageText, []byte(event("ADDED", "a", "1")))
 			}()

@@ -68,7 +68,7 @@ func (s *Set) SetAdministrator(prepare func(*http.Request)) {
 	s.asAdmin = prepare
 }
 
-// SetLogger says who hears, at info level, of each request that a rule is applied to; without
+// SetLogger says who learns, at info level, of each request that a rule is applied to; without
 // it nobody is.
 func (s *Set) SetLogger(l *slog.Logger) { s.logger.Store(l) }
 
@@ -233,7 +233,7 @@ func (s *Set) Handler(next http.Handler) http.Handler {
 func (s *Set) tell(a *active, q *Request, r *http.Request) {
 	if l := s.logger.Load(); l != nil {
 		l.InfoContext(r.Context(), "fault", slog.String("rule", a.rule.Name), slog.String("action", actionName(a.rule.Action)),
-			slog.String("verb", q.Verb), slog.String("uri", r.URL.RequestURI()), slog.String("userAgent", r.UserAgent()))
+			slog.String("verb", q.Verb), slog.String("uri", r.URL.RequestURI()), slog.String("user_agent", r.UserAgent()))
 	}
 }
 

@@ -2,6 +2,7 @@ package faults_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"time"
 
@@ -74,7 +75,12 @@ func ours(t *testing.T, cfg *rest.Config, namespace string) cache {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- inf.Run(ctx) }() // ends with ctx
-	t.Cleanup(func() { cancel(); <-ended })
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+			t.Errorf("run: %v", err)
+		}
+	})
 	return func(name string) bool {
 		_, found := inf.Get(informer.Key{Namespace: namespace, Name: name})
 		return found

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -191,5 +192,93 @@ func TestProxyIsRefusedWhatIsNotSafe(t *testing.T) {
 		if _, err := proxy.New(cfg); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
+	}
+}
+
+// TestProxyChangesNothingElse: hop-by-hop headers end at it, and what the server compresses
+// passes compressed.
+func TestProxyChangesNothingElse(t *testing.T) {
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for _, name := range []string{"X-Hop", "Te", "Proxy-Authorization", "Keep-Alive", "X-Forwarded-For"} {
+			if got := r.Header.Get(name); got != "" {
+				t.Errorf("%s: %q arrives", name, got)
+			}
+		}
+		if got := r.Header.Get("Impersonate-User"); got != "jane" || r.URL.RawQuery != "a=%2F&b" || r.URL.EscapedPath() != "/api/v1/x%2Fy" {
+			t.Errorf("%q, %s", got, r.URL)
+		}
+		w.Header().Set("Connection", "X-Hop")
+		w.Header().Set("X-Hop", "here")
+		w.Header().Set("Content-Encoding", r.Header.Get("Accept-Encoding"))
+		_, _ = io.WriteString(w, "\x1f\x8b compressed")
+	}))
+	defer upstream.Close()
+	cfg := inFront(t, proxy.Config{Upstream: upstream.URL, Faults: fault.New(1)})
+	for _, w := range []way{http1, http2} {
+		config, err := rest.TLSConfigFor(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		transport := &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: w == http2, DisableCompression: true}
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, cfg.Host+"/api/v1/x%2Fy?a=%2F&b", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w == http1 {
+			r.Header.Set("Connection", "X-Hop")
+			r.Header.Set("X-Hop", "here")
+			r.Header.Set("Keep-Alive", "5")
+		}
+		r.Header.Set("Proxy-Authorization", "Basic eA==")
+		r.Header.Set("X-Forwarded-For", "10.0.0.1")
+		r.Header.Set("Impersonate-User", "jane")
+		r.Header.Set("Accept-Encoding", "gzip")
+		resp, err := transport.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		if string(body) != "\x1f\x8b compressed" || err != nil || resp.Header.Get("X-Hop") != "" || resp.Header.Get("Content-Encoding") != "gzip" {
+			t.Errorf("%s: %q, %v, %v", w, body, err, resp.Header)
+		}
+		if want := map[way]int{http1: 1, http2: 2}[w]; resp.ProtoMajor != want {
+			t.Errorf("HTTP/%d, want %d", resp.ProtoMajor, want)
+		}
+		_ = resp.Body.Close() // it was read
+		transport.CloseIdleConnections()
+	}
+}
+
+// TestProxyTellsAnEndedWatchFromABrokenOne: a server that fails within an answer is no clean end.
+func TestProxyTellsAnEndedWatchFromABrokenOne(t *testing.T) {
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"type":"ADDED","object":{"metadata":{"name":"a"}}}`+"\n")
+		_ = http.NewResponseController(w).Flush()
+		if r.URL.Query().Get("resourceVersion") == "1" {
+			panic(http.ErrAbortHandler)
+		}
+	}))
+	defer upstream.Close()
+	faults := fault.New(1)
+	if err := faults.Add(fault.Rule{Action: &fault.NoBookmarks{}}); err != nil { // its frames are read
+		t.Fatal(err)
+	}
+	cfg := inFront(t, proxy.Config{Upstream: upstream.URL, Faults: faults})
+	of := client.Collection{}
+	of.Version, of.Resource = "v1", "pods"
+	for rv, want := range map[string]string{"0": "end", "1": "broken"} {
+		watch, err := clientOf(t, cfg, http1).Watch(t.Context(), of, metav1.ListOptions{ResourceVersion: rv})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = watch.Next()
+		if err == nil {
+			_, err = watch.Next()
+		}
+		if got := ending(err); got != want {
+			t.Errorf("resourceVersion %s: %s, %v; want %s", rv, got, err, want)
+		}
+		_ = watch.Close() // it has ended
 	}
 }

@@ -108,6 +108,9 @@ func (p *Proxy) asUser(cfg *rest.Config) error {
 	return nil
 }
 
+// dialWithin is how long a connection to the API server may take.
+const dialWithin = 10 * time.Second
+
 // asCaller passes the callers' credentials on.
 func (p *Proxy) asCaller() error {
 	u, err := url.Parse(p.cfg.Upstream)
@@ -122,7 +125,12 @@ func (p *Proxy) asCaller() error {
 			return errors.New("--certificate-authority: there is no certificate in the file; want PEM")
 		}
 	}
-	plain := &http.Transport{TLSClientConfig: config, DisableCompression: true, ForceAttemptHTTP2: true, IdleConnTimeout: 90 * time.Second}
+	plain := &http.Transport{
+		Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, DisableCompression: true, ForceAttemptHTTP2: true,
+		DialContext: (&net.Dialer{Timeout: dialWithin}).DialContext, TLSHandshakeTimeout: dialWithin, IdleConnTimeout: 90 * time.Second,
+		// A server that is gone silently is noticed, as by client-go.
+		HTTP2: &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
+	}
 	upgrade := plain.Clone()
 	upgrade.ForceAttemptHTTP2 = false
 	upgrade.TLSClientConfig.NextProtos = []string{"http/1.1"}
