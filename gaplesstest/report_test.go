@@ -121,14 +121,14 @@ func (r runner) Run() int { return r() }
 func TestMainSharesAServer(t *testing.T) {
 	t.Parallel()
 	var server *gaplesstest.Server
-	code := gaplesstest.Main(runner(func() int {
+	code := gaplesstest.Main(t.Context(), runner(func() int {
 		create(t, client(t, server.RESTConfig()), "a")
 		return 3
 	}), func(s *gaplesstest.Server) { server = s })
 	if code != 3 {
 		t.Errorf("the exit code is %d, want that of the tests", code)
 	}
-	if code := gaplesstest.Main(runner(func() int { return 0 }), func(*gaplesstest.Server) {}, gaplesstest.Manifests("no/such")); code != 1 {
+	if code := gaplesstest.Main(t.Context(), runner(func() int { return 0 }), func(*gaplesstest.Server) {}, gaplesstest.Manifests("no/such")); code != 1 {
 		t.Errorf("the exit code is %d without a server, want 1", code)
 	}
 }

@@ -39,6 +39,7 @@ import (
 // those that restart it or change what it stores must not be called at the same time as each
 // other. Methods with a testing.TB end that test when they fail.
 type Server struct {
+	ctx     context.Context //nolint:containedctx // each life of the server runs in it
 	options options
 	dir     string // of certificates, kubeconfig and manifests
 	log     tail
@@ -80,7 +81,7 @@ func (r *run) end() error {
 // nothing of it remains.
 func New(t testing.TB, opts ...Option) *Server {
 	t.Helper()
-	s, err := open(t.TempDir(), opts)
+	s, err := open(context.WithoutCancel(t.Context()), t.TempDir(), opts) // cleanups come after the end of the context
 	if err != nil {
 		t.Fatalf("gaplesstest: start a server: %v", err)
 	}
@@ -94,8 +95,8 @@ func New(t testing.TB, opts ...Option) *Server {
 }
 
 // open starts a server with its files in a directory.
-func open(dir string, opts []Option) (*Server, error) {
-	s := &Server{dir: dir}
+func open(ctx context.Context, dir string, opts []Option) (*Server, error) {
+	s := &Server{ctx: ctx, dir: dir}
 	for _, o := range opts {
 		o(&s.options)
 	}
@@ -130,7 +131,7 @@ func (s *Server) start(disk *gapless.Disk, address string) error {
 	if r.server, err = gapless.New(cfg); err != nil {
 		return errors.Join(err, r.listener.Close())
 	}
-	ctx, stop := context.WithCancel(context.Background()) //nolint:forbidigo // a server lives as long as its test, and ends in its cleanup
+	ctx, stop := context.WithCancel(s.ctx)
 	r.stop = stop
 	go func() { // ends with stop
 		defer close(r.ended)
@@ -150,7 +151,7 @@ func (s *Server) start(disk *gapless.Disk, address string) error {
 // remember makes what the server holds now what Reset goes back to.
 func (s *Server) remember() error {
 	r := s.current()
-	b, err := r.server.Baseline(context.Background()) //nolint:forbidigo // it reads memory
+	b, err := r.server.Baseline(s.ctx)
 	if err != nil {
 		return err
 	}

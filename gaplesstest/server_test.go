@@ -192,14 +192,14 @@ func TestWatchesSayWhoIsWhere(t *testing.T) {
 		t.Errorf("the watch is %+v", w)
 	}
 	for w.Known.String() != made.ResourceVersion { // it is noted after the event was sent
-		time.Sleep(time.Millisecond)
+		<-time.After(time.Millisecond)
 		w = s.Watches()[0]
 	}
 	open.Stop()
 	for range open.ResultChan() {
 	}
 	for len(s.Watches()) > 0 {
-		time.Sleep(time.Millisecond)
+		<-time.After(time.Millisecond)
 	}
 }
 

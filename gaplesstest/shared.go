@@ -1,6 +1,7 @@
 package gaplesstest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -17,14 +18,14 @@ type Runner interface{ Run() int }
 //	var server *gaplesstest.Server
 //
 //	func TestMain(m *testing.M) {
-//		os.Exit(gaplesstest.Main(m, func(s *gaplesstest.Server) { server = s }))
+//		os.Exit(gaplesstest.Main(context.Background(), m, func(s *gaplesstest.Server) { server = s }))
 //	}
 //
 // Each package's tests are a program, so each package has a server of its own.
 // A test that begins with server.Reset(t) finds the server as it was made. ReportOnFailure
 // shows what the server saw if that test fails.
-func Main(m Runner, use func(*Server), opts ...Option) (code int) {
-	code, err := shared(m, use, opts)
+func Main(ctx context.Context, m Runner, use func(*Server), opts ...Option) (code int) {
+	code, err := shared(ctx, m, use, opts)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "gaplesstest:", err)
 		return max(code, 1)
@@ -32,13 +33,13 @@ func Main(m Runner, use func(*Server), opts ...Option) (code int) {
 	return code
 }
 
-func shared(m Runner, use func(*Server), opts []Option) (code int, err error) {
+func shared(ctx context.Context, m Runner, use func(*Server), opts []Option) (code int, err error) {
 	dir, err := os.MkdirTemp("", "gaplesstest-")
 	if err != nil {
 		return 1, fmt.Errorf("make a temporary directory: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	s, err := open(dir, opts)
+	s, err := open(context.WithoutCancel(ctx), dir, opts)
 	if err != nil {
 		return 1, fmt.Errorf("start a server: %w", err)
 	}

@@ -34,6 +34,7 @@ func (m *Memory) Copy() *Memory {
 	return all
 }
 
+// Create implements FS.
 func (m *Memory) Create(name string) (File, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -42,6 +43,7 @@ func (m *Memory) Create(name string) (File, error) {
 	return f, nil
 }
 
+// Open implements FS.
 func (m *Memory) Open(name string) (File, int64, error) {
 	m.mu.Lock()
 	f, ok := m.files[name]
@@ -54,6 +56,7 @@ func (m *Memory) Open(name string) (File, int64, error) {
 	return f, f.size, nil
 }
 
+// Rename implements FS.
 func (m *Memory) Rename(from, to string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -66,6 +69,7 @@ func (m *Memory) Rename(from, to string) error {
 	return nil
 }
 
+// Remove implements FS.
 func (m *Memory) Remove(name string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -76,6 +80,7 @@ func (m *Memory) Remove(name string) error {
 	return nil
 }
 
+// Dir implements FS.
 func (m *Memory) Dir() Dir { return memoryDir{m} }
 
 type memoryDir struct{ fs *Memory }
