@@ -50,7 +50,7 @@ func (s *Server) asAdministrator(r *http.Request) {
 		}
 		parsed, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			s.cfg.Logger.Warn("read the administrator's certificate", slog.Any("error", err))
+			s.cfg.Logger.WarnContext(r.Context(), "read the administrator's certificate", slog.Any("error", err))
 			return
 		}
 		chain = append(chain, parsed)

@@ -28,8 +28,8 @@ type listener struct {
 }
 
 // listenTCP listens on an address of this machine.
-func listenTCP(address string) (*listener, error) {
-	inner, err := net.Listen("tcp", address)
+func listenTCP(ctx context.Context, address string) (*listener, error) {
+	inner, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", address, err)
 	}

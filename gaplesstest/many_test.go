@@ -10,7 +10,7 @@ import (
 	"github.com/gapless-io/gapless/gaplesstest"
 )
 
-var servers = flag.Int("servers", 40, "servers one after the other in TestServersLeaveNothingBehind") //nolint:gochecknoglobals // flags are
+var servers = flag.Int("servers", 40, "servers one after the other in TestServersLeaveNothingBehind")
 
 // open returns the file descriptors of this process, and the entries of the directory for
 // temporary files.

@@ -75,7 +75,7 @@ func TestAFailedTestSaysWhatTheServerSaw(t *testing.T) {
 		for _, want := range []string{
 			"1 watches are open", `configmaps in default, labels "app=x": by gapless-admin (my-controller)`,
 			"1 faults are in force", "denied: 1 requests fit, applied to 1",
-			"rule=denied action=forbidden verb=get uri=/api/v1/namespaces/default/configmaps/a userAgent=my-controller",
+			"rule=denied action=forbidden verb=get uri=/api/v1/namespaces/default/configmaps/a user_agent=my-controller",
 			"msg=serving",
 		} {
 			if !strings.Contains(log, want) {
@@ -89,15 +89,15 @@ func TestWrongUseEndsTheTestWithAReason(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, want string
-		do         func(s *gaplesstest.Server, inner testing.TB)
+		do         func(inner testing.TB, s *gaplesstest.Server)
 	}{
-		{"an action that there is not", `"explode"`, func(s *gaplesstest.Server, inner testing.TB) { s.Inject(inner, "explode") }},
-		{"a rule that cannot match", "verbs", func(s *gaplesstest.Server, inner testing.TB) { s.Inject(inner, "duplicate,verbs=create") }},
-		{"a manifest without a kind", "kind", func(s *gaplesstest.Server, inner testing.TB) { s.Apply(inner, "apiVersion: v1\nmetadata: {name: a}") }},
-		{"a directory that there is not", "no/such", func(s *gaplesstest.Server, inner testing.TB) { s.InstallCRDs(inner, "no/such") }},
-		{"a user without a name", "a user needs a name", func(s *gaplesstest.Server, inner testing.TB) { s.User(inner, "") }},
-		{"data that there is not", `"newer"`, func(s *gaplesstest.Server, inner testing.TB) { s.RestartWith(inner, "newer") }},
-		{"an address that cannot be listened on", "gaplesstest: start a server", func(_ *gaplesstest.Server, inner testing.TB) {
+		{"an action that there is not", `"explode"`, func(inner testing.TB, s *gaplesstest.Server) { s.Inject(inner, "explode") }},
+		{"a rule that cannot match", "verbs", func(inner testing.TB, s *gaplesstest.Server) { s.Inject(inner, "duplicate,verbs=create") }},
+		{"a manifest without a kind", "kind", func(inner testing.TB, s *gaplesstest.Server) { s.Apply(inner, "apiVersion: v1\nmetadata: {name: a}") }},
+		{"a directory that there is not", "no/such", func(inner testing.TB, s *gaplesstest.Server) { s.InstallCRDs(inner, "no/such") }},
+		{"a user without a name", "a user needs a name", func(inner testing.TB, s *gaplesstest.Server) { s.User(inner, "") }},
+		{"data that there is not", `"newer"`, func(inner testing.TB, s *gaplesstest.Server) { s.RestartWith(inner, "newer") }},
+		{"an address that cannot be listened on", "gaplesstest: start a server", func(inner testing.TB, _ *gaplesstest.Server) {
 			gaplesstest.New(inner, gaplesstest.Manifests("no/such"))
 		}},
 	} {
@@ -105,7 +105,7 @@ func TestWrongUseEndsTheTestWithAReason(t *testing.T) {
 			t.Parallel()
 			s := gaplesstest.New(t)
 			inner := &judged{TB: t}
-			log := inner.run(func() { c.do(s, inner) })
+			log := inner.run(func() { c.do(inner, s) })
 			if !inner.failed || !strings.Contains(log, c.want) {
 				t.Errorf("failed: %v, log, which is to name %s:\n%s", inner.failed, c.want, log)
 			}

@@ -103,7 +103,7 @@ func open(ctx context.Context, dir string, opts []Option) (*Server, error) {
 	s.faults = fault.New(s.options.seed)
 	s.faults.SetHost(host{s})
 	s.faults.SetLogger(s.log.logger())
-	if err := s.start(gapless.NewDisk(), "127.0.0.1:0"); err != nil {
+	if err := s.start(gapless.NewDisk(), "127.0.0.1:0"); err != nil { //nolint:contextcheck // it has ctx
 		return nil, err
 	}
 	if err := s.remember(); err != nil {
@@ -117,7 +117,7 @@ func (s *Server) start(disk *gapless.Disk, address string) error {
 	r := &run{disk: disk, listener: listenMemory(), ended: make(chan struct{})}
 	if !s.options.inMemory {
 		var err error
-		if r.listener, err = listenTCP(address); err != nil {
+		if r.listener, err = listenTCP(s.ctx, address); err != nil {
 			return err
 		}
 	}

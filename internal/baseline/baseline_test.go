@@ -112,7 +112,7 @@ func TestDefinitionsAreRemovedAfterTheirObjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer changes.Close()
+	defer func() { _ = changes.Close() }() // it only ends
 	if _, err := b.Restore(t.Context(), s); err != nil {
 		t.Fatal(err)
 	}
