@@ -7,8 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/informers"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/gapless-io/gapless/fault"
@@ -22,27 +20,22 @@ func parameters() map[string]string {
 	}
 }
 
-// cache is the view of an informer.
-type cache func(name string) bool
-
 // TestInformersConvergeUnderEachAction: while a rule is in force, or at the latest when it is
-// removed, informers have the server's state: ours and client-go's.
+// removed, the informer has the server's state. compat/clientgo has the same for client-go's.
 func TestInformersConvergeUnderEachAction(t *testing.T) {
-	for name, start := range map[string]func(*testing.T, *rest.Config, string) cache{"ours": ours, "client-go": clientGo} {
-		for _, k := range fault.Kinds() {
-			switch k.Name {
-			case "definition", "conflict", "store-write": // nothing that an informer of built-in kinds would meet
-				continue
-			}
-			t.Run(name+" "+k.Name, func(t *testing.T) {
-				t.Parallel()
-				converges(t, k, start)
-			})
+	for _, k := range fault.Kinds() {
+		switch k.Name {
+		case "definition", "conflict", "store-write": // nothing that an informer of built-in kinds would meet
+			continue
 		}
+		t.Run(k.Name, func(t *testing.T) {
+			t.Parallel()
+			converges(t, k)
+		})
 	}
 }
 
-func converges(t *testing.T, k fault.Kind, start func(*testing.T, *rest.Config, string) cache) {
+func converges(t *testing.T, k fault.Kind) {
 	t.Helper()
 	s := launch(t)
 	of := configMaps(t, s)
@@ -53,7 +46,7 @@ func converges(t *testing.T, k fault.Kind, start func(*testing.T, *rest.Config, 
 	if err := s.faults.Add(r); err != nil {
 		t.Fatal(err)
 	}
-	has := start(t, s.RESTConfig(), of.Namespace)
+	has := cacheOf(t, s.RESTConfig(), of.Namespace)
 	c := clientOf(t, s.RESTConfig(), http2)
 	select { // until the fault has shown, or has nothing to act on
 	case <-time.After(200 * time.Millisecond):
@@ -69,7 +62,8 @@ func converges(t *testing.T, k fault.Kind, start func(*testing.T, *rest.Config, 
 	eventually(t, "the informer has what was added after the removal", func() bool { return has("late") && has("a") && has("b") })
 }
 
-func ours(t *testing.T, cfg *rest.Config, namespace string) cache {
+// cacheOf starts an informer, and returns whether it has an object.
+func cacheOf(t *testing.T, cfg *rest.Config, namespace string) func(name string) bool {
 	t.Helper()
 	inf := informer.New(informer.For[*corev1.ConfigMap](cfg, corev1.SchemeGroupVersion.WithResource("configmaps"), informer.Namespace(namespace)))
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -84,30 +78,5 @@ func ours(t *testing.T, cfg *rest.Config, namespace string) cache {
 	return func(name string) bool {
 		_, found := inf.Get(informer.Key{Namespace: namespace, Name: name})
 		return found
-	}
-}
-
-func clientGo(t *testing.T, cfg *rest.Config, namespace string) cache {
-	t.Helper()
-	web, err := rest.HTTPClientFor(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	typed, err := kubernetes.NewForConfigAndClient(cfg, web)
-	if err != nil {
-		t.Fatal(err)
-	}
-	factory := informers.NewSharedInformerFactoryWithOptions(typed, 0, informers.WithNamespace(namespace))
-	inf := factory.Core().V1().ConfigMaps().Informer()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	factory.Start(ctx.Done())
-	t.Cleanup(func() {
-		cancel()
-		factory.Shutdown()
-		web.CloseIdleConnections()
-	})
-	return func(name string) bool {
-		_, found, err := inf.GetStore().GetByKey(namespace + "/" + name)
-		return found && err == nil
 	}
 }

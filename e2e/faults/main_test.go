@@ -1,5 +1,5 @@
 // Package faults_test tests the faults on whole servers: over real sockets, with the client
-// and the informers, ours and client-go's, through the proxy too.
+// and the informer, through the proxy too. compat/clientgo has client-go's informers.
 package faults_test
 
 import (
