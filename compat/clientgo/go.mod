@@ -3,7 +3,7 @@ module github.com/gapless-io/gapless/compat/clientgo
 go 1.26.0
 
 require (
-	k8s.io/api v0.37.2 // indirect
+	k8s.io/api v0.37.2
 	k8s.io/client-go v0.37.2
 )
 
