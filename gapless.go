@@ -1,13 +1,15 @@
 // Package gapless is a Kubernetes-compatible API server that runs inside a program.
 // It is what `gapless serve` runs.
 //
-// It has seven nouns. A [Config] says where the server keeps its data, where it listens and
+// It has nine nouns. A [Config] says where the server keeps its data, where it listens and
 // how much history it keeps. [New] returns a [Server], which [Server.Run] runs until its
-// context ends; then it finishes the requests in progress and closes its data. Four parts of a
-// Config have types of their own: [Authentication] says how the server identifies callers,
-// [Audit] what it records of their requests, [Limits] how many requests and connections each
-// of them may have, and [Bootstrap] which of the objects that every cluster has it creates.
-// [Applied] counts the objects of manifests that a start created, updated or left unchanged.
+// context ends; then it finishes the requests in progress and closes its data. Three parts of
+// a Config have types of their own: [Authentication] says how the server identifies callers,
+// [Audit] what it records of their requests, and [Limits] how many requests and connections
+// each of them may have; a value of type Bootstrap says which of the objects that every
+// cluster has it creates. [Applied] counts the objects of manifests that a start created,
+// updated or left unchanged. A [Watch] is one that is open. Two are for tests: a [Disk] is in
+// memory, and a [Baseline] is what a server held at one moment.
 package gapless
 
 import (

@@ -155,3 +155,43 @@ func TestOneSeedFailsTheSameRequests(t *testing.T) {
 		t.Errorf("another seed fails the same requests: %s", other)
 	}
 }
+
+// TestARestartAnswersRequestsInProgress stops a server while it waits for a fault.
+func TestARestartAnswersRequestsInProgress(t *testing.T) {
+	t.Parallel()
+	for _, protocol := range []string{"h2", "http/1.1"} {
+		t.Run(protocol, func(t *testing.T) {
+			t.Parallel()
+			s := gaplesstest.New(t)
+			cfg := s.RESTConfig()
+			cfg.NextProtos = []string{protocol}
+			web, err := rest.HTTPClientFor(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(web.CloseIdleConnections)
+			s.Inject(t, "delay,for=500ms,verbs=get")
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/version", http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answered := make(chan string, 1)
+			go func() { // ends with the answer
+				answer, err := web.Do(request)
+				if err != nil {
+					answered <- err.Error()
+					return
+				}
+				_ = answer.Body.Close()
+				answered <- answer.Status
+			}()
+			for s.Faults().Rules()[0].Acted == 0 {
+				<-time.After(time.Millisecond)
+			}
+			s.Restart(t)
+			if got := <-answered; !strings.HasPrefix(got, "200") {
+				t.Errorf("the request that was in progress ends with %s", got)
+			}
+		})
+	}
+}

@@ -1,7 +1,8 @@
 // Package control changes the rules of a running server over HTTP.
 //
-// It has two nouns. A [Handler] serves the rules of a set at fault.AdminPath; who may use it is
+// It has three nouns. A [Handler] serves the rules of a set at fault.AdminPath; who may use it is
 // for its caller to decide. A [Client] lists, adds and removes rules there.
+// An [Entry] is a rule with what it has done.
 package control
 
 import (
