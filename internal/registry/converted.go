@@ -122,7 +122,7 @@ const (
 )
 
 // scan yields the objects of a state that a target's version selects, in this version.
-func (r *Registry) scan(ctx context.Context, t schema.Target, state listed, start string, sel watchcache.Selection) iter.Seq2[*kube.Object, error] {
+func (r *Reader) scan(ctx context.Context, t schema.Target, state listed, start string, sel watchcache.Selection) iter.Seq2[*kube.Object, error] {
 	if t.AsStored {
 		return state.Scan(ctx, start, sel)
 	}

@@ -56,8 +56,8 @@ func (m inMemory) Follows(_ context.Context, start, namespace string) (bool, err
 // ranged over, and fails when it was compacted meanwhile or ctx has ended. Errors: those of
 // PlanList, 400 for a field that cannot be selected by and for a bad shard selector,
 // *kube.ExpiredError, *kube.TooLargeResourceVersionError after 3 s.
-func (r *Registry) List(ctx context.Context, t schema.Target, o kube.ListOptions) (*kube.List, error) {
-	cached, err := r.caches.Of(t)
+func (r *Reader) List(ctx context.Context, t schema.Target, o kube.ListOptions) (*kube.List, error) {
+	cached, err := r.of(t)
 	if err != nil {
 		return nil, err
 	}
@@ -108,8 +108,8 @@ func (r *Registry) List(ctx context.Context, t schema.Target, o kube.ListOptions
 
 // Count returns how many objects a target has now, without those of selectors: 0 if it is not
 // served. It does not wait.
-func (r *Registry) Count(t schema.Target) int {
-	cached, err := r.caches.Of(t)
+func (r *Reader) Count(t schema.Target) int {
+	cached, err := r.of(t)
 	if err != nil {
 		return 0
 	}

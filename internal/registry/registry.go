@@ -2,7 +2,8 @@
 // read and watch an object. It is the only translator between stored bytes and
 // objects.
 //
-// It has three nouns. A [Registry] is the verbs over one store. A write is one call of
+// It has four nouns. A [Registry] is the verbs over one store, and a [Reader] the verbs that read
+// collections, which is all that a mirror has. A write is one call of
 // a verb that changes an object: it decides on the current state of a key, and decides
 // again when the state has changed meanwhile. A watch is the state followed by a cursor.
 // What readers see is in package caches; what namespaces and definitions demand of
@@ -74,10 +75,11 @@ type Config struct {
 // Registry serves the verbs of every resource of a store. It is safe for
 // concurrent use. Until Run has loaded the store every verb answers 429.
 type Registry struct {
+	*Reader
+
 	store  store.Store
 	live   *schema.Live
 	logger *slog.Logger
-	strict bool // Config.StrictFutureWatch
 
 	caches      *caches.Set
 	admission   *lifecycle.Admission
@@ -117,7 +119,8 @@ func New(cfg Config) *Registry {
 	})
 	converter := convert.New(set)
 	r := &Registry{
-		store: cfg.Store, live: cfg.Live, logger: cfg.Logger, strict: cfg.StrictFutureWatch,
+		Reader: &Reader{of: set.Of, live: cfg.Live, converter: converter, strict: cfg.StrictFutureWatch},
+		store:  cfg.Store, live: cfg.Live, logger: cfg.Logger,
 		caches: set, admission: lifecycle.NewAdmission(set), definitions: lifecycle.NewDefinitions(cfg.Live),
 		stale: cfg.Stale, converter: converter, fields: fieldmanager.New(cfg.Live, converter.Content), collector: cfg.Collector,
 		plugin: cfg.Admission, followers: followersOf(cfg.Followers), decided: make(chan struct{}), problem: errLoading,

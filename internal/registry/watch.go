@@ -25,8 +25,8 @@ const (
 // timeout. Errors: those of PlanWatch, 400 for a field that cannot be selected by
 // and for a bad shard selector, *kube.ExpiredError,
 // *kube.TooLargeResourceVersionError after 3 s.
-func (r *Registry) Watch(ctx context.Context, t schema.Target, o kube.ListOptions) (kube.Watch, error) {
-	cached, err := r.caches.Of(t)
+func (r *Reader) Watch(ctx context.Context, t schema.Target, o kube.ListOptions) (kube.Watch, error) {
+	cached, err := r.of(t)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func (r *Registry) Watch(ctx context.Context, t schema.Target, o kube.ListOption
 	if err := r.open(ctx, w, plan); err != nil {
 		return nil, err
 	}
-	if version := t.Resource.GVR(); t.Resource.Custom {
+	if version := t.Resource.GVR(); t.Resource.Custom && r.live != nil {
 		w.cursor.Until(func() bool {
 			_, served := r.live.Load().Lookup(version)
 			return !served
@@ -73,7 +73,7 @@ func (r *Registry) Watch(ctx context.Context, t schema.Target, o kube.ListOption
 const openAttempts = 3
 
 // open gives the watch its initial state and its cursor.
-func (r *Registry) open(ctx context.Context, w *watch, plan kube.WatchPlan) error {
+func (r *Reader) open(ctx context.Context, w *watch, plan kube.WatchPlan) error {
 	for attempt := 1; ; attempt++ {
 		after, err := r.begin(ctx, w, plan)
 		if err != nil {
@@ -90,7 +90,7 @@ func (r *Registry) open(ctx context.Context, w *watch, plan kube.WatchPlan) erro
 
 // begin gives the watch its initial state, if it has one, and returns the
 // resourceVersion that its changes come after.
-func (r *Registry) begin(ctx context.Context, w *watch, plan kube.WatchPlan) (after kube.ResourceVersion, err error) {
+func (r *Reader) begin(ctx context.Context, w *watch, plan kube.WatchPlan) (after kube.ResourceVersion, err error) {
 	cache := w.cached.Cache
 	switch plan.Start {
 	case kube.WatchInitialConsistent:

@@ -27,6 +27,10 @@ type Config struct {
 	// Freshness is how long a reader waits for a resourceVersion that is not there
 	// yet; 0 is 3 s (apiserver cacher/watch_cache.go blockTimeout).
 	Freshness time.Duration
+	// Mirror says that the positions of entries are not the resourceVersions of their
+	// objects, which another server gives. Everything that the methods of Cache and Cursor
+	// take and return, besides objects and events, is a position then.
+	Mirror bool
 }
 
 const (
@@ -44,6 +48,7 @@ type Cache struct {
 	history   History
 	bounds    bounds
 	freshness time.Duration
+	mirror    bool
 
 	state   atomic.Pointer[state]
 	waiting *index
@@ -76,6 +81,7 @@ func New(cfg Config) *Cache {
 			bytes:   cmp.Or(cfg.MaxBytes, defaultMaxBytes),
 		},
 		freshness: cmp.Or(cfg.Freshness, defaultFreshness),
+		mirror:    cfg.Mirror,
 		tree:      btree.NewMap[string, *kube.Object](treeDegree),
 	}
 	c.waiting = newIndex(c)
@@ -155,7 +161,7 @@ func (c *Cache) applyLocked(e *Entry) {
 	} else {
 		previous, _ = c.tree.Set(key, e.Object)
 	}
-	checkEntry(e, previous)
+	checkEntry(e, previous, c.mirror)
 	e.Previous, e.Replaces = previous, previous != nil
 }
 

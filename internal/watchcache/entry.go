@@ -9,9 +9,11 @@ import (
 // Entry is one change of a resource, which cursors read and which turns one
 // snapshot into the next. It is immutable once appended, and shared.
 type Entry struct {
+	// RV is the position of the change: what cursors and snapshots are at.
 	RV kube.ResourceVersion
 	// Object is the object after the change, stamped with RV; for a deletion its
-	// last content, stamped with RV as well.
+	// last content, stamped with RV as well. In a mirror (Config.Mirror) it has the
+	// resourceVersion that the other server gave it, which is what readers see.
 	Object *kube.Object
 	// Replaces says that there was an object before: it is not a creation.
 	Replaces bool
@@ -42,7 +44,13 @@ func NewEntry(rv kube.ResourceVersion, object, previous *kube.Object) *Entry {
 // NewDeletion returns the entry for the deletion at rv of an object whose last
 // content is previous.
 func NewDeletion(rv kube.ResourceVersion, previous *kube.Object) *Entry {
-	return &Entry{RV: rv, Object: previous.WithResourceVersion(rv), Previous: previous, Replaces: true, Deleted: true}
+	return NewMirroredDeletion(rv, rv, previous)
+}
+
+// NewMirroredDeletion is NewDeletion for a mirror, where readers see another
+// resourceVersion than the position.
+func NewMirroredDeletion(position, shown kube.ResourceVersion, previous *kube.Object) *Entry {
+	return &Entry{RV: position, Object: previous.WithResourceVersion(shown), Previous: previous, Replaces: true, Deleted: true}
 }
 
 // before is the object before the change, or if History did not read it an object with
@@ -67,7 +75,7 @@ func (e *Entry) size() int64 {
 // event returns the entry as t, one of the types that transition gave for it, in a
 // form (nil: as it is stored).
 func (e *Entry) event(t kube.EventType, form *Form) kube.WatchEvent {
-	event := kube.WatchEvent{Type: t, ResourceVersion: e.RV, Object: e.Object}
+	event := kube.WatchEvent{Type: t, ResourceVersion: e.Object.ResourceVersion(), Object: e.Object}
 	left := t == kube.Deleted && !e.Deleted
 	if left || form != nil && form.APIVersion != e.Object.APIVersion() {
 		event.Object = e.show(left, form)
@@ -91,7 +99,7 @@ func (e *Entry) show(left bool, form *Form) *kube.Object {
 	made := &shown{left: left, apiVersion: apiVersion, object: e.Object, next: first}
 	if left {
 		// The last state that the watcher saw, with the rv of the write that removed it.
-		made.object = e.Previous.WithResourceVersion(e.RV)
+		made.object = e.Previous.WithResourceVersion(e.Object.ResourceVersion())
 	}
 	if form != nil {
 		made.object = form.Convert(made.object)

@@ -9,7 +9,7 @@ type positions struct{ start, before, now, state kube.ResourceVersion }
 
 func checkState(*state) {}
 
-func checkEntry(*Entry, *kube.Object) {}
+func checkEntry(*Entry, *kube.Object, bool) {}
 
 func checkWindow(window, kube.ResourceVersion) {}
 

@@ -20,7 +20,7 @@ type Resource struct {
 
 	Cache *watchcache.Cache
 
-	set *Set
+	set *Set // nil in a mirror
 	// endedAt is the revision at which the resource's definition was deleted, 0 as
 	// long as there is one. It is set before anything later is published.
 	endedAt atomic.Int64
@@ -33,6 +33,13 @@ func (s *Set) newResource(c *schema.Catalog, gr schema.GroupResource) *Resource 
 	cfg.Clock, cfg.History = s.clock, r.Resource
 	r.Cache = watchcache.New(cfg)
 	return r
+}
+
+// Mirrored returns a resource whose cache the caller fills, with positions that are revisions of
+// the store.
+func Mirrored(r *stored.Resource, window watchcache.Config) *Resource {
+	window.History, window.Mirror = r, true
+	return &Resource{Resource: r, Cache: watchcache.New(window)}
 }
 
 // load gives a resource its state at a revision.
@@ -50,8 +57,12 @@ func (r *Resource) Ended() bool { return r.endedAt.Load() != 0 }
 
 // Fresh returns a state that has every write that was acknowledged before the call. It
 // waits for the publisher. Errors: those of the store, ctx's cause,
-// *kube.TooLargeResourceVersionError after 3 s.
+// *kube.TooLargeResourceVersionError after 3 s. In a mirror it is the newest state of the cache:
+// who asks has waited for what the other server has.
 func (r *Resource) Fresh(ctx context.Context) (*watchcache.Snapshot, error) {
+	if r.set == nil {
+		return r.Cache.Snapshot(), nil
+	}
 	progress, err := r.set.store.Progress(ctx)
 	if err != nil {
 		return nil, stored.Failure(err)

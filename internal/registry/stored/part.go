@@ -94,7 +94,7 @@ func (p *part) entry(c store.Change, f found) (*watchcache.Entry, error) {
 			return nil, err
 		}
 	}
-	e, err := entryOf(c, f.object, previous)
+	e, err := p.resource.entryOf(c, f.object, previous)
 	if err == nil {
 		p.decoded = append(p.decoded, e)
 	}

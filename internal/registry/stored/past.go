@@ -112,8 +112,11 @@ func (p *Past) page(ctx context.Context, q store.Query, sel watchcache.Selection
 	return objects, next, nil
 }
 
-// held returns the cache's object if it has this revision.
+// held returns the cache's object if it has this revision. In a mirror nothing tells.
 func (p *Past) held(key string, modRevision int64) *kube.Object {
+	if p.resource.source.mirror != nil {
+		return nil
+	}
 	o, found := p.now.Lookup(strings.TrimPrefix(key, p.resource.prefix))
 	if !found || int64(o.ResourceVersion()) != modRevision {
 		return nil

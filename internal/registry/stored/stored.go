@@ -1,9 +1,10 @@
 // Package stored reads one resource from a store, and decodes stored bytes into objects.
 //
-// It has four nouns. A [Source] is a store with a bound on concurrent reads of its
+// It has five nouns. A [Source] is a store with a bound on concurrent reads of its
 // history. A [Resource] is one resource of it. A [Past] is the state of a resource at a
 // past revision, read page by page. [Counts] cache how many objects follow the end of a
-// page.
+// page. [Versions] know the resourceVersions of a mirror's objects, which are not the store's
+// revisions.
 //
 // A read of history holds at most a page, however long the history is and however many
 // clients read it. Only Load, for the caches, returns all objects of a resource.
@@ -30,16 +31,29 @@ const readers = 16
 // Source is a store with a bound on concurrent reads of its history.
 type Source struct {
 	store   store.Store
+	mirror  Versions      // nil: revisions are resourceVersions
 	slots   chan struct{} // holds one token for each read of history
 	decoded decoded
 	buffers sync.Pool // of *store.Buffer, for the values of one read
 	texts   *texts.Set
 }
 
+// Versions know the resourceVersions of what a mirror stores. They are safe for concurrent
+// use.
+type Versions interface {
+	// Stored splits a stored value into the object's resourceVersion and its JSON.
+	Stored(value []byte) (rv kube.ResourceVersion, object []byte, err error)
+	// Deleted is the resourceVersion of a deletion at a revision.
+	Deleted(key string, revision int64) kube.ResourceVersion
+}
+
 // NewSource returns the source of a store's resources.
-func NewSource(s store.Store) *Source {
+func NewSource(s store.Store) *Source { return NewMirror(s, nil) }
+
+// NewMirror returns the source of a mirror's resources.
+func NewMirror(s store.Store, v Versions) *Source {
 	return &Source{
-		store: s, slots: make(chan struct{}, readers), decoded: decoded{entries: map[int64]kept{}, reading: map[place]chan struct{}{}},
+		store: s, mirror: v, slots: make(chan struct{}, readers), decoded: decoded{entries: map[int64]kept{}, reading: map[place]chan struct{}{}},
 		buffers: sync.Pool{New: func() any { return &store.Buffer{} }},
 		texts:   texts.New(),
 	}
@@ -69,7 +83,13 @@ type Resource struct {
 
 // Resource returns a resource whose objects have the given selectable fields.
 func (s *Source) Resource(gr schema.GroupResource, fields []kube.FieldPath) *Resource {
-	r := &Resource{GR: gr, source: s, prefix: gr.String() + "/"}
+	return s.Named(gr.String(), gr, fields)
+}
+
+// Named returns a resource whose keys in the store have another first part than the
+// resource's name.
+func (s *Source) Named(name string, gr schema.GroupResource, fields []kube.FieldPath) *Resource {
+	r := &Resource{GR: gr, source: s, prefix: name + "/"}
 	r.SetFields(fields)
 	return r
 }
@@ -95,7 +115,14 @@ func (r *Resource) Object(key string, value []byte, revision int64) (*kube.Objec
 }
 
 func (r *Resource) objectWith(fields []kube.FieldPath, key string, value []byte, revision int64) (*kube.Object, error) {
-	o, err := kube.NewSharing(value, kube.ResourceVersion(revision), fields, r.source.texts)
+	rv, err := kube.ResourceVersion(revision), error(nil)
+	if r.source.mirror != nil {
+		rv, value, err = r.source.mirror.Stored(value)
+	}
+	var o *kube.Object
+	if err == nil {
+		o, err = kube.NewSharing(value, rv, fields, r.source.texts)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("stored value of %q at revision %d: %w", key, revision, err)
 	}
@@ -119,16 +146,18 @@ func (r *Resource) Entry(c store.Change) (*watchcache.Entry, error) {
 			return nil, err
 		}
 	}
-	return entryOf(c, object, previous)
+	return r.entryOf(c, object, previous)
 }
 
 // entryOf returns the entry of a change. object is nil for a deletion, and previous may be
 // nil for an update of which it is not required.
-func entryOf(c store.Change, object, previous *kube.Object) (*watchcache.Entry, error) {
+func (r *Resource) entryOf(c store.Change, object, previous *kube.Object) (*watchcache.Entry, error) {
 	rv := kube.ResourceVersion(c.Revision)
 	switch {
 	case c.Deleted && previous == nil:
 		return nil, fmt.Errorf("deletion of %q at revision %d has no previous value", c.Key, c.Revision)
+	case c.Deleted && r.source.mirror != nil:
+		return watchcache.NewMirroredDeletion(rv, r.source.mirror.Deleted(c.Key, c.Revision), previous), nil
 	case c.Deleted:
 		return watchcache.NewDeletion(rv, previous), nil
 	}

@@ -13,6 +13,7 @@ import (
 type request struct {
 	key      string
 	expected int64
+	always   bool // without a condition; a deletion of nothing is a conflict all the same
 	remove   bool
 	valueLen int
 	encoded  []byte       // the record, to be stamped by the sequencer
@@ -80,20 +81,8 @@ func checkTxn(t store.Txn) error {
 }
 
 func (l *Log) submit(ctx context.Context, r *request) (outcome, error) {
-	if ctx.Err() != nil {
-		return outcome{}, context.Cause(ctx)
-	}
-	select {
-	case <-l.stopped:
-		return outcome{}, l.stoppedError()
-	default:
-	}
-	select {
-	case l.requests <- r:
-	case <-l.stopped:
-		return outcome{}, l.stoppedError()
-	case <-ctx.Done():
-		return outcome{}, context.Cause(ctx)
+	if err := l.enqueue(ctx, r); err != nil {
+		return outcome{}, err
 	}
 	select {
 	case out := <-r.done:
@@ -102,12 +91,7 @@ func (l *Log) submit(ctx context.Context, r *request) (outcome, error) {
 		return outcome{}, context.Cause(ctx)
 	case <-l.stopped:
 	}
-	select {
-	case out := <-r.done: // answered just before the end
-		return out, nil
-	default:
-		return outcome{}, l.stoppedError()
-	}
+	return l.answer(r)
 }
 
 // stoppedError is why no write is taken: the disk failed, or the end.

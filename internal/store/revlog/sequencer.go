@@ -147,7 +147,7 @@ func (l *Log) decide(requests []*request) (group, error) {
 		if !exists {
 			found = index.Version{}
 		}
-		if found.Revision != r.expected || r.remove && !exists {
+		if found.Revision != r.expected && !r.always || r.remove && !exists {
 			g.conflicts = append(g.conflicts, pending{request: r, version: found})
 			continue
 		}

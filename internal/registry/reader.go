@@ -1,0 +1,22 @@
+package registry
+
+import (
+	"github.com/gapless-io/gapless/internal/registry/caches"
+	"github.com/gapless-io/gapless/internal/registry/convert"
+	"github.com/gapless-io/gapless/internal/schema"
+)
+
+// Reader serves lists and watches from caches. It is safe for concurrent use.
+type Reader struct {
+	of        func(schema.Target) (*caches.Resource, error)
+	live      *schema.Live       // nil: versions do not end
+	converter *convert.Converter // nil: no resource converts
+	strict    bool               // Config.StrictFutureWatch
+}
+
+// NewMirrorReader returns the reader of a mirror, whose resources of returns. All
+// resourceVersions that it takes and returns, besides those of objects and events, are
+// positions in the mirror. Its resources have no conversions.
+func NewMirrorReader(of func(schema.Target) (*caches.Resource, error)) *Reader {
+	return &Reader{of: of}
+}

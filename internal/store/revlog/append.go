@@ -1,0 +1,103 @@
+package revlog
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/gapless-io/gapless/internal/store"
+	"github.com/gapless-io/gapless/internal/store/revlog/format"
+)
+
+// Write is one unconditional write of Append.
+type Write struct {
+	Key    string
+	Value  []byte // ignored by a deletion; not retained after Append returns
+	Delete bool
+}
+
+// Append applies writes in order, whatever their keys hold: it is for a writer that records
+// what another store has committed, and is the only one for its keys. It returns the revision
+// of each write, after all are durable: writes that wait together share a sync. The deletion of a
+// key that does not exist has no effect and the revision 0. Writes of concurrent calls may
+// alternate; those of one call keep their order.
+//
+// With an error, revisions are those of the first writes, which were applied; the others have
+// no effect, except after store.ErrOutcomeUnknown, *store.PoisonedError and store.ErrClosed.
+// ctx ends the call only before the first write is accepted. Errors are those of Commit.
+func (l *Log) Append(ctx context.Context, writes []Write) (revisions []int64, err error) {
+	requests := make([]*request, len(writes))
+	for i, w := range writes {
+		if err := checkTxn(store.Txn{Key: w.Key, Value: w.Value, Delete: w.Delete}); err != nil {
+			return nil, fmt.Errorf("write %d of %d: %w", i+1, len(writes), err)
+		}
+		kind, value := format.KindPut, w.Value
+		if w.Delete {
+			kind, value = format.KindDelete, nil
+		}
+		requests[i] = &request{
+			key: w.Key, always: true, remove: w.Delete, valueLen: len(value),
+			encoded: l.records.New(kind, w.Key, value), done: make(chan outcome, 1),
+		}
+	}
+	var refused error
+	for i, r := range requests {
+		if refused = l.enqueue(ctx, r); refused != nil {
+			requests = requests[:i]
+			break
+		}
+		ctx = context.WithoutCancel(ctx) // a part of the writes is of no use to the caller
+	}
+	revisions = make([]int64, 0, len(requests))
+	for _, r := range requests {
+		out, stopped := l.answer(r)
+		if stopped != nil {
+			return revisions, stopped
+		}
+		l.records.Release(r.encoded) // the sequencer has copied it
+		if err == nil {
+			err = out.err
+		}
+		if err == nil {
+			revisions = append(revisions, out.revision)
+		}
+	}
+	if err == nil {
+		err = refused
+	}
+	return revisions, err
+}
+
+// enqueue passes a request to the sequencer.
+func (l *Log) enqueue(ctx context.Context, r *request) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	select {
+	case <-l.stopped:
+		return l.stoppedError()
+	default:
+	}
+	select {
+	case l.requests <- r:
+		return nil
+	case <-l.stopped:
+		return l.stoppedError()
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// answer waits for the outcome of a request that the sequencer has.
+func (l *Log) answer(r *request) (outcome, error) {
+	select {
+	case out := <-r.done:
+		return out, nil
+	case <-l.stopped:
+	}
+	select {
+	case out := <-r.done: // answered just before the end
+		return out, nil
+	default:
+		return outcome{}, l.stoppedError()
+	}
+}
