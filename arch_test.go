@@ -27,6 +27,7 @@ var policy = map[string][]string{
 	"internal/store/revlog":    {"internal/store", "internal/durable"},
 	"internal/store/encrypted": {"internal/store"},
 	"internal/store/failing":   {"internal/store"},
+	"internal/mirror":          {"kube", "internal/store", "internal/store/revlog"},
 	"internal/watchcache":      {"kube"},
 	"internal/schema":          {"kube"},
 	"internal/hook":            {"kube", "internal/schema"},
