@@ -120,6 +120,19 @@ func (f *file[T]) load(ctx context.Context, opened *persist.File) {
 	f.writer.Loaded()
 }
 
+// Restore makes the cache a state that another one had at rv. With reread, Run reads the
+// state again before it watches. It must be called before Run, once.
+func (c *Cache[T]) Restore(objects []handle.Handle[T], rv string, reread bool) {
+	positions := make([]string, len(c.streams))
+	for n, s := range c.streams {
+		positions[n] = rv
+		if reread {
+			s.reflector.Reread()
+		}
+	}
+	c.restore(objects, positions)
+}
+
 // restore makes the cache a state that another cache of the same source left behind,
 // as if this one had read it: its objects, and the position of each stream. It is
 // called before Reflect.

@@ -17,6 +17,8 @@ type Update[T handle.Object] struct {
 	RV string
 	// Whole says that the whole state was read: objects that Changes lacks are unchanged.
 	Whole bool
+	// Rewritten says that the state is of another history of the server than the one before.
+	Rewritten bool
 	// Changes are in order. Tree is the state after them.
 	Changes []state.Change[T]
 	Tree    state.Tree[T]
@@ -46,7 +48,7 @@ func (c *Cache[T]) merge(s *stream[T], changes []state.Change[T], rv string, rea
 		}
 	}
 	if c.mirror != nil {
-		c.mirror(Update[T]{RV: rv, Whole: whole, Changes: changes, Tree: tree})
+		c.mirror(Update[T]{RV: rv, Whole: whole, Rewritten: back, Changes: changes, Tree: tree})
 	}
 	next := c.successor(now, tree, changes)
 	next.RV = rv
