@@ -97,16 +97,28 @@ func For[T Object](cfg *rest.Config, gvr schema.GroupVersionResource, opts ...So
 	for _, opt := range opts {
 		opt(&o)
 	}
+	server, decoders, err := remote.New[T](cfg, o.asked())
+	s := completed(o, gvr, server, Source[T]{decode: decoders.Shared, alone: decoders.Alone, err: err, identity: identityOf[T](cfg, gvr, o)})
+	if kind := reflect.TypeFor[T](); kind.Kind() != reflect.Pointer || kind.Elem().Kind() != reflect.Struct {
+		s.err = fmt.Errorf("informer of %s: %s is not a pointer to a struct", s.name, kind)
+	}
+	return s
+}
+
+// asked is what the options say of requests.
+func (o *sourceOptions) asked() remote.Options {
 	asked := remote.Options{Metadata: o.metadata, JSONOnly: o.text, Strip: o.strip}
 	if o.shard != nil {
 		asked.Shard = o.shard.String()
 	}
-	server, decoders, err := remote.New[T](cfg, asked)
-	s := Source[T]{
-		name: client.Collection{GroupVersionResource: gvr, Namespace: o.name()}.String(), decode: decoders.Shared, alone: decoders.Alone,
-		narrow: o.narrow, shard: o.shard, lends: true, err: errors.Join(append(o.errs, err)...),
-		identity: identityOf[T](cfg, gvr, o),
-	}
+	return asked
+}
+
+// completed returns a source with what the options say of its streams.
+func completed[T Object](o sourceOptions, gvr schema.GroupVersionResource, server *remote.Server, s Source[T]) Source[T] {
+	s.name = client.Collection{GroupVersionResource: gvr, Namespace: o.name()}.String()
+	s.narrow, s.shard, s.lends = o.narrow, o.shard, true
+	s.err = errors.Join(append(o.errs, s.err)...)
 	for _, namespace := range o.namespaces {
 		s.streams = append(s.streams, served(server, gvr, namespace))
 	}
@@ -115,9 +127,6 @@ func For[T Object](cfg *rest.Config, gvr schema.GroupVersionResource, opts ...So
 	}
 	if len(s.streams) == 1 {
 		s.streams[0].namespace = ""
-	}
-	if kind := reflect.TypeFor[T](); kind.Kind() != reflect.Pointer || kind.Elem().Kind() != reflect.Struct {
-		s.err = fmt.Errorf("informer of %s: %s is not a pointer to a struct", s.name, kind)
 	}
 	return s
 }

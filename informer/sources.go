@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/gapless-io/gapless/informer/internal/builtin"
+	"github.com/gapless-io/gapless/informer/internal/remote"
 )
 
 // Builtin is For for a built-in kind of Kubernetes, whose resource follows from T:
@@ -29,6 +30,18 @@ func Builtin[T Object](cfg *rest.Config, opts ...SourceOption) Source[T] {
 // Dynamic is For for objects whose type is not known.
 func Dynamic(cfg *rest.Config, gvr schema.GroupVersionResource, opts ...SourceOption) Source[*unstructured.Unstructured] {
 	return For[*unstructured.Unstructured](cfg, gvr, opts...)
+}
+
+// Decoded is For with a decoder of one's own, for programs that keep objects in another form than
+// a struct. decode gets the JSON of one object, with its kind and apiVersion. It must keep none of
+// the bytes, and is called concurrently; an error concerns that object only. T may be any pointer.
+func Decoded[T Object](cfg *rest.Config, gvr schema.GroupVersionResource, decode func(object []byte) (T, error), opts ...SourceOption) Source[T] {
+	var o sourceOptions
+	for _, opt := range opts {
+		opt(&o)
+	}
+	server, err := remote.NewJSON(cfg, o.asked())
+	return completed(o, gvr, server, Source[T]{decode: decode, err: err, identity: altered[T](identityOf[T](cfg, gvr, o))})
 }
 
 // Metadata is a source of the metadata of objects. The server is asked to send nothing

@@ -279,3 +279,10 @@ func (c *Collection) trim(floor int64) {
 	defer c.mu.Unlock()
 	c.positions.trim(floor)
 }
+
+// Oldest is the oldest resourceVersion that has a position at or after a floor of the log.
+func (c *Collection) Oldest(floor int64) kube.ResourceVersion {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.positions.from(floor)
+}

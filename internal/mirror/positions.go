@@ -155,3 +155,12 @@ func (p *positions) trim(floor int64) {
 	kept, _ := slices.BinarySearchFunc(p.holes, p.rows[0].rev, func(h hole, rev int64) int { return cmp.Compare(h.rev, rev) })
 	p.holes = slices.Clone(p.holes[kept:])
 }
+
+// from returns the resourceVersion of the first position at or after rev.
+func (p *positions) from(rev int64) kube.ResourceVersion {
+	i, _ := slices.BinarySearchFunc(p.rows, rev, compareRev)
+	if i == len(p.rows) {
+		return p.through
+	}
+	return p.rows[i].rv
+}

@@ -88,6 +88,16 @@ func New[T handle.Object](cfg *rest.Config, o Options) (*Server, Decoders[T], er
 	return s, Decoders[T]{Shared: of(both.Shared), Alone: of(both.Alone)}, nil
 }
 
+// NewJSON returns a server that is asked for JSON only, and for the kind and apiVersion of each
+// object.
+func NewJSON(cfg *rest.Config, o Options) (*Server, error) {
+	c, err := client.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &Server{text: c.As(client.Form{Metadata: o.Metadata, Typed: true}), shard: o.Shard}, nil
+}
+
 // Backend reads one collection for one stream.
 type Backend struct {
 	server  *Server

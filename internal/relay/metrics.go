@@ -1,0 +1,99 @@
+package relay
+
+import (
+	"errors"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/gapless-io/gapless/informer"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// metrics count what the relay does, by resource.
+type metrics struct {
+	relay *Relay
+
+	upstream  *prometheus.CounterVec // requests to upstream
+	incidents *prometheus.CounterVec // what went wrong with upstream
+	failed    *prometheus.CounterVec // ends of a mirror
+	rewrites  *prometheus.CounterVec
+	lists     *prometheus.CounterVec // served
+	resumed   *prometheus.CounterVec // watches from a resourceVersion
+	expired   *prometheus.CounterVec // 410s
+
+	reached, objects, readers *prometheus.Desc
+	read                      *prometheus.Desc // requests of the informers
+}
+
+func newMetrics(r *Relay) *metrics {
+	vec := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "gapless_relay_" + name, Help: help}, labels)
+	}
+	desc := func(name, help string) *prometheus.Desc {
+		return prometheus.NewDesc("gapless_relay_"+name, help, []string{"resource"}, nil)
+	}
+	return &metrics{
+		relay:     r,
+		upstream:  vec("upstream_progress_requests_total", "Requests to upstream for readers of the most recent state: progress, compare.", "resource", "request"),
+		incidents: vec("upstream_incidents_total", "What went wrong while upstream was read.", "resource", "kind"),
+		failed:    vec("mirror_failures_total", "Times that a resource could no longer be mirrored and was passed through.", "resource"),
+		rewrites:  vec("upstream_rewrites_total", "Times that upstream's history was another one, so that readers got 410.", "resource"),
+		lists:     vec("lists_served_total", "Lists that upstream did not have to serve.", "resource"),
+		resumed:   vec("watches_resumed_total", "Watches that continued from a resourceVersion without a list.", "resource"),
+		expired:   vec("watches_expired_total", "Watches that got 410, by the reason.", "resource", "reason"),
+		reached:   desc("resource_version", "The resourceVersion of upstream up to which a resource is mirrored."),
+		objects:   desc("objects", "Objects of a mirrored resource."),
+		read:      prometheus.NewDesc("gapless_relay_upstream_reads_total", "Lists and watches of upstream since a resource is mirrored.", []string{"resource", "verb"}, nil),
+		readers:   desc("readers", "Lists and watches of a mirrored resource that are open."),
+	}
+}
+
+func (m *metrics) counters() []*prometheus.CounterVec {
+	return []*prometheus.CounterVec{m.upstream, m.incidents, m.failed, m.rewrites, m.lists, m.resumed, m.expired}
+}
+
+// Describe implements prometheus.Collector.
+func (m *metrics) Describe(out chan<- *prometheus.Desc) {
+	for _, c := range m.counters() {
+		c.Describe(out)
+	}
+	out <- m.reached
+	out <- m.objects
+	out <- m.readers
+	out <- m.read
+}
+
+// Collect implements prometheus.Collector.
+func (m *metrics) Collect(out chan<- prometheus.Metric) {
+	for _, c := range m.counters() {
+		c.Collect(out)
+	}
+	for _, s := range m.relay.Status() {
+		gauge := func(d *prometheus.Desc, v float64) {
+			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, s.Resource)
+		}
+		gauge(m.reached, float64(s.ResourceVersion))
+		gauge(m.objects, float64(s.Objects))
+		gauge(m.readers, float64(s.Readers))
+		out <- prometheus.MustNewConstMetric(m.read, prometheus.CounterValue, float64(s.Lists), s.Resource, "list")
+		out <- prometheus.MustNewConstMetric(m.read, prometheus.CounterValue, float64(s.Watches), s.Resource, "watch")
+	}
+}
+
+// Collector returns the relay's metrics.
+func (r *Relay) Collector() prometheus.Collector { return r.metrics }
+
+func (m *metrics) incident(c *collection, in informer.Incident) {
+	m.incidents.WithLabelValues(c.name, in.Kind.String()).Inc()
+}
+
+// expire counts a 410.
+func (m *metrics) expire(c *collection, err error) {
+	if e, is := errors.AsType[*kube.ExpiredError](err); is {
+		reason := e.Reason
+		if reason == "" {
+			reason = "unknown"
+		}
+		m.expired.WithLabelValues(c.name, reason).Inc()
+	}
+}

@@ -1,0 +1,199 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/gapless-io/gapless/internal/registry"
+	"github.com/gapless-io/gapless/internal/registry/caches"
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// reader serves lists and watches under upstream's resourceVersions. It translates them for
+// a registry.Reader over the mirror, which knows positions only.
+type reader struct{ relay *Relay }
+
+// aheadFor is how long a resourceVersion that the mirror has not reached is waited for.
+// 3 s: apiserver cacher/watch_cache.go blockTimeout.
+const aheadFor = 3 * time.Second
+
+// Get implements apiserver.Reader. Single objects are read from upstream.
+func (reader) Get(_ context.Context, t schema.Target, _ string) (*kube.Object, error) {
+	return nil, kube.NotFound(t.Resource.GR(), t.Name)
+}
+
+// over is the reader of one history.
+func over(h *history) *registry.Reader {
+	return registry.NewMirrorReader(func(schema.Target) (*caches.Resource, error) { return h.cached, nil })
+}
+
+// count returns about how many objects a list has, at once.
+func (r reader) count(t schema.Target) int {
+	c := r.relay.known(t.Resource)
+	if c == nil {
+		return 0
+	}
+	if h := c.current.Load(); h != nil {
+		return over(h).Count(t)
+	}
+	return 0
+}
+
+// List implements apiserver.Reader.
+func (r reader) List(ctx context.Context, t schema.Target, o kube.ListOptions) (*kube.List, error) {
+	c, h, leave, err := r.relay.enter(ctx, t.Resource)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	if _, err := kube.PlanList(o); err != nil {
+		return nil, err
+	}
+	asked := o.RV
+	switch {
+	case o.Continue != "":
+		asked, err = h.token(ctx, c, &o)
+	case o.ResourceVersion == "":
+		err = c.fresh.wait(ctx, h)
+	default:
+		err = h.position(ctx, &o, kube.ExpiredList)
+	}
+	if err != nil {
+		return nil, err
+	}
+	list, err := over(h).List(ctx, t, o)
+	if err != nil {
+		return nil, h.translated(err, asked)
+	}
+	at := int64(list.ResourceVersion) //nolint:gosec // a position
+	list.ResourceVersion = h.log.Version(at)
+	if list.Continue != "" {
+		_, start, err := kube.DecodeContinue(list.Continue)
+		if err != nil {
+			return nil, err
+		}
+		list.Continue = kube.EncodeContinue(int64(list.ResourceVersion), start) //nolint:gosec // revisions fit
+	}
+	items := list.Items
+	list.Items = func(yield func(*kube.Object, error) bool) {
+		for o, err := range items {
+			if !yield(o, h.translated(err, asked)) {
+				return
+			}
+		}
+	}
+	r.relay.metrics.lists.WithLabelValues(c.name).Inc()
+	return list, nil
+}
+
+// position replaces the resourceVersion of a request by the position of that state. It waits for
+// one that is ahead.
+func (h *history) position(ctx context.Context, o *kube.ListOptions, kind kube.ExpiredKind) error {
+	if o.RV == 0 {
+		return nil
+	}
+	at, err := h.find(ctx, o.RV, kind)
+	if err != nil {
+		return err
+	}
+	o.RV = kube.ResourceVersion(at) //nolint:gosec // positions are not negative
+	o.ResourceVersion = o.RV.String()
+	return nil
+}
+
+// find returns the position of a resourceVersion. It waits for one that is ahead.
+func (h *history) find(ctx context.Context, rv kube.ResourceVersion, kind kube.ExpiredKind) (int64, error) {
+	at, err := h.log.Position(rv, kind)
+	if _, ahead := errors.AsType[*kube.TooLargeResourceVersionError](err); !ahead {
+		return at, err
+	}
+	limited, cancel := context.WithTimeout(ctx, aheadFor)
+	defer cancel()
+	if h.log.Wait(limited, rv) != nil && ctx.Err() != nil {
+		return 0, context.Cause(ctx)
+	}
+	return h.log.Position(rv, kind)
+}
+
+// token replaces the resourceVersion in a continue token by its position.
+func (h *history) token(ctx context.Context, c *collection, o *kube.ListOptions) (asked kube.ResourceVersion, err error) {
+	rv, start, err := kube.DecodeContinue(o.Continue)
+	if err != nil {
+		return 0, err
+	}
+	if rv < 0 {
+		return 0, c.fresh.wait(ctx, h)
+	}
+	asked = kube.ResourceVersion(rv)
+	at, err := h.log.Position(asked, kube.ExpiredContinue)
+	if expired, is := errors.AsType[*kube.ExpiredError](err); is {
+		expired.Continue = kube.EncodeContinue(-1, start)
+	}
+	if err == nil {
+		o.Continue = kube.EncodeContinue(at, start)
+	}
+	return asked, err
+}
+
+// translated returns an error of the mirror's reader with resourceVersions in the place of
+// positions. asked is what the client asked for.
+func (h *history) translated(err error, asked kube.ResourceVersion) error {
+	if e, is := errors.AsType[*kube.ExpiredError](err); is {
+		own := *e
+		own.Requested, own.Oldest = asked, h.log.Version(int64(e.Oldest)) //nolint:gosec // a position
+		if e.Kind == kube.ExpiredContinue && e.Continue != "" {
+			return &own // its token names no resourceVersion
+		}
+		return &own
+	}
+	if _, is := errors.AsType[*kube.TooLargeResourceVersionError](err); is {
+		return &kube.TooLargeResourceVersionError{Requested: asked, Current: h.log.Reached()}
+	}
+	return err
+}
+
+// Watch implements apiserver.Reader.
+func (r reader) Watch(ctx context.Context, t schema.Target, o kube.ListOptions) (kube.Watch, error) {
+	c, h, leave, err := r.relay.enter(ctx, t.Resource)
+	if err != nil {
+		return nil, err
+	}
+	w, err := r.open(ctx, c, h, t, o)
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	w.leave = leave
+	return w, nil
+}
+
+func (r reader) open(ctx context.Context, c *collection, h *history, t schema.Target, o kube.ListOptions) (*watch, error) {
+	plan, err := kube.PlanWatch(o)
+	if err != nil {
+		return nil, err
+	}
+	asked := o.RV
+	if plan.Start == kube.WatchInitialConsistent || plan.Start == kube.WatchFromNow {
+		err = c.fresh.wait(ctx, h)
+	} else {
+		err = h.position(ctx, &o, kube.ExpiredWatch)
+	}
+	if err != nil {
+		if plan.Start == kube.WatchAfter {
+			r.relay.metrics.expire(c, err)
+		}
+		return nil, err
+	}
+	inner, err := over(h).Watch(ctx, t, o)
+	if err != nil {
+		err = h.translated(err, asked)
+		r.relay.metrics.expire(c, err)
+		return nil, err
+	}
+	if plan.Start == kube.WatchAfter {
+		r.relay.metrics.resumed.WithLabelValues(c.name).Inc()
+	}
+	return &watch{Watch: inner, history: h, asked: asked}, nil
+}

@@ -1,0 +1,385 @@
+// Package relay mirrors the collections of an API server, and serves their lists and watches
+// with hours of history under that server's own resourceVersions.
+//
+// It has four nouns. Upstream is the API server that is mirrored. A [Relay] is the mirror of
+// all that is read. A collection is one resource of upstream in one version, mirrored while
+// somebody reads it. A history of a collection ends when upstream's history becomes another
+// one.
+//
+// Upstream's events reach a reader so: the informer reads them (collection.go), they are
+// recorded in the log and shown in a watch cache (update.go), both by position; the reader
+// translates positions to upstream's resourceVersions and back (reader.go, watch.go). fresh.go
+// sees to it that who asks for the most recent state gets it.
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/gapless-io/gapless/client"
+	"github.com/gapless-io/gapless/internal/apiserver"
+	"github.com/gapless-io/gapless/internal/apiserver/route"
+	"github.com/gapless-io/gapless/internal/mirror"
+	"github.com/gapless-io/gapless/internal/registry/stored"
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/schema/builtin"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// Config configures a Relay. Upstream and Mirror are required.
+type Config struct {
+	// Upstream is the API server, with credentials that may list and watch everything that is
+	// mirrored.
+	Upstream *rest.Config
+	Mirror   *mirror.Mirror
+	// Resources are mirrored from the start, and for as long as the relay runs: "pods",
+	// "deployments.apps", "deployments.v1.apps", "*.example.com" or "*". Others are while
+	// somebody reads them.
+	Resources []string
+	// Idle is how long a resource is mirrored after its last reader has left; 0 is 10 min.
+	Idle time.Duration
+	// MirrorSecrets mirrors Secrets too; otherwise they are passed through.
+	MirrorSecrets bool
+	Logger        *slog.Logger // nil: none
+}
+
+// Relay is the mirror of an API server. All methods are safe for concurrent use.
+type Relay struct {
+	cfg      Config
+	logger   *slog.Logger
+	mirror   *mirror.Mirror
+	source   *stored.Source
+	upstream *client.Client
+	metadata *client.Client // with metadata only
+	live     *schema.Live
+	builtin  *schema.Catalog
+	metrics  *metrics
+
+	starts  chan *collection // to Run, which runs them
+	refresh chan struct{}    // holds one token: discovery is wanted
+	look    chan struct{}    // holds one token: something has changed for supervise
+	learned atomic.Int64     // when upstream was last asked, in Unix nanoseconds
+	ready   chan struct{}    // closed when Config.Resources are mirrored
+
+	// mu guards collections.
+	mu          sync.Mutex
+	collections map[schema.GroupVersionResource]*collection
+}
+
+const defaultIdle = 10 * time.Minute
+
+// New returns a relay. It sends nothing and starts no goroutine.
+func New(cfg Config) (*Relay, error) {
+	upstream, err := client.New(cfg.Upstream)
+	if err != nil {
+		return nil, fmt.Errorf("the client for upstream: %w", err)
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Idle == 0 {
+		cfg.Idle = defaultIdle
+	}
+	r := &Relay{
+		cfg: cfg, logger: cfg.Logger, mirror: cfg.Mirror, source: stored.NewMirror(cfg.Mirror.Store(), cfg.Mirror),
+		upstream: upstream, metadata: upstream.As(client.Form{Metadata: true, Protobuf: true}),
+		live: schema.NewLive(schema.NewCatalog()), builtin: builtin.Catalog(),
+		starts: make(chan *collection), refresh: make(chan struct{}, 1), ready: make(chan struct{}), look: make(chan struct{}, 1),
+		collections: map[schema.GroupVersionResource]*collection{},
+	}
+	r.metrics = newMetrics(r)
+	return r, nil
+}
+
+// Reader serves lists and watches, for apiserver.Server.
+func (r *Relay) Reader() apiserver.Reader { return reader{r} }
+
+// Count returns about how many objects a list of a target has, at once.
+func (r *Relay) Count(t schema.Target) int { return reader{r}.count(t) }
+
+// Live has the resources that are mirrored.
+func (r *Relay) Live() *schema.Live { return r.live }
+
+// superviseEvery is how often collections are looked after.
+const superviseEvery = time.Second
+
+// Run mirrors until ctx ends, which is no error. It is called once.
+func (r *Relay) Run(ctx context.Context) error {
+	var running sync.WaitGroup
+	defer running.Wait()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	running.Go(func() { r.discover(ctx) }) // it ends with ctx
+	ticker := time.NewTicker(superviseEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case c := <-r.starts:
+			running.Go(func() { r.run(ctx, c) }) // it ends with ctx, or when nobody reads it
+			continue
+		case <-r.look:
+		case <-ticker.C:
+		}
+		for _, c := range r.supervise() {
+			running.Go(func() { r.run(ctx, c) }) // as above
+		}
+	}
+}
+
+// nudge makes Run call supervise now.
+func (r *Relay) nudge() {
+	select {
+	case r.look <- struct{}{}:
+	default: // it will
+	}
+}
+
+// discover keeps the list of upstream's resources current.
+func (r *Relay) discover(ctx context.Context) {
+	for failures := 0; ctx.Err() == nil; {
+		err := r.learn(ctx)
+		r.learned.Store(time.Now().UnixNano())
+		wait := refreshEvery
+		r.nudge()
+		if err != nil {
+			failures++
+			wait = min(time.Duration(failures)*time.Second, 10*time.Second)
+			if ctx.Err() == nil {
+				r.logger.WarnContext(ctx, "upstream's resources are not known", slog.Any("error", err))
+			}
+		} else {
+			failures = 0
+			r.endUnserved()
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-r.refresh:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// Refresh asks upstream soon which resources it serves.
+func (r *Relay) Refresh() {
+	if time.Since(time.Unix(0, r.learned.Load())) < refreshAfter {
+		return
+	}
+	select {
+	case r.refresh <- struct{}{}:
+	default: // it was asked for
+	}
+}
+
+// errUnserved ends the mirror of a resource that upstream no longer serves.
+var errUnserved = errors.New("upstream no longer serves the resource")
+
+// endUnserved ends collections that upstream no longer serves.
+func (r *Relay) endUnserved() {
+	catalog := r.live.Load()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for gvr, c := range r.collections {
+		if now, served := catalog.Lookup(gvr); !served || now != c.resource {
+			c.cancel(errUnserved)
+		}
+	}
+}
+
+// supervise ends collections that nobody reads, and returns those that are to be started.
+func (r *Relay) supervise() (start []*collection) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.collections {
+		if c.idle(r.cfg.Idle) && !r.wanted(c.resource) {
+			c.cancel(errIdle)
+		}
+	}
+	complete := len(r.live.Load().Resources()) > 0
+	for _, resource := range r.live.Load().Resources() {
+		if !r.wanted(resource) {
+			continue
+		}
+		c := r.collections[resource.GVR()]
+		if c == nil {
+			c = newCollection(r, resource)
+			r.collections[resource.GVR()] = c
+			start = append(start, c)
+		}
+		complete = complete && (c.current.Load() != nil || c.failed(nil) != nil)
+	}
+	if complete {
+		select {
+		case <-r.ready:
+		default:
+			close(r.ready)
+		}
+	}
+	return start
+}
+
+// Ready returns nil once the resources that are mirrored from the start have been read, and
+// otherwise why not.
+func (r *Relay) Ready() error {
+	select {
+	case <-r.ready:
+		return nil
+	default:
+		return errors.New("the resources of --resources have not been read yet")
+	}
+}
+
+// WaitReady blocks until Ready returns nil, or returns ctx's cause.
+func (r *Relay) WaitReady(ctx context.Context) error {
+	select {
+	case <-r.ready:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+const (
+	// tryAgain and tryAgainLater are how long a resource is passed through after its mirror
+	// has failed: in this process, and because of what upstream sent.
+	tryAgain      = 5 * time.Second
+	tryAgainLater = time.Minute
+)
+
+// run mirrors a collection and says what becomes of it.
+func (r *Relay) run(ctx context.Context, c *collection) {
+	err := c.run(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	pause := tryAgain
+	unfit, isUnfit := errors.AsType[*unmirrored](err)
+	switch {
+	case errors.Is(err, errIdle), errors.Is(err, errUnserved):
+		c.logger.InfoContext(ctx, "the resource is no longer mirrored", slog.Any("cause", err))
+		r.forget(c)
+		return
+	case isUnfit:
+		pause = tryAgainLater
+		c.logger.WarnContext(ctx, "the resource cannot be mirrored: it is passed through", slog.Any("error", unfit), slog.Duration("again_after", pause))
+	default:
+		c.logger.ErrorContext(ctx, "the mirror of the resource failed: it is passed through", slog.Any("error", err), slog.Duration("again_after", pause))
+	}
+	r.metrics.failed.WithLabelValues(c.name).Inc()
+	c.mu.Lock()
+	c.problem = cmpError(err)
+	c.mu.Unlock()
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	r.forget(c)
+}
+
+func cmpError(err error) error {
+	if err == nil {
+		return errors.New("the mirror has ended")
+	}
+	return err
+}
+
+// forget makes the next reader of a collection start it again.
+func (r *Relay) forget(c *collection) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.collections[c.resource.GVR()] == c {
+		delete(r.collections, c.resource.GVR())
+	}
+}
+
+// known returns the collection of a resource, nil if it is not mirrored now.
+func (r *Relay) known(resource *schema.Resource) *collection {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.collections[resource.GVR()]
+}
+
+// syncWithin is how long a reader waits for the first state of a resource.
+const syncWithin = 30 * time.Second
+
+// enter counts a reader of a resource until leave is called, and returns what it reads. The
+// first one starts the mirror. Errors: 503 if there is no state within 30 s, or the resource
+// cannot be mirrored; ctx's cause.
+func (r *Relay) enter(ctx context.Context, resource *schema.Resource) (c *collection, h *history, leave func(), err error) {
+	r.mu.Lock()
+	c, started := r.collections[resource.GVR()], true
+	if c == nil {
+		c, started = newCollection(r, resource), false
+		r.collections[resource.GVR()] = c
+	}
+	leave = c.enter()
+	r.mu.Unlock()
+	if !started {
+		select {
+		case r.starts <- c:
+		case <-ctx.Done():
+			r.forget(c)
+			leave()
+			return nil, nil, nil, context.Cause(ctx)
+		}
+	}
+	limited, cancel := context.WithTimeout(ctx, syncWithin)
+	defer cancel()
+	if h, err = c.wait(limited); err == nil {
+		return c, h, leave, nil
+	}
+	leave()
+	if ctx.Err() != nil {
+		return nil, nil, nil, context.Cause(ctx)
+	}
+	return nil, nil, nil, kube.Unavailable(fmt.Sprintf("the mirror of %s is not complete: %v", c.name, err), time.Second)
+}
+
+// Serves reports whether a request is a list or a watch that is served from the mirror. Everything
+// else is for upstream.
+func (r *Relay) Serves(req *http.Request) bool {
+	if req.Method != http.MethodGet && req.Method != http.MethodHead || !strings.HasPrefix(req.URL.Path, "/api") {
+		return false
+	}
+	rt, err := route.Resolve(r.live.Load(), req)
+	if err != nil || rt.Resource == nil {
+		if err == nil && rt.BelowVersion() {
+			r.Refresh() // it may be new
+		}
+		return false
+	}
+	if rt.Verb != route.List && rt.Verb != route.Watch || !servedForm(req.Header) {
+		return false
+	}
+	// Upstream says what is wrong with a query, and knows more fields.
+	o, err := kube.ParseListOptions(rt.Query, rt.Verb == route.Watch)
+	if err != nil || kube.CheckFields(o.Fields, rt.Resource.Fields) != nil {
+		return false
+	}
+	c := r.known(rt.Resource)
+	return c == nil || c.failed(nil) == nil
+}
+
+// servedForm reports whether the mirror has what a request accepts. Tables are made by upstream,
+// whose columns they have.
+func servedForm(h http.Header) bool {
+	accept := h.Values("Accept")
+	return !slices.ContainsFunc(accept, func(v string) bool {
+		return strings.Contains(v, "as=Table") || strings.Contains(v, "application/cbor")
+	})
+}

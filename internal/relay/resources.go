@@ -1,0 +1,95 @@
+package relay
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gapless-io/gapless/client"
+	"github.com/gapless-io/gapless/internal/schema"
+)
+
+// refreshEvery is how often the relay asks upstream which resources it serves, at most; a
+// resource that is not known makes it ask again after refreshAfter.
+const (
+	refreshEvery = time.Minute
+	refreshAfter = time.Second
+)
+
+// learn asks upstream which resources it serves, and makes the catalog of those that can be
+// mirrored. Groups whose discovery fails keep what was known of them.
+func (r *Relay) learn(ctx context.Context) error {
+	found, err := r.upstream.Resources(ctx)
+	if len(found) == 0 {
+		return err
+	}
+	if err != nil {
+		r.logger.WarnContext(ctx, "the discovery of some resources failed: they are passed through", slog.Any("error", err))
+	}
+	before := r.live.Load()
+	var all []*schema.Resource
+	groups := map[string]bool{}
+	for _, of := range found {
+		groups[of.Group] = true
+		if resource := r.mirrored(before, of); resource != nil {
+			all = append(all, resource)
+		}
+	}
+	if err != nil {
+		for _, known := range before.Resources() {
+			if !groups[known.Group] {
+				all = append(all, known)
+			}
+		}
+	}
+	r.live.Store(schema.NewCatalog(all...))
+	return nil
+}
+
+// mirrored returns a resource as the relay serves it; nil if it is not mirrored. It is the one
+// that was known if nothing has changed.
+func (r *Relay) mirrored(known *schema.Catalog, of client.Resource) *schema.Resource {
+	if !slices.Contains(of.Verbs, "list") || !slices.Contains(of.Verbs, "watch") {
+		return nil
+	}
+	if of.Group == "" && of.Resource == "secrets" && !r.cfg.MirrorSecrets {
+		return nil
+	}
+	if was, is := known.Lookup(of.GroupVersionResource); is && was.Kind == of.Kind && was.Namespaced == of.Namespaced {
+		return was
+	}
+	resource := &schema.Resource{
+		Group: of.Group, Version: of.Version, Plural: of.Resource, Singular: of.Singular, Kind: of.Kind, ListKind: of.Kind + "List",
+		Namespaced: of.Namespaced, Verbs: []string{"list", "watch"}, StorageVersion: of.Version, Custom: true,
+		Columns: schema.DefaultColumns("date"), Row: schema.DefaultRow,
+	}
+	if own, is := r.builtin.Lookup(of.GroupVersionResource); is && own.Kind == of.Kind && own.Namespaced == of.Namespaced {
+		resource.ListKind, resource.Custom = own.ListKind, false
+		resource.Fields, resource.GoType, resource.Protobuf = own.Fields, own.GoType, own.Protobuf
+		resource.Columns, resource.Row, resource.Rows = own.Columns, own.Row, own.Rows
+	}
+	return resource
+}
+
+// name is the name of a collection in the log.
+func name(resource *schema.Resource) string {
+	if resource.Group == "" {
+		return resource.Plural + "." + resource.Version
+	}
+	return resource.Plural + "." + resource.Version + "." + resource.Group
+}
+
+// wanted reports whether Config.Resources names a resource: "pods", "deployments.apps",
+// "deployments.v1.apps", or "*".
+func (r *Relay) wanted(resource *schema.Resource) bool {
+	return slices.ContainsFunc(r.cfg.Resources, func(pattern string) bool {
+		switch pattern {
+		case "*", name(resource), resource.GR().String():
+			return true
+		}
+		group, all := strings.CutPrefix(pattern, "*.")
+		return all && group == resource.Group
+	})
+}

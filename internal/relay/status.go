@@ -1,0 +1,60 @@
+package relay
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/gapless-io/gapless/kube"
+)
+
+// Status is what is known of one mirrored resource.
+type Status struct {
+	Resource string `json:"resource"` // "pods.v1"
+	// ResourceVersion is that of upstream up to which everything is mirrored; 0: nothing is.
+	ResourceVersion kube.ResourceVersion `json:"resourceVersion"`
+	// Oldest is the oldest resourceVersion from which a watch can continue.
+	Oldest  kube.ResourceVersion `json:"oldestResourceVersion"`
+	Objects int                  `json:"objects"`
+	Readers int64                `json:"readers"` // lists and watches that are open
+	// Lists and Watches are how often upstream was asked since the resource is mirrored.
+	Lists   int64 `json:"upstreamLists"`
+	Watches int64 `json:"upstreamWatches"`
+	// LastContact is when upstream last answered; zero: not since the mirror was loaded.
+	LastContact time.Time `json:"lastContact,omitzero"`
+	// Problem says why the resource is passed through; "": it is mirrored.
+	Problem string `json:"problem,omitempty"`
+	// OldestTime is when the change at Oldest was recorded; zero: nothing was removed yet.
+	OldestTime time.Time `json:"oldestTime,omitzero"`
+}
+
+// Status returns what is known of each mirrored resource, by name.
+func (r *Relay) Status() []Status {
+	r.mu.Lock()
+	all := make([]*collection, 0, len(r.collections))
+	for _, c := range r.collections {
+		all = append(all, c)
+	}
+	r.mu.Unlock()
+	floors := r.mirror.Stats().Floors
+	status := make([]Status, len(all))
+	for i, c := range all {
+		s := Status{Resource: c.name, Readers: c.readers.Load()}
+		if err := c.failed(nil); err != nil {
+			s.Problem = err.Error()
+		}
+		if reads := c.reads.Load(); reads != nil {
+			now := reads.Status()
+			s.Lists, s.Watches, s.LastContact = now.Lists, now.Watches, now.LastContact
+		}
+		if h := c.current.Load(); h != nil {
+			floor := floors[h.log.Key()]
+			s.ResourceVersion, s.Oldest = h.log.Reached(), h.log.Oldest(floor.Revision)
+			s.OldestTime = floor.Time
+			s.Objects = h.cached.Cache.Stats().Objects
+		}
+		status[i] = s
+	}
+	slices.SortFunc(status, func(a, b Status) int { return cmp.Compare(a.Resource, b.Resource) })
+	return status
+}
