@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/gapless-io/gapless/internal/registry"
@@ -166,6 +167,17 @@ func (r reader) Watch(ctx context.Context, t schema.Target, o kube.ListOptions) 
 		return nil, err
 	}
 	w.leave = leave
+	if w.grant, err = r.relay.allow(t, o); err != nil {
+		w.Close()
+		return nil, err
+	}
+	if w.grant != nil {
+		w.leave = sync.OnceFunc(func() {
+			leave()
+			w.look.close()
+			w.grant.Close()
+		})
+	}
 	return w, nil
 }
 

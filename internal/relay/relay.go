@@ -50,7 +50,10 @@ type Config struct {
 	Idle time.Duration
 	// MirrorSecrets mirrors Secrets too; otherwise they are passed through.
 	MirrorSecrets bool
-	Logger        *slog.Logger // nil: none
+	// Grant is asked for the permission of each watch, which ends when that is refused. Nil:
+	// watches are not checked again.
+	Grant  GrantFunc
+	Logger *slog.Logger // nil: none
 }
 
 // Relay is the mirror of an API server. All methods are safe for concurrent use.

@@ -4,9 +4,28 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/gapless-io/gapless/internal/auth"
+	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/kube"
 )
+
+// Grant is the permission of one open watch; see access.Grant.
+type Grant interface {
+	// Refused is closed when the watch is no longer allowed, and Err says why.
+	Refused() <-chan struct{}
+	Err() error
+	Close()
+}
+
+// lookEvery is how often a watch without events looks whether it is still allowed.
+const lookEvery = 5 * time.Second
+
+// errLook wakes a watch to look.
+var errLook = errors.New("time to look whether the watch is allowed")
 
 // watch is a watch of the mirror under upstream's resourceVersions.
 type watch struct {
@@ -15,11 +34,56 @@ type watch struct {
 	history *history
 	asked   kube.ResourceVersion
 	known   kube.ResourceVersion // what Position last returned
+	grant   Grant                // nil: it is not checked again
 	leave   func()
+
+	// look is a context of the caller's that ends in time to look at the grant. It is kept
+	// from one call of Next to the next: most come much earlier.
+	look look
 }
 
-// Next implements kube.Watch.
+// look is a context with a deadline, made of another one.
+type look struct {
+	of, ctx context.Context //nolint:containedctx // the watch is the call
+	cancel  context.CancelFunc
+}
+
+// within returns a context that ends with ctx, or within lookEvery.
+func (l *look) within(ctx context.Context) context.Context {
+	if l.of == ctx && l.ctx.Err() == nil {
+		return l.ctx
+	}
+	l.close()
+	l.of = ctx
+	l.ctx, l.cancel = context.WithTimeoutCause(ctx, lookEvery, errLook)
+	return l.ctx
+}
+
+func (l *look) close() {
+	if l.cancel != nil {
+		l.cancel()
+	}
+}
+
+// Next implements kube.Watch. It returns the refusal once the watch is no longer allowed.
 func (w *watch) Next(ctx context.Context) ([]kube.WatchEvent, error) {
+	if w.grant == nil {
+		return w.next(ctx)
+	}
+	for {
+		select {
+		case <-w.grant.Refused():
+			return nil, w.grant.Err()
+		default:
+		}
+		events, err := w.next(w.look.within(ctx))
+		if !errors.Is(err, errLook) || ctx.Err() != nil {
+			return events, err
+		}
+	}
+}
+
+func (w *watch) next(ctx context.Context) ([]kube.WatchEvent, error) {
 	events, err := w.Watch.Next(ctx)
 	switch {
 	case errors.Is(err, io.EOF) && w.history.replaced.Load():
@@ -53,3 +117,24 @@ func (w *watch) Close() {
 	w.Watch.Close()
 	w.leave()
 }
+
+// allow asks for the permission of a watch that is opened now.
+func (r *Relay) allow(t schema.Target, o kube.ListOptions) (Grant, error) {
+	if r.cfg.Grant == nil || t.Caller == nil {
+		return nil, nil
+	}
+	a := auth.Attributes{
+		Verb: "watch", Resource: t.Resource.GR(), Version: t.Resource.Version, Namespace: t.Namespace, Name: t.Name,
+		FieldSelector: o.Fields.String(), LabelSelector: o.Labels.String(),
+	}
+	if name, exact := o.Fields.RequiresExactMatch("metadata.name"); exact && a.Name == "" {
+		a.Name = name
+	}
+	if t.Resource.IsNamespace() {
+		a.Namespace = a.Name // as in route.Attributes
+	}
+	return r.cfg.Grant(t.Caller, a)
+}
+
+// GrantFunc returns the permission of a watch that is opened now, after it was allowed.
+type GrantFunc func(u user.Info, a auth.Attributes) (Grant, error)
