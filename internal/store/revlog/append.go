@@ -13,6 +13,15 @@ type Write struct {
 	Key    string
 	Value  []byte // ignored by a deletion; not retained after Append returns
 	Delete bool
+	// WithPrevious commits the write in one group with the one before it: readers see
+	// both at once, and after a crash both are there, or neither. All that are bound
+	// together have room in one record of the largest size.
+	WithPrevious bool
+}
+
+// call is one Append. The sequencer alone uses it.
+type call struct {
+	failed error // of one of its writes: the later ones fail too
 }
 
 // Append applies writes in order, whatever their keys hold: it is for a writer that records
@@ -21,26 +30,34 @@ type Write struct {
 // key that does not exist has no effect and the revision 0. Writes of concurrent calls may
 // alternate; those of one call keep their order.
 //
-// With an error, revisions are those of the first writes, which were applied; the others have
-// no effect, except after store.ErrOutcomeUnknown, *store.PoisonedError and store.ErrClosed.
-// ctx ends the call only before the first write is accepted. Errors are those of Commit.
+// With an error, revisions are those of the first writes, which were applied; no other one is
+// visible. After store.ErrOutcomeUnknown and *store.PoisonedError the next start may find some
+// more, unless a later write succeeded before. ctx ends the call only before the first write is
+// accepted. Errors are those of Commit.
 func (l *Log) Append(ctx context.Context, writes []Write) (revisions []int64, err error) {
+	if err := checkWrites(writes); err != nil {
+		return nil, err
+	}
 	requests := make([]*request, len(writes))
+	var together call
 	for i, w := range writes {
-		if err := checkTxn(store.Txn{Key: w.Key, Value: w.Value, Delete: w.Delete}); err != nil {
-			return nil, fmt.Errorf("write %d of %d: %w", i+1, len(writes), err)
-		}
 		kind, value := format.KindPut, w.Value
 		if w.Delete {
 			kind, value = format.KindDelete, nil
 		}
 		requests[i] = &request{
-			key: w.Key, always: true, remove: w.Delete, valueLen: len(value),
+			key: w.Key, always: true, call: &together, remove: w.Delete, valueLen: len(value),
 			encoded: l.records.New(kind, w.Key, value), done: make(chan outcome, 1),
+		}
+		if i > 0 && w.WithPrevious {
+			requests[i-1].next = requests[i]
 		}
 	}
 	var refused error
 	for i, r := range requests {
+		if i > 0 && writes[i].WithPrevious {
+			continue // the sequencer has it with the one before
+		}
 		if refused = l.enqueue(ctx, r); refused != nil {
 			requests = requests[:i]
 			break
@@ -65,6 +82,28 @@ func (l *Log) Append(ctx context.Context, writes []Write) (revisions []int64, er
 		err = refused
 	}
 	return revisions, err
+}
+
+// checkWrites checks the form of the writes of one call.
+func checkWrites(writes []Write) error {
+	bound := 0 // bytes of writes that are bound together
+	for i, w := range writes {
+		if err := checkTxn(store.Txn{Key: w.Key, Value: w.Value, Delete: w.Delete}); err != nil {
+			return fmt.Errorf("write %d of %d: %w", i+1, len(writes), err)
+		}
+		if !w.WithPrevious {
+			bound = 0
+		}
+		value := w.Value
+		if w.Delete {
+			value = nil
+		}
+		bound += format.RecordSize(w.Key, value)
+		if bound > format.MaxRecordBytes { // a frame has room for no more
+			return &store.TooLargeError{What: "writes that are bound together", Bytes: bound, Limit: format.MaxRecordBytes}
+		}
+	}
+	return nil
 }
 
 // enqueue passes a request to the sequencer.

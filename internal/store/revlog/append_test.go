@@ -3,13 +3,17 @@ package revlog_test
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/revlog"
+	"github.com/gapless-io/gapless/internal/store/revlog/disk/disktest"
 )
 
 func TestAppendWritesInOrderWithoutConditions(t *testing.T) {
@@ -78,5 +82,74 @@ func TestAppendRefusesAWholeCallWithABadWrite(t *testing.T) {
 	}
 	if page, err := l.Read(t.Context(), store.Query{Start: "r/", End: store.PrefixEnd("r/")}); err != nil || len(page.Records) != 0 {
 		t.Errorf("Read = %+v, %v; want nothing", page, err)
+	}
+}
+
+func TestAppendAppliesNothingAfterAWriteThatFailed(t *testing.T) {
+	d := disktest.New(rand.New(rand.NewPCG(1, 1)))
+	l := open(t, revlog.Options{FS: d, GroupWrites: 2})
+	writes := make([]revlog.Write, 20)
+	for i := range writes {
+		writes[i] = revlog.Write{Key: fmt.Sprintf("r/%02d", i), Value: []byte("v")}
+	}
+	written := 0
+	d.SetFault(func(op disktest.Op) error {
+		if op.Kind != "write" {
+			return nil
+		}
+		if written++; written == 3 { // of the groups; the next one has room again
+			return syscall.ENOSPC
+		}
+		return nil
+	})
+	revisions, err := l.Append(t.Context(), writes)
+	if _, is := errors.AsType[*store.UnavailableError](err); !is {
+		t.Errorf("Append = %v, want *store.UnavailableError", err)
+	}
+	if len(revisions) == 0 || len(revisions) > 4 {
+		t.Errorf("Append returns %d revisions, want those of two groups", len(revisions))
+	}
+	page, err := l.Read(t.Context(), store.Query{Start: "r/", End: store.PrefixEnd("r/")})
+	if err != nil || len(page.Records) != len(revisions) {
+		t.Errorf("Read = %d records, %v; want the %d that were acknowledged", len(page.Records), err, len(revisions))
+	}
+	if _, err := l.Append(t.Context(), writes[len(revisions):]); err != nil {
+		t.Errorf("the next Append: %v", err)
+	}
+}
+
+func TestWritesThatAreBoundAreInOneGroup(t *testing.T) {
+	l := open(t, revlog.Options{Memory: true, GroupWrites: 1})
+	writes := make([]revlog.Write, 3000)
+	for i := range writes {
+		writes[i] = revlog.Write{Key: "r/k", Value: []byte("v"), WithPrevious: i%3 != 0}
+	}
+	if _, err := l.Append(t.Context(), writes); err != nil {
+		t.Fatal(err)
+	}
+	if groups := l.Stats().Groups; groups != 1000 {
+		t.Errorf("%d groups, want one for every three writes", groups)
+	}
+}
+
+func TestAppendRefusesMoreBoundWritesThanAGroupHas(t *testing.T) {
+	l := open(t, revlog.Options{Memory: true})
+	large := []byte(strings.Repeat("x", revlog.MaxValueBytes/2))
+	bound := func(n int, together bool) []revlog.Write {
+		writes := make([]revlog.Write, n)
+		for i := range writes {
+			writes[i] = revlog.Write{Key: fmt.Sprintf("r/%d", i), Value: large, WithPrevious: together}
+		}
+		return writes
+	}
+	if _, err := l.Append(t.Context(), bound(3, false)); err != nil {
+		t.Errorf("three large writes: %v", err)
+	}
+	if _, err := l.Append(t.Context(), bound(2, true)); err != nil {
+		t.Errorf("two bound writes: %v", err)
+	}
+	_, err := l.Append(t.Context(), bound(3, true))
+	if _, is := errors.AsType[*store.TooLargeError](err); !is {
+		t.Errorf("three bound writes: %v, want *store.TooLargeError", err)
 	}
 }

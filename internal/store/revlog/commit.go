@@ -18,6 +18,8 @@ type request struct {
 	valueLen int
 	encoded  []byte       // the record, to be stamped by the sequencer
 	done     chan outcome // holds one; the sequencer sends exactly once
+	next     *request     // is committed in the same group; nil: none
+	call     *call        // of Append; nil: of Commit
 }
 
 // outcome answers a request: a revision, an error, or a condition that failed.

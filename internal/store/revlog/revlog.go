@@ -66,6 +66,9 @@ type Options struct {
 	HistoryBytes int64
 	// SegmentBytes is the size of a segment file; 0 means a default.
 	SegmentBytes int64
+	// GroupWrites is how many writes are synced at once at most; 0 means 1024. Few are for
+	// tests of failures.
+	GroupWrites int
 	// FS replaces the file system below Dir, for tests of failures.
 	FS disk.FS
 	// Logger receives life-cycle messages; nil discards them.
@@ -184,6 +187,9 @@ func (o Options) withDefaults() (Options, error) {
 	if o.BaseRevision == 0 {
 		o.BaseRevision = DefaultBaseRevision
 	}
+	if o.GroupWrites == 0 {
+		o.GroupWrites = maxGroupRequests
+	}
 	if o.SegmentBytes == 0 {
 		o.SegmentBytes = DefaultSegmentBytes
 		if o.Memory {
@@ -199,6 +205,8 @@ func (o Options) withDefaults() (Options, error) {
 	case o.SegmentBytes < minSegmentBytes || o.SegmentBytes > maxSegmentBytes:
 		return o, fmt.Errorf("segments of %d bytes are not between %d and %d: %w",
 			o.SegmentBytes, minSegmentBytes, maxSegmentBytes, store.ErrInvalid)
+	case o.GroupWrites < 0:
+		return o, fmt.Errorf("groups of %d writes: %w", o.GroupWrites, store.ErrInvalid)
 	case o.History < 0 || o.HistoryBytes < 0:
 		return o, fmt.Errorf("a negative amount of history: %w", store.ErrInvalid)
 	case o.Dir == "" && !o.Memory && o.FS == nil:

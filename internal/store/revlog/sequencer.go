@@ -46,7 +46,7 @@ func (l *Log) sequence(ctx context.Context) {
 		case done := <-l.seals:
 			done <- l.sealActive()
 		case r := <-l.requests:
-			requests = l.gather(append(requests, r))
+			requests = l.gather(requests, r)
 			l.commitGroup(requests)
 			clear(requests)
 		}
@@ -67,19 +67,23 @@ func (l *Log) sealActive() error {
 	return l.roll(0)
 }
 
-// gather adds the requests that wait to the first one.
-func (l *Log) gather(requests []*request) []*request {
-	bytes := len(requests[0].encoded)
-	for len(requests) < maxGroupRequests && bytes < format.MaxGroupBytes {
-		select {
-		case r := <-l.requests:
+// gather adds the first request and those that wait, each with what is bound to it.
+func (l *Log) gather(requests []*request, first *request) []*request {
+	bytes := 0
+	for r := first; ; {
+		for ; r != nil; r = r.next {
 			requests = append(requests, r)
 			bytes += len(r.encoded)
+		}
+		if len(requests) >= l.opts.GroupWrites || bytes >= format.MaxGroupBytes {
+			return requests
+		}
+		select {
+		case r = <-l.requests:
 		default:
 			return requests
 		}
 	}
-	return requests
 }
 
 // retryRefused retries what a refused write needed.
@@ -106,10 +110,18 @@ type group struct {
 }
 
 func (l *Log) commitGroup(requests []*request) {
+	requests = refuseLater(requests)
 	g, err := l.decide(requests)
 	if err == nil && len(g.writes) > 0 {
 		if err = l.writeGroup(&g); err == nil {
 			l.publish(&g)
+		}
+	}
+	if err != nil {
+		for _, r := range requests {
+			if r.call != nil {
+				r.call.failed = err
+			}
 		}
 	}
 	for _, p := range g.writes {
@@ -122,6 +134,18 @@ func (l *Log) commitGroup(requests []*request) {
 		}
 		p.request.done <- out
 	}
+}
+
+// refuseLater answers the requests of an Append of which an earlier write failed, and returns
+// the others: a later write may have room where an earlier one had none, but they are in order.
+func refuseLater(requests []*request) []*request {
+	return slices.DeleteFunc(requests, func(r *request) bool {
+		refused := r.call != nil && r.call.failed != nil
+		if refused {
+			r.done <- outcome{err: r.call.failed}
+		}
+		return refused
+	})
 }
 
 // decide evaluates the conditions, each as if the writes before it had happened.

@@ -32,7 +32,7 @@ const (
 	MaxFrameBytes = FrameHeaderBytes + maxPayloadBytes + FrameAlign
 
 	frameMagic      = 0x6d726667 // "gfrm"
-	maxPayloadBytes = MaxGroupBytes + maxRecordBytes
+	maxPayloadBytes = MaxGroupBytes + MaxRecordBytes
 )
 
 // ErrBadFrame is wrapped by the errors of bytes that are no frame.

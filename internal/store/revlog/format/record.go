@@ -36,8 +36,10 @@ const (
 	MaxKeyBytes   = 4 << 10
 	MaxValueBytes = 8 << 20
 
-	recordAlign    = 8
-	maxRecordBytes = RecordHeaderBytes + MaxKeyBytes + MaxValueBytes + recordAlign
+	// MaxRecordBytes is the most that a record takes.
+	MaxRecordBytes = RecordHeaderBytes + MaxKeyBytes + MaxValueBytes + recordAlign
+
+	recordAlign = 8
 	// padByte is not zero, so that an all-zero sector is one that was never
 	// written.
 	padByte = 0xa5
@@ -80,16 +82,17 @@ func align(n, to int) int { return (n + to - 1) / to * to }
 // NewRecord encodes what the writer of a key knows. StampRecord and SealRecord
 // complete it.
 func NewRecord(kind Kind, key string, value []byte) []byte {
-	return newRecord(make([]byte, 0, recordSize(key, value)), kind, key, value)
+	return newRecord(make([]byte, 0, RecordSize(key, value)), kind, key, value)
 }
 
-func recordSize(key string, value []byte) int {
+// RecordSize returns how many bytes a record takes.
+func RecordSize(key string, value []byte) int {
 	return align(RecordHeaderBytes+len(key)+len(value), recordAlign)
 }
 
 // newRecord encodes a record into b, which is empty.
 func newRecord(b []byte, kind Kind, key string, value []byte) []byte {
-	size := recordSize(key, value)
+	size := RecordSize(key, value)
 	b = append(b, make([]byte, RecordHeaderBytes)...)
 	binary.LittleEndian.PutUint32(b[4:], uint32(size))
 	binary.LittleEndian.PutUint32(b[40:], uint32(len(value)))
@@ -110,7 +113,7 @@ const maxUnused = 16 << 10
 // New is NewRecord.
 func (r *Records) New(kind Kind, key string, value []byte) []byte {
 	b, _ := r.unused.Get().(*[]byte)
-	if size := recordSize(key, value); b == nil || cap(*b) < size {
+	if size := RecordSize(key, value); b == nil || cap(*b) < size {
 		b = new(make([]byte, 0, max(size, 2<<10)))
 	}
 	return newRecord((*b)[:0], kind, key, value)

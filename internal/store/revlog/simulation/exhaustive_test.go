@@ -28,6 +28,14 @@ func (l *life) script() error {
 		return err
 	}
 	for i := range 12 {
+		if i == 5 {
+			l.append(l.random, []revlog.Write{
+				{Key: "mirror/a", Value: []byte("first")},
+				{Key: "mirror/b", Value: []byte("second")},
+				{Key: "mirror/a", Delete: true, WithPrevious: true},
+				{Key: "~mirror/mark", Value: []byte("third"), WithPrevious: true},
+			})
+		}
 		if err := write(keys[i%3], 700, i == 7); err != nil {
 			return err
 		}

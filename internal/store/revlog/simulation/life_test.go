@@ -43,12 +43,16 @@ type history struct {
 	ops     int
 	crashes int
 	values  uint64
+	chains  int
 }
 
 // keys are few, so that they are written again and again.
 var keys = []string{
 	"pods/a", "pods/b", "pods/c", "pods/d", "nodes/a", "nodes/b", "secrets/a", "secrets/b", "leases/x",
 }
+
+// mirrored are the keys that Append alone writes.
+var mirrored = []string{"mirror/a", "mirror/b", "mirror/c", "~mirror/mark", "other/a", "other/b"}
 
 func between(r *rand.Rand, low, high time.Duration) time.Duration {
 	return low + time.Duration(r.Int64N(int64(high-low)+1))
@@ -170,6 +174,81 @@ func (l *life) outcome(ctx context.Context, f *flight, revision int64, err error
 	case !l.expected(err):
 		m.fail("write of %q: %w", f.txn.Key, err)
 	}
+}
+
+// appender writes to keys of its own, as a mirror does.
+func (l *life) appender(r *rand.Rand, slowest time.Duration) {
+	for l.wait(between(r, 1, slowest)) && l.op() {
+		l.append(r, l.appends(r))
+	}
+}
+
+// appends returns the writes of one Append.
+func (l *life) appends(r *rand.Rand) []revlog.Write {
+	writes := make([]revlog.Write, 1+r.IntN([]int{3, 8, 40}[r.IntN(3)]))
+	deleted := map[string]bool{} // each key once: nobody can distinguish two of its deletions
+	for i := range writes {
+		w := &writes[i]
+		w.Key = mirrored[r.IntN(len(mirrored))]
+		w.WithPrevious = i > 0 && r.IntN(3) == 0
+		if w.Delete = r.IntN(4) == 0 && !deleted[w.Key]; w.Delete {
+			deleted[w.Key] = true
+		} else {
+			l.with(func(*model) {
+				l.h.values++
+				w.Value = fmt.Appendf(nil, "%0*d.", 8+[]int{0, 40, 900}[r.IntN(3)], l.h.values)
+			})
+		}
+	}
+	return writes
+}
+
+func (l *life) append(r *rand.Rand, writes []revlog.Write) {
+	ctx := l.ctx
+	if r.IntN(20) == 0 {
+		limited, cancel := context.WithTimeout(l.ctx, between(r, 1, time.Millisecond))
+		defer cancel()
+		ctx = limited
+	}
+	flights := make([]*flight, len(writes))
+	l.with(func(m *model) {
+		for i, w := range writes {
+			f := m.begin(store.Txn{Key: w.Key, Value: w.Value, Delete: w.Delete})
+			if !w.WithPrevious {
+				l.h.chains++
+			}
+			f.late, f.always, f.chain = l.poisoned, true, l.h.chains
+			flights[i] = f
+		}
+		m.calls = append(m.calls, flights)
+	})
+	revisions, err := l.log.Append(ctx, writes)
+	l.with(func(m *model) {
+		if (err == nil) != (len(revisions) == len(writes)) {
+			m.fail("an Append of %d writes returns %d revisions and %w", len(writes), len(revisions), err)
+			return
+		}
+		for i, f := range flights {
+			switch {
+			case i >= len(revisions):
+				if l.outcome(ctx, f, 0, err); m.flights[f] || f.revision != 0 {
+					m.hide(f)
+				}
+			case revisions[i] == 0:
+				if !f.txn.Delete {
+					m.fail("a write of %q has no effect", f.txn.Key)
+				}
+				m.refused(f)
+			default:
+				l.outcome(ctx, f, revisions[i], nil)
+			}
+		}
+		for i, revision := range revisions {
+			if i > 0 && min(revision, revisions[i-1]) > 0 && flights[i].chain == flights[i-1].chain && revision != revisions[i-1]+1 {
+				m.fail("revision %d is bound to the one before it, %d", revision, revisions[i-1])
+			}
+		}
+	})
 }
 
 // reader reads at the latest and at older revisions.
@@ -326,6 +405,7 @@ func (l *life) observe() {
 		if s.Segments == 0 {
 			return // closed
 		}
+		m.ended(s.Revision)
 		if s.Compacted > m.observed && l.ctx.Err() == nil {
 			l.checkRetention(m, s)
 		}

@@ -18,6 +18,8 @@ type flight struct {
 	revision     int64 // 0 as long as no reader has seen it
 	acknowledged bool
 	late         bool // it began after a failed sync was reported
+	always       bool // of Append: without a condition
+	chain        int  // of the writes of an Append that are bound together; 0: none
 }
 
 // entry is a write that happened.
@@ -25,6 +27,7 @@ type entry struct {
 	txn      store.Txn
 	previous int64 // revision of what it replaced, 0 if nothing was there
 	create   int64
+	bound    bool      // to the write before it
 	time     time.Time // as the log says
 }
 
@@ -39,6 +42,9 @@ type model struct {
 	compacted int64              // mark that anybody was shown
 	observed  int64              // mark that the log said last that it has
 	delivered int64              // what the feed with Hold has delivered
+	ends      map[int64]bool     // revisions at which the log ended at a moment
+	calls     [][]*flight        // Appends of this life
+	hidden    []*flight          // their writes that only the next life may show
 	later     []func() error     // checks that wait for entries up to a revision
 	until     []int64            // that revision
 	problem   error              // the first violation
@@ -47,7 +53,7 @@ type model struct {
 func newModel() *model {
 	return &model{
 		base: revlog.DefaultBaseRevision, highest: revlog.DefaultBaseRevision, delivered: revlog.DefaultBaseRevision,
-		seen: map[int64]*flight{}, flights: map[*flight]bool{}, versions: map[string][]int64{},
+		seen: map[int64]*flight{}, flights: map[*flight]bool{}, versions: map[string][]int64{}, ends: map[int64]bool{},
 	}
 }
 
@@ -165,7 +171,7 @@ func (f *flight) is(key string, value []byte, deleted int64) bool {
 	if f.txn.Key != key || f.txn.Delete != (deleted != 0) {
 		return false
 	}
-	return f.txn.Delete && f.txn.ExpectedModRevision == deleted || !f.txn.Delete && bytes.Equal(f.txn.Value, value)
+	return f.txn.Delete && (f.always || f.txn.ExpectedModRevision == deleted) || !f.txn.Delete && bytes.Equal(f.txn.Value, value)
 }
 
 // extend moves what is known without gaps into entries, and does the checks that
@@ -177,8 +183,12 @@ func (m *model) extend() {
 		if f == nil {
 			break
 		}
-		e := entry{txn: f.txn, previous: m.current(f.txn.Key), create: revision}
-		if e.previous != f.txn.ExpectedModRevision {
+		before := m.seen[revision-1]
+		e := entry{txn: f.txn, previous: m.current(f.txn.Key), create: revision, bound: before != nil && f.chain != 0 && f.chain == before.chain}
+		if e.bound && m.ends[revision-1] {
+			m.fail("revision %d of %q is bound to the one before, but the log ended between them", revision, f.txn.Key)
+		}
+		if e.previous != f.txn.ExpectedModRevision && !f.always {
 			m.fail("revision %d of %q was written over %d, but expected %d", revision, f.txn.Key, e.previous, f.txn.ExpectedModRevision)
 		}
 		if e.previous != 0 {
@@ -197,6 +207,50 @@ func (m *model) extend() {
 			i--
 		}
 	}
+}
+
+// ended notes that the log ended at a revision.
+func (m *model) ended(revision int64) {
+	m.ends[revision] = true
+	if e := m.entry(revision + 1); e != nil && e.bound {
+		m.fail("the log ended at %d, but the next write of %q is bound to that", revision, e.txn.Key)
+	}
+}
+
+// hide notes that a write has failed and is not visible; after a restart it may be.
+func (m *model) hide(f *flight) {
+	if f.revision != 0 {
+		m.fail("a write of %q failed, but it was seen at revision %d", f.txn.Key, f.revision)
+	}
+	delete(m.flights, f)
+	m.hidden = append(m.hidden, f)
+}
+
+// restart is called before the log is read again.
+func (m *model) restart() {
+	for _, f := range m.hidden {
+		m.flights[f] = true
+	}
+	m.hidden = nil
+}
+
+// checkCalls checks after a restart that of each Append the first writes are there and no others.
+// Deletions do not count: one that is not there may have had nothing to delete, and one that is
+// there may be that of another Append.
+func (m *model) checkCalls() {
+	for _, call := range m.calls {
+		var missing *flight
+		for i, f := range call {
+			switch {
+			case f.txn.Delete:
+			case f.revision == 0:
+				missing = f
+			case missing != nil:
+				m.fail("write %d of an Append, of %q, is there at %d, but an earlier one of %q is missing", i+1, f.txn.Key, f.revision, missing.txn.Key)
+			}
+		}
+	}
+	m.calls = nil
 }
 
 // when does a check once every write up to revision is known.

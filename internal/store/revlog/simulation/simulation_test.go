@@ -117,7 +117,7 @@ func play(t *testing.T, seed uint64) *history {
 // options are those of one life: segments of a few KB, so that everything that is
 // done to segments happens often.
 func (h *history) options() revlog.Options {
-	o := revlog.Options{FS: h.disk, SegmentBytes: 4 << 10}
+	o := revlog.Options{FS: h.disk, SegmentBytes: 4 << 10, GroupWrites: []int{0, 0, 1, 3}[h.random.IntN(4)]}
 	if h.random.IntN(3) == 0 {
 		o.History = between(h.random, time.Millisecond, 200*time.Millisecond)
 	}
@@ -232,6 +232,9 @@ func (l *life) run(last bool) {
 	for range 1 + r.IntN(4) {
 		actor(func(r *rand.Rand) { l.writer(r, slowest) })
 	}
+	if r.IntN(2) == 0 {
+		actor(func(r *rand.Rand) { l.appender(r, slowest) })
+	}
 	actor(func(r *rand.Rand) { l.reader(r, slowest) })
 	actor(func(r *rand.Rand) { l.lagging(r, 3*slowest) })
 	actor(func(r *rand.Rand) { l.observer(r, slowest) })
@@ -293,6 +296,7 @@ func (l *life) recovers(held store.Feed) {
 // before.
 func (l *life) recovered() {
 	m := l.h.model
+	m.restart()
 	current, err := l.log.Progress(l.ctx)
 	if err != nil || current < m.highest {
 		m.fail("after a restart the log is at %d (%v), but revision %d was shown", current, err, m.highest)
@@ -308,6 +312,8 @@ func (l *life) recovered() {
 		m.fail("after a restart revision %d is missing, the log is at %d; under way were %q", m.head()+1, current, m.sortedFlights())
 		return
 	}
+	m.checkCalls()
+	m.ended(current)
 	m.flights = map[*flight]bool{} // what has not happened never will
 	s := l.log.Stats()
 	if s.Compacted > m.delivered {
@@ -324,7 +330,7 @@ func (l *life) recovered() {
 	m.compacted, m.observed = max(m.compacted, s.Compacted), s.Compacted
 	for range 4 {
 		revision := m.base + l.random.Int64N(m.head()-m.base+1)
-		for _, prefix := range []string{"", "pods/", "nodes/"} {
+		for _, prefix := range []string{"", "pods/", "nodes/", "mirror/"} {
 			l.compare(prefix, revision)
 		}
 	}
