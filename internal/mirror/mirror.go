@@ -18,12 +18,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/revlog"
+	"github.com/gapless-io/gapless/internal/store/revlog/disk"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -35,7 +38,13 @@ type Options struct {
 	// History and HistoryBytes bound the history; see revlog.Options.
 	History      time.Duration
 	HistoryBytes int64
-	Logger       *slog.Logger // nil: none
+	// FS replaces the file system below Dir, for tests of failures. SegmentBytes and GroupWrites
+	// are for them too; see revlog.Options.
+	FS           disk.FS
+	SegmentBytes int64
+	GroupWrites  int
+
+	Logger *slog.Logger // nil: none
 }
 
 // Mirror is the log of all collections. It is safe for concurrent use.
@@ -43,20 +52,22 @@ type Mirror struct {
 	log    *revlog.Log
 	logger *slog.Logger
 
-	// mu guards open.
-	mu   sync.Mutex
-	open map[string]*Collection // by Collection.key
+	// mu guards what follows.
+	mu     sync.Mutex
+	open   map[string]*Collection // by Collection.key
+	former map[string]bool        // keys of former histories of which objects may be left
 }
 
 // Open opens the log, or creates it. A log that is damaged is moved aside, to Dir with the
 // suffix ".damaged", and an empty one takes its place: everything in it can be read again from
-// the other server, besides the history. Errors: those of revlog.Open.
+// the other server, besides the history. A directory that is not a log's is refused. Errors:
+// those of revlog.Open.
 func Open(ctx context.Context, o Options) (*Mirror, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	log, err := openLog(ctx, o)
-	if damage, is := errors.AsType[*store.CorruptError](err); is && !o.Memory {
+	if damage, is := errors.AsType[*store.CorruptError](err); is && !o.Memory && o.FS == nil && damage.Path != o.Dir {
 		aside := o.Dir + ".damaged"
 		o.Logger.ErrorContext(ctx, "the log is damaged: the history begins anew", slog.Any("error", damage), slog.String("moved_to", aside))
 		if err := errors.Join(os.RemoveAll(aside), os.Rename(o.Dir, aside)); err != nil {
@@ -67,12 +78,13 @@ func Open(ctx context.Context, o Options) (*Mirror, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the log: %w", err)
 	}
-	return &Mirror{log: log, logger: o.Logger, open: map[string]*Collection{}}, nil
+	return &Mirror{log: log, logger: o.Logger, open: map[string]*Collection{}, former: map[string]bool{}}, nil
 }
 
 func openLog(ctx context.Context, o Options) (*revlog.Log, error) {
 	return revlog.Open(ctx, revlog.Options{
-		Dir: o.Dir, Memory: o.Memory, History: o.History, HistoryBytes: o.HistoryBytes, Logger: o.Logger,
+		Dir: o.Dir, Memory: o.Memory, History: o.History, HistoryBytes: o.HistoryBytes, FS: o.FS, Logger: o.Logger,
+		SegmentBytes: o.SegmentBytes, GroupWrites: o.GroupWrites,
 	})
 }
 
@@ -102,8 +114,10 @@ func (m *Mirror) Run(ctx context.Context) error {
 	}
 }
 
-// tend records the progress of collections, and drops positions that are compacted.
+// tend records the progress of collections, drops positions that are compacted, and removes
+// what is left of former histories.
 func (m *Mirror) tend(ctx context.Context) {
+	m.discardFormer(ctx)
 	floors := m.log.Stats().Floors
 	for _, c := range m.collections() {
 		c.trim(floors[c.key].Revision)
@@ -153,22 +167,31 @@ func (m *Mirror) Collection(ctx context.Context, name string) (*Collection, erro
 // another server. It returns the collection's successor, which is empty. Nothing of the former
 // history is served by it.
 func (m *Mirror) Rewrite(ctx context.Context, c *Collection) (*Collection, error) {
+	release, err := c.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
 	next, before := c.epoch+1, max(c.Reached(), c.before)
-	if _, err := m.log.Append(ctx, []revlog.Write{{Key: epochKey(c.name), Value: encodeEpoch(next, before)}}); err != nil {
+	_, err = m.log.Append(ctx, []revlog.Write{{Key: epochKey(c.name), Value: encodeEpoch(next, before)}})
+	release()
+	if err != nil {
 		return nil, fmt.Errorf("begin a new history of %s: %w", c.name, err)
 	}
 	m.Release(c)
-	if err := m.discard(ctx, c); err != nil {
-		m.logger.WarnContext(ctx, "a former history was not removed", slog.String("resource", c.name), slog.Any("error", err))
-	}
-	return m.openEpoch(ctx, c.name, next, before)
+	opened, err := m.openEpoch(ctx, c.name, next, before)
+	m.discardFormer(ctx)
+	return opened, err
 }
 
-// Release closes a collection; its history stays in the log.
+// Release closes a collection; its history stays in the log. It waits for what the collection is
+// writing.
 func (m *Mirror) Release(c *Collection) {
+	c.end()
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	delete(m.open, c.key)
+	if m.open[c.key] == c {
+		delete(m.open, c.key)
+	}
 }
 
 func (m *Mirror) openEpoch(ctx context.Context, name string, epoch uint64, before kube.ResourceVersion) (*Collection, error) {
@@ -178,7 +201,13 @@ func (m *Mirror) openEpoch(ctx context.Context, name string, epoch uint64, befor
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.open[c.key] != nil {
+		return nil, fmt.Errorf("the collection %s is open already", name)
+	}
 	m.open[c.key] = c
+	if epoch > 0 {
+		m.former[keyOf(name, epoch-1)] = true // a crash may have left something
+	}
 	return c, nil
 }
 
@@ -192,24 +221,45 @@ func (m *Mirror) epoch(ctx context.Context, name string) (epoch uint64, before k
 	return decodeEpoch(page.Records[0].Value)
 }
 
-// discard deletes the objects of a former history; compaction removes them from the log.
-func (m *Mirror) discard(ctx context.Context, c *Collection) error {
-	for {
-		page, err := m.log.Read(ctx, store.Query{
-			Start: c.key + "/", End: store.PrefixEnd(c.key + "/"), Limit: pageObjects,
-			Want: func(string, int64) bool { return false },
-		})
-		if err != nil || len(page.Records) == 0 {
-			return err
+// discardFormer deletes what is left of former histories. What fails is done the next time.
+func (m *Mirror) discardFormer(ctx context.Context) {
+	m.mu.Lock()
+	keys := slices.Collect(maps.Keys(m.former))
+	m.mu.Unlock()
+	for _, key := range keys {
+		if err := m.discard(ctx, key); err != nil {
+			m.logger.WarnContext(ctx, "a former history was not removed", slog.String("key", key), slog.Any("error", err))
+			continue
 		}
-		writes := make([]revlog.Write, len(page.Records))
-		for i, r := range page.Records {
-			writes[i] = revlog.Write{Key: r.Key, Delete: true}
-		}
-		if _, err := m.log.Append(ctx, writes); err != nil {
-			return err
+		m.mu.Lock()
+		delete(m.former, key)
+		m.mu.Unlock()
+	}
+}
+
+// discard deletes the objects of a former history, and its marks; compaction removes them from
+// the log.
+func (m *Mirror) discard(ctx context.Context, key string) error {
+	for _, prefix := range []string{key + "/", ownPrefix(key)} {
+		for more := true; more; {
+			page, err := m.log.Read(ctx, store.Query{
+				Start: prefix, End: store.PrefixEnd(prefix), Limit: pageObjects,
+				Want: func(string, int64) bool { return false },
+			})
+			if err != nil {
+				return err
+			}
+			writes := make([]revlog.Write, len(page.Records))
+			for i, r := range page.Records {
+				writes[i] = revlog.Write{Key: r.Key, Delete: true}
+			}
+			if _, err := m.log.Append(ctx, writes); err != nil {
+				return err
+			}
+			more = page.More
 		}
 	}
+	return nil
 }
 
 // Stored implements stored.Versions: a stored value is the object's resourceVersion and its
@@ -226,5 +276,5 @@ func (m *Mirror) Deleted(key string, revision int64) kube.ResourceVersion {
 	if c == nil {
 		return 0
 	}
-	return c.versionOf(revision)
+	return c.versionOf(key, revision)
 }

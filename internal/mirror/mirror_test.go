@@ -4,12 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"syscall"
 	"testing"
 
 	"go.uber.org/goleak"
 
 	"github.com/gapless-io/gapless/internal/mirror"
 	"github.com/gapless-io/gapless/internal/store"
+	"github.com/gapless-io/gapless/internal/store/revlog"
+	"github.com/gapless-io/gapless/internal/store/revlog/disk/disktest"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -107,4 +113,146 @@ func TestResourceVersionsAreFoundAgainAfterARestart(t *testing.T) {
 		}
 	}
 	end()
+}
+
+// opened opens a mirror and a collection whose state is that at 100: the object a.
+func opened(t *testing.T, o mirror.Options) (*mirror.Mirror, *mirror.Collection, func()) {
+	t.Helper()
+	m, end := open(t, o)
+	c, err := m.Collection(t.Context(), "pods.v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Replace(t.Context(), nil, []mirror.Change{put("a", 90)}, 100); err != nil {
+		t.Fatal(err)
+	}
+	return m, c, end
+}
+
+func TestDeletingWhatIsNotThereChangesNothing(t *testing.T) {
+	dir := t.TempDir()
+	_, c, end := opened(t, mirror.Options{Dir: dir})
+	gone := mirror.Change{Key: kube.Key{Name: "x"}, RV: 105}
+	after, err := c.Append(t.Context(), []mirror.Change{put("b", 103), gone, put("c", 107)}, 110)
+	if err != nil || len(after) != 3 || after[0] >= after[1] || after[1] >= after[2] || c.Reached() != 110 {
+		t.Errorf("Append = %v, %v; reached %d", after, err, c.Reached())
+	}
+	done, err := c.Replace(t.Context(), []kube.Key{{Name: "x"}, {Name: "b"}}, nil, 120)
+	if err != nil || len(done.Changes) != 2 || done.Changes[0] != 0 || done.Changes[1] != done.After || c.Newest() != done.After {
+		t.Errorf("Replace = %+v, %v; newest %d", done, err, c.Newest())
+	}
+	gone.RV = 125
+	if _, err := c.Append(t.Context(), []mirror.Change{gone}, 125); err != nil {
+		t.Error(err)
+	}
+	end()
+	m, end := open(t, mirror.Options{Dir: dir})
+	defer end()
+	if c, err = m.Collection(t.Context(), "pods.v1"); err != nil || c.Torn() || c.Reached() != 125 {
+		t.Errorf("after a restart: torn %t, reached %d, %v", c.Torn(), c.Reached(), err)
+	}
+}
+
+func TestTooLargeAnObjectLeavesTheStateAsItIs(t *testing.T) {
+	_, c, end := opened(t, mirror.Options{Memory: true})
+	defer end()
+	large := mirror.Change{Key: kube.Key{Name: "b"}, RV: 105, Object: make([]byte, revlog.MaxValueBytes)}
+	_, err := c.Replace(t.Context(), nil, []mirror.Change{large}, 110)
+	if _, is := errors.AsType[*store.TooLargeError](err); !is || c.Torn() || c.Reached() != 100 {
+		t.Errorf("Replace = %v, torn %t, reached %d", err, c.Torn(), c.Reached())
+	}
+	_, err = c.Append(t.Context(), []mirror.Change{put("c", 104), large}, 110)
+	if _, is := errors.AsType[*store.TooLargeError](err); !is || c.Reached() != 100 {
+		t.Errorf("Append = %v, reached %d", err, c.Reached())
+	}
+}
+
+func TestACollectionIsOpenedOnce(t *testing.T) {
+	m, c, end := opened(t, mirror.Options{Memory: true})
+	defer end()
+	if _, err := m.Collection(t.Context(), "pods.v1"); err == nil {
+		t.Error("it is opened twice")
+	}
+	m.Release(c)
+	if _, err := m.Collection(t.Context(), "pods.v1"); err != nil {
+		t.Error(err)
+	}
+	c.Progress(110)
+	if _, err := c.Replace(t.Context(), nil, nil, 120); !errors.Is(err, mirror.ErrReleased) {
+		t.Errorf("Replace = %v, want ErrReleased", err)
+	}
+	if _, err := m.Rewrite(t.Context(), c); !errors.Is(err, mirror.ErrReleased) {
+		t.Errorf("Rewrite = %v, want ErrReleased", err)
+	}
+}
+
+func TestWhatIsLeftOfAFormerHistoryIsRemovedLater(t *testing.T) {
+	d := disktest.New(rand.New(rand.NewPCG(1, 1)))
+	m, c, end := opened(t, mirror.Options{FS: d, SegmentBytes: 64 << 10})
+	written := 0
+	d.SetFault(func(op disktest.Op) error {
+		if op.Kind != "write" {
+			return nil
+		}
+		if written++; written == 1 { // of the new history
+			return nil
+		}
+		return syscall.ENOSPC
+	})
+	next, err := m.Rewrite(t.Context(), c)
+	if err != nil || next.Epoch() != 1 || next.Reached() != 0 {
+		t.Fatalf("Rewrite = %v; want an empty collection", err)
+	}
+	left := func() int {
+		page, err := m.Store().Read(t.Context(), store.Query{Start: "pods.v1/", End: store.PrefixEnd("pods.v1/")})
+		marks, err2 := m.Store().Read(t.Context(), store.Query{Start: "~pods.v1/", End: store.PrefixEnd("~pods.v1/")})
+		if err := errors.Join(err, err2); err != nil {
+			t.Fatal(err)
+		}
+		return len(page.Records) + len(marks.Records)
+	}
+	if left() == 0 {
+		t.Fatal("the disk did not fail")
+	}
+	m.Release(next)
+	d.SetFault(nil)
+	end()
+	m, end = open(t, mirror.Options{FS: d, SegmentBytes: 64 << 10})
+	defer end()
+	if _, err := m.Collection(t.Context(), "pods.v1"); err != nil {
+		t.Fatal(err)
+	}
+	if m.Tend(t.Context()); left() != 0 {
+		t.Errorf("%d records are left", left())
+	}
+}
+
+func TestOnlyADamagedLogIsMovedAside(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "log")
+	_, _, end := opened(t, mirror.Options{Dir: dir})
+	end()
+	if err := os.Truncate(filepath.Join(dir, "MANIFEST"), 10); err != nil {
+		t.Fatal(err)
+	}
+	m, end := open(t, mirror.Options{Dir: dir})
+	c, err := m.Collection(t.Context(), "pods.v1")
+	if err != nil || c.Reached() != 0 {
+		t.Errorf("reached %d, %v; want an empty log", c.Reached(), err)
+	}
+	end()
+	if _, err := os.Stat(filepath.Join(dir+".damaged", "MANIFEST")); err != nil {
+		t.Error(err)
+	}
+
+	foreign := t.TempDir()
+	if err := os.WriteFile(filepath.Join(foreign, "letter"), []byte("dear"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = mirror.Open(t.Context(), mirror.Options{Dir: foreign})
+	if _, is := errors.AsType[*store.CorruptError](err); !is {
+		t.Errorf("Open of another program's directory = %v, want *store.CorruptError", err)
+	}
+	if _, err := os.Stat(filepath.Join(foreign, "letter")); err != nil {
+		t.Error(err)
+	}
 }

@@ -76,7 +76,12 @@ func (p *positions) hole(rv kube.ResourceVersion) (h hole, in bool) {
 
 // at returns the last position at which the state is that at rv.
 func (p *positions) at(rv kube.ResourceVersion) (rev int64, found bool) {
-	i, _ := slices.BinarySearchFunc(p.rows, rv+1, func(row position, rv kube.ResourceVersion) int { return cmp.Compare(row.rv, rv) })
+	i, _ := slices.BinarySearchFunc(p.rows, rv, func(row position, rv kube.ResourceVersion) int {
+		if row.rv <= rv {
+			return -1
+		}
+		return 1
+	})
 	if i == 0 {
 		return 0, false
 	}
@@ -95,7 +100,10 @@ func (p *positions) version(rev int64) kube.ResourceVersion {
 	if h, ends := p.ending(i); ends {
 		return h.from
 	}
-	return p.rows[i-1].rv
+	if rv := p.rows[i-1].rv; rv < p.rows[i].rv {
+		return rv
+	}
+	return p.rows[i].rv - 1 // the next change has the same resourceVersion
 }
 
 // versionOf returns the resourceVersion of the deletion at a position. One of a replacement
@@ -145,13 +153,17 @@ func (p *positions) lastChange() kube.ResourceVersion {
 	return p.rows[len(p.rows)-1].rv
 }
 
-// trim drops what is before a position, besides the last one.
+// trim drops the positions before a floor of the log. Unless the collection is torn, the last
+// one is not among them, because nothing was changed after it.
 func (p *positions) trim(floor int64) {
 	i, _ := slices.BinarySearchFunc(p.rows, floor, compareRev)
-	if i = min(i, len(p.rows)-1); i <= 0 {
+	if i == 0 {
 		return
 	}
-	p.rows = slices.Clone(p.rows[i:])
+	if p.rows = slices.Clone(p.rows[i:]); len(p.rows) == 0 {
+		p.holes = nil
+		return
+	}
 	kept, _ := slices.BinarySearchFunc(p.holes, p.rows[0].rev, func(h hole, rev int64) int { return cmp.Compare(h.rev, rev) })
 	p.holes = slices.Clone(p.holes[kept:])
 }

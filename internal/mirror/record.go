@@ -12,16 +12,18 @@ import (
 //
 //	<key>/<namespace>/<name>  an object: its resourceVersion in eight bytes, and its JSON
 //	~<key>/mark               what the other records do not say: a mark
+//	~<key>/progress           a mark that follows no change, so that it does not hide the last one
 //	~epochs/<name>            which history of the collection is the current one
 //
 // where key is the name, with the number of its history if that is not the first. A deletion
-// has no value: the mark before it has its resourceVersion.
+// has no value: the mark after it has its resourceVersion, and is in the same group of the log.
+// So are changes at one resourceVersion: the log never ends between them.
 
 // markKind is what a mark says.
 type markKind byte
 
 const (
-	markDeletion markKind = iota + 1 // the next record is a deletion at RV
+	markDeletion markKind = iota + 1 // the record before is a deletion at RV, or nothing was there to be deleted
 	markProgress                     // the collection had no other change up to RV
 	markBegin                        // of a replacement: until markEnd the state is none of the other server
 	markEnd                          // of a replacement: this is the state at RV
@@ -62,6 +64,9 @@ func decodeEpoch(value []byte) (epoch uint64, before kube.ResourceVersion, err e
 	}
 	return binary.BigEndian.Uint64(value), kube.ResourceVersion(binary.BigEndian.Uint64(value[versionBytes:])), nil
 }
+
+// ownPrefix is the first part of the keys of what is recorded beside a collection's objects.
+func ownPrefix(key string) string { return "~" + key + "/" }
 
 func epochKey(name string) string { return "~epochs/" + name }
 

@@ -54,6 +54,7 @@ func (l *Log) Append(ctx context.Context, writes []Write) (revisions []int64, er
 		}
 	}
 	var refused error
+	begun := context.WithoutCancel(ctx) // a part of the writes is of no use to the caller
 	for i, r := range requests {
 		if i > 0 && writes[i].WithPrevious {
 			continue // the sequencer has it with the one before
@@ -62,7 +63,7 @@ func (l *Log) Append(ctx context.Context, writes []Write) (revisions []int64, er
 			requests = requests[:i]
 			break
 		}
-		ctx = context.WithoutCancel(ctx) // a part of the writes is of no use to the caller
+		ctx = begun
 	}
 	revisions = make([]int64, 0, len(requests))
 	for _, r := range requests {
