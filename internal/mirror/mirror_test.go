@@ -256,3 +256,17 @@ func TestOnlyADamagedLogIsMovedAside(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestAReplacementIsNotCutBetweenChangesAtOneResourceVersion: a reader who was shown one of them
+// and goes on at the other server would miss the other one.
+func TestAReplacementIsNotCutBetweenChangesAtOneResourceVersion(t *testing.T) {
+	m, c, end := opened(t, mirror.Options{Memory: true, GroupWrites: 1})
+	defer end()
+	before := m.Stats().Groups
+	if _, err := c.Replace(t.Context(), nil, []mirror.Change{put("b", 110), put("c", 105), put("d", 110)}, 120); err != nil {
+		t.Fatal(err)
+	}
+	if groups := m.Stats().Groups - before; groups != 4 {
+		t.Errorf("%d groups, want one for each resourceVersion, the beginning and the end", groups)
+	}
+}

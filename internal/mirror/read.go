@@ -199,9 +199,22 @@ func (r *reader) change(change store.Change, next mark) error {
 func (r *reader) changes(ctx context.Context, marks []mark) error {
 	c := r.collection
 	var values store.Buffer
+	inside, following := r.inside, marks
 	feed, err := c.log.Changes(ctx, store.From{
 		Prefix: c.key + "/", After: r.kept, UpTo: r.now, Buffer: &values,
-		Want: func(store.Change) (value, previous bool) { return true, false },
+		// The changes of a replacement have one position.
+		Want: func(change store.Change) (value, previous bool) {
+			for ; len(following) > 0 && following[0].revision < change.Revision; following = following[1:] {
+				switch following[0].kind {
+				case markBegin:
+					inside = true
+				case markEnd:
+					inside = false
+				case markDeletion, markProgress:
+				}
+			}
+			return !inside, false
+		},
 	})
 	if err != nil {
 		return err

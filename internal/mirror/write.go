@@ -197,7 +197,9 @@ func (c *Collection) Replace(ctx context.Context, deleted []kube.Key, changes []
 		case changed < 0:
 			return c.remove(deleted[i-1])
 		case changed < len(changes):
-			return c.put(changes[order[changed]])
+			w := c.put(changes[order[changed]])
+			w.WithPrevious = changed > 0 && changes[order[changed]].RV == changes[order[changed-1]].RV
+			return w
 		}
 		return c.mark(markEnd, rv)
 	})
@@ -229,9 +231,13 @@ const recordAtOnce = 2048
 func (c *Collection) record(ctx context.Context, n int, write func(i int) revlog.Write) ([]int64, error) {
 	revisions := make([]int64, 0, n)
 	for begun := context.WithoutCancel(ctx); len(revisions) < n; ctx = begun {
-		writes := make([]revlog.Write, min(n-len(revisions), recordAtOnce))
-		for i := range writes {
-			writes[i] = write(len(revisions) + i)
+		writes := make([]revlog.Write, 0, min(n-len(revisions), recordAtOnce))
+		for i := len(revisions); i < n; i++ {
+			w := write(i)
+			if len(writes) >= recordAtOnce && !w.WithPrevious {
+				break
+			}
+			writes = append(writes, w)
 		}
 		applied, err := c.log.Append(ctx, writes)
 		revisions = append(revisions, applied...)
