@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -118,9 +119,13 @@ func (w *world) crash() disktest.Fault {
 // live plays one life, until the crash.
 func (w *world) live(t *testing.T) error {
 	pauses := rand.New(rand.NewPCG(w.random.Uint64(), 3))
+	var mu sync.Mutex // of pauses
 	w.disk.SetWait(func(op disktest.Op) {
 		if op.Kind == "write" || op.Kind == "sync" {
-			<-time.After(time.Duration(1 + pauses.Int64N(int64(300*time.Microsecond))))
+			mu.Lock()
+			d := time.Duration(1 + pauses.Int64N(int64(300*time.Microsecond)))
+			mu.Unlock()
+			<-time.After(d)
 		}
 	})
 	if err := w.begin(t); err != nil {

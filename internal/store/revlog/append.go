@@ -59,11 +59,14 @@ func (l *Log) Append(ctx context.Context, writes []Write) (revisions []int64, er
 		if i > 0 && writes[i].WithPrevious {
 			continue // the sequencer has it with the one before
 		}
-		if refused = l.enqueue(ctx, r); refused != nil {
+		waits := begun
+		if i == 0 {
+			waits = ctx
+		}
+		if refused = l.enqueue(waits, r); refused != nil {
 			requests = requests[:i]
 			break
 		}
-		ctx = begun
 	}
 	revisions = make([]int64, 0, len(requests))
 	for _, r := range requests {
