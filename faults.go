@@ -21,7 +21,8 @@ func (s *Server) withFaults(web *http.Server) net.Listener {
 		return s.listener
 	}
 	faults.SetAdministrator(s.asAdministrator)
-	web.Handler = faults.Handler(web.Handler)
+	s.faulty = faults.Handler(web.Handler)
+	web.Handler = s.faulty
 	inner := web.ConnContext
 	web.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
 		return faults.ConnContext(inner(ctx, conn), conn)

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 
+	"github.com/gapless-io/gapless/fault"
 	"github.com/gapless-io/gapless/fault/control"
 	"github.com/gapless-io/gapless/internal/admission/policy"
 	"github.com/gapless-io/gapless/internal/admission/webhook"
@@ -55,6 +56,7 @@ type Server struct {
 	registry    *registry.Registry
 	live        *schema.Live
 	api         *apiserver.Server
+	faulty      *fault.Handler // the rules in front of api; nil without faults
 	authorizer  auth.Authorizer
 	cluster     *cluster         // the registry, for those that are made before it
 	policies    *policy.Plugin   // of admission

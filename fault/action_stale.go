@@ -116,7 +116,7 @@ func ask(r *http.Request, accept string, set map[string]string) *recorder {
 		list.RequestURI = list.URL.RequestURI()
 	}
 	answer := &recorder{header: http.Header{}, most: maxFrame}
-	if server := injectionOf(r.Context()).server; server != nil {
+	if server := injectionOf(r.Context()).handler.next; server != nil {
 		server.ServeHTTP(answer, list)
 	}
 	return answer
