@@ -99,9 +99,21 @@ type injection struct {
 	// handler has the request.
 	handler *Handler
 	ended   chan struct{} // of Removed
+	forget  func()        // that it is to be closed
 }
 
 type injectionKey struct{}
+
+func newInjection(h *Handler, rule *active) *injection {
+	i := &injection{set: h.set, rule: rule, handler: h, ended: make(chan struct{})}
+	i.forget = i.atEnd(func() { close(i.ended) })
+	return i
+}
+
+// context returns a context for the action.
+func (i *injection) context(ctx context.Context) context.Context {
+	return context.WithValue(ctx, injectionKey{}, i)
+}
 
 // injectionOf returns the injection of the request that an action serves; the set and the handler
 // are never nil.
@@ -109,8 +121,7 @@ func injectionOf(ctx context.Context) *injection {
 	if i, is := ctx.Value(injectionKey{}).(*injection); is {
 		return i
 	}
-	set := &Set{} // an action that is used without a set
-	return &injection{set: set, rule: newActive(Rule{}, 0, time.Time{}), handler: set.Handler(nil)}
+	return newInjection((&Set{}).Handler(nil), newActive(Rule{}, 0, time.Time{})) // an action that is used without a set
 }
 
 // atEnd calls do when the rule is removed or the server stops, whichever is first, unless forget

@@ -1,7 +1,6 @@
 package fault
 
 import (
-	"context"
 	"net/http"
 	"strings"
 	"time"
@@ -60,14 +59,12 @@ type remaining struct {
 
 // apply applies a rule to a request, whose next handler is what remains.
 func (s *remaining) apply(a *active, w http.ResponseWriter, r *http.Request) {
-	set := s.handler.set
-	set.tell(a, &s.asked, r)
-	in := &injection{set: set, rule: a, handler: s.handler, ended: make(chan struct{})}
-	forget := in.atEnd(func() { close(in.ended) })
+	s.handler.set.tell(a, &s.asked, r)
+	in := newInjection(s.handler, a)
 	if !wire.IsUpgrade(r) { // which may outlive its handler
-		defer forget()
+		defer in.forget()
 	}
-	a.rule.Action.Serve(w, r.WithContext(context.WithValue(r.Context(), injectionKey{}, in)), s)
+	a.rule.Action.Serve(w, r.WithContext(in.context(r.Context())), s)
 }
 
 // ServeHTTP implements http.Handler.
