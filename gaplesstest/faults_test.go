@@ -134,6 +134,43 @@ func TestClientsInMemoryReachTheServerAgain(t *testing.T) {
 	})
 }
 
+// TestAFaultRestartsAServerInABubble restarts a server with each kind of data, and then lets it refuse
+// connections for ten minutes, in virtual time.
+func TestAFaultRestartsAServerInABubble(t *testing.T) {
+	t.Parallel()
+	for store, want := range map[fault.Store]string{fault.SameStore: "[a b]", fault.OlderStore: "[a]", fault.WipedStore: "[]"} {
+		synctest.Test(t, func(t *testing.T) {
+			s := gaplesstest.New(t, gaplesstest.WithoutPort())
+			c := client(t, s.RESTConfig())
+			create(t, c, "a")
+			s.Inject(t, "restart,store="+string(store)+",verbs=get,names=x,count=1") // keeps what is stored now
+			create(t, c, "b")
+			open, err := c.CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=x"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = get(t, c, "x")            // it may be cut off, or client-go asks again
+			for range open.ResultChan() { //nolint:revive // the end is what matters: the server drains
+			}
+			for !apierrors.IsNotFound(get(t, c, "x")) {
+				<-time.After(time.Second)
+			}
+			if got := fmt.Sprint(names(t, c)); got != want {
+				t.Errorf("after a restart with the store %q there are %s, want %s", store, got, want)
+			}
+			s.Inject(t, "restart,for=10m,verbs=get,names=y,count=1")
+			begin := time.Now()
+			for first := true; first || !apierrors.IsNotFound(get(t, c, "y")); first = false {
+				_ = get(t, c, "y") // it is cut off, or refused
+				<-time.After(time.Second)
+			}
+			if passed := time.Since(begin); passed < 10*time.Minute || passed > 20*time.Minute {
+				t.Errorf("connections were refused for %v, want 10 minutes", passed)
+			}
+		})
+	}
+}
+
 // TestOneSeedFailsTheSameRequests compares servers with one seed.
 func TestOneSeedFailsTheSameRequests(t *testing.T) {
 	t.Parallel()
