@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/gapless-io/gapless/fault/internal/ending"
 )
 
 // active is a rule of a set.
@@ -16,7 +18,7 @@ type active struct {
 	rule    Rule
 	verbs   []string // those that the action can do something to; nil means all
 	added   time.Time
-	removal ending
+	removal ending.Ending
 
 	// mu guards what follows.
 	mu      sync.Mutex

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gapless-io/gapless/fault/internal/ending"
 	"github.com/gapless-io/gapless/fault/internal/wire"
 )
 
@@ -12,7 +13,7 @@ import (
 type Handler struct {
 	set   *Set
 	next  http.Handler
-	drain ending
+	drain ending.Ending
 }
 
 // Handler returns a handler that applies the rules to requests for next. A request that no
@@ -22,7 +23,7 @@ func (s *Set) Handler(next http.Handler) *Handler { return &Handler{set: s, next
 // Drain ends what the rules do to requests of this handler, as if they were removed, so that the
 // server can stop: requests that wait go on, and connections that cannot be repaired are cut. The
 // rules stay, and are applied to the requests that still come.
-func (h *Handler) Drain() { h.drain.end() }
+func (h *Handler) Drain() { h.drain.End() }
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {

@@ -1,11 +1,14 @@
-package fault
+// Package ending ends together what belongs together.
+//
+// It has one noun: an [Ending].
+package ending
 
 import "sync"
 
-// ending is what ends together: all that a rule's action does to requests when the rule is
+// Ending is what ends together: all that a rule's action does to requests when the rule is
 // removed, and all that is done to a server's requests when that stops. The zero value has not
-// ended.
-type ending struct {
+// ended. It is safe for concurrent use.
+type Ending struct {
 	// mu guards what follows.
 	mu    sync.Mutex
 	ended bool
@@ -13,8 +16,8 @@ type ending struct {
 	next  int
 }
 
-// at calls do at the end, unless forget is called before. After the end it calls do at once.
-func (e *ending) at(do func()) (forget func()) {
+// At calls do at the end, unless forget is called before. After the end it calls do at once.
+func (e *Ending) At(do func()) (forget func()) {
 	e.mu.Lock()
 	if e.ended {
 		e.mu.Unlock()
@@ -35,8 +38,8 @@ func (e *ending) at(do func()) (forget func()) {
 	}
 }
 
-// end ends it, once.
-func (e *ending) end() {
+// End ends it, once.
+func (e *Ending) End() {
 	e.mu.Lock()
 	e.ended = true
 	undo := e.undo
