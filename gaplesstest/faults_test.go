@@ -150,7 +150,7 @@ func TestAFaultRestartsAServerInABubble(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = get(t, c, "x")            // it may be cut off, or client-go asks again
-			for range open.ResultChan() { //nolint:revive // the end is what matters: the server drains
+			for range open.ResultChan() { // its end is what matters: the server drains
 			}
 			for !apierrors.IsNotFound(get(t, c, "x")) {
 				<-time.After(time.Second)

@@ -39,7 +39,7 @@ func boat(apiVersion string) *unstructured.Unstructured {
 		"spec":     map[string]any{"a": "1", "n": int64(1)},
 	}}
 	u.SetManagedFields([]metav1.ManagedFieldsEntry{
-		{Manager: "older", Operation: "Apply", APIVersion: apiVersion, FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:a":{},"f:n":{}}}`)}},
+		{Manager: "older", Operation: "Apply", APIVersion: apiVersion, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:a":{},"f:n":{}}}`)},
 	})
 	return u
 }
@@ -54,7 +54,7 @@ func set(u *unstructured.Unstructured, field string) *unstructured.Unstructured 
 // entries are the entries of an object in short.
 func entries(u *unstructured.Unstructured) (all []string) {
 	for _, e := range u.GetManagedFields() {
-		all = append(all, fmt.Sprintf("%s %s %s %s", e.Manager, e.Operation, e.APIVersion, e.FieldsV1.Raw))
+		all = append(all, fmt.Sprintf("%s %s %s %s", e.Manager, e.Operation, e.APIVersion, e.FieldsV1.GetRawString()))
 	}
 	return all
 }
