@@ -13,6 +13,9 @@ import (
 
 // drain ends watches, lets the requests in progress finish, and closes all connections.
 func (s *Server) drain(ctx context.Context, api *apiserver.Server, web *http.Server) error {
+	if s.faulty != nil {
+		s.faulty.Drain() // first, so that requests that it delays are still served
+	}
 	api.Drain()
 	limited, cancel := context.WithTimeout(ctx, drainWithin)
 	defer cancel()

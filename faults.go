@@ -8,7 +8,10 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"path"
+	"strings"
 
+	"github.com/gapless-io/gapless/fault"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/failing"
 )
@@ -21,7 +24,8 @@ func (s *Server) withFaults(web *http.Server) net.Listener {
 		return s.listener
 	}
 	faults.SetAdministrator(s.asAdministrator)
-	web.Handler = faults.Handler(web.Handler)
+	s.faulty = faults.Handler(web.Handler)
+	web.Handler = s.faulty
 	inner := web.ConnContext
 	web.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
 		return faults.ConnContext(inner(ctx, conn), conn)
@@ -34,7 +38,23 @@ func (s *Server) store() store.Store {
 	if s.cfg.Faults == nil {
 		return s.values
 	}
-	return failing.Store{Store: s.values}
+	return failing.Store{Store: s.values, Controller: s.controllerWrite}
+}
+
+// controllerWrite does a write of a controller as the faults say.
+func (s *Server) controllerWrite(ctx context.Context, name string, t store.Txn, write func() error) error {
+	q := fault.Request{Verb: "update"}
+	switch {
+	case t.Delete:
+		q.Verb = "delete"
+	case t.ExpectedModRevision == 0:
+		q.Verb = "create"
+	}
+	resource, object, _ := strings.Cut(t.Key, "/")
+	q.Resource, q.Group, _ = strings.Cut(resource, ".")
+	q.Namespace, q.Name = path.Split(object)
+	q.Namespace = strings.TrimSuffix(q.Namespace, "/")
+	return s.cfg.Faults.ControllerWrite(ctx, name, q, write)
 }
 
 // asAdministrator makes a request one of the administrator: as if its connection had shown the

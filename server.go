@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/rest"
 
+	"github.com/gapless-io/gapless/fault"
 	"github.com/gapless-io/gapless/fault/control"
 	"github.com/gapless-io/gapless/internal/admission/policy"
 	"github.com/gapless-io/gapless/internal/admission/webhook"
@@ -33,6 +34,7 @@ import (
 	"github.com/gapless-io/gapless/internal/seed/manifest"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/encrypted"
+	"github.com/gapless-io/gapless/internal/store/failing"
 	"github.com/gapless-io/gapless/internal/store/revlog"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -55,6 +57,7 @@ type Server struct {
 	registry    *registry.Registry
 	live        *schema.Live
 	api         *apiserver.Server
+	faulty      *fault.Handler // the rules in front of api; nil without faults
 	authorizer  auth.Authorizer
 	cluster     *cluster         // the registry, for those that are made before it
 	policies    *policy.Plugin   // of admission
@@ -174,7 +177,7 @@ func (s *Server) open(ctx context.Context) (*revlog.Log, error) {
 // runBelow runs what requests need.
 func (s *Server) runBelow(ctx context.Context, g *errgroup.Group, log *revlog.Log) {
 	g.Go(func() error { return log.Run(ctx) })
-	g.Go(func() error { return s.registry.Run(ctx) })
+	g.Go(func() error { return s.registry.Run(failing.By(ctx, NamespaceController)) })
 	g.Go(func() error { return s.credentials.Run(ctx, s.cfg.Logger) })
 	if s.cfg.EncryptionProviderConfigAutomaticReload {
 		g.Go(func() error { return s.values.Run(ctx) })
@@ -203,7 +206,9 @@ func (s *Server) serve(ctx context.Context, log *revlog.Log) error {
 		s.runWhenReady(running, g, objects.Run)
 	}
 	if garbage != nil {
-		s.runWhenReady(running, g, func(ctx context.Context) error { return garbage.Run(ctx, s.registry) })
+		s.runWhenReady(running, g, func(ctx context.Context) error {
+			return garbage.Run(failing.By(ctx, GarbageCollectorController), s.registry)
+		})
 	}
 	runAudit(running, g, audited)
 	refusals := limit.NewRefusals()

@@ -51,7 +51,7 @@ func (d *Definition) change(r *http.Request, next http.Handler) error {
 	_, prepare := in.set.hosts()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context())) // the watch may end
 	defer cancel()
-	defer in.rule.atRemoval(cancel)()
+	defer in.rule.removal.At(cancel)()
 	request := r.Clone(ctx) // with the caller's credentials
 	request.Method, request.Body, request.ContentLength = method, io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	request.URL = &url.URL{Path: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + d.Name}
@@ -64,12 +64,12 @@ func (d *Definition) change(r *http.Request, next http.Handler) error {
 		prepare(request)
 	}
 	answer := newRecorder()
-	if in.server != nil {
-		next = in.server
+	if in.handler.next != nil {
+		next = in.handler.next
 	}
 	next.ServeHTTP(answer, request)
-	if answer.code >= http.StatusMultipleChoices {
-		return fmt.Errorf("%s the definition %s: %d %s", d.Do, d.Name, answer.code, answer.body.String())
+	if answer.Code >= http.StatusMultipleChoices {
+		return fmt.Errorf("%s the definition %s: %d %s", d.Do, d.Name, answer.Code, answer.Body.String())
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ func (s *Silence) Serve(w http.ResponseWriter, r *http.Request, next http.Handle
 		return
 	}
 	if c := conn.From(r.Context()); c != nil {
-		c.Silence(injectionOf(r.Context()).rule.atRemoval)
+		c.Silence(injectionOf(r.Context()).atEnd)
 	}
 	select {
 	case <-r.Context().Done():

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gapless-io/gapless/fault/internal/asked"
+	"github.com/gapless-io/gapless/fault/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -86,7 +87,7 @@ func (s *Stale) position(r *http.Request) uint64 {
 // current asks for the resource version of a list; 0 if it is refused.
 func current(r *http.Request) uint64 {
 	var list metav1.PartialObjectMetadataList
-	if json.Unmarshal(ask(r, "application/json", map[string]string{"limit": "1"}).body.Bytes(), &list) != nil {
+	if json.Unmarshal(ask(r, "application/json", map[string]string{"limit": "1"}).Body.Bytes(), &list) != nil {
 		return 0
 	}
 	rv, _ := strconv.ParseUint(list.ResourceVersion, 10, 64) // 0 if it is none
@@ -94,7 +95,7 @@ func current(r *http.Request) uint64 {
 }
 
 // ask lists the collection of a request, as far as its selectors select it.
-func ask(r *http.Request, accept string, set map[string]string) *recorder {
+func ask(r *http.Request, accept string, set map[string]string) *wire.Recorder {
 	q := r.URL.Query()
 	only := map[string]string{"labelSelector": q.Get("labelSelector"), "fieldSelector": q.Get("fieldSelector")}
 	for key := range q {
@@ -115,8 +116,8 @@ func ask(r *http.Request, accept string, set map[string]string) *recorder {
 		list.URL.Path, list.URL.RawPath = strings.TrimSuffix(strings.TrimRight(list.URL.Path, "/"), "/"+name), ""
 		list.RequestURI = list.URL.RequestURI()
 	}
-	answer := &recorder{header: http.Header{}, most: maxFrame}
-	if server := injectionOf(r.Context()).server; server != nil {
+	answer := wire.NewRecorder(maxFrame)
+	if server := injectionOf(r.Context()).handler.next; server != nil {
 		server.ServeHTTP(answer, list)
 	}
 	return answer

@@ -28,11 +28,24 @@ type StoreWrite struct {
 // Serve implements Action.
 func (s *StoreWrite) Serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	var writes atomic.Int64
-	ctx := failing.With(r.Context(), func(_ context.Context, write func() error) error {
+	around := s.around(r.Context())
+	ctx := failing.With(r.Context(), func(ctx context.Context, write func() error) error {
 		if writes.Add(1) <= int64(s.Writes) {
 			return write()
 		}
-		pause(r.Context(), s.Delay) //nolint:contextcheck // it ends with this rule; the write's has that of the innermost one
+		return around(ctx, write)
+	})
+	next.ServeHTTP(w, r.WithContext(ctx))
+	if writes.Load() == 0 {
+		injectionOf(r.Context()).rule.failed(errors.New("the last request wrote nothing: it was refused, changed nothing, or its store is in another process"))
+	}
+}
+
+// around is what happens to a write, until this rule is removed: the context of the write has the
+// innermost rule.
+func (s *StoreWrite) around(rule context.Context) failing.Around {
+	return func(_ context.Context, write func() error) error {
+		pause(rule, s.Delay)
 		failed := errors.New("etcdserver: request timed out")
 		switch s.Fail {
 		case "before":
@@ -41,10 +54,6 @@ func (s *StoreWrite) Serve(w http.ResponseWriter, r *http.Request, next http.Han
 			return errors.Join(write(), failed)
 		}
 		return write()
-	})
-	next.ServeHTTP(w, r.WithContext(ctx))
-	if writes.Load() == 0 {
-		injectionOf(r.Context()).rule.failed(errors.New("the last request wrote nothing: it was refused, changed nothing, or its store is in another process"))
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/gapless-io/gapless/fault/internal/ending"
 )
 
 // active is a rule of a set.
@@ -16,7 +18,7 @@ type active struct {
 	rule    Rule
 	verbs   []string // those that the action can do something to; nil means all
 	added   time.Time
-	removed chan struct{} // closed when the rule is removed
+	removal ending.Ending
 
 	// mu guards what follows.
 	mu      sync.Mutex
@@ -25,9 +27,6 @@ type active struct {
 	inTime  int // those in the window
 	acted   int64
 	problem string
-	undo    map[int]func() // what the removal ends
-	undone  bool
-	next    int
 }
 
 // newActive returns a rule with a generator of its own, so that rules do not change each
@@ -37,7 +36,7 @@ func newActive(r Rule, seed uint64, added time.Time) *active {
 	_, _ = hash.Write([]byte(r.Name)) // it never fails
 	k, _ := kindOf(r.Action)
 	return &active{
-		rule: r, verbs: k.Verbs, added: added, removed: make(chan struct{}),
+		rule: r, verbs: k.Verbs, added: added,
 		random: rand.New(rand.NewPCG(seed, hash.Sum64())), //nolint:gosec // it must be repeatable
 	}
 }
@@ -83,46 +82,6 @@ func (a *active) failed(err error) {
 	a.problem = ""
 	if err != nil {
 		a.problem = err.Error()
-	}
-}
-
-// atRemoval calls do when the rule is removed, unless forget is called before. If it was
-// removed already, it calls do at once.
-func (a *active) atRemoval(do func()) (forget func()) {
-	a.mu.Lock()
-	if a.undone {
-		a.mu.Unlock()
-		do()
-		return func() {}
-	}
-	defer a.mu.Unlock()
-	if a.undo == nil {
-		a.undo = map[int]func(){}
-	}
-	id := a.next
-	a.next++
-	a.undo[id] = do
-	return func() {
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		delete(a.undo, id)
-	}
-}
-
-// end ends what the action still does.
-func (a *active) end() {
-	a.mu.Lock()
-	if a.undone {
-		a.mu.Unlock()
-		return
-	}
-	a.undone = true
-	undo := a.undo
-	a.undo = nil
-	close(a.removed)
-	a.mu.Unlock()
-	for _, do := range undo {
-		do()
 	}
 }
 

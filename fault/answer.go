@@ -1,7 +1,6 @@
 package fault
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -105,30 +104,5 @@ func onEvent(n int, do func(Frame) Frame) func(Frame) []Frame {
 	}
 }
 
-// recorder keeps an answer instead of sending it.
-type recorder struct {
-	header http.Header
-	code   int
-	body   bytes.Buffer
-	most   int // how many bytes of the body are kept
-}
-
 // newRecorder returns one that keeps what is enough for a Status.
-func newRecorder() *recorder { return &recorder{header: http.Header{}, most: 1 << 20} }
-
-// Header implements http.ResponseWriter.
-func (r *recorder) Header() http.Header { return r.header }
-
-// WriteHeader implements http.ResponseWriter.
-func (r *recorder) WriteHeader(code int) {
-	if r.code == 0 {
-		r.code = code
-	}
-}
-
-// Write implements http.ResponseWriter.
-func (r *recorder) Write(p []byte) (int, error) {
-	r.WriteHeader(http.StatusOK)
-	r.body.Write(p[:min(len(p), r.most-r.body.Len())])
-	return len(p), nil
-}
+func newRecorder() *wire.Recorder { return wire.NewRecorder(1 << 20) }

@@ -2,8 +2,8 @@
 // programs can be tested against the failures of the Kubernetes protocol.
 //
 // It has nine nouns. A [Rule] is a fault: its [Match] says which requests fail, and its
-// [Action] how. A [Set] has the rules that are in force, and applies them as a wrapper of
-// an http.Handler and of a net.Listener; a [State] is a rule with what it has done so far. A
+// [Action] how. A [Set] has the rules that are in force, and applies them as wrappers of
+// an http.Handler ([Handler]) and of a net.Listener; a [State] is a rule with what it has done so far. A
 // [Host] restarts the server for it. A [Request] is what a request asks for, and a [Frame] is
 // one event of a watch, which actions change with [Frames]. A [Kind] describes an action; the
 // other types are the actions and their parameters.
@@ -21,6 +21,7 @@ package fault
 import (
 	"context"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -66,8 +67,8 @@ type Match struct {
 // Action is what happens to a request. It is used by many requests at once.
 type Action interface {
 	// Serve answers the request, with or without next, which is the server with the rules
-	// that follow. It returns early when the rule is removed (Removed), so that the removal
-	// restores service.
+	// that follow. It returns early when the rule is removed or the server stops (Removed), so
+	// that the removal restores service.
 	Serve(w http.ResponseWriter, r *http.Request, next http.Handler)
 }
 
@@ -91,31 +92,54 @@ const (
 	OlderStore Store = "older" // that of the last Host.Backup: a backup was restored
 )
 
-// injection is what an action can find out about its rule.
+// injection is what an action can find out about its rule and the request.
 type injection struct {
 	set  *Set
 	rule *active
-	// server is what serves requests that are the action's own, which no rule is to see; nil
-	// without a set.
-	server http.Handler
+	// handler has the request.
+	handler *Handler
+	ended   chan struct{} // of Removed
+	forget  func()        // that it is to be closed
 }
 
 type injectionKey struct{}
 
-// injectionOf returns the injection of the request that an action serves; the set is never
-// nil.
+func newInjection(h *Handler, rule *active) *injection {
+	i := &injection{set: h.set, rule: rule, handler: h, ended: make(chan struct{})}
+	i.forget = i.atEnd(func() { close(i.ended) })
+	return i
+}
+
+// context returns a context for the action.
+func (i *injection) context(ctx context.Context) context.Context {
+	return context.WithValue(ctx, injectionKey{}, i)
+}
+
+// injectionOf returns the injection of the request that an action serves; the set and the handler
+// are never nil.
 func injectionOf(ctx context.Context) *injection {
 	if i, is := ctx.Value(injectionKey{}).(*injection); is {
 		return i
 	}
-	return &injection{set: &Set{}, rule: newActive(Rule{}, 0, time.Time{})} // an action that is used without a set
+	return newInjection((&Set{}).Handler(nil), newActive(Rule{}, 0, time.Time{})) // an action that is used without a set
+}
+
+// atEnd calls do when the rule is removed or the server stops, whichever is first, unless forget
+// is called before.
+func (i *injection) atEnd(do func()) (forget func()) {
+	do = sync.OnceFunc(do)
+	removal, drain := i.rule.removal.At(do), i.handler.drain.At(do)
+	return func() {
+		removal()
+		drain()
+	}
 }
 
 // Removed returns a channel that is closed when the rule whose action serves a request is
-// removed.
-func Removed(ctx context.Context) <-chan struct{} { return injectionOf(ctx).rule.removed }
+// removed, or the server stops (Handler.Drain).
+func Removed(ctx context.Context) <-chan struct{} { return injectionOf(ctx).ended }
 
-// pause waits, at most until the client leaves or the rule is removed.
+// pause waits, at most until the client leaves, the rule is removed, or the server stops.
 func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -81,8 +81,8 @@ func (f Frame) Later(after time.Duration, do func() []Frame) {
 	}
 }
 
-// EndAtRemoval cuts the answer when the rule is removed, for actions after which a client
-// would wait for what does not come any more.
+// EndAtRemoval cuts the answer when the rule is removed or the server stops, for actions after
+// which a client would wait for what does not come any more.
 func (f Frame) EndAtRemoval() {
 	if f.stream != nil {
 		f.stream.endAtRemoval()

@@ -39,9 +39,9 @@ func (m *Match) fits(q *Request, r *http.Request) bool {
 	case len(m.Verbs) > 0 && !slices.Contains(m.Verbs, q.Verb):
 	case len(m.Resources) > 0 && !anyResource(m.Resources, q):
 	case len(m.Subresources) > 0 && !slices.Contains(m.Subresources, q.Subresource):
-	case len(m.Namespaces) > 0 && !anyGlob(m.Namespaces, q.Namespace):
-	case len(m.Names) > 0 && !anyGlob(m.Names, asked.NameOf(q.Name, r)):
-	case len(m.UserAgents) > 0 && !anyGlob(m.UserAgents, r.UserAgent()):
+	case len(m.Namespaces) > 0 && !asked.FitsAny(m.Namespaces, q.Namespace):
+	case len(m.Names) > 0 && !asked.FitsAny(m.Names, asked.NameOf(q.Name, r)):
+	case len(m.UserAgents) > 0 && !asked.FitsAny(m.UserAgents, r.UserAgent()):
 	default:
 		return true
 	}
@@ -59,37 +59,6 @@ func anyResource(names []string, q *Request) bool {
 		}
 	}
 	return false
-}
-
-func anyGlob(patterns []string, text string) bool {
-	for _, p := range patterns {
-		if glob(p, text) {
-			return true
-		}
-	}
-	return false
-}
-
-// glob reports whether a text fits a pattern in which * is any text and ? any byte. Unlike
-// in path.Match, * may stand for slashes: user agents have them.
-func glob(pattern, text string) bool {
-	star, mark := -1, 0 // of the last *: where it is, and where what it stands for ends
-	p, t := 0, 0
-	for t < len(text) {
-		switch {
-		case p < len(pattern) && pattern[p] == '*':
-			star, mark = p, t
-			p++
-		case p < len(pattern) && (pattern[p] == '?' || pattern[p] == text[t]):
-			p, t = p+1, t+1
-		case star >= 0:
-			mark++
-			p, t = star+1, mark
-		default:
-			return false
-		}
-	}
-	return strings.Trim(pattern[p:], "*") == ""
 }
 
 // check returns what is wrong with a match, for an action that can act on these verbs; nil
@@ -118,13 +87,13 @@ func (m *Match) check(able []string) error {
 	if len(asks) == 0 {
 		asks = able
 	}
-	if len(asks) > 0 && len(m.Subresources) > 0 && !slices.Contains(m.Subresources, "") && !slices.ContainsFunc(asks, hasSubresource) {
+	if len(asks) > 0 && len(m.Subresources) > 0 && !slices.Contains(m.Subresources, "") && !slices.ContainsFunc(asks, asked.HasSubresource) {
 		bad("match.subresources: a %s is not about a subresource, so no request can match: remove them", strings.Join(asks, " or "))
 	}
-	if len(m.Verbs) > 0 && !slices.ContainsFunc(m.Verbs, ofResource) && len(m.Resources)+len(m.Subresources)+len(m.Namespaces)+len(m.Names) > 0 {
+	if len(m.Verbs) > 0 && !slices.ContainsFunc(m.Verbs, asked.OfResource) && len(m.Resources)+len(m.Subresources)+len(m.Namespaces)+len(m.Names) > 0 {
 		bad("match.verbs: a %s is about no resource, so no request can match: use verbs like create and update", strings.Join(m.Verbs, " or "))
 	}
-	if len(m.Names) > 0 && len(m.Verbs) > 0 && !slices.ContainsFunc(m.Verbs, namesObject) && len(m.Subresources) == 0 {
+	if len(m.Names) > 0 && len(m.Verbs) > 0 && !slices.ContainsFunc(m.Verbs, asked.NamesObject) && len(m.Subresources) == 0 {
 		bad("match.names: a %s has no name in its path, so no request can match: remove the names", strings.Join(m.Verbs, " or "))
 	}
 	switch {
@@ -145,20 +114,7 @@ func (m *Match) check(able []string) error {
 	return errors.Join(wrong...)
 }
 
-// hasSubresource reports whether requests of a verb can be about a subresource.
-func hasSubresource(verb string) bool {
-	return !slices.Contains([]string{"list", "watch", "deletecollection"}, verb)
-}
-
-// ofResource reports whether requests of a verb can be about a resource.
-func ofResource(verb string) bool {
-	return !slices.Contains([]string{"post", "put", "head", "options"}, verb)
-}
-
 // noWatch reports whether a rule names verbs and watch is not one of them.
 func noWatch(r *Rule) bool {
 	return len(r.Match.Verbs) > 0 && !slices.Contains(r.Match.Verbs, "watch")
 }
-
-// namesObject reports whether requests of a verb can name an object.
-func namesObject(verb string) bool { return verb != "create" && verb != "post" }

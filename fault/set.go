@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -178,7 +177,7 @@ func (s *Set) remove(which func(*active) bool) bool {
 	s.mu.Unlock()
 	for _, a := range list {
 		if which(a) {
-			a.end() // outside of mu: it closes connections
+			a.removal.End() // outside of mu: it closes connections
 		}
 	}
 	return len(kept) < len(list)
@@ -205,69 +204,12 @@ func (s *Set) Rules() []State {
 	return states
 }
 
-// Handler returns a handler that applies the rules to requests for next. A request that no
-// rule matches gets the original ResponseWriter.
-func (s *Set) Handler(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		rules := s.rules.Load()
-		if rules == nil || isAdmin(r.URL.Path) {
-			next.ServeHTTP(w, r)
-			return
-		}
-		if s.conns.IsDown() {
-			panic(http.ErrAbortHandler)
-		}
-		q := RequestOf(r)
-		for i, a := range *rules {
-			if a.fits(&q, r) && a.acts(time.Now()) {
-				rest := &remaining{set: s, rules: (*rules)[i+1:], asked: q, server: next}
-				rest.apply(a, w, r)
-				return
-			}
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
 // tell logs that a rule is applied.
 func (s *Set) tell(a *active, q *Request, r *http.Request) {
 	if l := s.logger.Load(); l != nil {
 		l.InfoContext(r.Context(), "fault", slog.String("rule", a.rule.Name), slog.String("action", actionName(a.rule.Action)),
 			slog.String("verb", q.Verb), slog.String("uri", r.URL.RequestURI()), slog.String("user_agent", r.UserAgent()))
 	}
-}
-
-func isAdmin(path string) bool {
-	return path == AdminPath || strings.HasPrefix(path, AdminPath+"/")
-}
-
-// remaining is the server behind rules that a request has not passed yet: they see it only if
-// those before them let it pass.
-type remaining struct {
-	set    *Set
-	rules  []*active
-	asked  Request
-	server http.Handler
-}
-
-// apply applies a rule to a request, whose next handler is what remains.
-func (s *remaining) apply(a *active, w http.ResponseWriter, r *http.Request) {
-	s.set.tell(a, &s.asked, r)
-	ctx := context.WithValue(r.Context(), injectionKey{}, &injection{set: s.set, rule: a, server: s.server})
-	a.rule.Action.Serve(w, r.WithContext(ctx), s)
-}
-
-// ServeHTTP implements http.Handler.
-func (s *remaining) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	for i, a := range s.rules {
-		if a.fits(&s.asked, r) && a.acts(time.Now()) {
-			rest := *s
-			rest.rules = s.rules[i+1:]
-			rest.apply(a, w, r)
-			return
-		}
-	}
-	s.server.ServeHTTP(w, r)
 }
 
 // Listener returns a listener whose connections the rules can reset and silence, and which

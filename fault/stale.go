@@ -20,16 +20,16 @@ func getAt(w http.ResponseWriter, r *http.Request, what Request, at uint64) {
 	only := exactly(at)
 	only["fieldSelector"] = "metadata.name=" + what.Name
 	answer := ask(r, accept, only)
-	list, err := past.Read(answer.body.Bytes())
+	list, err := past.Read(answer.Body.Bytes())
 	switch {
-	case answer.code != http.StatusOK || err != nil: // also a Table, which is the same for one object
-		maps.Copy(w.Header(), answer.header)
-		w.WriteHeader(answer.code)
-		_, _ = w.Write(answer.body.Bytes()) // the client may be gone
+	case answer.Code != http.StatusOK || err != nil: // also a Table, which is the same for one object
+		maps.Copy(w.Header(), answer.Header())
+		w.WriteHeader(answer.Code)
+		_, _ = w.Write(answer.Body.Bytes()) // the client may be gone
 	case len(list.Objects) != 1:
 		Refuse(w, kube.NotFound(schema.GroupResource{Group: what.Group, Resource: what.Resource}, what.Name))
 	default:
-		w.Header().Set("Content-Type", answer.header.Get("Content-Type"))
+		w.Header().Set("Content-Type", answer.Header().Get("Content-Type"))
 		_, _ = w.Write(list.Objects[0]) // the client may be gone
 	}
 }
@@ -91,8 +91,8 @@ func initialAt(r *http.Request, opened Frame, at uint64, bookmark bool) []Frame 
 		accept = "application/vnd.kubernetes.protobuf"
 	}
 	answer := ask(r, accept, exactly(at))
-	list, err := past.Read(answer.body.Bytes())
-	if err != nil || answer.code != http.StatusOK || list.Protobuf != (opened.Form == Protobuf) {
+	list, err := past.Read(answer.Body.Bytes())
+	if err != nil || answer.Code != http.StatusOK || list.Protobuf != (opened.Form == Protobuf) {
 		end := opened.Status(&kube.ExpiredError{Requested: kube.ResourceVersion(at), Oldest: kube.ResourceVersion(at) + 1, Kind: kube.ExpiredWatch})
 		end.End = Clean
 		injectionOf(r.Context()).rule.failed(errors.New("the older state cannot be listed any more"))

@@ -247,7 +247,7 @@ func (s *stream) laterLocked(after time.Duration, do func() []Frame) {
 // endAtRemoval is Frame.EndAtRemoval. The removal does not take the turn: a write to a client
 // that reads nothing may have it.
 func (s *stream) endAtRemoval() {
-	s.forget = injectionOf(s.client).rule.atRemoval(func() {
+	s.forget = injectionOf(s.client).atEnd(func() {
 		s.removed.Store(true)
 		if s.socket {
 			s.close()
@@ -266,7 +266,7 @@ func (s *stream) endLocked(how Ending) {
 	switch {
 	case how == Silent && c != nil:
 		c.Settle(s.mark)
-		c.Silence(injectionOf(s.client).rule.atRemoval)
+		c.Silence(injectionOf(s.client).atEnd)
 	case how == Reset && c != nil:
 		c.Settle(s.mark)
 		c.Reset()
@@ -284,7 +284,7 @@ func (s *stream) endSocketLocked(how Ending) {
 		_, _ = s.to.Write(wire.SocketFrame(wire.Close, []byte{0x03, 0xE8})) // 1000; the client may be gone
 		s.close()
 	case Silent:
-		injectionOf(s.client).rule.atRemoval(s.close)
+		injectionOf(s.client).atEnd(s.close)
 	case Severed, Reset:
 		s.close()
 	case GoOn:

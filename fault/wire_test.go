@@ -61,7 +61,8 @@ func event(eventType, name, rv string) string {
 type stand struct {
 	*httptest.Server
 
-	faults *fault.Set
+	faults  *fault.Set
+	handler *fault.Handler
 }
 
 func serve(t testing.TB, h2 bool, next http.Handler, rules ...fault.Rule) stand {
@@ -70,7 +71,8 @@ func serve(t testing.TB, h2 bool, next http.Handler, rules ...fault.Rule) stand 
 	if err := s.Add(rules...); err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewUnstartedServer(s.Handler(next))
+	handler := s.Handler(next)
+	server := httptest.NewUnstartedServer(handler)
 	server.Listener = s.Listener(server.Listener)
 	server.Config.ConnContext = s.ConnContext
 	server.EnableHTTP2 = h2
@@ -84,7 +86,7 @@ func serve(t testing.TB, h2 bool, next http.Handler, rules ...fault.Rule) stand 
 		server.CloseClientConnections()
 		server.Close()
 	})
-	return stand{server, s}
+	return stand{server, s, handler}
 }
 
 // get sends a request.

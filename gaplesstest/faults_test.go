@@ -134,6 +134,43 @@ func TestClientsInMemoryReachTheServerAgain(t *testing.T) {
 	})
 }
 
+// TestAFaultRestartsAServerInABubble restarts a server with each kind of data, and then lets it refuse
+// connections for ten minutes, in virtual time.
+func TestAFaultRestartsAServerInABubble(t *testing.T) {
+	t.Parallel()
+	for store, want := range map[fault.Store]string{fault.SameStore: "[a b]", fault.OlderStore: "[a]", fault.WipedStore: "[]"} {
+		synctest.Test(t, func(t *testing.T) {
+			s := gaplesstest.New(t, gaplesstest.WithoutPort())
+			c := client(t, s.RESTConfig())
+			create(t, c, "a")
+			s.Inject(t, "restart,store="+string(store)+",verbs=get,names=x,count=1") // keeps what is stored now
+			create(t, c, "b")
+			open, err := c.CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=x"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = get(t, c, "x")            // it may be cut off, or client-go asks again
+			for range open.ResultChan() { // its end is what matters: the server drains
+			}
+			for !apierrors.IsNotFound(get(t, c, "x")) {
+				<-time.After(time.Second)
+			}
+			if got := fmt.Sprint(names(t, c)); got != want {
+				t.Errorf("after a restart with the store %q there are %s, want %s", store, got, want)
+			}
+			s.Inject(t, "restart,for=10m,verbs=get,names=y,count=1")
+			begin := time.Now()
+			for first := true; first || !apierrors.IsNotFound(get(t, c, "y")); first = false {
+				_ = get(t, c, "y") // it is cut off, or refused
+				<-time.After(time.Second)
+			}
+			if passed := time.Since(begin); passed < 10*time.Minute || passed > 20*time.Minute {
+				t.Errorf("connections were refused for %v, want 10 minutes", passed)
+			}
+		})
+	}
+}
+
 // TestOneSeedFailsTheSameRequests compares servers with one seed.
 func TestOneSeedFailsTheSameRequests(t *testing.T) {
 	t.Parallel()
@@ -156,42 +193,80 @@ func TestOneSeedFailsTheSameRequests(t *testing.T) {
 	}
 }
 
-// TestARestartAnswersRequestsInProgress stops a server while it waits for a fault.
+// slow is an action that takes half a second, whatever becomes of its rule or the server.
+type slow struct{}
+
+func (slow) Serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	<-time.After(500 * time.Millisecond)
+	next.ServeHTTP(w, r)
+}
+
+// TestARestartAnswersRequestsInProgress stops a server while it serves a request.
 func TestARestartAnswersRequestsInProgress(t *testing.T) {
 	t.Parallel()
 	for _, protocol := range []string{"h2", "http/1.1"} {
 		t.Run(protocol, func(t *testing.T) {
 			t.Parallel()
-			s := gaplesstest.New(t)
-			cfg := s.RESTConfig()
-			cfg.NextProtos = []string{protocol}
-			web, err := rest.HTTPClientFor(cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(web.CloseIdleConnections)
-			s.Inject(t, "delay,for=500ms,verbs=get")
-			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/version", http.NoBody)
-			if err != nil {
-				t.Fatal(err)
-			}
-			answered := make(chan string, 1)
-			go func() { // ends with the answer
-				answer, err := web.Do(request)
-				if err != nil {
-					answered <- err.Error()
-					return
-				}
-				_ = answer.Body.Close()
-				answered <- answer.Status
-			}()
-			for s.Faults().Rules()[0].Acted == 0 {
-				<-time.After(time.Millisecond)
-			}
-			s.Restart(t)
-			if got := <-answered; !strings.HasPrefix(got, "200") {
+			if got, _ := restarted(t, protocol, slow{}); !strings.HasPrefix(got, "200") {
 				t.Errorf("the request that was in progress ends with %s", got)
 			}
 		})
 	}
+}
+
+// TestARestartEndsWhatFaultsHold at once: the request is answered, or its connection is cut.
+func TestARestartEndsWhatFaultsHold(t *testing.T) {
+	t.Parallel()
+	for _, protocol := range []string{"h2", "http/1.1"} {
+		for want, action := range map[string]fault.Action{"200": &fault.Delay{For: time.Hour}, "Get": &fault.Silence{}} {
+			t.Run(protocol+" "+want, func(t *testing.T) {
+				t.Parallel()
+				got, took := restarted(t, protocol, action)
+				if !strings.HasPrefix(got, want) {
+					t.Errorf("the request that was held ends with %q, want %s…", got, want)
+				}
+				if took > 5*time.Second { // which is half of what a server waits for requests
+					t.Errorf("the restart took %v", took)
+				}
+			})
+		}
+	}
+}
+
+// restarted restarts a server while an action is applied to a request. It returns the status of
+// the answer, or the error, and how long the restart took.
+func restarted(t *testing.T, protocol string, action fault.Action) (got string, took time.Duration) {
+	t.Helper()
+	s := gaplesstest.New(t)
+	cfg := s.RESTConfig()
+	cfg.NextProtos = []string{protocol}
+	web, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(web.CloseIdleConnections)
+	if err := s.Faults().Add(fault.Rule{Match: fault.Match{Verbs: []string{"get"}}, Action: action, Count: 1}); err != nil {
+		t.Fatal(err)
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/version", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answered := make(chan string, 1)
+	go func() { // ends with the answer
+		answer, err := web.Do(request)
+		if err != nil {
+			answered <- err.Error()
+			return
+		}
+		_ = answer.Body.Close()
+		answered <- answer.Status
+	}()
+	for s.Faults().Rules()[0].Acted == 0 {
+		<-time.After(time.Millisecond)
+	}
+	begin := time.Now()
+	s.Restart(t)
+	took = time.Since(begin)
+	return <-answered, took
 }

@@ -52,7 +52,7 @@ func server(t *testing.T) string {
 //	never NAME REGEXP            claims that it has printed no such line
 //	save VARIABLE                keeps the last output in a variable
 func TestKubectl(t *testing.T) {
-	run(t, server(t), newest, "testdata/script")
+	run(t, site{gapless: server(t), kubectl: newest, dir: "testdata/script"})
 }
 
 var newest = version{minor: 37, dir: "compat/kubectl"}
@@ -110,24 +110,41 @@ func TestEveryVersionOfKubectlNeedsNoFlags(t *testing.T) {
 		{minor: 32, dir: "compat/kubectl/v132"},
 		newest,
 	} {
-		t.Run(fmt.Sprintf("1.%d", v.minor), func(t *testing.T) { run(t, gapless, v, "testdata/versions") })
+		t.Run(fmt.Sprintf("1.%d", v.minor), func(t *testing.T) {
+			run(t, site{gapless: gapless, kubectl: v, dir: "testdata/versions"})
+		})
 	}
 }
 
-func run(t *testing.T, gapless string, v version, scripts string) {
+// site is what scripts run with.
+type site struct {
+	gapless string // the program
+	kubectl version
+	dir     string   // of the scripts, or
+	scripts []string // their files
+	// kubeconfig returns the kubeconfig to use instead of the server's; nil: the server's.
+	kubeconfig func(t testing.TB, of string) string
+}
+
+func run(t *testing.T, on site) {
 	t.Helper()
-	bin := build(t, v.dir)
+	bin := build(t, on.kubectl.dir)
 	testscript.Run(t, testscript.Params{
-		Dir:       scripts,
-		Condition: v.has,
+		Dir: on.dir, Files: on.scripts,
+		Condition: on.kubectl.has,
 		Setup: func(env *testscript.Env) error {
-			s := harness.StartProgram(env.T().(testing.TB), gapless, "--bootstrap", "cluster")
+			tb := env.T().(testing.TB) //nolint:forcetypeassert // testscript.Run was given one
+			s := harness.StartProgram(tb, on.gapless, "--bootstrap", "cluster")
+			kubeconfig := s.Kubeconfig
+			if on.kubeconfig != nil {
+				kubeconfig = on.kubeconfig(tb, s.Kubeconfig)
+			}
 			manifests, err := filepath.Abs("testdata/manifests")
 			if err != nil {
 				return err
 			}
-			env.Setenv("PATH", strings.Join([]string{bin, filepath.Dir(gapless), env.Getenv("PATH")}, string(filepath.ListSeparator)))
-			env.Setenv("KUBECONFIG", s.Kubeconfig)
+			env.Setenv("PATH", strings.Join([]string{bin, filepath.Dir(on.gapless), env.Getenv("PATH")}, string(filepath.ListSeparator)))
+			env.Setenv("KUBECONFIG", kubeconfig)
 			env.Setenv("SERVER", s.URL)
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("BIN", bin)

@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/gapless-io/gapless"
 	"github.com/gapless-io/gapless/client"
 	"github.com/gapless-io/gapless/fault"
 	"github.com/gapless-io/gapless/internal/proxy"
@@ -88,6 +89,61 @@ func TestWriteThatWaitsAtTheStoreConflictsWithOneThatOvertakesIt(t *testing.T) {
 	if got := <-slow; got != "409" {
 		t.Errorf("the write that waited: %s", got)
 	}
+}
+
+// TestWritesOfControllersFailWhenARuleNamesThem and are done when it is removed. Rules that name no
+// user agent are for clients.
+func TestWritesOfControllersFailWhenARuleNamesThem(t *testing.T) {
+	s := launch(t, func(c *gapless.Config) { c.Controllers = []string{"*"} })
+	c := clientOf(t, s.RESTConfig(), http2)
+	send := func(method, path, body string) {
+		t.Helper()
+		if err := do(t, c, client.Request{Method: method, Path: path, Body: []byte(body)}); err != nil {
+			t.Fatalf("%s %s: %v", method, path, err)
+		}
+	}
+	exists := func(path string) bool {
+		return outcome(do(t, c, client.Request{Method: http.MethodGet, Path: path})) == "200"
+	}
+	const all = "/api/v1/namespaces/default/configmaps"
+	send(http.MethodPost, all, `{"metadata":{"name":"owner"}}`)
+	body, err := c.Get(t.Context(), all+"/owner", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var owner metav1.PartialObjectMetadata
+	if err := json.Unmarshal(body, &owner); err != nil {
+		t.Fatal(err)
+	}
+	send(http.MethodPost, all, `{"metadata":{"name":"dependent","ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"owner","uid":"`+string(owner.UID)+`"}]}}`)
+	send(http.MethodPost, "/api/v1/namespaces", `{"metadata":{"name":"gone"}}`)
+	send(http.MethodPost, "/api/v1/namespaces/gone/configmaps", `{"metadata":{"name":"a"}}`)
+	fails := func(controller, name string, verbs ...string) fault.Rule {
+		return fault.Rule{Name: controller, Match: fault.Match{UserAgents: []string{controller}, Names: []string{name}, Verbs: verbs}, Action: &fault.StoreWrite{Fail: "before"}}
+	}
+	if err := s.faults.Add(
+		fault.Rule{Name: "clients", Match: fault.Match{Verbs: []string{"delete"}}, Action: &fault.StoreWrite{Delay: time.Nanosecond}},
+		fails(gapless.GarbageCollectorController, "dependent"),
+		fails(gapless.NamespaceController, "a", "delete"),
+	); err != nil {
+		t.Fatal(err)
+	}
+	send(http.MethodDelete, all+"/owner", "")
+	send(http.MethodDelete, "/api/v1/namespaces/gone", "")
+	for i := range 2 {
+		state := func() fault.State { return s.faults.Rules()[i+1] }
+		eventually(t, state().Rule.Name+" writes twice", func() bool { return state().Acted >= 2 })
+	}
+	for _, path := range []string{all + "/dependent", "/api/v1/namespaces/gone", "/api/v1/namespaces/gone/configmaps/a"} {
+		if !exists(path) {
+			t.Errorf("%s does not exist any more", path)
+		}
+	}
+	if acted := s.faults.Rules()[0].Acted; acted != 2 {
+		t.Errorf("the rule for clients acted %d times, want 2", acted)
+	}
+	s.faults.Clear()
+	eventually(t, "both are gone", func() bool { return !exists(all+"/dependent") && !exists("/api/v1/namespaces/gone") })
 }
 
 func TestRulesForAStoreAreRefusedInFrontOfAnotherProcess(t *testing.T) {

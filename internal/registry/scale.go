@@ -60,7 +60,7 @@ func (r *Registry) applyScale(ctx context.Context, w write, config fieldmanager.
 // scaled is an object and its Scale.
 type scaled struct {
 	fieldmanager.Scaled
-	shown  *kube.Object // the Scale
+	shown  *kube.Object // the Scale as clients see it, without managedFields, as upstream
 	scaled *kube.Object // the object, in the version of the request
 }
 
@@ -74,20 +74,14 @@ func (r *Registry) scaledOf(ctx context.Context, t schema.Target, o *kube.Object
 	if err != nil {
 		return nil, err
 	}
-	now := &scaled{Scaled: fieldmanager.Scaled{Target: t}, scaled: o}
+	now := &scaled{Scaled: fieldmanager.Scaled{Target: t}, shown: shown, scaled: o}
 	if now.Object, err = treeOf(o); err != nil {
 		return nil, err
 	}
 	if now.Scale, err = treeOf(shown); err != nil {
 		return nil, err
 	}
-	if err := r.fields.ShowScale(now.Scaled); err != nil {
-		return nil, err
-	}
-	if now.shown, err = shown.WithContent(now.Scale.Object); err != nil {
-		return nil, kube.Internal(err)
-	}
-	return now, nil
+	return now, r.fields.ShowScale(now.Scaled)
 }
 
 // trackScale records in an object that manager sets its replicas to those of s.

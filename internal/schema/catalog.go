@@ -1,6 +1,9 @@
 package schema
 
-import "slices"
+import (
+	"iter"
+	"slices"
+)
 
 // Catalog is an immutable set of resources. It is safe for concurrent use, and
 // so are the slices that its methods return, which must not be modified.
@@ -11,7 +14,9 @@ type Catalog struct {
 	list []*Resource
 	// storage has the storage version of each resource, served or not.
 	storage map[GroupResource]*Resource
-	groups  []Group
+	// unserved has the versions that are not served.
+	unserved []*Resource
+	groups   []Group
 }
 
 // Group is one API group with its served versions, the preferred one first.
@@ -48,10 +53,12 @@ func index(all map[GroupVersionResource]*Resource) *Catalog {
 		if r.Version == r.StorageVersion {
 			c.storage[r.GR()] = r
 		}
-		if !r.Unserved {
-			c.byGVR[gvr] = r
-			c.list = append(c.list, r)
+		if r.Unserved {
+			c.unserved = append(c.unserved, r)
+			continue
 		}
+		c.byGVR[gvr] = r
+		c.list = append(c.list, r)
 	}
 	slices.SortFunc(c.list, compareResources)
 	for start := 0; start < len(c.list); {
@@ -92,6 +99,20 @@ func (c *Catalog) BuiltIn(gr GroupResource) bool {
 // discovery.
 func (c *Catalog) Resources() []*Resource { return c.list }
 
+// All returns every version of every resource, in no order, also those that are not served:
+// managedFields may name them.
+func (c *Catalog) All() iter.Seq[*Resource] {
+	return func(yield func(*Resource) bool) {
+		for _, some := range [][]*Resource{c.list, c.unserved} {
+			for _, r := range some {
+				if !yield(r) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // Stored returns the storage version of every resource, in the order of
 // discovery: one for each resource that has a cache and keys in the store.
 func (c *Catalog) Stored() []*Resource {
@@ -127,13 +148,8 @@ func (c *Catalog) Without(gr GroupResource) *Catalog {
 
 func (c *Catalog) except(gone func(GroupResource) bool) map[GroupVersionResource]*Resource {
 	all := make(map[GroupVersionResource]*Resource, len(c.list)+1)
-	for _, r := range c.list {
+	for r := range c.All() {
 		if !gone(r.GR()) {
-			all[r.GVR()] = r
-		}
-	}
-	for gr, r := range c.storage {
-		if !gone(gr) {
 			all[r.GVR()] = r
 		}
 	}

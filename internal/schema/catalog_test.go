@@ -1,6 +1,7 @@
 package schema_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -79,10 +80,12 @@ func TestWithReplacesEveryVersionAndKeepsTheOldCatalog(t *testing.T) {
 	}
 }
 
-func TestUnservedStorageVersionIsFoundByStorageOnly(t *testing.T) {
+func TestUnservedVersionsAreNotLookedUp(t *testing.T) {
 	stored := res("z.io/v1/things")
 	stored.Unserved = true
-	c := schema.NewCatalog(stored, res("z.io/v2/things!v1")).With(res("/v1/pods"))
+	old := res("z.io/v0/things!v1")
+	old.Unserved = true
+	c := schema.NewCatalog(stored, old, res("z.io/v2/things!v1")).With(res("/v1/pods"))
 	if _, ok := c.Lookup(stored.GVR()); ok {
 		t.Error("Lookup found a version that is not served")
 	}
@@ -94,6 +97,14 @@ func TestUnservedStorageVersionIsFoundByStorageOnly(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"/v1/pods", "z.io/v2/things"}, paths(c.Resources())); diff != "" {
 		t.Errorf("served (-want +got):\n%s", diff)
+	}
+	all := slices.Collect(c.All())
+	slices.SortFunc(all, func(a, b *schema.Resource) int { return strings.Compare(a.APIVersion(), b.APIVersion()) })
+	if diff := cmp.Diff([]string{"/v1/pods", "z.io/v0/things", "z.io/v1/things", "z.io/v2/things"}, paths(all)); diff != "" {
+		t.Errorf("all (-want +got):\n%s", diff)
+	}
+	if all := slices.Collect(c.Without(stored.GR()).All()); len(all) != 1 {
+		t.Errorf("without the resource: %v", paths(all))
 	}
 }
 

@@ -62,8 +62,8 @@ type Resource struct {
 	Coerce func(u *unstructured.Unstructured) error
 	// Moved says that objects may be stored in other versions than StorageVersion.
 	Moved bool
-	// Unserved is set for a storage version that is not served: only
-	// Catalog.Storage finds it.
+	// Unserved is set for a version that is not served. Only Catalog.All finds it, and
+	// Catalog.Storage if it is the storage version.
 	Unserved bool
 	// Deprecation is the warning that every request to a deprecated version gets; "" for none.
 	Deprecation string

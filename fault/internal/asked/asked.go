@@ -5,6 +5,7 @@ package asked
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/fields"
@@ -136,3 +137,16 @@ func NameOf(name string, r *http.Request) string {
 	name, _ = selector.RequiresExactMatch("metadata.name")
 	return name
 }
+
+// HasSubresource reports whether requests of a verb can be about a subresource.
+func HasSubresource(verb string) bool {
+	return !slices.Contains([]string{"list", "watch", "deletecollection"}, verb)
+}
+
+// OfResource reports whether requests of a verb can be about a resource.
+func OfResource(verb string) bool {
+	return !slices.Contains([]string{"post", "put", "head", "options"}, verb)
+}
+
+// NamesObject reports whether requests of a verb can name an object.
+func NamesObject(verb string) bool { return verb != "create" && verb != "post" }

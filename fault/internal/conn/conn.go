@@ -82,13 +82,13 @@ func find[T any](of net.Conn) (T, bool) {
 	}
 }
 
-// Silence makes the connection silent until the rule is removed: atRemoval registers what is
-// to be done then, and returns what takes it back.
-func (c *Conn) Silence(atRemoval func(do func()) (forget func())) {
+// Silence makes the connection silent until the rule is removed or the server stops: atEnd
+// registers what is to be done then, and returns what takes it back.
+func (c *Conn) Silence(atEnd func(do func()) (forget func())) {
 	if c.mark(silent) {
 		return
 	}
-	forget := atRemoval(c.Cut)
+	forget := atEnd(c.Cut)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.forget = forget

@@ -260,7 +260,7 @@ func (m *Managers) build(t schema.Target) (*fieldManager, error) {
 		}
 		build = managedfields.NewDefaultCRDFieldManager
 	}
-	f.FieldManager, err = build(converter, versions{live: m.live, convert: m.convert}, defaults{}, f, kind, kind.GroupVersion(), t.Subresource, f.reset())
+	f.FieldManager, err = build(converter, versions{live: m.live, convert: m.convert, custom: t.Resource.Custom}, defaults{}, f, kind, kind.GroupVersion(), t.Subresource, f.reset())
 	return f, err
 }
 

@@ -79,7 +79,7 @@ func (m *Managers) storeScale(s Scaled, entries []metav1.ManagedFieldsEntry) err
 // scaleHandler translates between the managed fields of an object and those of its Scale.
 func (m *Managers) scaleHandler(s Scaled) *managedfields.ScaleHandler {
 	paths := managedfields.ResourcePathMappings{}
-	for _, r := range m.live.Load().Resources() {
+	for r := range m.live.Load().All() {
 		if r.GR() == s.Target.Resource.GR() {
 			paths[r.APIVersion()] = replicas(r)
 		}

@@ -28,7 +28,7 @@ func (m *Managers) typesOf(r *schema.Resource) (managedfields.TypeConverter, err
 	if len(r.OpenAPI) > 0 {
 		family = append(family, r) // which may not be served yet
 	}
-	for _, other := range m.live.Load().Resources() {
+	for other := range m.live.Load().All() {
 		if other.GR() == r.GR() && other.GVK() != r.GVK() && len(other.OpenAPI) > 0 {
 			family = append(family, other)
 		}
@@ -82,6 +82,7 @@ var errUnsupported = errors.New("this conversion is not supported")
 type versions struct {
 	live    *schema.Live
 	convert Convert
+	custom  bool // a custom resource
 }
 
 // patient is a context that never ends: the library that converts passes none on. A webhook
@@ -110,7 +111,7 @@ func (c versions) ConvertToVersion(in k8sruntime.Object, target k8sruntime.Group
 	}
 	from, to := c.find(have), c.find(gv.WithKind(have.Kind))
 	if from == nil || to == nil || from.Home().GR() != to.Home().GR() {
-		return nil, k8sruntime.NewNotRegisteredErrForTarget("gapless", nil, target)
+		return nil, c.missing(have, gv)
 	}
 	if to.Converts() {
 		content, err := c.convert(patient{}, to, u.Object)
@@ -125,9 +126,25 @@ func (c versions) ConvertToVersion(in k8sruntime.Object, target k8sruntime.Group
 	return out, nil
 }
 
+// missing is the error for a version that does not exist. Of a built-in kind, the library drops
+// what is managed in such a version. Of a custom resource it fails, since upstream's converter has
+// no type for this error (apiextensions-apiserver conversion/converter.go ConvertToVersion): an
+// apply is refused, and an update changes no managedFields.
+func (c versions) missing(have k8sschema.GroupVersionKind, gv k8sschema.GroupVersion) error {
+	switch {
+	case !c.custom:
+		return k8sruntime.NewNotRegisteredErrForTarget("gapless", nil, gv)
+	case gv.Group != have.Group:
+		return fmt.Errorf("%v is unstructured and is not suitable for converting to %q", have, gv)
+	case c.find(gv.WithKind(have.Kind)) == nil:
+		return fmt.Errorf("request to convert CR to an invalid group/version: %s", gv)
+	}
+	return fmt.Errorf("request to convert CR from an invalid group/version: %s", have.GroupVersion())
+}
+
 // find returns the resource of a kind; nil if there is none.
 func (c versions) find(kind k8sschema.GroupVersionKind) *schema.Resource {
-	for _, r := range c.live.Load().Resources() {
+	for r := range c.live.Load().All() {
 		if r.GVK() == kind {
 			return r
 		}

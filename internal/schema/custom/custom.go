@@ -62,10 +62,9 @@ type definedVersion struct {
 	SelectableFields         []apiextensionsv1.SelectableField                `json:"selectableFields"`
 }
 
-// Resources returns the versions of a CustomResourceDefinition that are served,
-// and its storage version if that is not (marked as unserved). There are none
-// when the definition is not established. The definition is JSON as [kube.Object]
-// has it.
+// Resources returns the versions of a CustomResourceDefinition; those that are not served
+// are marked as unserved. There are none when the definition is not established. The
+// definition is JSON as [kube.Object] has it.
 func Resources(crd []byte) ([]*schema.Resource, error) {
 	var d definition
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(crd, &d); err != nil {
@@ -90,15 +89,13 @@ func Resources(crd []byte) ([]*schema.Resource, error) {
 	stored, coerces := d.Spec.Versions[storage].Name, webhook != nil || d.differs()
 	var resources []*schema.Resource
 	for _, v := range d.Spec.Versions {
-		if v.Served || v.Storage {
-			r := d.resource(v)
-			r.StorageVersion, r.Webhook = stored, webhook
-			r.Moved = slices.ContainsFunc(d.Status.StoredVersions, func(other string) bool { return other != stored })
-			if !coerces {
-				r.Coerce = nil
-			}
-			resources = append(resources, r)
+		r := d.resource(v)
+		r.StorageVersion, r.Webhook = stored, webhook
+		r.Moved = slices.ContainsFunc(d.Status.StoredVersions, func(other string) bool { return other != stored })
+		if !coerces {
+			r.Coerce = nil
 		}
+		resources = append(resources, r)
 	}
 	return resources, nil
 }

@@ -112,23 +112,28 @@ func TestUnestablishedDefinitionServesNothing(t *testing.T) {
 	}
 }
 
-func TestUnservedStorageVersionIsMarked(t *testing.T) {
-	u := definition(t, "foos", schema.NewCatalog())
-	versions, _, _ := unstructured.NestedSlice(u.Object, "spec", "versions")
-	v1, _ := versions[1].(map[string]any)
-	v1["served"] = false
-	u.Object["spec"].(map[string]any)["versions"] = versions
-	body, err := u.MarshalJSON()
-	if err != nil {
-		t.Fatal(err)
-	}
-	list, err := custom.Resources(body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := schema.NewCatalog(list...)
-	if len(c.Resources()) != 1 || len(c.Stored()) != 1 || !c.Stored()[0].Unserved {
-		t.Errorf("got %d served and %d stored", len(c.Resources()), len(c.Stored()))
+func TestUnservedVersionsAreMarked(t *testing.T) {
+	for i, stored := range map[int]bool{0: false, 1: true} {
+		u := definition(t, "foos", schema.NewCatalog())
+		versions, _, _ := unstructured.NestedSlice(u.Object, "spec", "versions")
+		v, _ := versions[i].(map[string]any)
+		v["served"] = false
+		u.Object["spec"].(map[string]any)["versions"] = versions
+		body, err := u.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := custom.Resources(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := schema.NewCatalog(list...)
+		if len(c.Resources()) != 1 || len(c.Stored()) != 1 || c.Stored()[0].Unserved != stored {
+			t.Errorf("version %d: got %d served and %d stored", i, len(c.Resources()), len(c.Stored()))
+		}
+		if all := slices.Collect(c.All()); len(all) != 2 {
+			t.Errorf("version %d: got %d versions in all, want 2", i, len(all))
+		}
 	}
 }
 

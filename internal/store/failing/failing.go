@@ -2,7 +2,8 @@
 // layers above it and their clients do.
 //
 // It has two nouns. A [Store] is one over another one. An [Around] is called instead of the
-// writes of the requests whose context has it.
+// writes of the requests whose context has it. The controllers of the server itself write without
+// a request: their context has their name ([By]).
 package failing
 
 import (
@@ -28,12 +29,27 @@ func With(ctx context.Context, around Around) context.Context {
 	return context.WithValue(ctx, key{}, around)
 }
 
+type controllerKey struct{}
+
+// By returns a context for all that a controller does.
+func By(ctx context.Context, controller string) context.Context {
+	return context.WithValue(ctx, controllerKey{}, controller)
+}
+
 // Store is a store whose writes go through the Around of their context.
-type Store struct{ store.Store }
+type Store struct {
+	store.Store
+
+	// Controller is called instead of the writes of a controller, as an Around.
+	Controller func(ctx context.Context, name string, t store.Txn, write func() error) error
+}
 
 // Commit implements store.Store.
 func (s Store) Commit(ctx context.Context, t store.Txn) (store.Committed, error) {
 	around, is := ctx.Value(key{}).(Around)
+	if name, by := ctx.Value(controllerKey{}).(string); !is && by {
+		around, is = func(ctx context.Context, write func() error) error { return s.Controller(ctx, name, t, write) }, true
+	}
 	if !is {
 		return s.Store.Commit(ctx, t)
 	}
