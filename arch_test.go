@@ -50,8 +50,10 @@ var policy = map[string][]string{
 	"internal/apiserver":       {"kube", "internal/schema", "internal/auth", "internal/audit"},
 	"internal/export":          {"kube", "client", "internal/seed"},
 	"client":                   {"kube"},
-	"fault":                    {"kube", "internal/store/failing"},
-	"internal/proxy":           {"kube", "fault", "internal/auth"},
+	"internal/refusal":         {"kube"},
+	"fault":                    {"kube", "internal/refusal", "internal/store/failing"},
+	"internal/upstream":        nil,
+	"internal/proxy":           {"kube", "fault", "internal/auth", "internal/upstream"},
 
 	// The informer, from the bottom to the top: values; what they are made of and how an
 	// object is held; the state and the transition table; one stream; what changes go
