@@ -54,6 +54,8 @@ var policy = map[string][]string{
 	"fault":                    {"kube", "internal/refusal", "internal/store/failing"},
 	"internal/upstream":        nil,
 	"internal/proxy":           {"kube", "fault", "internal/auth", "internal/upstream"},
+	"internal/relay/access":    {"kube", "client", "internal/auth"},
+	"internal/relay/relaytest": {"", "gaplesstest"}, // for tests
 
 	// The informer, from the bottom to the top: values; what they are made of and how an
 	// object is held; the state and the transition table; one stream; what changes go
@@ -129,6 +131,7 @@ var inTests = map[string][]string{
 	"informer/internal/persist":  {"informer/internal/decode"},
 	"informer/internal/cache":    {"client"},
 	"client":                     {""},
+	"internal/relay/access":      {"internal/refusal", "internal/relay/relaytest"},
 	"e2e":                        {everything},
 	"examples":                   {"examples/internal/rigtest"},
 }
