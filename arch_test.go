@@ -55,6 +55,7 @@ var policy = map[string][]string{
 	"internal/upstream":        nil,
 	"internal/proxy":           {"kube", "fault", "internal/auth", "internal/upstream"},
 	"internal/relay/access":    {"kube", "client", "internal/auth"},
+	"internal/relay/pass":      {"kube", "internal/auth", "internal/refusal", "internal/upstream"},
 	"internal/relay/relaytest": {"", "gaplesstest"}, // for tests
 
 	// The informer, from the bottom to the top: values; what they are made of and how an
@@ -132,6 +133,7 @@ var inTests = map[string][]string{
 	"informer/internal/cache":    {"client"},
 	"client":                     {""},
 	"internal/relay/access":      {"internal/refusal", "internal/relay/relaytest"},
+	"internal/relay/pass":        {"internal/relay/access", "internal/relay/relaytest"},
 	"e2e":                        {everything},
 	"examples":                   {"examples/internal/rigtest"},
 }
