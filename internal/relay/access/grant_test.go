@@ -128,6 +128,31 @@ func TestAWatchGoesOnWhileUpstreamIsAway(t *testing.T) {
 	}
 }
 
+// TestAWatchGoesOnThoughItsDecisionWasDropped has one whose decision is not kept: there were too many.
+func TestAWatchGoesOnThoughItsDecisionWasDropped(t *testing.T) {
+	u := relaytest.New(t)
+	for stale, ends := range map[time.Duration]bool{time.Hour: false, 0: true} {
+		a := open(t, u, often(access.Reviews, stale))
+		jane := callerOf(t, a, "token-jane")
+		u.Cut()
+		g, err := a.Grant(jane, configMaps("watch"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		run(t, a)
+		if ends {
+			<-g.Refused()
+		} else {
+			untilAsked(t, a, 2)
+		}
+		if got := code(g.Err()); got != map[bool]int{false: http.StatusOK, true: http.StatusServiceUnavailable}[ends] {
+			t.Errorf("stale %s: %v", stale, g.Err())
+		}
+		g.Close()
+		u.Mend()
+	}
+}
+
 func TestAWatchEndsWhenUpstreamIsAwayForLonger(t *testing.T) {
 	u := relaytest.New(t)
 	a := open(t, u, often(access.Reviews, 100*time.Millisecond))

@@ -70,6 +70,15 @@ func removeToken(r *http.Request) {
 	})).AuthenticateRequest(r)
 }
 
+// keepHTTP1 removes a wish to continue in HTTP/2 on the same connection, which a server may ignore: what
+// the client would send there, the relay could not read, and it would come with the relay's credentials.
+func keepHTTP1(h http.Header) {
+	if strings.EqualFold(h.Get("Upgrade"), "h2c") {
+		h.Del("Upgrade")
+		h.Del("Connection")
+	}
+}
+
 // checkConnection refuses a header Connection that names a header which says who the caller is: a
 // proxy has to remove those that it names, and the request would become that of another user.
 func checkConnection(h http.Header) error {

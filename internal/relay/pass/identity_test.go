@@ -55,6 +55,7 @@ func tricks() map[string][]string {
 		"a connection header for the token":   {"Connection", "Authorization"},
 		"a connection header for a user":      {"Connection", "close, impersonate-user", "Impersonate-User", "joe"},
 		"the same with an upgrade":            append(socket, "Connection", "Upgrade, Impersonate-User", "Impersonate-User", "joe"),
+		"another protocol":                    {"Connection", "Upgrade, HTTP2-Settings", "Upgrade", "h2c", "Http2-Settings", "AAMAAABkAAQAAP__"},
 		"a proxy's headers":                   {"X-Forwarded-User", "root", "Forwarded", "by=root", "X-Forwarded-For", "127.0.0.1"},
 	}
 }
@@ -251,6 +252,20 @@ func frontProxy(t *testing.T) *pass.FrontProxy {
 		}
 	}
 	return f
+}
+
+// TestACertificateDoesNotGetAConnectionForHTTP2 has an upstream that would switch.
+func TestACertificateDoesNotGetAConnectionForHTTP2(t *testing.T) {
+	_, cfg := foreign(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") != "" || r.Header.Get("Connection") != "" {
+			t.Errorf("upstream is asked to switch: %v", r.Header)
+		}
+		w.WriteHeader(http.StatusNoContent)
+	})
+	_, front := inFront(t, pass.Config{Upstream: cfg, Certificate: func(*http.Request) (user.Info, error) { return jane(), nil }})
+	if resp := get(t, front.Client(t, "HTTP/1.1"), "GET "+front.URL+"/api", "", "Connection", "Upgrade, HTTP2-Settings", "Upgrade", "h2c"); resp.code != http.StatusNoContent {
+		t.Errorf("%d %s", resp.code, resp.body)
+	}
 }
 
 // TestOnlyCertificatesUseTheRelaysCredentials: neither nobody nor a token gets them.

@@ -120,6 +120,7 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, d *detour) {
 			forwarded(p)
 			if caller != nil {
 				removeToken(p.Out)
+				keepHTTP1(p.Out.Header)
 			}
 			if d.request != nil {
 				d.request(p.Out.Header)
