@@ -159,7 +159,7 @@ func (a *Access) Authenticate(r *http.Request) (user.Info, error) {
 	return a.mode.authenticate(r)
 }
 
-// Known is Authenticate, but in Passthrough only for callers that upstream has allowed something
+// Known is Authenticate, but in Passthrough only for callers that upstream has allowed to read a resource
 // within Config.Stale; others are 503. It asks nobody then.
 func (a *Access) Known(r *http.Request) (user.Info, error) {
 	if err := auth.RefuseClaims(r.Header); err != nil {

@@ -30,7 +30,7 @@ const ReaderPrefix = "system:gapless:reader:"
 type passthrough struct {
 	*Access
 
-	// accepted has the credentials that upstream has allowed something.
+	// accepted has the credentials that upstream has allowed to read a resource.
 	accepted *memo[struct{}]
 }
 
@@ -106,7 +106,13 @@ func (p *passthrough) question(u user.Info, a auth.Attributes) (question, error)
 	}
 	asked := fmt.Sprintf("%x %s?%s", who.key, req.Path, req.Query.Encode())
 	return question{key: sha256.Sum256([]byte(asked)), ask: func(ctx context.Context) (answer[verdict], error) {
-		return p.try(ctx, who, req)
+		began := time.Now()
+		got, err := p.try(ctx, who, req)
+		// Paths such as /version may be open to everybody, whatever credentials come along.
+		if err == nil && got.value.allowed && a.Path == "" {
+			p.accepted.keep(who.key, answer[struct{}]{}, began)
+		}
+		return got, err
 	}}, nil
 }
 
@@ -168,7 +174,6 @@ func (p *passthrough) try(ctx context.Context, who *reader, req client.Request) 
 	ctx, cancel := context.WithCancel(ctx) // ends a watch
 	defer cancel()
 	as := p.upstream.Through(func(rt http.RoundTripper) http.RoundTripper { return withHeaders{rt, who.credentials} })
-	began := time.Now()
 	resp, err := as.Do(ctx, req)
 	if err == nil {
 		_ = resp.Body.Close() // nothing of it was read
@@ -193,7 +198,6 @@ func (p *passthrough) try(ctx context.Context, who *reader, req client.Request) 
 	case err != nil:
 		return answer[verdict]{}, err
 	case refused == nil:
-		p.accepted.keep(who.key, answer[struct{}]{}, began)
 		return answer[verdict]{value: verdict{allowed: true}, fresh: p.cfg.Allowed}, nil
 	case refused.ErrStatus.Code == http.StatusUnauthorized:
 		p.accepted.forget(who.key)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
@@ -210,7 +211,7 @@ func TestKubectlCanStartWhileUpstreamIsAway(t *testing.T) {
 		if err := discover(); err != nil {
 			t.Fatal(err)
 		}
-		// The caller is known by what he has read.
+		// In passthrough the caller is known by what upstream let him read.
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -220,7 +221,7 @@ func TestKubectlCanStartWhileUpstreamIsAway(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := a.Authorize(t.Context(), who, attributesOfAPI()); err != nil {
+		if err := a.Authorize(t.Context(), who, configMaps()); err != nil {
 			t.Fatal(err)
 		}
 		u.Cut()
@@ -231,4 +232,6 @@ func TestKubectlCanStartWhileUpstreamIsAway(t *testing.T) {
 	}
 }
 
-func attributesOfAPI() auth.Attributes { return auth.Attributes{Verb: "get", Path: "/api"} }
+func configMaps() auth.Attributes {
+	return auth.Attributes{Verb: "list", Resource: schema.GroupResource{Resource: "configmaps"}, Version: "v1", Namespace: "shop"}
+}
