@@ -51,8 +51,13 @@ var policy = map[string][]string{
 	"internal/apiserver":       {"kube", "internal/schema", "internal/auth", "internal/audit"},
 	"internal/export":          {"kube", "client", "internal/seed"},
 	"client":                   {"kube"},
-	"fault":                    {"kube", "internal/store/failing"},
-	"internal/proxy":           {"kube", "fault", "internal/auth"},
+	"internal/refusal":         {"kube"},
+	"fault":                    {"kube", "internal/refusal", "internal/store/failing"},
+	"internal/upstream":        nil,
+	"internal/proxy":           {"kube", "fault", "internal/auth", "internal/upstream"},
+	"internal/relay/access":    {"kube", "client", "internal/auth"},
+	"internal/relay/pass":      {"kube", "internal/auth", "internal/refusal", "internal/upstream"},
+	"internal/relay/relaytest": {"", "gaplesstest"}, // for tests
 
 	// The informer, from the bottom to the top: values; what they are made of and how an
 	// object is held; the state and the transition table; one stream; what changes go
@@ -128,6 +133,8 @@ var inTests = map[string][]string{
 	"informer/internal/persist":  {"informer/internal/decode"},
 	"informer/internal/cache":    {"client"},
 	"client":                     {""},
+	"internal/relay/access":      {"internal/refusal", "internal/relay/relaytest"},
+	"internal/relay/pass":        {"internal/relay/access", "internal/relay/relaytest"},
 	"e2e":                        {everything},
 	"examples":                   {"examples/internal/rigtest"},
 }

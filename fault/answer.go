@@ -2,31 +2,18 @@ package fault
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
-	"strconv"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/gapless-io/gapless/fault/internal/conn"
 	"github.com/gapless-io/gapless/fault/internal/wire"
+	"github.com/gapless-io/gapless/internal/refusal"
 	"github.com/gapless-io/gapless/kube"
 )
 
 // Refuse answers with the Status of an error, as API servers do.
-func Refuse(w http.ResponseWriter, err error) {
-	status := kube.StatusOf(err)
-	if seconds, given := kube.RetryAfter(status); given {
-		w.Header().Set("Retry-After", strconv.Itoa(seconds))
-	}
-	body, err := json.Marshal(status)
-	if err != nil {
-		panic("fault: a Status that cannot be encoded: " + err.Error()) // it has only texts and numbers
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(int(status.Code))
-	_, _ = w.Write(append(body, '\n')) // the client may be gone
-}
+func Refuse(w http.ResponseWriter, err error) { refusal.Write(w, err) }
 
 // After is an editor for Frames that passes n frames on unchanged, and behind the last of
 // them sends once what do returns. With n 0 that is before the first event.

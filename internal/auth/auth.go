@@ -23,14 +23,16 @@ import (
 	"github.com/gapless-io/gapless/kube"
 )
 
-// Authenticator identifies the caller of a request. Errors: 401.
+// Authenticator identifies the caller of a request. Errors: 401, and 503 where who knows the callers
+// could not be asked.
 type Authenticator interface {
 	Authenticate(r *http.Request) (user.Info, error)
 }
 
 // Authorizer decides what a caller may do. It is safe for concurrent use.
 type Authorizer interface {
-	// Authorize returns nil when the user may, and 403 with upstream's text when not.
+	// Authorize returns nil when the user may, and 403 with upstream's text, or the decision's
+	// Refusal, when not.
 	Authorize(ctx context.Context, u user.Info, a Attributes) error
 	// Decide is Authorize for those who also want the reason: reviews, and the audit log.
 	Decide(ctx context.Context, u user.Info, a Attributes) Decision
@@ -44,6 +46,9 @@ type Decision struct {
 	Allowed bool
 	// Reason says why, with upstream's words; nil: there is nothing to say.
 	Reason func() string
+	// Refusal is the answer if it is not Allowed: 503 where who decides could not be asked, or the
+	// answer of another server. Nil: 403 with upstream's text.
+	Refusal error
 }
 
 // Why returns the reason, or "".
@@ -54,10 +59,13 @@ func (d Decision) Why() string {
 	return d.Reason()
 }
 
-// Err returns nil if u may do what a describes, and 403 if not.
+// Err returns nil if u may do what a describes, and if not the Refusal, or 403.
 func (d Decision) Err(u user.Info, a Attributes) error {
-	if d.Allowed {
+	switch {
+	case d.Allowed:
 		return nil
+	case d.Refusal != nil:
+		return d.Refusal
 	}
 	return Refused(u, a, d.Why())
 }

@@ -6,7 +6,6 @@ package proxy
 
 import (
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -24,6 +23,7 @@ import (
 	"github.com/gapless-io/gapless/fault"
 	"github.com/gapless-io/gapless/fault/control"
 	"github.com/gapless-io/gapless/internal/auth"
+	"github.com/gapless-io/gapless/internal/upstream"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -48,8 +48,7 @@ type Config struct {
 // Proxy is a reverse proxy with faults.
 type Proxy struct {
 	cfg         Config
-	upstream    *url.URL
-	transport   transports
+	upstream    *upstream.Server
 	credentials *auth.Credentials
 }
 
@@ -66,12 +65,7 @@ func New(cfg Config) (*Proxy, error) {
 	}
 	cfg.Faults.SetNoStore()
 	p := &Proxy{cfg: cfg}
-	if cfg.User != nil {
-		err = p.asUser(rest.CopyConfig(cfg.User))
-	} else {
-		err = p.asCaller()
-	}
-	if err != nil {
+	if p.upstream, err = cfg.target(); err != nil {
 		return nil, err
 	}
 	p.credentials, err = auth.Open(cfg.Dir, auth.Options{Hosts: hosts(host)})
@@ -91,70 +85,26 @@ func hosts(host string) []string {
 	return []string{host}
 }
 
-// asUser sends requests as the user of a client configuration.
-func (p *Proxy) asUser(cfg *rest.Config) error {
-	cfg.DisableCompression = true // what the server compresses passes compressed
-	var err error
-	if p.upstream, _, err = rest.DefaultServerUrlFor(cfg); err != nil {
-		return fmt.Errorf("the server of the kubeconfig: %w", err)
-	}
-	if p.transport.plain, err = rest.TransportFor(cfg); err != nil {
-		return fmt.Errorf("the credentials of the kubeconfig: %w", err)
-	}
-	cfg.NextProtos = []string{"http/1.1"}
-	if p.transport.upgrade, err = rest.TransportFor(cfg); err != nil {
-		return fmt.Errorf("the credentials of the kubeconfig: %w", err)
-	}
-	return nil
-}
+// connectWithin is how long a connection to the API server may take.
+const connectWithin = 10 * time.Second
 
-// dialWithin is how long a connection to the API server may take.
-const dialWithin = 10 * time.Second
-
-// asCaller passes the callers' credentials on.
-func (p *Proxy) asCaller() error {
-	u, err := url.Parse(p.cfg.Upstream)
+// target returns the API server, and the user of all requests or nobody.
+func (c Config) target() (*upstream.Server, error) {
+	if c.User != nil {
+		s, err := upstream.Open(c.User, connectWithin)
+		if err != nil {
+			return nil, fmt.Errorf("the kubeconfig: %w", err)
+		}
+		return s, nil
+	}
+	u, err := url.Parse(c.Upstream)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return fmt.Errorf("--upstream %q: want a URL like https://127.0.0.1:6443", p.cfg.Upstream)
+		return nil, fmt.Errorf("--upstream %q: want a URL like https://127.0.0.1:6443", c.Upstream)
 	}
-	p.upstream = u
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if p.cfg.CA != nil {
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(p.cfg.CA) {
-			return errors.New("--certificate-authority: there is no certificate in the file; want PEM")
-		}
+	if c.CA != nil && !x509.NewCertPool().AppendCertsFromPEM(c.CA) {
+		return nil, errors.New("--certificate-authority: there is no certificate in the file; want PEM")
 	}
-	plain := &http.Transport{
-		Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, DisableCompression: true, ForceAttemptHTTP2: true,
-		DialContext: (&net.Dialer{Timeout: dialWithin}).DialContext, TLSHandshakeTimeout: dialWithin, IdleConnTimeout: 90 * time.Second,
-		// A server that is gone silently is noticed, as by client-go.
-		HTTP2: &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 15 * time.Second},
-	}
-	upgrade := plain.Clone()
-	upgrade.ForceAttemptHTTP2 = false
-	upgrade.TLSClientConfig.NextProtos = []string{"http/1.1"}
-	p.transport = transports{plain: plain, upgrade: upgrade}
-	return nil
-}
-
-// transports send requests to the API server: those to switch protocols need HTTP/1.1.
-type transports struct{ plain, upgrade http.RoundTripper }
-
-// RoundTrip implements http.RoundTripper.
-func (t transports) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.Header.Get("Upgrade") != "" {
-		return t.upgrade.RoundTrip(r)
-	}
-	return t.plain.RoundTrip(r)
-}
-
-func (t transports) close() {
-	for _, rt := range []http.RoundTripper{t.plain, t.upgrade} {
-		if c, is := rt.(interface{ CloseIdleConnections() }); is {
-			c.CloseIdleConnections()
-		}
-	}
+	return upstream.Open(&rest.Config{Host: c.Upstream, TLSClientConfig: rest.TLSClientConfig{CAData: c.CA}}, connectWithin)
 }
 
 // Run serves until ctx ends. It calls ready with the proxy's URL and the path of its
@@ -177,7 +127,7 @@ func (p *Proxy) Run(ctx context.Context, ready func(url, kubeconfig string)) err
 		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 90 * time.Second,
 		ErrorLog: slog.NewLogLogger(p.cfg.Logger.Handler(), slog.LevelDebug),
 	}
-	defer p.transport.close()
+	defer p.upstream.CloseIdle()
 	g, running := errgroup.WithContext(ctx)
 	g.Go(func() error {
 		ready(address, kubeconfig)
@@ -202,7 +152,7 @@ func (p *Proxy) Run(ctx context.Context, ready func(url, kubeconfig string)) err
 
 // handler lets requests in, and applies the faults to them.
 func (p *Proxy) handler() http.Handler {
-	faulty := p.cfg.Faults.Handler(p.reverse())
+	faulty := p.cfg.Faults.Handler(http.HandlerFunc(p.pass))
 	rules := control.Handler{Set: p.cfg.Faults}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		isRules := r.URL.Path == fault.AdminPath || strings.HasPrefix(r.URL.Path, fault.AdminPath+"/")
@@ -229,24 +179,18 @@ func authorize(r *http.Request) error {
 	return auth.MastersOnly{}.Authorize(r.Context(), caller, auth.Attributes{Verb: strings.ToLower(r.Method), Path: r.URL.Path})
 }
 
-// reverse sends requests to the API server.
-func (p *Proxy) reverse() http.Handler {
-	return &httputil.ReverseProxy{
+// pass sends a request to the API server.
+func (p *Proxy) pass(w http.ResponseWriter, r *http.Request) {
+	p.upstream.Pass(w, r, upstream.Exchange{
 		Rewrite: func(r *httputil.ProxyRequest) {
-			r.SetURL(p.upstream)
 			if p.cfg.User != nil {
 				r.Out.Header.Del("Authorization") // of the proxy, if any
 			}
 		},
-		Transport:     p.transport,
-		FlushInterval: -1, // each event of a watch at once
-		ErrorLog:      slog.NewLogLogger(p.cfg.Logger.Handler(), slog.LevelDebug),
-		ErrorHandler: func(w http.ResponseWriter, r *http.Request, err error) {
-			if r.Context().Err() != nil {
-				panic(http.ErrAbortHandler) // the client has left, or the proxy stops
-			}
-			p.cfg.Logger.WarnContext(r.Context(), "the API server cannot be reached", slog.Any("error", err))
-			fault.Refuse(w, kube.Unavailable(fmt.Sprintf("gapless proxy: reach %s: %v", p.upstream.Host, err), time.Second))
+		Failed: func(w http.ResponseWriter, r *http.Request, err *upstream.UnreachableError) {
+			p.cfg.Logger.WarnContext(r.Context(), "the API server did not answer", slog.Any("error", err))
+			fault.Refuse(w, kube.Unavailable("gapless proxy: "+err.Error(), time.Second))
 		},
-	}
+		Logger: p.cfg.Logger,
+	})
 }

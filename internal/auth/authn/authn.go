@@ -1,7 +1,7 @@
 // Package authn identifies the callers of requests, as kube-apiserver does.
 //
-// It has five nouns. An [Authenticator] asks client certificates, bearer tokens and, if configured,
-// takes who has neither for system:anonymous. [Tokens] are those of a file. [Accounts] are service
+// It has six nouns. An [Authenticator] asks client certificates, bearer tokens and, if configured,
+// takes who has neither for system:anonymous. [Certificates] are what it asks first. [Tokens] are those of a file. [Accounts] are service
 // accounts: they issue tokens and verify them against the objects in memory. [Keys] sign and verify
 // tokens. [Impersonate] makes a caller another user, if the caller may.
 package authn
@@ -50,7 +50,6 @@ type Authenticator struct {
 // (pkg/kubeapiserver/authenticator): the first that knows the caller decides, and a bad token or
 // certificate is 401 also for who could be anonymous, unless another one knows the caller.
 func New(cfg Config) *Authenticator {
-	certificate := &certificates{trusted: cfg.Trusted}
 	var tokens []authenticator.Token
 	if cfg.Tokens != nil {
 		tokens = append(tokens, authenticator.WrapAudienceAgnosticToken(cfg.Audiences, cfg.Tokens))
@@ -59,15 +58,20 @@ func New(cfg Config) *Authenticator {
 		tokens = append(tokens, cfg.Accounts)
 	}
 	token := tokenunion.New(tokens...)
-	bearer := bearertoken.New(token)
-	all := union.New(certificate, bearer, webSocketProtocol{token})
+	all := union.New(NewCertificates(cfg.Trusted), Bearer(token))
 	if cfg.Anonymous {
 		all = union.NewFailOnError(all, authenticator.RequestFunc(anonymous))
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Authenticator{all: all, reviewed: bearer, accounts: cfg.Accounts, audiences: cfg.Audiences, logger: cfg.Logger}
+	return &Authenticator{all: all, reviewed: bearertoken.New(token), accounts: cfg.Accounts, audiences: cfg.Audiences, logger: cfg.Logger}
+}
+
+// Bearer returns what identifies callers by a token, in the header Authorization or among the
+// subprotocols of a WebSocket. It removes the token of a caller that it knows from the request.
+func Bearer(token authenticator.Token) authenticator.Request {
+	return union.New(bearertoken.New(token), webSocketProtocol{token})
 }
 
 // Authenticate implements auth.Authenticator. The error is 401, and never says why: the log does,

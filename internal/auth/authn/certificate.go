@@ -16,11 +16,11 @@ import (
 // keptCertificates bounds how many certificates' users are kept, about 2 KiB each.
 const keptCertificates = 4096
 
-// certificates identifies callers by the client certificate that the TLS layer verified in the
+// Certificates identifies callers by the client certificate that the TLS layer verified in the
 // handshake: the user is its common name, the groups are its organizations. A connection may
 // outlive its certificate, and the CA may be withdrawn, so both are looked at again for each
 // request, as upstream does by verifying anew.
-type certificates struct {
+type Certificates struct {
 	trusted func(ca *x509.Certificate) bool
 
 	// mu guards users. crypto/tls shares the *x509.Certificate of equal certificates, so the
@@ -29,10 +29,17 @@ type certificates struct {
 	users map[*x509.Certificate]*authenticator.Response
 }
 
+// NewCertificates returns an authenticator by certificates. trusted reports whether a CA is one whose
+// client certificates count now; nil: the TLS layer has decided it, and nothing changes.
+func NewCertificates(trusted func(ca *x509.Certificate) bool) *Certificates {
+	return &Certificates{trusted: trusted}
+}
+
 var errUntrusted = errors.New("the client certificate's CA is not trusted any more")
 
-// AuthenticateRequest implements authenticator.Request.
-func (c *certificates) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
+// AuthenticateRequest implements authenticator.Request. A request without a certificate has nobody
+// who is known, and no error.
+func (c *Certificates) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
 	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
 		return nil, false, nil
 	}
@@ -47,7 +54,7 @@ func (c *certificates) AuthenticateRequest(r *http.Request) (*authenticator.Resp
 }
 
 // check returns why a chain that was verified once does not hold now.
-func (c *certificates) check(chain []*x509.Certificate, now time.Time) error {
+func (c *Certificates) check(chain []*x509.Certificate, now time.Time) error {
 	for _, cert := range chain {
 		if now.After(cert.NotAfter) {
 			return fmt.Errorf("the certificate of %q has expired on %s", cert.Subject.CommonName, cert.NotAfter.UTC().Format(time.RFC3339))
@@ -62,7 +69,7 @@ func (c *certificates) check(chain []*x509.Certificate, now time.Time) error {
 	return nil
 }
 
-func (c *certificates) user(chain []*x509.Certificate) (*authenticator.Response, bool, error) {
+func (c *Certificates) user(chain []*x509.Certificate) (*authenticator.Response, bool, error) {
 	c.mu.RLock()
 	kept := c.users[chain[0]]
 	c.mu.RUnlock()

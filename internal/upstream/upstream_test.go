@@ -1,0 +1,169 @@
+package upstream_test
+
+import (
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"k8s.io/client-go/rest"
+
+	"github.com/gapless-io/gapless/internal/upstream"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// serve starts a server with HTTP/2, and returns the configuration of a client.
+func serve(t *testing.T, h http.HandlerFunc) *rest.Config {
+	t.Helper()
+	s := httptest.NewUnstartedServer(h)
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	return &rest.Config{Host: s.URL, TLSClientConfig: rest.TLSClientConfig{CAData: ca}}
+}
+
+func open(t *testing.T, cfg *rest.Config, within time.Duration) *upstream.Server {
+	t.Helper()
+	s, err := upstream.Open(cfg, within)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.CloseIdle)
+	return s
+}
+
+func send(t *testing.T, s *upstream.Server, method string, headers ...string) (*http.Response, error) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, s.URL.String(), http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	return s.RoundTrip(r)
+}
+
+func TestOnlyUpgradesNeedHTTP1(t *testing.T) {
+	s := open(t, serve(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Proto) }), time.Minute)
+	for want, headers := range map[string][]string{"HTTP/2.0": nil, "HTTP/1.1": {"Connection", "Upgrade", "Upgrade", "SPDY/3.1"}} {
+		resp, err := send(t, s, "GET", headers...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(resp.Body); err != nil || string(got) != want {
+			t.Errorf("%v: %s, %v", headers, got, err)
+		}
+		_ = resp.Body.Close()
+	}
+}
+
+func TestCredentialsAreReadAgain(t *testing.T) {
+	cfg := serve(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.Header["Authorization"]) })
+	cfg.BearerTokenFile = filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(cfg.BearerTokenFile, []byte("first"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for s, want := range map[*upstream.Server]string{
+		open(t, cfg, time.Minute):                             "[Bearer first]",
+		open(t, rest.AnonymousClientConfig(cfg), time.Minute): "[]",
+	} {
+		resp, err := send(t, s, "GET")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := io.ReadAll(resp.Body); err != nil || string(got) != want {
+			t.Errorf("%s, %v, want %s", got, err, want)
+		}
+		_ = resp.Body.Close()
+	}
+}
+
+// TestAServerThatDoesNotAnswerIsSaid has one that takes connections and is silent.
+func TestAServerThatDoesNotAnswerIsSaid(t *testing.T) {
+	silent, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = silent.Close() }()
+	breaking := serve(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	for name, c := range map[string]struct {
+		cfg  *rest.Config
+		sent bool
+		text string
+	}{
+		"silent":   {&rest.Config{Host: "https://" + silent.Addr().String()}, false, "cannot be reached: net/http: TLS handshake timeout"},
+		"breaking": {breaking, true, "did not answer: "},
+	} {
+		began := time.Now()
+		resp, err := send(t, open(t, c.cfg, 50*time.Millisecond), "POST")
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		e, is := errors.AsType[*upstream.UnreachableError](err)
+		if !is || e.Sent != c.sent || !strings.Contains(e.Error(), e.Host+" "+c.text) || !strings.HasSuffix(c.cfg.Host, e.Host) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if took := time.Since(began); took > 20*time.Second {
+			t.Errorf("%s: it took %s", name, took)
+		}
+	}
+}
+
+func TestAConfigurationThatIsWrongIsRefused(t *testing.T) {
+	for name, cfg := range map[string]*rest.Config{
+		"no URL":         {Host: "http://a b"},
+		"no CA":          {Host: "https://127.0.0.1", TLSClientConfig: rest.TLSClientConfig{CAData: []byte("x")}},
+		"no certificate": {Host: "https://127.0.0.1", TLSClientConfig: rest.TLSClientConfig{CertFile: "/none", KeyFile: "/none"}},
+	} {
+		if _, err := upstream.Open(cfg, time.Second); err == nil {
+			t.Errorf("%s: it was taken", name)
+		}
+	}
+}
+
+// TestAnAnswerEndsBeforeTheBody has a client over HTTP/2 that sends a part of a body, and no more before
+// it has the answer.
+func TestAnAnswerEndsBeforeTheBody(t *testing.T) {
+	s := open(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.ReadFull(r.Body, make([]byte, 4))
+		w.WriteHeader(http.StatusConflict)
+		_, _ = io.WriteString(w, "no")
+	}), time.Minute)
+	front := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.Pass(w, r, upstream.Exchange{
+			Failed: func(_ http.ResponseWriter, _ *http.Request, err *upstream.UnreachableError) { t.Error(err) },
+			Logger: slog.New(slog.DiscardHandler),
+		})
+	}))
+	front.EnableHTTP2 = true
+	front.StartTLS()
+	defer front.Close()
+	from, to := io.Pipe()
+	defer func() { _ = to.Close() }()
+	go func() { _, _ = io.WriteString(to, "part") }() // ends when it is read
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, front.URL, from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := front.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if got, err := io.ReadAll(resp.Body); err != nil || string(got) != "no" || resp.StatusCode != http.StatusConflict || resp.ProtoMajor != 2 {
+		t.Errorf("%s: %d %q %v", resp.Proto, resp.StatusCode, got, err)
+	}
+}
