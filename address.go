@@ -1,11 +1,42 @@
 package gapless
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
+	"syscall"
 )
+
+// listenOn returns a listener that is given, or else one on an address.
+func listenOn(ctx context.Context, given net.Listener, address string) (net.Listener, error) {
+	if given != nil {
+		return given, nil
+	}
+	var lc net.ListenConfig
+	listener, err := lc.Listen(ctx, "tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("%s is in use by another program: stop it, or use another address (127.0.0.1:0 picks a free port): %w", address, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", address, err)
+	}
+	return listener, nil
+}
+
+// urlOf returns the URL of what listens; for all interfaces that of the loopback one.
+func urlOf(listener net.Listener) string {
+	host, port, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		return ""
+	}
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "https://" + net.JoinHostPort(host, port)
+}
 
 // reachable returns the address at which other programs reach a listener: its own, or,
 // if it listens on all interfaces, that of the first one that is not loopback.

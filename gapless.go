@@ -145,12 +145,9 @@ type Config struct {
 // withDefaults sets defaults and validates the configuration.
 func (c Config) withDefaults() (Config, error) {
 	c.Listen = cmp.Or(c.Listen, DefaultListen)
-	c.History = cmp.Or(c.History, DefaultHistory)
-	if c.HistoryBytes == 0 {
-		c.HistoryBytes = DefaultHistoryBytes
-		if c.Memory {
-			c.HistoryBytes = DefaultMemoryHistoryBytes
-		}
+	var err error
+	if c.History, c.HistoryBytes, err = historyBounds(c.History, c.HistoryBytes, c.Memory); err != nil {
+		return c, err
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -160,9 +157,6 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Disk != nil && !c.Memory {
 		return c, errors.New("a disk in memory (Disk) is only for memory mode (Memory)")
-	}
-	if c.HistoryBytes > 0 && c.HistoryBytes < MinHistoryBytes {
-		return c, fmt.Errorf("a history of %d bytes is too small: want at least %d; 0 means the default, and Forever no limit", c.HistoryBytes, MinHistoryBytes)
 	}
 	if c.EncryptionProviderConfigAutomaticReload && c.EncryptionProviderConfig == "" {
 		return c, errors.New("automatic reload of the encryption configuration (--encryption-provider-config-automatic-reload): name the file (--encryption-provider-config)")
@@ -177,7 +171,6 @@ func (c Config) withDefaults() (Config, error) {
 	if err := checkAuthorizationMode(c.AuthorizationMode); err != nil {
 		return c, err
 	}
-	var err error
 	if c.Authentication, err = c.Authentication.withDefaults(); err != nil {
 		return c, err
 	}
@@ -199,6 +192,21 @@ func (c Config) withDefaults() (Config, error) {
 		return c, fmt.Errorf("algorithm of the client key: %w", err)
 	}
 	return c, nil
+}
+
+// historyBounds returns how long history is kept, and how many bytes of it, with defaults.
+func historyBounds(age time.Duration, bytes int64, memory bool) (time.Duration, int64, error) {
+	age = cmp.Or(age, DefaultHistory)
+	if bytes == 0 {
+		bytes = DefaultHistoryBytes
+		if memory {
+			bytes = DefaultMemoryHistoryBytes
+		}
+	}
+	if bytes > 0 && bytes < MinHistoryBytes {
+		return age, bytes, fmt.Errorf("a history of %d bytes is too small: want at least %d; 0 means the default, and Forever no limit", bytes, MinHistoryBytes)
+	}
+	return age, bytes, nil
 }
 
 // storeOptions returns the options of the log.

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -104,7 +103,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := s.listen(ctx); err != nil {
+	if s.listener, err = listenOn(ctx, s.cfg.Listener, s.cfg.Listen); err != nil {
 		return err
 	}
 	log, err := s.open(ctx)
@@ -127,21 +126,6 @@ func (s *Server) check(ctx context.Context) error {
 		return err
 	}
 	return auth.Check(s.cfg.DataDir)
-}
-
-func (s *Server) listen(ctx context.Context) error {
-	if s.listener = s.cfg.Listener; s.listener != nil {
-		return nil
-	}
-	var lc net.ListenConfig
-	var err error
-	if s.listener, err = lc.Listen(ctx, "tcp", s.cfg.Listen); err != nil {
-		if errors.Is(err, syscall.EADDRINUSE) {
-			return fmt.Errorf("%s is in use by another program: stop it, or use another address (127.0.0.1:0 picks a free port): %w", s.cfg.Listen, err)
-		}
-		return fmt.Errorf("listen on %s: %w", s.cfg.Listen, err)
-	}
-	return nil
 }
 
 // open opens the log and the credentials. After an error neither is open.
@@ -353,16 +337,7 @@ func (s *Server) URL() string {
 	return s.url()
 }
 
-func (s *Server) url() string {
-	host, port, err := net.SplitHostPort(s.listener.Addr().String())
-	if err != nil {
-		return ""
-	}
-	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-	}
-	return "https://" + net.JoinHostPort(host, port)
-}
+func (s *Server) url() string { return urlOf(s.listener) }
 
 // Kubeconfig returns the path of the administrator's kubeconfig. It blocks until the
 // server is ready.

@@ -29,7 +29,10 @@ func checkDataDir(dir string) error {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	if len(names) == 0 || slices.Contains(names, "log") || slices.Contains(names, "pki") {
+	switch {
+	case slices.Contains(names, mirrorDir):
+		return fmt.Errorf("%s is the data directory of a relay; use another one", dir)
+	case len(names) == 0 || slices.Contains(names, "log") || slices.Contains(names, "pki"):
 		return nil
 	}
 	return fmt.Errorf("%s is not empty and not a gapless data directory (it contains %s); use an empty directory or one that does not exist yet",

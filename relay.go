@@ -1,0 +1,394 @@
+package gapless
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/client-go/rest"
+
+	"github.com/gapless-io/gapless/internal/apiserver"
+	"github.com/gapless-io/gapless/internal/auth"
+	"github.com/gapless-io/gapless/internal/mirror"
+	"github.com/gapless-io/gapless/internal/relay"
+	"github.com/gapless-io/gapless/internal/relay/access"
+	"github.com/gapless-io/gapless/internal/relay/pass"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// RelayConfig is the configuration of a Relay. Upstream is required, and DataDir unless Memory
+// is set. docs/relay.md explains what each costs and guarantees.
+type RelayConfig struct {
+	// Upstream is the API server, with the relay's own credentials. They must allow what
+	// "gapless relay manifests" prints.
+	Upstream *rest.Config
+	// DataDir holds the history, the serving certificate and its CA.
+	DataDir string
+	// Memory keeps the history in memory only; without DataDir no files are left behind.
+	Memory bool
+	// Listen is the address, "host:port"; port 0 picks a free one. The default is
+	// DefaultRelayListen. Listener, if not nil, is used in its place; Run closes it.
+	Listen   string
+	Listener net.Listener
+	// TLSCertFile and TLSPrivateKeyFile are a serving certificate and its key, besides the
+	// relay's own.
+	TLSCertFile, TLSPrivateKeyFile string
+	// History and HistoryBytes bound the history, as those of Config.
+	History      time.Duration
+	HistoryBytes int64
+	// Resources are mirrored from the start: "pods", "deployments.apps", "deployments.v1.apps",
+	// "*.example.com" or "*". Others are mirrored from their first reader on, until nobody has
+	// read them for Idle (10 min).
+	Resources []string
+	Idle      time.Duration
+	// MirrorSecrets mirrors Secrets, which are then on the disk as plain text. Otherwise they are
+	// passed through.
+	MirrorSecrets bool
+	// Access says how callers are known.
+	Access RelayAccess
+	Limits Limits
+	Logger *slog.Logger // nil: none
+}
+
+// RelayAccess says how a relay knows its callers, and what they may read.
+type RelayAccess struct {
+	// Passthrough asks upstream with the callers' own credentials, by a small request, instead
+	// of TokenReview and SubjectAccessReview. Only bearer tokens work then.
+	Passthrough bool
+	// ClientCAFile has upstream's CAs of client certificates; "": they are read from the
+	// ConfigMap extension-apiserver-authentication in kube-system.
+	ClientCAFile string
+	// Allowed and Denied are how long such decisions are used without asking again, and Stale
+	// how long when upstream cannot be reached. 0 is 10 s, 10 s and 5 min; negative: not at all.
+	Allowed, Denied, Stale time.Duration
+	// FrontProxyCertFile and FrontProxyKeyFile are a client certificate that upstream trusts to
+	// name users (--requestheader-client-ca-file). Without it callers with certificates are
+	// passed on by impersonation.
+	FrontProxyCertFile, FrontProxyKeyFile string
+}
+
+// DefaultRelayListen is the address of a relay.
+const DefaultRelayListen = "127.0.0.1:8443"
+
+// Relay mirrors an API server, and serves its lists and watches with hours of history. All
+// methods are safe for concurrent use.
+type Relay struct {
+	cfg   RelayConfig
+	ready chan struct{} // closed once it serves
+
+	// Set before ready is closed, and not changed after.
+	listener    net.Listener
+	credentials *auth.Credentials
+	mirror      *mirror.Mirror
+	relay       *relay.Relay
+	access      *access.Access
+	clientCA    *access.ClientCA // nil: certificates do not count
+	api         *apiserver.Server
+}
+
+// NewRelay validates the configuration and returns a relay. It opens no files, sends nothing and
+// starts no goroutines.
+func NewRelay(cfg RelayConfig) (*Relay, error) {
+	if cfg.Upstream == nil {
+		return nil, errors.New("a relay needs an API server to mirror")
+	}
+	if cfg.DataDir == "" && !cfg.Memory {
+		return nil, errors.New("a relay needs a data directory for its history")
+	}
+	if (cfg.TLSCertFile == "") != (cfg.TLSPrivateKeyFile == "") {
+		return nil, errors.New("a serving certificate needs both TLSCertFile and TLSPrivateKeyFile")
+	}
+	if (cfg.Access.FrontProxyCertFile == "") != (cfg.Access.FrontProxyKeyFile == "") {
+		return nil, errors.New("a front proxy needs both a certificate and its key")
+	}
+	if cfg.Listen == "" {
+		cfg.Listen = DefaultRelayListen
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	var err error
+	if cfg.History, cfg.HistoryBytes, err = historyBounds(cfg.History, cfg.HistoryBytes, cfg.Memory); err != nil {
+		return nil, err
+	}
+	if cfg.Limits.AnonymousConnections == 0 {
+		cfg.Limits.AnonymousConnections = DefaultConnections // who is anonymous is upstream's decision
+	}
+	if cfg.Limits, err = cfg.Limits.withDefaults(); err != nil {
+		return nil, err
+	}
+	return &Relay{cfg: cfg, ready: make(chan struct{})}, nil
+}
+
+// Run serves until ctx ends, and then drains as a Server does. It must be called once. It returns
+// nil after ctx ended, and an error if the relay failed.
+func (r *Relay) Run(ctx context.Context) (err error) {
+	dir := r.cfg.DataDir
+	if dir == "" {
+		if dir, err = os.MkdirTemp("", "gapless-relay-"); err != nil {
+			return fmt.Errorf("make a temporary directory: %w", err)
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	} else if err := errors.Join(checkRelayDir(dir), checkPermissions(ctx, dir, r.cfg.Logger)); err != nil {
+		return err
+	}
+	if r.listener, err = listenOn(ctx, r.cfg.Listener, r.cfg.Listen); err != nil {
+		return err
+	}
+	defer func() {
+		if closing := r.listener.Close(); closing != nil && !errors.Is(closing, net.ErrClosed) {
+			err = errors.Join(err, closing)
+		}
+	}()
+	r.credentials, err = auth.Open(dir, auth.Options{
+		Hosts: certificateHosts(r.cfg.Listen), Files: auth.Files{Cert: r.cfg.TLSCertFile, Key: r.cfg.TLSPrivateKeyFile},
+	})
+	if err != nil {
+		return err
+	}
+	r.mirror, err = mirror.Open(ctx, mirror.Options{
+		Dir: filepath.Join(dir, mirrorDir), Memory: r.cfg.Memory, History: max(r.cfg.History, 0), HistoryBytes: max(r.cfg.HistoryBytes, 0), Logger: r.cfg.Logger,
+	})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, r.mirror.Close()) }()
+	return r.serve(ctx)
+}
+
+// serve runs the mirror and the HTTP server, and stops them in reverse order.
+func (r *Relay) serve(ctx context.Context) error {
+	lasting := context.WithoutCancel(ctx)
+	handler, err := r.handler(lasting)
+	if err != nil {
+		return err
+	}
+	below, stopBelow := context.WithCancel(lasting)
+	defer stopBelow()
+	g, running := errgroup.WithContext(below)
+	g.Go(func() error { return r.mirror.Run(running) })
+	g.Go(func() error { return r.relay.Run(running) })
+	g.Go(func() error { return r.access.Run(running) })
+	g.Go(func() error { return r.credentials.Run(running, r.cfg.Logger) })
+	if r.clientCA != nil {
+		g.Go(func() error { return r.clientCA.Run(running) })
+	}
+	web := r.webServer(handler) //nolint:contextcheck // a handshake has a context of its own
+	g.Go(func() error {
+		r.cfg.Logger.InfoContext(ctx, "serving", slog.String("url", r.url()), slog.String("upstream", r.cfg.Upstream.Host))
+		close(r.ready)
+		if err := web.ServeTLS(r.listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("serve: %w", err)
+		}
+		return nil
+	})
+	g.Go(func() error {
+		select {
+		case <-ctx.Done():
+		case <-running.Done():
+		}
+		defer stopBelow()
+		r.cfg.Logger.InfoContext(ctx, "draining")
+		r.api.Drain()
+		limited, cancel := context.WithTimeout(lasting, drainWithin)
+		defer cancel()
+		if err := errors.Join(web.Shutdown(limited), r.api.Wait(limited)); err != nil {
+			r.cfg.Logger.WarnContext(ctx, "requests were cut off", slog.Any("error", err))
+			return web.Close()
+		}
+		return nil
+	})
+	return g.Wait()
+}
+
+// webServer returns the HTTP server. Bodies and answers may take hours: they are upstream's.
+func (r *Relay) webServer(handler http.Handler) *http.Server {
+	tlsConfig := r.credentials.ServerTLS()
+	if r.clientCA != nil {
+		tlsConfig = r.clientCA.TLS(tlsConfig)
+	}
+	return &http.Server{
+		Handler: handler, TLSConfig: tlsConfig,
+		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 90 * time.Second,
+		ErrorLog: slog.NewLogLogger(r.cfg.Logger.Handler(), slog.LevelDebug),
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: r.cfg.Limits.StreamsPerConnection,
+			SendPingTimeout:      30 * time.Second, PingTimeout: 15 * time.Second,
+		},
+	}
+}
+
+// handler makes the parts of the relay, and decides which of them answers a request.
+func (r *Relay) handler(ctx context.Context) (http.Handler, error) {
+	var err error
+	if r.access, err = r.newAccess(ctx); err != nil {
+		return nil, err
+	}
+	if r.relay, err = relay.New(relay.Config{
+		Upstream: r.cfg.Upstream, Mirror: r.mirror, Resources: r.cfg.Resources, Idle: r.cfg.Idle,
+		MirrorSecrets: r.cfg.MirrorSecrets, Grant: r.grant, Logger: r.cfg.Logger,
+	}); err != nil {
+		return nil, err
+	}
+	through := pass.Config{Upstream: r.cfg.Upstream, Certificate: r.access.Certificate, Logger: r.cfg.Logger}
+	if r.cfg.Access.FrontProxyCertFile != "" {
+		through.FrontProxy = &pass.FrontProxy{CertFile: r.cfg.Access.FrontProxyCertFile, KeyFile: r.cfg.Access.FrontProxyKeyFile}
+	}
+	passing, err := pass.New(through)
+	if err != nil {
+		return nil, err
+	}
+	r.api = apiserver.New(ctx, apiserver.Config{
+		Reader: r.relay.Reader(), Live: r.relay.Live(), Count: r.relay.Count, Logger: r.cfg.Logger,
+		Authenticator: r.access, Authorizer: r.access, Version: Version(), Limits: r.cfg.Limits.requests(),
+		Checks: []apiserver.Check{
+			{Name: "storage-durable", Check: r.mirror.Durable},
+			{Name: "storage-writes", Check: r.mirror.Writable, ReadyOnly: true},
+			{Name: "mirror-sync", Check: r.relay.Ready, ReadyOnly: true},
+		},
+		Collectors: []prometheus.Collector{r.relay.Collector(), r.access},
+	})
+	documents := pass.NewDocuments(passing, r.access.Known)
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		switch {
+		case isOwn(req.URL.Path), r.relay.Serves(req):
+			r.api.ServeHTTP(w, req)
+		case req.URL.Path == RelayStatusPath:
+			r.serveStatus(w, req)
+		case pass.IsDocument(req):
+			documents.ServeHTTP(w, req)
+		default:
+			passing.ServeHTTP(w, req)
+		}
+	}), nil
+}
+
+// isOwn reports whether a path is about the relay itself: its health and its metrics.
+func isOwn(path string) bool {
+	switch path {
+	case "/livez", "/readyz", "/healthz", "/metrics":
+		return true
+	}
+	return false
+}
+
+func (r *Relay) newAccess(ctx context.Context) (*access.Access, error) {
+	of := r.cfg.Access
+	cfg := access.Config{
+		Mode: access.Reviews, Upstream: r.cfg.Upstream, Logger: r.cfg.Logger,
+		Allowed: lasting(of.Allowed, access.DefaultCache), Denied: lasting(of.Denied, access.DefaultCache), Stale: lasting(of.Stale, access.DefaultStale),
+	}
+	if of.Passthrough {
+		cfg.Mode = access.Passthrough
+		return access.New(cfg)
+	}
+	var err error
+	if of.ClientCAFile != "" {
+		r.clientCA = access.ClientCAFromFile(of.ClientCAFile, r.cfg.Logger)
+	} else if r.clientCA, err = access.ClientCAFromUpstream(r.cfg.Upstream, r.cfg.Logger); err != nil {
+		return nil, err
+	}
+	if _, err := r.clientCA.Load(ctx); err != nil {
+		if of.ClientCAFile != "" {
+			return nil, err
+		}
+		r.cfg.Logger.WarnContext(ctx, "upstream's CA of client certificates is not known yet: only tokens count", slog.Any("error", err))
+	}
+	cfg.Trusted = r.clientCA.Trusted
+	return access.New(cfg)
+}
+
+// grant returns the permission of a watch.
+func (r *Relay) grant(u user.Info, a auth.Attributes) (relay.Grant, error) {
+	return r.access.Grant(u, a)
+}
+
+// mirrorDir is the directory of the history in the data directory.
+const mirrorDir = "mirror"
+
+// checkRelayDir returns an error for a directory that is not empty and has no data of a relay.
+func checkRelayDir(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) || err == nil && len(entries) == 0 {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the data directory: %w", err)
+	}
+	if !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == mirrorDir }) {
+		return fmt.Errorf("%s is not empty and not the data directory of a relay (it contains %s); use an empty directory or one that does not exist yet", dir, entries[0].Name())
+	}
+	return nil
+}
+
+// lasting is a time of the configuration: 0 is the usual one, and a negative one none.
+func lasting(d, usual time.Duration) time.Duration {
+	switch {
+	case d == 0:
+		return usual
+	case d < 0:
+		return 0
+	}
+	return d
+}
+
+// RelayStatusPath is where a relay says what it mirrors, to whom upstream lets GET that path.
+const RelayStatusPath = "/relay/status"
+
+// serveStatus answers what is mirrored.
+func (r *Relay) serveStatus(w http.ResponseWriter, req *http.Request) {
+	caller, err := r.access.Authenticate(req)
+	if err == nil {
+		err = r.access.Authorize(req.Context(), caller, auth.Attributes{Verb: "get", Path: RelayStatusPath})
+	}
+	var body []byte
+	if err == nil {
+		body, err = json.MarshalIndent(r.status(), "", "  ")
+	}
+	if err != nil {
+		kube.Refuse(w, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(append(body, '\n')) // the client may be gone
+}
+
+// RelayStatus is what a relay says of itself.
+type RelayStatus struct {
+	Upstream  string         `json:"upstream"`
+	Resources []relay.Status `json:"resources"`
+}
+
+func (r *Relay) status() RelayStatus {
+	return RelayStatus{Upstream: r.cfg.Upstream.Host, Resources: r.relay.Status()}
+}
+
+// Ready returns a channel that is closed once the relay accepts requests. What upstream has may
+// not have been read by then: /readyz says when.
+func (r *Relay) Ready() <-chan struct{} { return r.ready }
+
+// URL returns the URL of the relay. It blocks until the relay is ready.
+func (r *Relay) URL() string {
+	<-r.ready
+	return r.url()
+}
+
+func (r *Relay) url() string { return urlOf(r.listener) }
+
+// CA returns the certificates, as PEM, by which clients know the relay. It blocks until the relay
+// is ready.
+func (r *Relay) CA() []byte {
+	<-r.ready
+	return r.credentials.CA()
+}

@@ -1,0 +1,227 @@
+package gapless_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/gapless-io/gapless"
+	"github.com/gapless-io/gapless/gaplesstest"
+)
+
+// startRelay runs a relay until the test ends.
+func startRelay(t *testing.T, cfg gapless.RelayConfig) *gapless.Relay {
+	t.Helper()
+	cfg.Listen = "127.0.0.1:0"
+	if cfg.Access.ClientCAFile == "" && !cfg.Access.Passthrough {
+		cfg.Access.ClientCAFile = filepath.Join(t.TempDir(), "ca.crt") // of the gaplesstest server
+		if err := os.WriteFile(cfg.Access.ClientCAFile, cfg.Upstream.CAData, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := gapless.NewRelay(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }() // it ends with the cleanup
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	select {
+	case <-r.Ready():
+	case err := <-ended:
+		t.Fatal(err)
+	}
+	return r
+}
+
+// through is a client configuration for the relay, with the credentials of another one.
+func through(r *gapless.Relay, cfg *rest.Config) *rest.Config {
+	cfg = rest.CopyConfig(cfg)
+	cfg.Host = r.URL()
+	cfg.CAData, cfg.CAFile = r.CA(), ""
+	cfg.Dial = nil
+	return cfg
+}
+
+func set(t *testing.T, cfg *rest.Config) *kubernetes.Clientset {
+	t.Helper()
+	c, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestRelayServesWhatUpstreamAllows(t *testing.T) {
+	upstream := gaplesstest.New(t)
+	admin := set(t, upstream.RESTConfig())
+	ctx := t.Context()
+	r := startRelay(t, gapless.RelayConfig{
+		Upstream: upstream.RESTConfig(), Memory: true,
+		Access: gapless.RelayAccess{Allowed: 50 * time.Millisecond, Denied: 50 * time.Millisecond},
+	})
+	alice := upstream.User(t, "alice")
+	reader := &rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Name: "reader", Namespace: "default"},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "list", "watch", "create"}}},
+	}
+	relayed := set(t, through(r, alice)).CoreV1().ConfigMaps("default")
+	if _, err := relayed.List(ctx, metav1.ListOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("a list without a role: %v, want 403", err)
+	}
+	if _, err := admin.RbacV1().Roles("default").Create(ctx, reader, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "reader", Namespace: "default"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "reader"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "alice"}},
+	}
+	if _, err := admin.RbacV1().RoleBindings("default").Create(ctx, binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	waitUntil(t, func() error {
+		_, err := relayed.List(ctx, metav1.ListOptions{})
+		return err
+	})
+	list, err := relayed.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := relayed.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	// A write is upstream's business; who wrote reads it.
+	made, err := relayed.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if list, err = relayed.List(ctx, metav1.ListOptions{}); err != nil || !slices.ContainsFunc(list.Items, func(o corev1.ConfigMap) bool { return o.UID == made.UID }) {
+		t.Errorf("the list after a write through the relay: %v, %v", list, err)
+	}
+	if e := <-w.ResultChan(); e.Type != watch.Added || e.Object.(*corev1.ConfigMap).ResourceVersion != made.ResourceVersion {
+		t.Errorf("the watch has %+v, want the new object", e)
+	}
+	if err := relayed.Delete(ctx, "a", metav1.DeleteOptions{}); !apierrors.IsForbidden(err) {
+		t.Errorf("a deletion without the permission: %v, want 403", err)
+	}
+	// The permission of an open watch is checked again.
+	if err := admin.RbacV1().RoleBindings("default").Delete(ctx, "reader", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case e, open := <-w.ResultChan():
+		if status, is := e.Object.(*metav1.Status); open && (!is || status.Code != http.StatusForbidden) {
+			t.Errorf("the watch ended with %+v, want 403", e)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the watch goes on although it is no longer allowed")
+	}
+	waitUntil(t, func() error {
+		if _, err := relayed.List(ctx, metav1.ListOptions{}); !apierrors.IsForbidden(err) {
+			return errors.New("a list is still allowed")
+		}
+		return nil
+	})
+}
+
+func TestRelaySaysWhatItMirrors(t *testing.T) {
+	upstream := gaplesstest.New(t)
+	r := startRelay(t, gapless.RelayConfig{Upstream: upstream.RESTConfig(), Memory: true, Resources: []string{"configmaps"}})
+	client, err := rest.HTTPClientFor(through(r, upstream.RESTConfig()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	get := func(path string) (int, []byte) {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.URL()+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, body
+	}
+	waitUntil(t, func() error {
+		if code, body := get("/readyz?verbose"); code != http.StatusOK {
+			return errors.New(string(body))
+		}
+		return nil
+	})
+	code, body := get(gapless.RelayStatusPath)
+	var status gapless.RelayStatus
+	if err := json.Unmarshal(body, &status); err != nil || code != http.StatusOK {
+		t.Fatalf("%d %s: %v", code, body, err)
+	}
+	if len(status.Resources) != 1 || status.Resources[0].Resource != "configmaps.v1" || status.Resources[0].ResourceVersion == 0 {
+		t.Errorf("the status is %s", body)
+	}
+	// Everything that is no list or watch of a mirrored resource is upstream's answer.
+	for _, path := range []string{"/version", "/apis", "/api/v1", "/openapi/v2", "/api/v1/namespaces/default", "/apis/none.example.com/v1/things"} {
+		if code, body := get(path); code != http.StatusOK && code != http.StatusNotFound || len(body) == 0 {
+			t.Errorf("GET %s = %d %s", path, code, body)
+		}
+	}
+}
+
+func TestRelayIsRefusedTheDirectoryOfAServer(t *testing.T) {
+	dir := t.TempDir()
+	s := launch(t, gapless.Config{DataDir: dir})
+	cfg := s.RESTConfig()
+	s.stop()
+	r, err := gapless.NewRelay(gapless.RelayConfig{Upstream: cfg, DataDir: dir, Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Run(t.Context()); err == nil {
+		t.Error("a relay runs in the data directory of a server")
+	}
+}
+
+// waitUntil tries until there is no error.
+func waitUntil(t *testing.T, try func() error) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		err := try()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-t.Context().Done():
+			t.Fatal(err)
+		}
+	}
+}
