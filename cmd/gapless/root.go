@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/gapless-io/gapless"
 	"github.com/gapless-io/gapless/cmd/gapless/faults"
 	"github.com/gapless-io/gapless/cmd/gapless/install"
+	"github.com/gapless-io/gapless/cmd/gapless/relay"
 )
 
 // started is the annotation of a command whose command line is valid: every error
@@ -62,6 +65,20 @@ additional exit codes.`,
 				cfg, _, err := c.restConfig()
 				return cfg, err
 			}
+		},
+	}.Commands()...)
+	root.AddCommand(relay.Program{
+		Out: io.out, Err: io.err,
+		Usage:  func(err error) error { return &usageError{err} },
+		Logger: func(format, level string) (*slog.Logger, error) { return newLogger(io, format, level) },
+		Limits: limitFlags,
+		Memory: giveBackMemory,
+		Debug: func(ctx context.Context, address string) (string, func(), error) {
+			debug, err := startDebug(ctx, address)
+			if err != nil {
+				return "", nil, err
+			}
+			return debug.address(), debug.stop, nil
 		},
 	}.Commands()...)
 	root.AddCommand(install.Program{Out: io.out, Err: io.err, Usage: func(err error) error { return &usageError{err} }}.Command())

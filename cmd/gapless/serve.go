@@ -15,6 +15,7 @@ import (
 
 	"github.com/gapless-io/gapless"
 	"github.com/gapless-io/gapless/cmd/gapless/faults"
+	"github.com/gapless-io/gapless/cmd/gapless/readyfile"
 	"github.com/gapless-io/gapless/internal/auth"
 )
 
@@ -190,7 +191,7 @@ func serve(ctx context.Context, f serveFlags, dirGiven bool, io streams) error {
 	if err != nil {
 		return &usageError{err}
 	}
-	if err := checkReadyFile(f.readyFile, cfg.DataDir); err != nil {
+	if err := readyfile.Check(f.readyFile, cfg.DataDir); err != nil {
 		return err
 	}
 	s, err := gapless.New(cfg)
@@ -218,7 +219,7 @@ func serve(ctx context.Context, f serveFlags, dirGiven bool, io streams) error {
 	}
 	announce(io, s, f, cfg)
 	if f.readyFile != "" {
-		if err := writeReady(f.readyFile, s, debug.address()); err != nil {
+		if err := readyfile.Write(f.readyFile, readyfile.Ready{URL: s.URL(), Kubeconfig: s.Kubeconfig(), Debug: debug.address()}); err != nil {
 			cancel(err)
 			return errors.Join(fmt.Errorf("write --ready-file: %w", err), <-done)
 		}

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"github.com/gapless-io/gapless/client"
 	"github.com/gapless-io/gapless/informer"
 	"github.com/gapless-io/gapless/internal/mirror"
@@ -239,11 +241,17 @@ func (c *collection) failed(otherwise error) error {
 }
 
 // incident is called with what goes wrong with upstream. An object that cannot be read makes
-// it impossible to say what upstream has.
+// it impossible to say what upstream has, and so does a list that the relay may not make.
 func (c *collection) incident(in informer.Incident) {
 	c.relay.metrics.incident(c, in)
-	if in.Kind == informer.Undecodable {
+	switch {
+	case in.Kind == informer.Undecodable:
 		c.cancel(&unmirrored{fmt.Errorf("%s at resourceVersion %q cannot be read: %w", in.Key, in.RV, in.Err)})
+	case apierrors.IsNotFound(in.Err):
+		c.relay.Refresh()
+		c.cancel(errUnserved)
+	case apierrors.IsForbidden(in.Err), apierrors.IsUnauthorized(in.Err), apierrors.IsMethodNotSupported(in.Err), apierrors.IsNotAcceptable(in.Err):
+		c.cancel(&unmirrored{fmt.Errorf("upstream refuses the relay: %w", in.Err)})
 	}
 }
 

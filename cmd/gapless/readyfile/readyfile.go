@@ -1,4 +1,5 @@
-package main
+// Package readyfile writes the file by which a server says that it is ready.
+package readyfile
 
 import (
 	"encoding/json"
@@ -9,13 +10,22 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/gapless-io/gapless"
 	"github.com/gapless-io/gapless/internal/durable"
 )
 
-// checkReadyFile checks that the file can be written, before anything is created. It
+// Ready is the content of the file, as JSON.
+type Ready struct {
+	URL        string `json:"url"`
+	Kubeconfig string `json:"kubeconfig,omitempty"`
+	// CA is the file with the CA of a relay's certificate.
+	CA    string `json:"ca,omitempty"`
+	PID   int    `json:"pid"`
+	Debug string `json:"debug,omitempty"`
+}
+
+// Check checks that the file can be written, before anything is created. It
 // accepts a path in the data directory, which the start creates.
-func checkReadyFile(path, dataDir string) error {
+func Check(path, dataDir string) error {
 	if path == "" {
 		return nil
 	}
@@ -49,14 +59,10 @@ func isWithin(path, dir string) bool {
 	return err == nil && rest != ".." && !strings.HasPrefix(rest, ".."+string(filepath.Separator))
 }
 
-// writeReady writes the file atomically.
-func writeReady(path string, s *gapless.Server, debug string) error {
-	body, err := json.Marshal(struct {
-		URL        string `json:"url"`
-		Kubeconfig string `json:"kubeconfig"`
-		PID        int    `json:"pid"`
-		Debug      string `json:"debug,omitempty"`
-	}{s.URL(), s.Kubeconfig(), os.Getpid(), debug})
+// Write writes the file atomically, with the number of this process.
+func Write(path string, r Ready) error {
+	r.PID = os.Getpid()
+	body, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}

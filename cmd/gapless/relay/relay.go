@@ -1,0 +1,220 @@
+// Package relay is the commands of the relay: gapless relay, and gapless status.
+//
+// It has one noun: a [Program] is what the commands need of the program around them.
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/gapless-io/gapless"
+	"github.com/gapless-io/gapless/cmd/gapless/readyfile"
+)
+
+// Program is what the commands need of the program around them.
+type Program struct {
+	Out, Err io.Writer
+	// Usage marks an error as one of the command line.
+	Usage func(error) error
+	// Logger returns the logger that the flags --log-format and --log-level describe.
+	Logger func(format, level string) (*slog.Logger, error)
+	// Limits adds the flags of limits.
+	Limits func(*pflag.FlagSet, *gapless.Limits)
+	// Memory gives memory back to the system from when ready is closed until ctx ends.
+	Memory func(ctx context.Context, ready <-chan struct{})
+	// Debug serves the profiles at an address; "": it does nothing.
+	Debug func(ctx context.Context, address string) (url string, stop func(), err error)
+}
+
+// flags are those of gapless relay.
+type flags struct {
+	kubeconfig, context string
+	dataDir             string
+	memory              bool
+	listen              string
+	history             time.Duration
+	historyBytes        string
+	resources           []string
+	idle                time.Duration
+	secrets             bool
+	auth                string
+	allowed, stale      time.Duration
+	readyFile           string
+	debugListen         string
+	logFormat, logLevel string
+	config              gapless.RelayConfig
+}
+
+// Commands returns the commands.
+func (p Program) Commands() []*cobra.Command {
+	var f flags
+	cmd := &cobra.Command{
+		Use:   "relay --kubeconfig FILE",
+		Short: "Mirror an API server, and serve its lists and watches with hours of history",
+		Long: `Mirror an API server, and serve its lists and watches with hours of history, under the
+API server's own resourceVersions. All other requests are passed on. Clients use their own
+credentials for the API server: gapless relay kubeconfig writes the kubeconfig.
+
+The relay lists and watches each resource once, from its first reader on. A client that
+reconnects with an old resourceVersion resumes from the relay's history; one that asks for the
+most recent state gets it. When the API server is away, reads of the last known state and
+watches go on. docs/relay.md says what it costs and guarantees.`,
+		Example: `  # mirror what the clients read, with a day of history
+  gapless relay --kubeconfig ~/.kube/config
+
+  # a client of it
+  gapless relay kubeconfig --from ~/.kube/config > relayed
+  kubectl --kubeconfig relayed get pods --watch`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return p.run(cmd.Context(), f) },
+	}
+	p.addFlags(cmd.Flags(), &f)
+	cmd.AddCommand(p.manifests(), p.clientConfig())
+	return []*cobra.Command{cmd, p.status()}
+}
+
+func (p Program) addFlags(flags *pflag.FlagSet, f *flags) {
+	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig file with the API server and the relay's own user (default the service account of the pod)")
+	flags.StringVar(&f.context, "context", "", "context of the kubeconfig (default the current context)")
+	flags.StringVar(&f.dataDir, "data-dir", "gapless-relay", "directory for the history and the certificates")
+	flags.BoolVar(&f.memory, "memory", false, "keep the history in memory only")
+	flags.StringVar(&f.listen, "listen", gapless.DefaultRelayListen, "address to listen on; port 0 picks a free port")
+	flags.DurationVar(&f.history, "history", gapless.DefaultHistory, "how long old versions of objects are kept; 0 means forever")
+	flags.StringVar(&f.historyBytes, "history-bytes", "", "maximum size of old versions, for example 512Mi; 0 means no limit (default 1Gi, or 256Mi with --memory)")
+	flags.StringSliceVar(&f.resources, "resources", nil, "resources to mirror from the start: pods, deployments.apps, deployments.v1.apps, '*.example.com' or '*'; others are mirrored from their first reader on")
+	flags.DurationVar(&f.idle, "idle", 0, "how long a resource is mirrored after its last reader has left (default 10m)")
+	flags.BoolVar(&f.secrets, "mirror-secrets", false, "mirror Secrets too, which are then on the disk as plain text; otherwise they are passed through")
+	flags.StringVar(&f.auth, "auth", "reviews", "how callers are known: reviews (TokenReview and SubjectAccessReview at the API server) or passthrough (a small request with their own token)")
+	flags.StringVar(&f.config.Access.ClientCAFile, "client-ca-file", "", "CAs of the clients' certificates (default those that the API server publishes in kube-system)")
+	flags.DurationVar(&f.allowed, "authorization-cache", 10*time.Second, "how long decisions of the API server are used; open watches are checked again after that; 0 means not at all")
+	flags.DurationVar(&f.stale, "authorization-stale", 5*time.Minute, "how long decisions are used while the API server cannot be reached; 0 means not at all")
+	flags.StringVar(&f.config.Access.FrontProxyCertFile, "proxy-client-cert-file", "", "client certificate by which the API server trusts the relay to name users (default callers with certificates are impersonated)")
+	flags.StringVar(&f.config.Access.FrontProxyKeyFile, "proxy-client-key-file", "", "its private key")
+	flags.StringVar(&f.config.TLSCertFile, "tls-cert-file", "", "serving certificate (default one of the relay's own CA)")
+	flags.StringVar(&f.config.TLSPrivateKeyFile, "tls-private-key-file", "", "its private key")
+	flags.StringVar(&f.readyFile, "ready-file", "", `file to write {"url","ca","pid","debug"} to once the relay accepts requests`)
+	flags.StringVar(&f.debugListen, "debug-listen", "", "loopback address to serve /debug/pprof/ on, without authentication (default none)")
+	p.Limits(flags, &f.config.Limits)
+	flags.StringVar(&f.logFormat, "log-format", "text", "format of the log: text or json")
+	flags.StringVar(&f.logLevel, "log-level", "info", "minimum level of the log: debug, info, warn or error")
+}
+
+// relayConfig returns the configuration that the flags describe. Its errors are usage errors.
+func (p Program) relayConfig(f flags) (gapless.RelayConfig, error) {
+	cfg := f.config
+	var err error
+	if cfg.Logger, err = p.Logger(f.logFormat, f.logLevel); err != nil {
+		return cfg, err
+	}
+	if cfg.Upstream, err = upstream(f.kubeconfig, f.context); err != nil {
+		return cfg, err
+	}
+	cfg.DataDir, cfg.Memory, cfg.Listen, cfg.History = f.dataDir, f.memory, f.listen, f.history
+	cfg.Resources, cfg.Idle, cfg.MirrorSecrets = f.resources, f.idle, f.secrets
+	switch f.auth {
+	case "reviews":
+	case "passthrough":
+		cfg.Access.Passthrough = true
+	default:
+		return cfg, fmt.Errorf("--auth %q: want reviews or passthrough", f.auth)
+	}
+	cfg.Access.Allowed, cfg.Access.Denied, cfg.Access.Stale = none(f.allowed), none(f.allowed), none(f.stale)
+	if f.history < 0 || f.idle < 0 || f.allowed < 0 || f.stale < 0 {
+		return cfg, errors.New("--history, --idle, --authorization-cache and --authorization-stale cannot be negative")
+	}
+	if f.history == 0 {
+		cfg.History = gapless.Forever
+	}
+	if f.historyBytes != "" {
+		bytes, err := resource.ParseQuantity(f.historyBytes)
+		if err != nil || bytes.Sign() < 0 {
+			return cfg, fmt.Errorf("--history-bytes %q: want a number of bytes like 1073741824, 512Mi or 10Gi", f.historyBytes)
+		}
+		if cfg.HistoryBytes = bytes.Value(); cfg.HistoryBytes == 0 {
+			cfg.HistoryBytes = gapless.Forever
+		}
+	}
+	return cfg, nil
+}
+
+// none makes 0 of a flag what means "not at all" in the configuration.
+func none(d time.Duration) time.Duration {
+	if d == 0 {
+		return -1
+	}
+	return d
+}
+
+// upstream returns the API server and the relay's own credentials.
+func upstream(kubeconfig, context string) (*rest.Config, error) {
+	var cfg *rest.Config
+	var err error
+	if kubeconfig == "" {
+		if cfg, err = rest.InClusterConfig(); err != nil {
+			return nil, fmt.Errorf("name the API server by --kubeconfig, or run in a pod: %w", err)
+		}
+	} else {
+		loading := &clientcmd.ClientConfigLoadingRules{ExplicitPath: kubeconfig}
+		overrides := &clientcmd.ConfigOverrides{CurrentContext: context}
+		if cfg, err = clientcmd.NewNonInteractiveDeferredLoadingClientConfig(loading, overrides).ClientConfig(); err != nil {
+			return nil, fmt.Errorf("read --kubeconfig: %w", err)
+		}
+	}
+	cfg.UserAgent = "gapless-relay/" + gapless.Version().GitVersion
+	return cfg, nil
+}
+
+func (p Program) run(ctx context.Context, f flags) error {
+	cfg, err := p.relayConfig(f)
+	if err != nil {
+		return p.Usage(err)
+	}
+	if err := readyfile.Check(f.readyFile, cfg.DataDir); err != nil {
+		return err
+	}
+	r, err := gapless.NewRelay(cfg)
+	if err != nil {
+		return p.Usage(err)
+	}
+	debug, stopDebug, err := p.Debug(ctx, f.debugListen)
+	if err != nil {
+		return err
+	}
+	defer stopDebug()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	done := make(chan error, 1)
+	// run owns both: they end with ctx, and run waits for the relay.
+	go func() { done <- r.Run(ctx) }()
+	go p.Memory(ctx, r.Ready())
+	select {
+	case err := <-done:
+		return err
+	case <-r.Ready():
+	}
+	ca := filepath.Join(f.dataDir, "pki", "ca.crt")
+	if absolute, err := filepath.Abs(ca); err == nil {
+		ca = absolute
+	}
+	_, _ = fmt.Fprintf(p.Out, "gapless relays %s at %s\n\n  gapless relay kubeconfig --from FILE --server %s --ca %s > relayed\n", cfg.Upstream.Host, r.URL(), r.URL(), ca)
+	if f.readyFile != "" {
+		if err := readyfile.Write(f.readyFile, readyfile.Ready{URL: r.URL(), CA: ca, Debug: debug}); err != nil {
+			cancel(err)
+			return errors.Join(fmt.Errorf("write --ready-file: %w", err), <-done)
+		}
+		defer func() { _ = os.Remove(f.readyFile) }() // it may be gone already
+	}
+	return <-done
+}

@@ -1,0 +1,87 @@
+package relay
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/gapless-io/gapless"
+	"github.com/gapless-io/gapless/client"
+)
+
+// status is gapless status.
+func (p Program) status() *cobra.Command {
+	var kubeconfig, context, output string
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show what a relay mirrors, who reads it, and how far back it goes",
+		Long: `Show what a relay mirrors: up to which resourceVersion, how far back watches can resume,
+how many readers there are, and how often the API server was asked. The caller must be allowed
+to GET the path /relay/status.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if output != "" && output != "json" {
+				return p.Usage(fmt.Errorf("--output %q: want json", output))
+			}
+			loading := clientcmd.NewDefaultClientConfigLoadingRules()
+			loading.ExplicitPath = kubeconfig
+			cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(loading, &clientcmd.ConfigOverrides{CurrentContext: context}).ClientConfig()
+			if err != nil {
+				return fmt.Errorf("read the kubeconfig: %w", err)
+			}
+			c, err := client.New(cfg)
+			if err != nil {
+				return err
+			}
+			return show(cmd.Context(), cmd.OutOrStdout(), c, output)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&kubeconfig, "kubeconfig", "", "kubeconfig file of a client of the relay (default $KUBECONFIG, then ~/.kube/config)")
+	flags.StringVar(&context, "context", "", "context of the kubeconfig (default the current context)")
+	flags.StringVarP(&output, "output", "o", "", "json: everything that the relay says")
+	return cmd
+}
+
+// show prints the status of the relay that c reaches.
+func show(ctx context.Context, out io.Writer, c *client.Client, output string) error {
+	body, err := c.Get(ctx, gapless.RelayStatusPath, "application/json")
+	if err != nil {
+		return fmt.Errorf("ask the relay: %w", err)
+	}
+	if output == "json" {
+		_, err := out.Write(body)
+		return err
+	}
+	var status gapless.RelayStatus
+	if err := json.Unmarshal(body, &status); err != nil {
+		return fmt.Errorf("the answer of the relay: %w", err)
+	}
+	_, _ = fmt.Fprintf(out, "mirror of %s\n", status.Upstream)
+	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "RESOURCE\tRESOURCEVERSION\tOLDEST\tHISTORY\tOBJECTS\tREADERS\tUPSTREAM-LISTS\tLAST-CONTACT\tPROBLEM")
+	for _, r := range status.Resources {
+		history := "all"
+		if !r.OldestTime.IsZero() {
+			history = ago(r.OldestTime)
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%d\t%d\t%s\t%d\t%d\t%d\t%s\t%s\n",
+			r.Resource, r.ResourceVersion, r.Oldest, history, r.Objects, r.Readers, r.Lists, ago(r.LastContact), r.Problem)
+	}
+	return table.Flush()
+}
+
+// ago is how long ago something was, as kubectl shows it; "never" for the zero time.
+func ago(t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	return duration.HumanDuration(time.Since(t))
+}
