@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -262,7 +263,12 @@ func (r *Relay) handler(ctx context.Context) (http.Handler, error) {
 	documents := pass.NewDocuments(passing, r.access.Known)
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		switch {
-		case isOwn(req.URL.Path), r.relay.Serves(req):
+		case isOwn(req.URL.Path):
+			r.api.ServeHTTP(w, req)
+		case r.relay.Serves(req):
+			if age := r.relay.Age(req); age > 0 { // of what resourceVersion=0 gets
+				w.Header().Set("Age", strconv.Itoa(int(age/time.Second)))
+			}
 			r.api.ServeHTTP(w, req)
 		case req.URL.Path == RelayStatusPath:
 			r.serveStatus(w, req)

@@ -32,6 +32,7 @@ type collection struct {
 	current atomic.Pointer[history]
 	reads   atomic.Pointer[informer.Informer[*item]] // nil until the mirror was loaded
 	ready   chan struct{}                            // closed when current was set, or the collection has ended
+	gone    chan struct{}                            // closed when the next reader gets another collection
 
 	readers atomic.Int64
 	used    atomic.Int64 // when the last reader came or left, in Unix nanoseconds
@@ -76,7 +77,7 @@ var errIdle = errors.New("nobody reads the resource")
 
 func newCollection(r *Relay, resource *schema.Resource) *collection {
 	c := &collection{
-		relay: r, resource: resource, name: name(resource), ready: make(chan struct{}), stop: make(chan struct{}), texts: texts.New(),
+		relay: r, resource: resource, name: name(resource), ready: make(chan struct{}), gone: make(chan struct{}), stop: make(chan struct{}), texts: texts.New(),
 		logger: r.logger.With(slog.String("resource", name(resource))),
 	}
 	c.fresh.collection = c
@@ -207,7 +208,7 @@ func (c *collection) setReady() { c.readied.Do(func() { close(c.ready) }) }
 // end ends what reads the collection: its streams end as by their timeout, and clients that come
 // back start it again.
 func (c *collection) end() {
-	if h := c.current.Load(); h != nil {
+	if h := c.current.Swap(nil); h != nil {
 		h.cached.Cache.End(kube.ResourceVersion(h.log.Newest())) //nolint:gosec // positions are not negative
 	}
 	c.relay.mirror.Release(c.writing.log)

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"errors"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -22,6 +23,7 @@ type metrics struct {
 	expired   *prometheus.CounterVec // 410s
 
 	reached, objects, readers *prometheus.Desc
+	contact                   *prometheus.Desc
 	read                      *prometheus.Desc // requests of the informers
 }
 
@@ -44,6 +46,7 @@ func newMetrics(r *Relay) *metrics {
 		reached:   desc("resource_version", "The resourceVersion of upstream up to which a resource is mirrored."),
 		objects:   desc("objects", "Objects of a mirrored resource."),
 		read:      prometheus.NewDesc("gapless_relay_upstream_reads_total", "Lists and watches of upstream since a resource is mirrored.", []string{"resource", "verb"}, nil),
+		contact:   desc("upstream_last_contact_seconds", "How long ago upstream last answered about a mirrored resource."),
 		readers:   desc("readers", "Lists and watches of a mirrored resource that are open."),
 	}
 }
@@ -61,6 +64,7 @@ func (m *metrics) Describe(out chan<- *prometheus.Desc) {
 	out <- m.objects
 	out <- m.readers
 	out <- m.read
+	out <- m.contact
 }
 
 // Collect implements prometheus.Collector.
@@ -75,6 +79,9 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 		gauge(m.reached, float64(s.ResourceVersion))
 		gauge(m.objects, float64(s.Objects))
 		gauge(m.readers, float64(s.Readers))
+		if !s.LastContact.IsZero() {
+			gauge(m.contact, time.Since(s.LastContact).Seconds())
+		}
 		out <- prometheus.MustNewConstMetric(m.read, prometheus.CounterValue, float64(s.Lists), s.Resource, "list")
 		out <- prometheus.MustNewConstMetric(m.read, prometheus.CounterValue, float64(s.Watches), s.Resource, "watch")
 	}

@@ -307,6 +307,7 @@ func (r *Relay) forget(c *collection) {
 	defer r.mu.Unlock()
 	if r.collections[c.resource.GVR()] == c {
 		delete(r.collections, c.resource.GVR())
+		close(c.gone)
 	}
 }
 
@@ -324,6 +325,28 @@ const syncWithin = 30 * time.Second
 // first one starts the mirror. Errors: 503 if there is no state within 30 s, or the resource
 // cannot be mirrored; ctx's cause.
 func (r *Relay) enter(ctx context.Context, resource *schema.Resource) (c *collection, h *history, leave func(), err error) {
+	limited, cancel := context.WithTimeout(ctx, syncWithin)
+	defer cancel()
+	for {
+		c, h, leave, err = r.tryEnter(limited, resource)
+		if err == nil {
+			return c, h, leave, nil
+		}
+		if ctx.Err() != nil {
+			return nil, nil, nil, context.Cause(ctx)
+		}
+		if limited.Err() != nil || c.failed(nil) != nil {
+			return nil, nil, nil, kube.Unavailable(fmt.Sprintf("the mirror of %s is not complete: %v", c.name, err), time.Second)
+		}
+		select { // it ended because nobody read it: the next one begins
+		case <-c.gone:
+		case <-limited.Done():
+		}
+	}
+}
+
+// tryEnter is enter for the collection that there is, or a new one.
+func (r *Relay) tryEnter(ctx context.Context, resource *schema.Resource) (c *collection, h *history, leave func(), err error) {
 	r.mu.Lock()
 	c, started := r.collections[resource.GVR()], true
 	if c == nil {
@@ -338,19 +361,36 @@ func (r *Relay) enter(ctx context.Context, resource *schema.Resource) (c *collec
 		case <-ctx.Done():
 			r.forget(c)
 			leave()
-			return nil, nil, nil, context.Cause(ctx)
+			return c, nil, nil, context.Cause(ctx)
 		}
 	}
-	limited, cancel := context.WithTimeout(ctx, syncWithin)
-	defer cancel()
-	if h, err = c.wait(limited); err == nil {
-		return c, h, leave, nil
+	if h, err = c.wait(ctx); err != nil {
+		leave()
+		return c, nil, nil, err
 	}
-	leave()
-	if ctx.Err() != nil {
-		return nil, nil, nil, context.Cause(ctx)
+	return c, h, leave, nil
+}
+
+// Age returns how long ago upstream last answered about what a request reads; 0 if that is not
+// known.
+func (r *Relay) Age(req *http.Request) time.Duration {
+	rt, err := route.Resolve(r.live.Load(), req)
+	if err != nil || rt.Resource == nil {
+		return 0
 	}
-	return nil, nil, nil, kube.Unavailable(fmt.Sprintf("the mirror of %s is not complete: %v", c.name, err), time.Second)
+	c := r.known(rt.Resource)
+	if c == nil {
+		return 0
+	}
+	reads := c.reads.Load()
+	if reads == nil {
+		return 0
+	}
+	at := reads.Status().LastContact
+	if at.IsZero() {
+		return 0
+	}
+	return time.Since(at)
 }
 
 // Serves reports whether a request is a list or a watch that is served from the mirror. Everything
