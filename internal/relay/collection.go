@@ -203,7 +203,12 @@ func (h *history) retire() {
 	h.cached.Cache.End(kube.ResourceVersion(h.log.Newest())) //nolint:gosec // positions are not negative
 }
 
-func (c *collection) setReady() { c.readied.Do(func() { close(c.ready) }) }
+func (c *collection) setReady() {
+	c.readied.Do(func() {
+		close(c.ready)
+		c.relay.nudge() // Ready may be true now
+	})
+}
 
 // end ends what reads the collection: its streams end as by their timeout, and clients that come
 // back start it again.
