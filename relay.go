@@ -53,6 +53,9 @@ type RelayConfig struct {
 	// read them for Idle (10 min).
 	Resources []string
 	Idle      time.Duration
+	// Shards, if not 0, is the number of relays that share the resources, and Shard, from 0, which of
+	// them this one is: it passes through the resources of the others.
+	Shard, Shards int
 	// MirrorSecrets mirrors Secrets, which are then on the disk as plain text. Otherwise they are
 	// passed through.
 	MirrorSecrets bool
@@ -112,6 +115,9 @@ func NewRelay(cfg RelayConfig) (*Relay, error) {
 	}
 	if (cfg.Access.FrontProxyCertFile == "") != (cfg.Access.FrontProxyKeyFile == "") {
 		return nil, errors.New("a front proxy needs both a certificate and its key")
+	}
+	if cfg.Shards < 0 || cfg.Shards > 0 && (cfg.Shard < 0 || cfg.Shard >= cfg.Shards) {
+		return nil, fmt.Errorf("shard %d of %d: want one from 0 to the number of shards less one", cfg.Shard, cfg.Shards)
 	}
 	if cfg.Listen == "" {
 		cfg.Listen = DefaultRelayListen
@@ -238,7 +244,7 @@ func (r *Relay) handler(ctx context.Context) (http.Handler, error) {
 	}
 	if r.relay, err = relay.New(relay.Config{
 		Upstream: r.cfg.Upstream, Mirror: r.mirror, Resources: r.cfg.Resources, Idle: r.cfg.Idle,
-		MirrorSecrets: r.cfg.MirrorSecrets, Grant: r.grant, Logger: r.cfg.Logger,
+		Shard: r.cfg.Shard, Shards: r.cfg.Shards, MirrorSecrets: r.cfg.MirrorSecrets, Grant: r.grant, Logger: r.cfg.Logger,
 	}); err != nil {
 		return nil, err
 	}
@@ -262,11 +268,12 @@ func (r *Relay) handler(ctx context.Context) (http.Handler, error) {
 	})
 	documents := pass.NewDocuments(passing, r.access.Known)
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		reading, mirrored := r.relay.Reading(req)
 		switch {
 		case isOwn(req.URL.Path):
 			r.api.ServeHTTP(w, req)
-		case r.relay.Serves(req):
-			if age := r.relay.Age(req); age > 0 { // of what resourceVersion=0 gets
+		case mirrored && !r.unseen(req, reading):
+			if age := r.relay.Age(reading); age > 0 { // of what resourceVersion=0 gets
 				w.Header().Set("Age", strconv.Itoa(int(age/time.Second)))
 			}
 			r.api.ServeHTTP(w, req)
@@ -278,6 +285,18 @@ func (r *Relay) handler(ctx context.Context) (http.Handler, error) {
 			passing.ServeHTTP(w, req)
 		}
 	}), nil
+}
+
+// unseen reports whether a watch needs changes that the mirror has not seen, because it began later:
+// upstream may have them. So who lists at upstream can watch at a relay that has just begun.
+func (r *Relay) unseen(req *http.Request, of relay.Reading) bool {
+	if of.From == 0 {
+		return false
+	}
+	if _, err := r.access.Authenticate(req.Clone(req.Context())); err != nil {
+		return false // it is refused
+	}
+	return !r.relay.Reaches(req.Context(), of)
 }
 
 // isOwn reports whether a path is about the relay itself: its health and its metrics.

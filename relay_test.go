@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -189,6 +190,106 @@ func TestRelaySaysWhatItMirrors(t *testing.T) {
 	for _, path := range []string{"/version", "/apis", "/api/v1", "/openapi/v2", "/api/v1/namespaces/default", "/apis/none.example.com/v1/things"} {
 		if code, body := get(path); code != http.StatusOK && code != http.StatusNotFound || len(body) == 0 {
 			t.Errorf("GET %s = %d %s", path, code, body)
+		}
+	}
+}
+
+func TestARelayOfARelayServesTheSame(t *testing.T) {
+	upstream := gaplesstest.New(t)
+	first := startRelay(t, gapless.RelayConfig{Upstream: upstream.RESTConfig(), Memory: true})
+	ca := filepath.Join(t.TempDir(), "ca.crt") // of the clients' certificates, which are upstream's
+	if err := os.WriteFile(ca, upstream.RESTConfig().CAData, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// A relay passes callers with certificates on under its own credentials, which must be a token
+	// for another relay: that one does the same.
+	ctx := t.Context()
+	admin := set(t, upstream.RESTConfig())
+	_, err := admin.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "relay"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "default", Name: "relay"}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admin.CoreV1().ServiceAccounts("default").Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "relay"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	token, err := admin.CoreV1().ServiceAccounts("default").CreateToken(ctx, "relay", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := rest.AnonymousClientConfig(through(first, upstream.RESTConfig()))
+	own.BearerToken = token.Status.Token
+	second := startRelay(t, gapless.RelayConfig{Upstream: own, Memory: true, Access: gapless.RelayAccess{ClientCAFile: ca}})
+	relayed := set(t, through(second, upstream.RESTConfig())).CoreV1().ConfigMaps("default")
+	list, err := relayed.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := relayed.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := relayed.Watch(ctx, metav1.ListOptions{ResourceVersion: list.ResourceVersion})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	if e := <-w.ResultChan(); e.Type != watch.Added || e.Object.(*corev1.ConfigMap).ResourceVersion != made.ResourceVersion {
+		t.Errorf("the watch has %+v, want the new object", e)
+	}
+	if list, err = relayed.List(ctx, metav1.ListOptions{}); err != nil || !slices.ContainsFunc(list.Items, func(o corev1.ConfigMap) bool { return o.UID == made.UID }) {
+		t.Errorf("the list after the write: %v, %v", list, err)
+	}
+}
+
+func TestShardsOfRelaysMirrorDifferentResources(t *testing.T) {
+	upstream := gaplesstest.New(t)
+	seen := map[string]int{}
+	for shard := range 3 {
+		r := startRelay(t, gapless.RelayConfig{Upstream: upstream.RESTConfig(), Memory: true, Resources: []string{"*"}, Shard: shard, Shards: 3})
+		client, err := rest.HTTPClientFor(through(r, upstream.RESTConfig()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var status gapless.RelayStatus
+		waitUntil(t, func() error {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.URL()+gapless.RelayStatusPath, nil)
+			if err != nil {
+				return err
+			}
+			resp, err := client.Do(req)
+			if err != nil {
+				return err
+			}
+			defer resp.Body.Close()
+			if err := json.NewDecoder(resp.Body).Decode(&status); err != nil {
+				return err
+			}
+			if len(status.Resources) == 0 {
+				return errors.New("nothing is mirrored yet")
+			}
+			return nil
+		})
+		for _, resource := range status.Resources {
+			seen[resource.Resource]++
+		}
+		// The others are passed through.
+		c := set(t, through(r, upstream.RESTConfig()))
+		_, errMaps := c.CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{})
+		_, errJobs := c.BatchV1().Jobs("default").List(t.Context(), metav1.ListOptions{})
+		if err := errors.Join(errMaps, errJobs); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(seen) < 30 || seen["secrets.v1"] != 0 {
+		t.Errorf("%d resources are mirrored, Secrets %d times", len(seen), seen["secrets.v1"])
+	}
+	for name, n := range seen {
+		if n != 1 {
+			t.Errorf("%s is mirrored by %d shards", name, n)
 		}
 	}
 }

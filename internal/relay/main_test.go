@@ -64,7 +64,7 @@ func openRelay(t testing.TB, upstream *rest.Config, dir string, change func(*rel
 		Reader: r.Reader(), Live: r.Live(), Authenticator: anybody{}, Authorizer: auth.AlwaysAllow{}, Count: r.Count,
 	})
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if !r.Serves(req) {
+		if _, served := r.Reading(req); !served {
 			http.Error(w, "this is for upstream: "+req.URL.String(), http.StatusNotImplemented)
 			return
 		}

@@ -17,9 +17,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,7 +25,6 @@ import (
 
 	"github.com/gapless-io/gapless/client"
 	"github.com/gapless-io/gapless/internal/apiserver"
-	"github.com/gapless-io/gapless/internal/apiserver/route"
 	"github.com/gapless-io/gapless/internal/mirror"
 	"github.com/gapless-io/gapless/internal/registry/stored"
 	"github.com/gapless-io/gapless/internal/schema"
@@ -48,6 +44,9 @@ type Config struct {
 	Resources []string
 	// Idle is how long a resource is mirrored after its last reader has left; 0 is 10 min.
 	Idle time.Duration
+	// Shards, if not 0, is the number of relays that share the resources by name, and Shard, from 0,
+	// which of them this one is: it passes through those of the others.
+	Shard, Shards int
 	// MirrorSecrets mirrors Secrets too; otherwise they are passed through.
 	MirrorSecrets bool
 	// Grant is asked for the permission of each watch, which ends when that is refused. Nil:
@@ -369,60 +368,4 @@ func (r *Relay) tryEnter(ctx context.Context, resource *schema.Resource) (c *col
 		return c, nil, nil, err
 	}
 	return c, h, leave, nil
-}
-
-// Age returns how long ago upstream last answered about what a request reads; 0 if that is not
-// known.
-func (r *Relay) Age(req *http.Request) time.Duration {
-	rt, err := route.Resolve(r.live.Load(), req)
-	if err != nil || rt.Resource == nil {
-		return 0
-	}
-	c := r.known(rt.Resource)
-	if c == nil {
-		return 0
-	}
-	reads := c.reads.Load()
-	if reads == nil {
-		return 0
-	}
-	at := reads.Status().LastContact
-	if at.IsZero() {
-		return 0
-	}
-	return time.Since(at)
-}
-
-// Serves reports whether a request is a list or a watch that is served from the mirror. Everything
-// else is for upstream.
-func (r *Relay) Serves(req *http.Request) bool {
-	if req.Method != http.MethodGet && req.Method != http.MethodHead || !strings.HasPrefix(req.URL.Path, "/api") {
-		return false
-	}
-	rt, err := route.Resolve(r.live.Load(), req)
-	if err != nil || rt.Resource == nil {
-		if err == nil && rt.BelowVersion() {
-			r.Refresh() // it may be new
-		}
-		return false
-	}
-	if rt.Verb != route.List && rt.Verb != route.Watch || !servedForm(req.Header) {
-		return false
-	}
-	// Upstream says what is wrong with a query, and knows more fields.
-	o, err := kube.ParseListOptions(rt.Query, rt.Verb == route.Watch)
-	if err != nil || kube.CheckFields(o.Fields, rt.Resource.Fields) != nil {
-		return false
-	}
-	c := r.known(rt.Resource)
-	return c == nil || c.failed(nil) == nil
-}
-
-// servedForm reports whether the mirror has what a request accepts. Tables are made by upstream,
-// whose columns they have.
-func servedForm(h http.Header) bool {
-	accept := h.Values("Accept")
-	return !slices.ContainsFunc(accept, func(v string) bool {
-		return strings.Contains(v, "as=Table") || strings.Contains(v, "application/cbor")
-	})
 }

@@ -114,7 +114,9 @@ func TestListsAndWatchesHaveUpstreamsResourceVersions(t *testing.T) {
 
 	// What was seen there can be asked for here, and the other way round.
 	for _, o := range []metav1.ListOptions{
-		{}, {ResourceVersion: last.ResourceVersion}, {ResourceVersion: last.ResourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatchExact},
+		{},
+		{ResourceVersion: last.ResourceVersion},
+		{ResourceVersion: last.ResourceVersion, ResourceVersionMatch: metav1.ResourceVersionMatchExact},
 		{ResourceVersion: rv, ResourceVersionMatch: metav1.ResourceVersionMatchExact},
 	} {
 		want, _ := list(t, direct, o)

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"hash/fnv"
 	"log/slog"
 	"slices"
 	"strings"
@@ -54,7 +55,7 @@ func (r *Relay) mirrored(known *schema.Catalog, of client.Resource) *schema.Reso
 	if !slices.Contains(of.Verbs, "list") || !slices.Contains(of.Verbs, "watch") {
 		return nil
 	}
-	if of.Group == "" && of.Resource == "secrets" && !r.cfg.MirrorSecrets {
+	if of.Group == "" && of.Resource == "secrets" && !r.cfg.MirrorSecrets || !r.own(of) {
 		return nil
 	}
 	if was, is := known.Lookup(of.GroupVersionResource); is && was.Kind == of.Kind && was.Namespaced == of.Namespaced {
@@ -71,6 +72,16 @@ func (r *Relay) mirrored(known *schema.Catalog, of client.Resource) *schema.Reso
 		resource.Columns, resource.Row, resource.Rows = own.Columns, own.Row, own.Rows
 	}
 	return resource
+}
+
+// own reports whether a resource, in all versions, belongs to this relay's shard.
+func (r *Relay) own(of client.Resource) bool {
+	if r.cfg.Shards == 0 {
+		return true
+	}
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(of.GroupVersionResource.GroupResource().String())) // it never fails
+	return int(sum.Sum32()%uint32(r.cfg.Shards)) == r.cfg.Shard                //nolint:gosec // a few shards
 }
 
 // name is the name of a collection in the log.

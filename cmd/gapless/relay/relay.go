@@ -11,6 +11,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -49,6 +51,7 @@ type flags struct {
 	resources           []string
 	idle                time.Duration
 	secrets             bool
+	shard               string
 	auth                string
 	allowed, stale      time.Duration
 	readyFile           string
@@ -95,6 +98,7 @@ func (p Program) addFlags(flags *pflag.FlagSet, f *flags) {
 	flags.StringVar(&f.historyBytes, "history-bytes", "", "maximum size of old versions, for example 512Mi; 0 means no limit (default 1Gi, or 256Mi with --memory)")
 	flags.StringSliceVar(&f.resources, "resources", nil, "resources to mirror from the start: pods, deployments.apps, deployments.v1.apps, '*.example.com' or '*'; others are mirrored from their first reader on")
 	flags.DurationVar(&f.idle, "idle", 0, "how long a resource is mirrored after its last reader has left (default 10m)")
+	flags.StringVar(&f.shard, "shard", "", "i/n: mirror only the resources of the i-th of n relays, from 0, and pass the others through")
 	flags.BoolVar(&f.secrets, "mirror-secrets", false, "mirror Secrets too, which are then on the disk as plain text; otherwise they are passed through")
 	flags.StringVar(&f.auth, "auth", "reviews", "how callers are known: reviews (TokenReview and SubjectAccessReview at the API server) or passthrough (a small request with their own token)")
 	flags.StringVar(&f.config.Access.ClientCAFile, "client-ca-file", "", "CAs of the clients' certificates (default those that the API server publishes in kube-system)")
@@ -123,6 +127,11 @@ func (p Program) relayConfig(f flags) (gapless.RelayConfig, error) {
 	}
 	cfg.DataDir, cfg.Memory, cfg.Listen, cfg.History = f.dataDir, f.memory, f.listen, f.history
 	cfg.Resources, cfg.Idle, cfg.MirrorSecrets = f.resources, f.idle, f.secrets
+	if f.shard != "" {
+		if cfg.Shard, cfg.Shards, err = parseShard(f.shard); err != nil {
+			return cfg, err
+		}
+	}
 	switch f.auth {
 	case "reviews":
 	case "passthrough":
@@ -147,6 +156,17 @@ func (p Program) relayConfig(f flags) (gapless.RelayConfig, error) {
 		}
 	}
 	return cfg, nil
+}
+
+// parseShard reads "i/n".
+func parseShard(text string) (shard, shards int, err error) {
+	first, second, _ := strings.Cut(text, "/")
+	shard, errFirst := strconv.Atoi(first)
+	shards, errSecond := strconv.Atoi(second)
+	if errFirst != nil || errSecond != nil || shards < 1 || shard < 0 || shard >= shards {
+		return 0, 0, fmt.Errorf("--shard %q: want i/n with i from 0 to n-1, like 0/3", text)
+	}
+	return shard, shards, nil
 }
 
 // none makes 0 of a flag what means "not at all" in the configuration.

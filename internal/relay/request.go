@@ -1,0 +1,94 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gapless-io/gapless/internal/apiserver/route"
+	"github.com/gapless-io/gapless/internal/mirror"
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// Reading is a request for a list or a watch that is served from the mirror.
+type Reading struct {
+	// From is the resourceVersion from which a watch continues; 0 for every other request.
+	From kube.ResourceVersion
+
+	resource *schema.Resource
+}
+
+// Reading returns what a request reads from the mirror, and whether it does. Everything else is for
+// upstream: other verbs and resources, tables (which have upstream's columns), selectors that only
+// upstream knows, and what is wrong with a request.
+func (r *Relay) Reading(req *http.Request) (of Reading, served bool) {
+	if req.Method != http.MethodGet && req.Method != http.MethodHead || !strings.HasPrefix(req.URL.Path, "/api") {
+		return Reading{}, false
+	}
+	rt, err := route.Resolve(r.live.Load(), req)
+	if err != nil || rt.Resource == nil {
+		if err == nil && rt.BelowVersion() {
+			r.Refresh() // it may be new
+		}
+		return Reading{}, false
+	}
+	if rt.Verb != route.List && rt.Verb != route.Watch || !servedForm(req.Header) {
+		return Reading{}, false
+	}
+	o, err := kube.ParseListOptions(rt.Query, rt.Verb == route.Watch)
+	if err != nil || kube.CheckFields(o.Fields, rt.Resource.Fields) != nil {
+		return Reading{}, false
+	}
+	if c := r.known(rt.Resource); c != nil && c.failed(nil) != nil {
+		return Reading{}, false
+	}
+	of.resource = rt.Resource
+	if rt.Verb == route.Watch {
+		if plan, err := kube.PlanWatch(o); err == nil && plan.Start == kube.WatchAfter {
+			of.From = o.RV
+		}
+	}
+	return of, true
+}
+
+// servedForm reports whether the mirror has what a request accepts.
+func servedForm(h http.Header) bool {
+	return !slices.ContainsFunc(h.Values("Accept"), func(v string) bool {
+		return strings.Contains(v, "as=Table") || strings.Contains(v, "application/cbor")
+	})
+}
+
+// Reaches reports whether a watch can begin in the mirror, which it starts if need be. It cannot where
+// the mirror has not seen the changes: before it began, and in a hole. Upstream may still have
+// them. The request is of a known caller.
+func (r *Relay) Reaches(ctx context.Context, of Reading) bool {
+	_, h, leave, err := r.enter(ctx, of.resource)
+	if err != nil {
+		return true // the error is the answer
+	}
+	defer leave()
+	_, err = h.log.Position(of.From, kube.ExpiredWatch)
+	expired, is := errors.AsType[*kube.ExpiredError](err)
+	return !is || expired.Reason != mirror.ReasonUnseen
+}
+
+// Age returns how long ago upstream last answered about what is read; 0 if that is not known.
+func (r *Relay) Age(of Reading) time.Duration {
+	c := r.known(of.resource)
+	if c == nil {
+		return 0
+	}
+	reads := c.reads.Load()
+	if reads == nil {
+		return 0
+	}
+	at := reads.Status().LastContact
+	if at.IsZero() {
+		return 0
+	}
+	return time.Since(at)
+}
