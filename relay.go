@@ -22,10 +22,10 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver"
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/mirror"
+	"github.com/gapless-io/gapless/internal/refusal"
 	"github.com/gapless-io/gapless/internal/relay"
 	"github.com/gapless-io/gapless/internal/relay/access"
 	"github.com/gapless-io/gapless/internal/relay/pass"
-	"github.com/gapless-io/gapless/kube"
 )
 
 // RelayConfig is the configuration of a Relay. Upstream is required, and DataDir unless Memory
@@ -191,7 +191,7 @@ func (r *Relay) serve(ctx context.Context) error {
 	if r.clientCA != nil {
 		g.Go(func() error { return r.clientCA.Run(running) })
 	}
-	web := r.webServer(handler) //nolint:contextcheck // a handshake has a context of its own
+	web := r.webServer(running, handler)
 	g.Go(func() error {
 		r.cfg.Logger.InfoContext(ctx, "serving", slog.String("url", r.url()), slog.String("upstream", r.cfg.Upstream.Host))
 		close(r.ready)
@@ -220,13 +220,14 @@ func (r *Relay) serve(ctx context.Context) error {
 }
 
 // webServer returns the HTTP server. Bodies and answers may take hours: they are upstream's.
-func (r *Relay) webServer(handler http.Handler) *http.Server {
+func (r *Relay) webServer(ctx context.Context, handler http.Handler) *http.Server {
 	tlsConfig := r.credentials.ServerTLS()
 	if r.clientCA != nil {
 		tlsConfig = r.clientCA.TLS(tlsConfig)
 	}
 	return &http.Server{
 		Handler: handler, TLSConfig: tlsConfig,
+		BaseContext:       func(net.Listener) context.Context { return ctx }, // upgraded connections end with it
 		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 90 * time.Second,
 		ErrorLog: slog.NewLogLogger(r.cfg.Logger.Handler(), slog.LevelDebug),
 		HTTP2: &http.HTTP2Config{
@@ -382,7 +383,7 @@ func (r *Relay) serveStatus(w http.ResponseWriter, req *http.Request) {
 		body, err = json.MarshalIndent(r.status(), "", "  ")
 	}
 	if err != nil {
-		kube.Refuse(w, err)
+		refusal.Write(w, err)
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")

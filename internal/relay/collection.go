@@ -120,6 +120,7 @@ func (c *collection) run(ctx context.Context) error {
 		return err
 	}
 	c.writing = c.historyOf(log)
+	defer func() { c.relay.mirror.Release(c.writing.log) }() // another one after a rewrite
 	restored, err := c.load(ctx)
 	if err != nil {
 		return err
@@ -216,7 +217,6 @@ func (c *collection) end() {
 	if h := c.current.Swap(nil); h != nil {
 		h.cached.Cache.End(kube.ResourceVersion(h.log.Newest())) //nolint:gosec // positions are not negative
 	}
-	c.relay.mirror.Release(c.writing.log)
 }
 
 // wait blocks until there is a state to show, and returns it. Errors: why there is none, ctx's

@@ -31,7 +31,11 @@ func (c *collection) update(ctx context.Context, u informer.Update[*item]) error
 	if !first && (u.Rewritten || rv < h.log.Reached() || c.rewrites(u, h.log.Reached())) {
 		return c.rewrite(ctx, u, rv)
 	}
-	return c.replace(ctx, u, rv)
+	err = c.replace(ctx, u, rv)
+	if errors.Is(err, mirror.ErrOrder) { // another state at the same resourceVersion
+		return c.rewrite(ctx, u, rv)
+	}
+	return err
 }
 
 // rewrites reports whether a state cannot follow from the recorded one: it has an object in
