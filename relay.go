@@ -26,6 +26,7 @@ import (
 	"github.com/gapless-io/gapless/internal/relay"
 	"github.com/gapless-io/gapless/internal/relay/access"
 	"github.com/gapless-io/gapless/internal/relay/pass"
+	"github.com/gapless-io/gapless/kube"
 )
 
 // RelayConfig is the configuration of a Relay. Upstream is required, and DataDir unless Memory
@@ -369,7 +370,8 @@ func lasting(d, usual time.Duration) time.Duration {
 	return d
 }
 
-// RelayStatusPath is where a relay says what it mirrors, to whom upstream lets GET that path.
+// RelayStatusPath is where a relay reports what it mirrors, as a RelayStatus in JSON. Upstream decides
+// who may GET that path.
 const RelayStatusPath = "/relay/status"
 
 // serveStatus answers what is mirrored.
@@ -390,14 +392,38 @@ func (r *Relay) serveStatus(w http.ResponseWriter, req *http.Request) {
 	_, _ = w.Write(append(body, '\n')) // the client may be gone
 }
 
-// RelayStatus is what a relay says of itself.
+// RelayStatus is what a relay reports of itself.
 type RelayStatus struct {
-	Upstream  string         `json:"upstream"`
-	Resources []relay.Status `json:"resources"`
+	Upstream  string          `json:"upstream"`
+	Resources []RelayResource `json:"resources"` // by name
+}
+
+// RelayResource is what a relay reports of a resource that it mirrors.
+type RelayResource struct {
+	Resource string `json:"resource"` // with its version and group: "deployments.v1.apps"
+	// ResourceVersion is that of upstream up to which everything is mirrored; 0: nothing is.
+	ResourceVersion kube.ResourceVersion `json:"resourceVersion"`
+	// Oldest is the oldest resourceVersion from which a watch can continue.
+	Oldest  kube.ResourceVersion `json:"oldestResourceVersion"`
+	Objects int                  `json:"objects"`
+	Readers int64                `json:"readers"` // lists and watches that are open
+	// Lists and Watches are how often upstream was asked since the resource is mirrored.
+	Lists   int64 `json:"upstreamLists"`
+	Watches int64 `json:"upstreamWatches"`
+	// LastContact is when upstream last answered; zero: not since the mirror was loaded.
+	LastContact time.Time `json:"lastContact,omitzero"`
+	// Problem says why the resource is passed through; "": it is mirrored.
+	Problem string `json:"problem,omitempty"`
+	// OldestTime is when the change at Oldest was recorded; zero: nothing was removed yet.
+	OldestTime time.Time `json:"oldestTime,omitzero"`
 }
 
 func (r *Relay) status() RelayStatus {
-	return RelayStatus{Upstream: r.cfg.Upstream.Host, Resources: r.relay.Status()}
+	status := RelayStatus{Upstream: r.cfg.Upstream.Host, Resources: []RelayResource{}}
+	for _, s := range r.relay.Status() {
+		status.Resources = append(status.Resources, RelayResource(s))
+	}
+	return status
 }
 
 // Ready returns a channel that is closed once the relay accepts requests. What upstream has may

@@ -9,14 +9,13 @@ import (
 // Reader serves lists and watches from caches. It is safe for concurrent use.
 type Reader struct {
 	of        func(schema.Target) (*caches.Resource, error)
-	live      *schema.Live       // nil: versions do not end
-	converter *convert.Converter // nil: no resource converts
-	strict    bool               // Config.StrictFutureWatch
+	live      *schema.Live // nil in a mirror, as converter
+	converter *convert.Converter
+	strict    bool // Config.StrictFutureWatch
 }
 
-// NewMirrorReader returns the reader of a mirror, whose resources of returns. All
-// resourceVersions that it takes and returns, besides those of objects and events, are
-// positions in the mirror. Its resources have no conversions.
+// NewMirrorReader returns the reader of a mirror. All resourceVersions that it takes and
+// returns, besides those of objects and events, are positions in the mirror.
 func NewMirrorReader(of func(schema.Target) (*caches.Resource, error)) *Reader {
 	return &Reader{of: of}
 }

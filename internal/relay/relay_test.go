@@ -229,7 +229,7 @@ func TestAReaderSeesTheDifferenceAfterUpstreamExpired(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("what a connected reader has (-upstream +relay, %s was perhaps seen):\n%s", seen.ResourceVersion, diff)
 	}
-	// Who comes back sees the same, and who was inside is told.
+	// Who comes back sees the same, and who was inside gets 410.
 	if got := events(t, follow(t, relayed, rv), 4); !slices.Equal(got, shown) {
 		t.Errorf("who comes back sees %q, who was connected saw %q", got, shown)
 	}
@@ -265,7 +265,7 @@ func TestARelayThatStartsAgainResumes(t *testing.T) {
 	}
 }
 
-func TestAHistoryThatWentBackIsTold(t *testing.T) {
+func TestReadersGet410WhenUpstreamsHistoryWentBack(t *testing.T) {
 	upstream, direct := open(t)
 	put(t, direct, "a", "1")
 	upstream.Keep(t)

@@ -10,22 +10,22 @@ import (
 
 // Status is what is known of one mirrored resource.
 type Status struct {
-	Resource string `json:"resource"` // "pods.v1"
+	Resource string // "pods.v1"
 	// ResourceVersion is that of upstream up to which everything is mirrored; 0: nothing is.
-	ResourceVersion kube.ResourceVersion `json:"resourceVersion"`
+	ResourceVersion kube.ResourceVersion
 	// Oldest is the oldest resourceVersion from which a watch can continue.
-	Oldest  kube.ResourceVersion `json:"oldestResourceVersion"`
-	Objects int                  `json:"objects"`
-	Readers int64                `json:"readers"` // lists and watches that are open
+	Oldest  kube.ResourceVersion
+	Objects int
+	Readers int64 // lists and watches that are open
 	// Lists and Watches are how often upstream was asked since the resource is mirrored.
-	Lists   int64 `json:"upstreamLists"`
-	Watches int64 `json:"upstreamWatches"`
+	Lists   int64
+	Watches int64
 	// LastContact is when upstream last answered; zero: not since the mirror was loaded.
-	LastContact time.Time `json:"lastContact,omitzero"`
+	LastContact time.Time
 	// Problem says why the resource is passed through; "": it is mirrored.
-	Problem string `json:"problem,omitempty"`
+	Problem string
 	// OldestTime is when the change at Oldest was recorded; zero: nothing was removed yet.
-	OldestTime time.Time `json:"oldestTime,omitzero"`
+	OldestTime time.Time
 }
 
 // Status returns what is known of each mirrored resource, by name.

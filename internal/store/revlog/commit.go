@@ -7,6 +7,7 @@ import (
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/revlog/format"
 	"github.com/gapless-io/gapless/internal/store/revlog/index"
+	"github.com/gapless-io/gapless/internal/store/revlog/load"
 )
 
 // request is one Commit on its way through the sequencer.
@@ -122,11 +123,11 @@ func (l *Log) recordOf(ctx context.Context, key string, v index.Version) (*store
 		return nil, nil
 	}
 	if value == nil {
-		w := wanted{key: key, version: v}
-		if err := set.load(ctx, l.fs.Dir().Path(), []*wanted{&w}); err != nil {
+		w := load.Wanted{Key: key, Version: v}
+		if err := l.source(set).Read(ctx, []*load.Wanted{&w}); err != nil {
 			return nil, err
 		}
-		value = w.value
+		value = w.Value
 	}
 	r := v.Record(key, value)
 	return &r, nil

@@ -9,13 +9,13 @@ import (
 	"io"
 	"log/slog"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/revlog/disk"
 	"github.com/gapless-io/gapless/internal/store/revlog/format"
 	"github.com/gapless-io/gapless/internal/store/revlog/index"
+	"github.com/gapless-io/gapless/internal/store/revlog/stray"
 )
 
 const (
@@ -55,7 +55,10 @@ func (l *Log) recover(ctx context.Context) error {
 	if l.compacted.Revision > l.current {
 		return l.corrupt(format.ManifestName, -1, fmt.Sprintf("history is compacted up to revision %d, but the log ends at %d", l.compacted.Revision, l.current))
 	}
-	strays, err := l.strays(m)
+	strays, err := stray.Find(l.fs, m)
+	if newer, is := errors.AsType[*stray.NewerError](err); is {
+		return l.corrupt(newer.Name, -1, fmt.Sprintf("it is newer than the %s", format.ManifestName))
+	}
 	if err != nil {
 		return err
 	}
@@ -277,31 +280,6 @@ func (l *Log) finishIndex(m format.Manifest) {
 	}
 }
 
-// strays returns the files that a crash left behind: of a segment that was not
-// listed yet, or not listed any more. It refuses what it cannot explain.
-func (l *Log) strays(m format.Manifest) ([]string, error) {
-	names, err := l.fs.Dir().Names()
-	if err != nil {
-		return nil, fmt.Errorf("list the log's directory: %w", err)
-	}
-	listed := map[string]bool{}
-	for _, e := range m.Segments {
-		listed[e.Name()] = true
-	}
-	var strays []string
-	for _, name := range names {
-		ours := strings.HasSuffix(name, ".log") && (strings.HasPrefix(name, "seg-") || strings.HasPrefix(name, "base-"))
-		if !ours || listed[name] {
-			continue
-		}
-		if err := l.checkStray(name, m); err != nil {
-			return nil, err
-		}
-		strays = append(strays, name)
-	}
-	return strays, nil
-}
-
 // removeStrays is called after the manifest is known to be durable: an older one
 // may list what this one does not.
 func (l *Log) removeStrays(names []string) error {
@@ -313,29 +291,6 @@ func (l *Log) removeStrays(names []string) error {
 			return fmt.Errorf("remove a segment that the manifest does not list: %w", err)
 		}
 		l.logger.Info("removed what a crash left", slog.String("segment", name))
-	}
-	return nil
-}
-
-// checkStray refuses a log segment that is not listed although it is newer than
-// the manifest and has records: then the manifest is an old one.
-func (l *Log) checkStray(name string, m format.Manifest) error {
-	file, _, err := l.fs.Open(name)
-	if err != nil {
-		return fmt.Errorf("open segment: %w", err)
-	}
-	b := make([]byte, format.SegmentHeaderBytes+format.FrameHeaderBytes)
-	n, err := file.ReadAt(b, 0)
-	if err = errors.Join(err, file.Close()); err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("read segment: %w", err)
-	}
-	if n < len(b) || string(b[:8]) != format.SegmentMagic {
-		return nil
-	}
-	_, err = format.DecodeFrame(b[format.SegmentHeaderBytes:], format.SegmentSeed(b), format.SegmentHeaderBytes)
-	id := format.SegmentHeaderID(b)
-	if err == nil && id >= m.NextSegment && strings.HasPrefix(name, "seg-") {
-		return l.corrupt(name, -1, fmt.Sprintf("it is newer than the %s", format.ManifestName))
 	}
 	return nil
 }

@@ -2,18 +2,15 @@ package revlog
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
 	"sync/atomic"
 
-	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/revlog/disk"
 	"github.com/gapless-io/gapless/internal/store/revlog/format"
-	"github.com/gapless-io/gapless/internal/store/revlog/index"
+	"github.com/gapless-io/gapless/internal/store/revlog/load"
 )
 
 // segment is an open segment file.
@@ -133,90 +130,13 @@ func (s *segment) release(l *Log) {
 	}
 }
 
-// Bounds of one read: records that lie close together are read at once. A feed may select
-// few of the records that it finds: what lies between them would cost it more memory and
-// time than further reads.
-const (
-	loadBytes = 256 << 10
-	loadGap   = 16 << 10
-	feedGap   = 1 << 10
-)
-
-// wanted is a version whose value is to be read.
-type wanted struct {
-	key     string
-	version index.Version
-	value   []byte // the result; the caller's own
-}
-
-// load reads the values of order from the segments and checks them. It sorts order.
-func (s *segmentSet) load(ctx context.Context, dir string, order []*wanted) error {
-	slices.SortFunc(order, func(a, b *wanted) int {
-		return cmp.Or(cmp.Compare(a.version.Segment, b.version.Segment), cmp.Compare(a.version.Offset, b.version.Offset))
-	})
-	var shared []byte
-	for len(order) > 0 {
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		n, start, end := run(order, loadGap)
-		buf := shared
-		if n == 1 {
-			buf = make([]byte, end-start) // its value stays where it was read
-		} else if int64(cap(buf)) < end-start {
-			shared = make([]byte, max(end-start, loadBytes))
-			buf = shared
-		}
-		buf = buf[:end-start]
-		if err := s.loadRun(dir, order[:n], start, buf); err != nil {
-			return err
-		}
-		order = order[n:]
-	}
-	return nil
-}
-
-// run returns how many of the first wants are read at once, and from where to
-// where. Not more than gap bytes lie between two of them.
-func run(order []*wanted, gap int64) (n int, start, end int64) {
-	first := order[0].version
-	start, end = int64(first.Offset), int64(first.Offset)+int64(first.Size)
-	for n = 1; n < len(order); n++ {
-		v := order[n].version
-		next := int64(v.Offset) + int64(v.Size)
-		if v.Segment != first.Segment || int64(v.Offset) > end+gap || next-start > loadBytes {
-			break
-		}
-		end = max(end, next)
-	}
-	return n, start, end
-}
-
-func (s *segmentSet) loadRun(dir string, wants []*wanted, start int64, buf []byte) error {
-	seg := s.byID[wants[0].version.Segment]
+// File implements load.Files.
+func (s *segmentSet) File(id uint32) (f load.File, found bool) {
+	seg := s.byID[id]
 	if seg == nil {
-		return fmt.Errorf("read revision %d of %q: segment %d is gone", wants[0].version.Revision, wants[0].key, wants[0].version.Segment)
+		return load.File{}, false
 	}
-	if n, err := seg.file.ReadAt(buf, start); err != nil && (n < len(buf) || !errors.Is(err, io.EOF)) {
-		return fmt.Errorf("read %d bytes of %s at %d: %w", len(buf), seg.name, start, err)
-	}
-	for _, w := range wants {
-		at := int64(w.version.Offset) - start
-		r, _, err := format.DecodeRecord(buf[at:at+int64(w.version.Size)], seg.seed)
-		if err == nil && (r.Key != w.key || r.Revision != w.version.Revision) {
-			err = fmt.Errorf("revision %d of %q is there instead of %d of %q", r.Revision, r.Key, w.version.Revision, w.key)
-		}
-		if err != nil {
-			return &store.CorruptError{
-				Path: dir + "/" + seg.name, Offset: int64(w.version.Offset), Found: err.Error(),
-				Advice: adviceRestore,
-			}
-		}
-		if w.value = r.Value; len(wants) > 1 {
-			w.value = append(make([]byte, 0, len(r.Value)), r.Value...)
-		}
-	}
-	return nil
+	return load.File{At: seg.file, Name: seg.name, Seed: seg.seed}, true
 }
 
 // openLocked makes segments the ones that readers use. It returns the set that
