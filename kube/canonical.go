@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/gapless-io/gapless/kube/scan"
@@ -28,7 +29,7 @@ func Canonical(tree map[string]any) ([]byte, error) {
 // CanonicalManaged is Canonical for a tree without metadata.managedFields, which are given as
 // JSON in the canonical form; it is Canonical if there are none.
 func CanonicalManaged(tree map[string]any, managed []byte) ([]byte, error) {
-	return encodeRoot(withoutVersion(tree), managed, 2048+len(managed))
+	return encodeRoot(withoutVersion(tree), managed)
 }
 
 // withoutVersion returns the tree without metadata.resourceVersion. It changes nothing.
@@ -45,9 +46,10 @@ func withoutVersion(tree map[string]any) map[string]any {
 
 // encodeRoot encodes an object with the members first that tell what it is, and with
 // managedFields, if these are given.
-func encodeRoot(tree map[string]any, managed []byte, size int) ([]byte, error) {
-	e := encoder{buf: make([]byte, 0, size), keys: make([]string, 0, 32), managed: managed}
-	e.buf = append(e.buf, '{')
+func encodeRoot(tree map[string]any, managed []byte) ([]byte, error) {
+	e := encoders.Get().(*encoder) //nolint:forcetypeassert // the pool holds nothing else
+	defer e.release()
+	e.buf, e.keys, e.managed = append(e.buf[:0], '{'), e.keys[:0], managed
 	first := [...]string{"apiVersion", "kind", "metadata"}
 	for _, key := range first {
 		if err := e.rootMember(tree, key); err != nil {
@@ -62,8 +64,11 @@ func encodeRoot(tree map[string]any, managed []byte, size int) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return append(e.buf, '}'), nil
+	return bytes.Clone(append(e.buf, '}')), nil
 }
+
+// encoders are used again: each write encodes an object.
+var encoders = sync.Pool{New: func() any { return &encoder{} }} //nolint:gochecknoglobals // scratch memory
 
 // encoder appends JSON to buf.
 type encoder struct {
@@ -72,10 +77,19 @@ type encoder struct {
 	managed []byte   // what metadata.managedFields is, besides what the tree has
 }
 
-// sorted returns the names of an object's members in byte order. The slice is valid until
-// the names of the object around it are dropped.
-func (e *encoder) sorted(m map[string]any) []string {
+// release keeps the encoder for another object, unless this one was large.
+func (e *encoder) release() {
+	if cap(e.buf) <= 64<<10 {
+		clear(e.keys[:cap(e.keys)])
+		encoders.Put(e)
+	}
+}
+
+// sorted returns the names of an object's members, and others, in byte order. The slice is valid
+// until the names of the object around it are dropped.
+func (e *encoder) sorted(m map[string]any, others ...string) []string {
 	begin := len(e.keys)
+	e.keys = append(e.keys, others...)
 	for key := range m {
 		e.keys = append(e.keys, key)
 	}
@@ -106,22 +120,14 @@ func (e *encoder) metadata(meta map[string]any) error {
 	const member = "managedFields"
 	e.name("metadata")
 	e.buf = append(e.buf, '{')
-	names, written := len(e.keys), false
-	write := func() {
-		e.name(member)
-		e.buf = append(e.buf, e.managed...)
-		written = true
-	}
-	for _, key := range e.sorted(meta) {
-		if !written && key > member {
-			write()
-		}
-		if err := e.member(key, meta[key], 2); err != nil {
+	names := len(e.keys)
+	for _, key := range e.sorted(meta, member) {
+		if key == member {
+			e.name(key)
+			e.buf = append(e.buf, e.managed...)
+		} else if err := e.member(key, meta[key], 2); err != nil {
 			return err
 		}
-	}
-	if !written {
-		write()
 	}
 	e.keys = e.keys[:names]
 	e.buf = append(e.buf, '}')

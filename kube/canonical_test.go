@@ -3,8 +3,10 @@ package kube_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -83,6 +85,45 @@ func encodeReference(t *testing.T, value any) []byte {
 		t.Fatal(err)
 	}
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n"))
+}
+
+// TestAFailedEncodingLeavesNothingBehind: buffers are used again for the next object.
+func TestAFailedEncodingLeavesNothingBehind(t *testing.T) {
+	bad := map[string]any{"spec": map[string]any{"a": "1", "list": []any{map[string]any{"b": math.NaN()}}}}
+	for i := range 20 {
+		if out, err := kube.CanonicalManaged(bad, []byte(`[{"manager":"m"}]`)); err == nil {
+			t.Fatalf("got %s, want an error", out)
+		}
+		large := strings.Repeat("x", i*8<<10) // also more than a buffer that is kept
+		out, err := kube.Canonical(map[string]any{"metadata": map[string]any{"name": "a"}, "data": map[string]any{"b": large, "a": int64(i)}})
+		if want := fmt.Sprintf(`{"metadata":{"name":"a"},"data":{"a":%d,"b":"%s"}}`, i, large); err != nil || string(out) != want {
+			t.Fatalf("got %.200s, %v; want %.200s", out, err, want)
+		}
+	}
+}
+
+// TestEncodedObjectsKeepTheirBytes: what was encoded does not change when other objects are, at
+// the same time or later.
+func TestEncodedObjectsKeepTheirBytes(t *testing.T) {
+	var wg sync.WaitGroup
+	for worker := range 4 {
+		wg.Go(func() {
+			var kept [][]byte
+			for i := range 200 {
+				out, err := kube.Canonical(map[string]any{"data": fmt.Sprintf("%d of %d", i, worker)})
+				if err != nil {
+					t.Error(err)
+				}
+				kept = append(kept, out)
+			}
+			for i, out := range kept {
+				if want := fmt.Sprintf(`{"data":"%d of %d"}`, i, worker); string(out) != want {
+					t.Errorf("got %s, want %s", out, want)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
 
 func TestCanonicalStringsAreThoseOfEncodingJSON(t *testing.T) {

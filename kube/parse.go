@@ -104,7 +104,7 @@ func rewrite(raw []byte) ([]byte, error) {
 	if tree["apiVersion"] == nil {
 		delete(tree, "apiVersion")
 	}
-	return encodeRoot(tree, nil, len(raw))
+	return encodeRoot(tree, nil)
 }
 
 // parser is one pass over an object. What it found are tokens; strings are made

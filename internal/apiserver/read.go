@@ -28,14 +28,14 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, rt route.Route) err
 	if err != nil {
 		return err
 	}
-	body, err := renderer.Object(o)
+	body, err := renderer.Parts(o)
 	if err == nil {
 		err = auditObject(r, renderer, o)
 	}
 	if err != nil {
 		return err
 	}
-	render.Write(w, into, http.StatusOK, body)
+	render.Write(w, into, http.StatusOK, body...)
 	return nil
 }
 

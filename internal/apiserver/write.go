@@ -193,15 +193,16 @@ type answering struct {
 // answerWrite answers a write. A Status has one shape only (apiserver
 // handlers/response.go doTransformObject).
 func answerWrite(w http.ResponseWriter, r *http.Request, as answering, out kube.Written) error {
-	var answer []byte
+	var answer [][]byte
 	var err error
 	if out.Object != nil {
-		if answer, err = as.renderer.Object(out.Object); err == nil {
+		if answer, err = as.renderer.Parts(out.Object); err == nil {
 			err = auditObject(r, as.renderer, out.Object)
 		}
 	} else {
 		audit.From(r.Context()).AnsweredStatus(out.Status)
-		answer, err = render.Status(as.into, *out.Status)
+		answer = make([][]byte, 1)
+		answer[0], err = render.Status(as.into, *out.Status)
 	}
 	if err != nil {
 		return kube.Internal(fmt.Errorf("encode the written object: %w", err))
@@ -211,6 +212,6 @@ func answerWrite(w http.ResponseWriter, r *http.Request, as answering, out kube.
 	if out.Created {
 		code = http.StatusCreated
 	}
-	render.Write(w, as.into, code, answer)
+	render.Write(w, as.into, code, answer...)
 	return nil
 }

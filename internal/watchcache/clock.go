@@ -2,6 +2,7 @@ package watchcache
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -57,19 +58,31 @@ func (c *Clock) Publish(rv kube.ResourceVersion) {
 	})
 }
 
+// ErrStopped says that the publisher of a clock has stopped.
+var ErrStopped = errors.New("publishing has stopped")
+
 // WaitPublished blocks until the clock is at or above rv, or returns ctx's cause.
 func (c *Clock) WaitPublished(ctx context.Context, rv kube.ResourceVersion) error {
+	return c.WaitWhilePublishing(ctx, rv, nil)
+}
+
+// WaitWhilePublishing is WaitPublished that also ends, with ErrStopped, when stopped is closed.
+func (c *Clock) WaitWhilePublishing(ctx context.Context, rv kube.ResourceVersion, stopped <-chan struct{}) error {
 	w := c.register(rv)
 	if w == nil {
 		return nil
 	}
+	var err error
 	select {
 	case <-w.reached:
 		return nil
+	case <-stopped:
+		err = ErrStopped
 	case <-ctx.Done():
-		c.unregister(w)
-		return context.Cause(ctx)
+		err = context.Cause(ctx)
 	}
+	c.unregister(w)
+	return err
 }
 
 // register returns nil when rv is published already.

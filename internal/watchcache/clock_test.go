@@ -50,3 +50,21 @@ func TestWaitPublishedReturnsTheCauseOfTheContext(t *testing.T) {
 	}
 	clock.Publish(2) // no waiter is left
 }
+
+func TestWaitWhilePublishingEndsWithThePublisher(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock, stopped := watchcache.NewClock(1), make(chan struct{})
+		done := make(chan error, 1)
+		go func() { done <- clock.WaitWhilePublishing(t.Context(), 3, stopped) }()
+		clock.Publish(2)
+		synctest.Wait()
+		close(stopped)
+		if err := <-done; !errors.Is(err, watchcache.ErrStopped) {
+			t.Errorf("got %v after the publisher has stopped, want ErrStopped", err)
+		}
+		clock.Publish(3) // no waiter is left
+		if err := clock.WaitWhilePublishing(t.Context(), 3, stopped); err != nil {
+			t.Errorf("got %v for what is published, want nil", err)
+		}
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
@@ -76,28 +77,30 @@ func (ls *Lists) Write(w http.ResponseWriter, into Form, r *Renderer, l *kube.Li
 	return true, nil
 }
 
-// Write answers with a body in a form: with one of protobuf, as Object and Status make it,
-// or else with one of JSON, without a newline at its end.
-func Write(w http.ResponseWriter, into Form, code int, body []byte) {
+// Write answers with a body in a form, which may be in parts: with one of protobuf, as Object and
+// Status make it, or else with one of JSON, without a newline at its end.
+func Write(w http.ResponseWriter, into Form, code int, body ...[]byte) {
 	contentType := media.JSON
 	switch {
 	case into.format == formatProtobuf:
 		contentType = media.Protobuf
 	case into.format == formatYAML:
-		if converted, err := yaml.JSONToYAML(body); err == nil {
-			contentType, body = media.YAML, converted
+		if converted, err := yaml.JSONToYAML(slices.Concat(body...)); err == nil {
+			contentType, body = media.YAML, [][]byte{converted}
 		}
 	case into.pretty:
 		var indented bytes.Buffer
-		if json.Indent(&indented, body, "", "  ") == nil {
-			body = indented.Bytes()
+		if json.Indent(&indented, slices.Concat(body...), "", "  ") == nil {
+			body = [][]byte{indented.Bytes()}
 		}
 	}
 	out := compress.New(w, into.gzip)
 	defer out.Release()
 	w.Header().Set("Content-Type", contentType)
 	out.Code = code
-	out.Write(body)
+	for _, part := range body {
+		out.Write(part)
+	}
 	if contentType == media.JSON {
 		out.Write([]byte("\n"))
 	}

@@ -150,6 +150,18 @@ func (r *Renderer) Object(o *kube.Object) ([]byte, error) {
 	return r.seen(o).JSON(), nil
 }
 
+// Parts returns o in the form as Object does, in pieces that need not be put together.
+func (r *Renderer) Parts(o *kube.Object) ([][]byte, error) {
+	if r.shape == shapeObject && r.format != formatProtobuf {
+		return r.seen(o).Parts(make([][]byte, 0, usualParts)), nil
+	}
+	whole, err := r.Object(o)
+	return [][]byte{whole}, err
+}
+
+// usualParts is how many parts an object with two managers has.
+const usualParts = 5
+
 // partial returns o as a PartialObjectMetadata.
 func (r *Renderer) partial(o *kube.Object) []byte {
 	body := make([]byte, 0, len(o.Metadata())+96)

@@ -25,7 +25,15 @@ const (
 // watcher returns the renderer of a new watch of config maps.
 func watcher(t *testing.T, events *render.Shared, accept, query string) *render.Renderer {
 	t.Helper()
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/v1/configmaps?watch=1&"+query, http.NoBody)
+	renderer, _ := negotiated(t, "/api/v1/configmaps?watch=1&"+query, accept)
+	renderer.Share(events)
+	return renderer
+}
+
+// negotiated returns the renderer of a GET, and the form of its answer.
+func negotiated(t *testing.T, uri, accept string) (*render.Renderer, render.Form) {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, uri, http.NoBody)
 	r.Header.Set("Accept", accept)
 	rt, err := route.Resolve(catalog, r)
 	if err != nil {
@@ -39,8 +47,7 @@ func watcher(t *testing.T, events *render.Shared, accept, query string) *render.
 	if err != nil {
 		t.Fatal(err)
 	}
-	renderer.Share(events)
-	return renderer
+	return renderer, into
 }
 
 var catalog = builtin.Catalog()

@@ -59,7 +59,8 @@ type Route struct {
 // segments cannot be decoded or could climb (".", ".."), and 405 for a method
 // that the resource does not have.
 func Resolve(catalog *schema.Catalog, r *http.Request) (Route, error) {
-	rt := Route{Query: r.URL.Query()}
+	const usual = 8 // segments
+	rt := Route{Query: r.URL.Query(), Path: make([]string, 0, usual)}
 	for segment := range strings.SplitSeq(strings.Trim(r.URL.EscapedPath(), "/"), "/") {
 		decoded, err := url.PathUnescape(segment)
 		if err != nil {
@@ -129,8 +130,12 @@ func (rt *Route) locate(rest []string) (plural string) {
 	if rest[0] == "namespaces" && len(rest) > 2 && rest[2] != "status" && rest[2] != "finalize" {
 		rt.Namespace, rest = rest[1], rest[2:]
 	}
-	parts := append(slices.Clone(rest), "", "")
-	rt.Name, rt.Subresource = parts[1], parts[2]
+	if len(rest) > 1 {
+		rt.Name = rest[1]
+	}
+	if len(rest) > 2 {
+		rt.Subresource = rest[2]
+	}
 	if len(rest) > 3 {
 		return ""
 	}

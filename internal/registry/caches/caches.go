@@ -9,6 +9,7 @@ package caches
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -114,13 +115,11 @@ func (s *Set) WaitPublished(ctx context.Context, rv kube.ResourceVersion) error 
 		return nil
 	}
 	publishing := *s.publishing.Load()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	stop := context.AfterFunc(publishing, func() {
-		cancel(fmt.Errorf("wait for revision %d to become visible: %w", rv, context.Cause(publishing)))
-	})
-	defer stop()
-	return s.clock.WaitPublished(ctx, rv)
+	err := s.clock.WaitWhilePublishing(ctx, rv, publishing.Done())
+	if errors.Is(err, watchcache.ErrStopped) {
+		return fmt.Errorf("wait for revision %d to become visible: %w", rv, context.Cause(publishing))
+	}
+	return err
 }
 
 // Forget drops from every cache what the store has compacted. Readers do not get it

@@ -100,6 +100,23 @@ func TestCreationsAreTrackedAsByTheLibrary(t *testing.T) {
 	}
 }
 
+// TestCreationsShareMemoryWithoutMixing: the memory for the fields of an object is used again for
+// the next one, unless it was large.
+func TestCreationsShareMemoryWithoutMixing(t *testing.T) {
+	m := New(schema.NewLive(builtin.Catalog()), nil)
+	r, _ := builtin.Catalog().Lookup(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"})
+	for _, keys := range []int{1, leastBlock - 1, 2, mostBlock, mostBlock + 1, 3} {
+		data := map[string]any{}
+		for i := range keys {
+			data[fmt.Sprintf("key-%d-of-%d", i, keys)] = "v"
+		}
+		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a"}, "data": data}}
+		if !compareCreation(t, m, schema.Target{Resource: r}, u) {
+			t.Errorf("the short way was not taken for %d keys", keys)
+		}
+	}
+}
+
 // changed calls fn with each member of each object removed, nulled and emptied in turn.
 func changed(at any, fn func()) {
 	switch at := at.(type) {

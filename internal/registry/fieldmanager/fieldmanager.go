@@ -160,7 +160,8 @@ type fieldManager struct {
 	// metadata.
 	ignored, ignoredMeta map[string]bool
 
-	used atomic.Int64 // when it was last, in ns
+	unused sync.Pool    // of *memory, for creations
+	used   atomic.Int64 // when it was last, in ns
 }
 
 // empty returns the object before its creation.

@@ -21,23 +21,28 @@ type generation struct {
 	done    chan struct{} // closed when the generation is closed and none is running
 }
 
-// begin counts a creation; the caller calls end when it is committed or given up.
+// begin counts a creation; the caller calls end when it is committed or given up, maybe more than
+// once.
 func (c *creations) begin() (end func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.current == nil {
 		c.current = &generation{done: make(chan struct{})}
 	}
-	g := c.current
+	g, ended := c.current, false
 	g.running++
-	return sync.OnceFunc(func() {
+	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
+		if ended {
+			return
+		}
+		ended = true
 		g.running--
 		if g.closed && g.running == 0 {
 			close(g.done)
 		}
-	})
+	}
 }
 
 // wait blocks until every creation that began before it has ended. It is called by one

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/watchcache"
 	"github.com/gapless-io/gapless/kube"
@@ -132,4 +133,20 @@ func TestReadersAtOnePlaceWaitForTheFirst(t *testing.T) {
 			t.Errorf("%d readers went on, %d places are read", joined.Load(), len(d.reading))
 		}
 	})
+}
+
+func TestAKeyInTheStoreNamesOneObject(t *testing.T) {
+	var none store.Store
+	r := NewSource(none).Resource(schema.GroupResource{Group: "apps", Resource: "deployments"}, nil)
+	keys := []kube.Key{{}, {Name: "a"}, {Namespace: "a"}, {Namespace: "a", Name: "b"}, {Namespace: "a", Name: "bb"}, {Namespace: "aa", Name: "b"}, {Namespace: "b", Name: "a"}, {Name: "ab"}}
+	for _, key := range keys {
+		for _, other := range keys {
+			if got, want := r.names(r.Key(other), key), key == other; got != want {
+				t.Errorf("%q names %+v: %v, want %v", r.Key(other), key, got, want)
+			}
+		}
+		if stored := "configmaps/" + key.String(); r.names(stored, key) {
+			t.Errorf("%q names %+v of another resource", stored, key)
+		}
+	}
 }

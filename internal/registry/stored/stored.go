@@ -13,6 +13,7 @@ package stored
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -108,6 +109,17 @@ func (r *Resource) SetFields(fields []kube.FieldPath) { r.fields.Store(&fields) 
 // Key is an object's key in the store.
 func (r *Resource) Key(key kube.Key) string { return r.prefix + key.String() }
 
+// names reports whether a key in the store is an object's: whether it is what Key returns.
+func (r *Resource) names(stored string, key kube.Key) bool {
+	rest, is := strings.CutPrefix(stored, r.prefix)
+	if is && key.Namespace != "" {
+		if rest, is = strings.CutPrefix(rest, key.Namespace); is {
+			rest, is = strings.CutPrefix(rest, "/")
+		}
+	}
+	return is && rest == key.Name
+}
+
 // Object decodes a stored value; the object shares texts in its managedFields with others. An
 // error means that this server did not write the value, or that its bytes have changed.
 func (r *Resource) Object(key string, value []byte, revision int64) (*kube.Object, error) {
@@ -126,8 +138,8 @@ func (r *Resource) objectWith(fields []kube.FieldPath, key string, value []byte,
 	if err != nil {
 		return nil, fmt.Errorf("stored value of %q at revision %d: %w", key, revision, err)
 	}
-	if own := r.Key(o.Key()); own != key {
-		return nil, fmt.Errorf("stored value of %q at revision %d: it is the object %q", key, revision, own)
+	if !r.names(key, o.Key()) {
+		return nil, fmt.Errorf("stored value of %q at revision %d: it is the object %q", key, revision, r.Key(o.Key()))
 	}
 	return o, nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin"
@@ -272,6 +273,26 @@ func TestNamesThatUpstreamAcceptsAreAccepted(t *testing.T) {
 		r := byPlural(t, plural)
 		if errs := r.Type.Validate(changed(t, r, `{"metadata":{"name":"Any segment: of a path!"}}`), nil); len(errs) > 0 {
 			t.Errorf("%s: %v", plural, errs)
+		}
+	}
+}
+
+// TestKeysOfDataAreThoseThatUpstreamAccepts: most keys are recognized without upstream's regular
+// expression.
+func TestKeysOfDataAreThoseThatUpstreamAccepts(t *testing.T) {
+	keys := []string{"", ".", "..", "...", "..a", ".a", "a..", "a", "A.b-c_d", "a/b", "a b", "a\n", "ä", strings.Repeat("a", 253), strings.Repeat("a", 254)}
+	for c := range 128 {
+		keys = append(keys, string(rune(c)), "a"+string(rune(c)))
+	}
+	for _, r := range []*schema.Resource{byPlural(t, "configmaps"), byPlural(t, "secrets")} {
+		for _, key := range keys {
+			u := written(t, r, manifest(t, r))
+			u.Object["data"] = map[string]any{key: ""}
+			delete(u.Object, "binaryData")
+			errs, want := r.Type.Validate(u, nil), validation.IsConfigMapKey(key)
+			if len(errs) != len(want) {
+				t.Errorf("%s: data of key %q: %v, want %q", r.Plural, key, errs, want)
+			}
 		}
 	}
 }

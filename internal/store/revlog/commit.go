@@ -28,8 +28,7 @@ type outcome struct {
 	revision int64
 	err      error
 	conflict bool
-	found    index.Version // what the condition met, if exists
-	exists   bool
+	found    index.Version // what the condition met; zero if nothing
 }
 
 // Commit implements store.Store. While more than 1024 writes wait, it waits
@@ -57,7 +56,7 @@ func (l *Log) Commit(ctx context.Context, t store.Txn) (store.Committed, error) 
 			return store.Committed{Revision: out.revision}, out.err
 		}
 		conflict := &store.ConflictError{Key: t.Key, Expected: t.ExpectedModRevision}
-		if !out.exists {
+		if out.found.Revision == 0 {
 			return store.Committed{}, conflict
 		}
 		conflict.Current, err = l.recordOf(ctx, t.Key, out.found)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"time"
 
@@ -46,6 +47,7 @@ func (l *Log) sequence(ctx context.Context) {
 		case done := <-l.seals:
 			done <- l.sealActive()
 		case r := <-l.requests:
+			runtime.Gosched() // other writers that can run join the group: a sync costs as much for one as for all
 			requests = l.gather(requests, r)
 			l.commitGroup(requests)
 			clear(requests)
@@ -128,7 +130,7 @@ func (l *Log) commitGroup(requests []*request) {
 		p.request.done <- outcome{revision: p.version.Revision, err: err}
 	}
 	for _, p := range g.conflicts {
-		out := outcome{conflict: true, found: p.version, exists: p.version.Revision != 0}
+		out := outcome{conflict: true, found: p.version}
 		if err != nil { // what it met may never have come to be
 			out = outcome{err: err}
 		}

@@ -19,20 +19,44 @@ func ConfigMap(o *corev1.ConfigMap) field.ErrorList {
 	var errs field.ErrorList
 	size := 0
 	for key, value := range o.Data {
-		errs = append(errs, check.Invalid(field.NewPath("data").Key(key), key, validation.IsConfigMapKey(key))...)
+		errs = append(errs, checkKey("data", key)...)
 		if _, both := o.BinaryData[key]; both {
 			errs = append(errs, field.Invalid(field.NewPath("data").Key(key), key, "duplicate of key present in binaryData"))
 		}
 		size += len(value)
 	}
 	for key, value := range o.BinaryData {
-		errs = append(errs, check.Invalid(field.NewPath("binaryData").Key(key), key, validation.IsConfigMapKey(key))...)
+		errs = append(errs, checkKey("binaryData", key)...)
 		size += len(value)
 	}
 	if size > maxPayload {
 		errs = append(errs, field.TooLong(field.NewPath(""), "", maxPayload))
 	}
 	return errs
+}
+
+// checkKey checks a key of the data of a ConfigMap or a Secret.
+func checkKey(data, key string) field.ErrorList {
+	if plainKey(key) {
+		return nil
+	}
+	return check.Invalid(field.NewPath(data).Key(key), key, validation.IsConfigMapKey(key))
+}
+
+// plainKey reports whether a key certainly is what validation.IsConfigMapKey accepts, without its
+// regular expression.
+func plainKey(key string) bool {
+	if key == "" || key[0] == '.' || len(key) > validation.DNS1123SubdomainMaxLength {
+		return false
+	}
+	for i := range len(key) {
+		switch c := key[i]; {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '_', c == '.':
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 // frozen is upstream's error for a field that `immutable: true` protects.
@@ -64,7 +88,7 @@ func Secret(o *corev1.Secret) field.ErrorList {
 	data := field.NewPath("data")
 	size := 0
 	for key, value := range o.Data {
-		errs = append(errs, check.Invalid(data.Key(key), key, validation.IsConfigMapKey(key))...)
+		errs = append(errs, checkKey("data", key)...)
 		size += len(value)
 	}
 	if size > maxPayload {

@@ -35,7 +35,7 @@ func checkResources(at *field.Path, r *corev1.ResourceRequirements) field.ErrorL
 	errs := checkAmounts(at.Child("limits"), r.Limits)
 	errs = append(errs, checkAmounts(at.Child("requests"), r.Requests)...)
 	requests := at.Child("requests")
-	for _, name := range slices.Sorted(maps.Keys(r.Requests)) {
+	for _, name := range sorted(r.Requests) {
 		request := r.Requests[name]
 		limit, limited := r.Limits[name]
 		switch shared := isNative(name) && !isHuge(name); {
@@ -64,6 +64,16 @@ func checkResources(at *field.Path, r *corev1.ResourceRequirements) field.ErrorL
 	return errs
 }
 
+// sorted returns the names of resources in order.
+func sorted(amounts corev1.ResourceList) []corev1.ResourceName {
+	names := make([]corev1.ResourceName, 0, len(amounts))
+	for name := range amounts {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
 func isHuge(name corev1.ResourceName) bool {
 	return strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
 }
@@ -76,7 +86,7 @@ func isNative(name corev1.ResourceName) bool {
 // checkAmounts checks resources that containers can have.
 func checkAmounts(at *field.Path, amounts corev1.ResourceList) field.ErrorList {
 	errs := check.Amounts(at, amounts)
-	for _, name := range slices.Sorted(maps.Keys(amounts)) {
+	for _, name := range sorted(amounts) {
 		amount := amounts[name]
 		switch {
 		case isHuge(name):
