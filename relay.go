@@ -57,9 +57,10 @@ type RelayConfig struct {
 	// Shards, if not 0, is the number of relays that share the resources, and Shard, from 0, which of
 	// them this one is: it passes through the resources of the others.
 	Shard, Shards int
-	// MirrorSecrets mirrors Secrets, which are then on the disk as plain text. Otherwise they are
-	// passed through.
+	// MirrorSecrets mirrors Secrets too; otherwise they are passed through. Unless Memory is set it
+	// needs SecretsKey, of 32 bytes, with which they are encrypted on the disk.
 	MirrorSecrets bool
+	SecretsKey    []byte
 	// Access says how callers are known.
 	Access RelayAccess
 	Limits Limits
@@ -117,6 +118,9 @@ func NewRelay(cfg RelayConfig) (*Relay, error) {
 	if (cfg.Access.FrontProxyCertFile == "") != (cfg.Access.FrontProxyKeyFile == "") {
 		return nil, errors.New("a front proxy needs both a certificate and its key")
 	}
+	if cfg.MirrorSecrets && !cfg.Memory && len(cfg.SecretsKey) != mirror.KeyBytes {
+		return nil, fmt.Errorf("to mirror Secrets to the disk a key of %d bytes is needed to encrypt them, not one of %d", mirror.KeyBytes, len(cfg.SecretsKey))
+	}
 	if cfg.Shards < 0 || cfg.Shards > 0 && (cfg.Shard < 0 || cfg.Shard >= cfg.Shards) {
 		return nil, fmt.Errorf("shard %d of %d: want one from 0 to the number of shards less one", cfg.Shard, cfg.Shards)
 	}
@@ -167,6 +171,7 @@ func (r *Relay) Run(ctx context.Context) (err error) {
 	}
 	r.mirror, err = mirror.Open(ctx, mirror.Options{
 		Dir: filepath.Join(dir, mirrorDir), Memory: r.cfg.Memory, History: max(r.cfg.History, 0), HistoryBytes: max(r.cfg.HistoryBytes, 0), Logger: r.cfg.Logger,
+		Key: r.cfg.SecretsKey, Sealed: func(name string) bool { return name == "secrets.v1" },
 	})
 	if err != nil {
 		return err

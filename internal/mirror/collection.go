@@ -2,6 +2,7 @@ package mirror
 
 import (
 	"context"
+	"crypto/cipher"
 	"fmt"
 	"sync"
 
@@ -17,6 +18,7 @@ type Collection struct {
 	epoch  uint64
 	before kube.ResourceVersion // up to here there was a former history
 	key    string               // the first part of the keys of its objects
+	seal   cipher.AEAD          // nil: objects are not encrypted
 
 	// turn holds one token: its sender may write to the log, and guards ended and noted.
 	turn  chan struct{}

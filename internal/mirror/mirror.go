@@ -15,6 +15,7 @@ package mirror
 
 import (
 	"context"
+	"crypto/cipher"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -38,6 +39,10 @@ type Options struct {
 	// History and HistoryBytes bound the history; see revlog.Options.
 	History      time.Duration
 	HistoryBytes int64
+	// Key, of KeyBytes, encrypts the objects of the collections for which Sealed returns true; nil:
+	// nothing is encrypted.
+	Key    []byte
+	Sealed func(name string) bool
 	// FS replaces the file system below Dir, for tests of failures. SegmentBytes and GroupWrites
 	// are for them too; see revlog.Options.
 	FS           disk.FS
@@ -51,6 +56,8 @@ type Options struct {
 type Mirror struct {
 	log    *revlog.Log
 	logger *slog.Logger
+	seal   cipher.AEAD // nil: there is no key
+	sealed func(name string) bool
 
 	// mu guards what follows.
 	mu     sync.Mutex
@@ -66,6 +73,10 @@ func Open(ctx context.Context, o Options) (*Mirror, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
+	seal, err := newSeal(o.Key)
+	if err != nil {
+		return nil, err
+	}
 	log, err := openLog(ctx, o)
 	if damage, is := errors.AsType[*store.CorruptError](err); is && !o.Memory && o.FS == nil && damage.Path != o.Dir {
 		aside := o.Dir + ".damaged"
@@ -78,7 +89,7 @@ func Open(ctx context.Context, o Options) (*Mirror, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the log: %w", err)
 	}
-	return &Mirror{log: log, logger: o.Logger, open: map[string]*Collection{}, former: map[string]bool{}}, nil
+	return &Mirror{log: log, logger: o.Logger, seal: seal, sealed: o.Sealed, open: map[string]*Collection{}, former: map[string]bool{}}, nil
 }
 
 func openLog(ctx context.Context, o Options) (*revlog.Log, error) {
@@ -196,6 +207,9 @@ func (m *Mirror) Release(c *Collection) {
 
 func (m *Mirror) openEpoch(ctx context.Context, name string, epoch uint64, before kube.ResourceVersion) (*Collection, error) {
 	c := newCollection(m.log, name, epoch, before)
+	if m.sealed != nil && m.sealed(name) {
+		c.seal = m.seal
+	}
 	if err := c.read(ctx); err != nil {
 		return nil, fmt.Errorf("read the history of %s: %w", name, err)
 	}
@@ -263,9 +277,9 @@ func (m *Mirror) discard(ctx context.Context, key string) error {
 }
 
 // Stored implements stored.Versions: a stored value is the object's resourceVersion and its
-// JSON.
+// JSON. Errors: ErrSealed.
 func (m *Mirror) Stored(value []byte) (rv kube.ResourceVersion, object []byte, err error) {
-	return decodeObject(value)
+	return opened(m.seal, value)
 }
 
 // Deleted implements stored.Versions.

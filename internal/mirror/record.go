@@ -10,7 +10,8 @@ import (
 
 // The records of a collection in the log are
 //
-//	<key>/<namespace>/<name>  an object: its resourceVersion in eight bytes, and its JSON
+//	<key>/<namespace>/<name>  an object: its resourceVersion in eight bytes, and its JSON,
+//	                          which may be encrypted (seal.go)
 //	~<key>/mark               what the other records do not say: a mark
 //	~<key>/progress           a mark that follows no change, so that it does not hide the last one
 //	~epochs/<name>            which history of the collection is the current one

@@ -280,7 +280,7 @@ func (c *Collection) mark(kind markKind, rv kube.ResourceVersion) revlog.Write {
 }
 
 func (c *Collection) put(change Change) revlog.Write {
-	return revlog.Write{Key: c.keyOf(change.Key), Value: encodeObject(change.RV, change.Object)}
+	return revlog.Write{Key: c.keyOf(change.Key), Value: c.sealed(change.RV, change.Object)}
 }
 
 func (c *Collection) remove(key kube.Key) revlog.Write {

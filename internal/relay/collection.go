@@ -122,6 +122,14 @@ func (c *collection) run(ctx context.Context) error {
 	c.writing = c.historyOf(log)
 	defer func() { c.relay.mirror.Release(c.writing.log) }() // another one after a rewrite
 	restored, err := c.load(ctx)
+	if errors.Is(err, mirror.ErrSealed) {
+		c.logger.WarnContext(ctx, "the history of the resource is encrypted with another key: it begins anew")
+		if log, err = c.relay.mirror.Rewrite(ctx, log); err != nil {
+			return err
+		}
+		c.writing = c.historyOf(log)
+		restored, err = c.load(ctx)
+	}
 	if err != nil {
 		return err
 	}

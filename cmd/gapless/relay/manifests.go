@@ -67,7 +67,7 @@ is for these resources only. The image is one that has the program as /gapless.`
 	flags.StringVar(&d.image, "image", "", "image with the program")
 	flags.Int32Var(&d.replicas, "replicas", 2, "number of relays behind the Service; each has a mirror of its own")
 	flags.StringSliceVar(&d.resources, "resources", []string{"*"}, "resources that may be mirrored, as of gapless relay: others are passed through")
-	flags.BoolVar(&d.secrets, "mirror-secrets", false, "mirror Secrets too")
+	flags.BoolVar(&d.secrets, "mirror-secrets", false, "mirror Secrets too, encrypted with the member key (32 bytes in base64) of a Secret gapless-relay-key, which is not printed")
 	flags.StringVar(&d.storage, "storage", "4Gi", "size of the volume for the history; it is an emptyDir, which outlives the container but not the pod")
 	return cmd
 }
@@ -144,12 +144,18 @@ func (d deployment) deployment(meta metav1.ObjectMeta, labels map[string]string,
 		args = append(args, "--resources="+strings.Join(d.resources, ","))
 	}
 	if d.secrets {
-		args = append(args, "--mirror-secrets")
+		args = append(args, "--mirror-secrets", "--secrets-key-file=/key/key")
 	}
 	probe := func(path string) *corev1.Probe {
 		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromInt32(relayPort), Scheme: corev1.URISchemeHTTPS}}}
 	}
 	yes, no := true, false
+	mounts := []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}
+	volumes := []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &storage}}}}
+	if d.secrets {
+		mounts = append(mounts, corev1.VolumeMount{Name: "key", MountPath: "/key", ReadOnly: true})
+		volumes = append(volumes, corev1.Volume{Name: "key", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: relayName + "-key"}}})
+	}
 	return appsv1.Deployment{
 		TypeMeta: kind("apps/v1", "Deployment"), ObjectMeta: meta,
 		Spec: appsv1.DeploymentSpec{
@@ -162,13 +168,13 @@ func (d deployment) deployment(meta metav1.ObjectMeta, labels map[string]string,
 						Name: "relay", Image: d.image, Command: []string{"/gapless"}, Args: args,
 						Ports:          []corev1.ContainerPort{{Name: "https", ContainerPort: relayPort}},
 						ReadinessProbe: probe("/readyz"), LivenessProbe: probe("/livez"),
-						VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}},
+						VolumeMounts: mounts,
 						SecurityContext: &corev1.SecurityContext{
 							ReadOnlyRootFilesystem: &yes, AllowPrivilegeEscalation: &no, RunAsNonRoot: &yes,
 							Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 						},
 					}},
-					Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{SizeLimit: &storage}}}},
+					Volumes: volumes,
 				},
 			},
 		},

@@ -5,6 +5,7 @@ package relay
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -52,6 +53,7 @@ type flags struct {
 	idle                time.Duration
 	secrets             bool
 	shard               string
+	secretsKey          string
 	auth                string
 	allowed, stale      time.Duration
 	readyFile           string
@@ -99,7 +101,8 @@ func (p Program) addFlags(flags *pflag.FlagSet, f *flags) {
 	flags.StringSliceVar(&f.resources, "resources", nil, "resources to mirror from the start: pods, deployments.apps, deployments.v1.apps, '*.example.com' or '*'; others are mirrored from their first reader on")
 	flags.DurationVar(&f.idle, "idle", 0, "how long a resource is mirrored after its last reader has left (default 10m)")
 	flags.StringVar(&f.shard, "shard", "", "i/n: mirror only the resources of the i-th of n relays, from 0, and pass the others through")
-	flags.BoolVar(&f.secrets, "mirror-secrets", false, "mirror Secrets too, which are then on the disk as plain text; otherwise they are passed through")
+	flags.BoolVar(&f.secrets, "mirror-secrets", false, "mirror Secrets too, encrypted with --secrets-key-file; otherwise they are passed through")
+	flags.StringVar(&f.secretsKey, "secrets-key-file", "", "file with the key by which mirrored Secrets are encrypted on the disk: 32 bytes in base64 (head -c 32 /dev/urandom | base64)")
 	flags.StringVar(&f.auth, "auth", "reviews", "how callers are known: reviews (TokenReview and SubjectAccessReview at the API server) or passthrough (a small request with their own token)")
 	flags.StringVar(&f.config.Access.ClientCAFile, "client-ca-file", "", "CAs of the clients' certificates (default those that the API server publishes in kube-system)")
 	flags.DurationVar(&f.allowed, "authorization-cache", 10*time.Second, "how long decisions of the API server are used; open watches are checked again after that; 0 means not at all")
@@ -127,6 +130,14 @@ func (p Program) relayConfig(f flags) (gapless.RelayConfig, error) {
 	}
 	cfg.DataDir, cfg.Memory, cfg.Listen, cfg.History = f.dataDir, f.memory, f.listen, f.history
 	cfg.Resources, cfg.Idle, cfg.MirrorSecrets = f.resources, f.idle, f.secrets
+	if f.secretsKey != "" {
+		if cfg.SecretsKey, err = readKey(f.secretsKey); err != nil {
+			return cfg, err
+		}
+	}
+	if f.secrets && !f.memory && f.secretsKey == "" {
+		return cfg, errors.New("--mirror-secrets needs --secrets-key-file, so that Secrets are not on the disk as plain text; or --memory")
+	}
 	if f.shard != "" {
 		if cfg.Shard, cfg.Shards, err = parseShard(f.shard); err != nil {
 			return cfg, err
@@ -156,6 +167,19 @@ func (p Program) relayConfig(f flags) (gapless.RelayConfig, error) {
 		}
 	}
 	return cfg, nil
+}
+
+// readKey reads a key in base64.
+func readKey(path string) ([]byte, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read --secrets-key-file: %w", err)
+	}
+	key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(text)))
+	if err != nil || len(key) != 32 {
+		return nil, fmt.Errorf("--secrets-key-file %s: want 32 bytes in base64", path)
+	}
+	return key, nil
 }
 
 // parseShard reads "i/n".
