@@ -53,6 +53,7 @@ type collection struct {
 	writing   *history // what is written to; current once it has a state of upstream
 	texts     *texts.Set
 	restoring bool
+	refused   time.Time // when upstream began to refuse the relay; zero: it did not
 }
 
 // cancel ends run, which returns why.
@@ -264,9 +265,27 @@ func (c *collection) incident(in informer.Incident) {
 	case apierrors.IsNotFound(in.Err):
 		c.relay.Refresh()
 		c.cancel(errUnserved)
-	case apierrors.IsForbidden(in.Err), apierrors.IsUnauthorized(in.Err), apierrors.IsMethodNotSupported(in.Err), apierrors.IsNotAcceptable(in.Err):
+	case apierrors.IsMethodNotSupported(in.Err), apierrors.IsNotAcceptable(in.Err),
+		(apierrors.IsForbidden(in.Err) || apierrors.IsUnauthorized(in.Err)) && c.refusedForGood(time.Now()):
 		c.cancel(&unmirrored{fmt.Errorf("upstream refuses the relay: %w", in.Err)})
 	}
+}
+
+// refusedWithin is how long upstream may refuse the relay before the mirror ends. kube-apiserver
+// refuses everybody for a moment after its start, before it has read the roles.
+const refusedWithin = 30 * time.Second
+
+// refusedForGood reports whether upstream, which refuses the relay now, has done so for too long:
+// since it last answered, or, if it never did and there is nothing to show, at once.
+func (c *collection) refusedForGood(now time.Time) bool {
+	if c.current.Load() == nil {
+		return true
+	}
+	reads := c.reads.Load()
+	if reads == nil || c.refused.IsZero() || reads.Status().LastContact.After(c.refused) {
+		c.refused = now
+	}
+	return now.Sub(c.refused) >= refusedWithin
 }
 
 // unmirrored says that a resource cannot be mirrored, because of what upstream sent.

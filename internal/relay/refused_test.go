@@ -1,0 +1,62 @@
+package relay_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// refusing answers 403 to a relay's reads of ConfigMaps while on is set.
+type refusing struct {
+	http.RoundTripper
+
+	on   atomic.Bool
+	done atomic.Int64 // how often
+}
+
+// RoundTrip implements http.RoundTripper.
+func (r *refusing) RoundTrip(req *http.Request) (*http.Response, error) {
+	if !r.on.Load() || !strings.Contains(req.URL.Path, "/configmaps") {
+		return r.RoundTripper.RoundTrip(req)
+	}
+	r.done.Add(1)
+	answer := httptest.NewRecorder()
+	answer.Header().Set("Content-Type", "application/json")
+	answer.WriteHeader(http.StatusForbidden)
+	_, _ = answer.WriteString(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`) // it is in memory
+	return answer.Result(), nil
+}
+
+// TestReadersStayWhileUpstreamRefusesTheRelayForAMoment: kube-apiserver does that after its start,
+// before it has read the roles.
+func TestReadersStayWhileUpstreamRefusesTheRelayForAMoment(t *testing.T) {
+	upstream, direct := open(t)
+	put(t, direct, "a", "1")
+	r := &refusing{}
+	cfg := upstream.RESTConfig()
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		r.RoundTripper = next
+		return r
+	})
+	s := openRelay(t, cfg, "", nil)
+	relayed := clientset(t, s.config())
+	_, rv := list(t, relayed, metav1.ListOptions{})
+	w := follow(t, relayed, rv)
+	r.on.Store(true)
+	upstream.Restart(t) // which ends the relay's watch
+	eventually(t, func() string {
+		if r.done.Load() < 2 {
+			return "the relay was not refused"
+		}
+		return ""
+	})
+	r.on.Store(false)
+	b := put(t, direct, "b", "1")
+	if got, want := events(t, w, 1)[0], "ADDED b "+b.ResourceVersion+" 1"; got != want {
+		t.Errorf("the watch has %q, want %q", got, want)
+	}
+}
