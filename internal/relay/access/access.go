@@ -51,6 +51,8 @@ const (
 	DefaultCache = 10 * time.Second
 	// DefaultStale is how long they are used when upstream cannot be reached.
 	DefaultStale = 5 * time.Minute
+	// DefaultRefused is for Config.Refused.
+	DefaultRefused = 30 * time.Second
 )
 
 const (
@@ -72,8 +74,12 @@ type Config struct {
 	// for whose token it is. 0 asks for each request.
 	Allowed, Denied time.Duration
 	// Stale is how long an answer is used when upstream cannot be reached; 0: not at all.
-	Stale  time.Duration
-	Logger *slog.Logger // nil discards
+	Stale time.Duration
+	// Refused is how long upstream counts as away if it refuses the relay itself, which says nothing
+	// of a caller. kube-apiserver refuses everybody for a moment after its start, before it has read
+	// the roles. After that time former answers are not used either. 0 is DefaultRefused.
+	Refused time.Duration
+	Logger  *slog.Logger // nil discards
 }
 
 // Access asks upstream who callers are and what they may do. It is safe for concurrent use.
@@ -120,6 +126,9 @@ type verdict struct {
 func New(cfg Config) (*Access, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Refused == 0 {
+		cfg.Refused = DefaultRefused
 	}
 	a := &Access{cfg: cfg, logger: cfg.Logger, metrics: newMetrics(), watched: map[key]*watched{}}
 	as := cfg.Upstream

@@ -378,7 +378,9 @@ func TestAnswersAreUsedWhileUpstreamIsAway(t *testing.T) {
 // TestARelayThatMayNotAskAllowsNothing withdraws the relay's own permissions.
 func TestARelayThatMayNotAskAllowsNothing(t *testing.T) {
 	u := relaytest.New(t)
-	a := open(t, u, asking(access.Reviews, time.Hour))
+	cfg := asking(access.Reviews, time.Hour)
+	cfg.Refused = time.Nanosecond
+	a := open(t, u, cfg)
 	jane := callerOf(t, a, "token-jane")
 	if err := a.Authorize(t.Context(), jane, configMaps("list")); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,8 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
+	"time"
 	"unicode/utf8"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -35,8 +37,36 @@ const (
 type reviews struct {
 	*Access
 
-	tokens  *memo[user.Info] // by the hash of the token
-	callers authenticator.Request
+	tokens   *memo[user.Info] // by the hash of the token
+	callers  authenticator.Request
+	refusals refusals
+}
+
+// refusals are those of the relay itself.
+type refusals struct {
+	mu sync.Mutex
+	// mu guards since.
+	since time.Time // the first one after the last review that was answered; zero: none
+}
+
+// look returns the error of a review. A refusal of the relay is 503 for a while, as from an upstream
+// that is away.
+func (r *refusals) look(err error, within time.Duration) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch kube.Classify(err) {
+	case kube.OutcomeOK:
+		r.since = time.Time{}
+	case kube.OutcomeUnauthorized, kube.OutcomeForbidden:
+		if r.since.IsZero() {
+			r.since = time.Now()
+		}
+		if time.Since(r.since) < within {
+			return kube.Unavailable("upstream refuses the relay: "+err.Error(), time.Second)
+		}
+	default: // it says nothing of the relay
+	}
+	return err
 }
 
 func newReviews(a *Access) *reviews {
@@ -164,7 +194,7 @@ func (v *reviews) create(ctx context.Context, path string, review, into any) err
 		return fmt.Errorf("encode a review: %w", err)
 	}
 	resp, err := v.upstream.Do(ctx, client.Request{Method: http.MethodPost, Path: path, Body: body})
-	if err != nil {
+	if err = v.refusals.look(err, v.cfg.Refused); err != nil {
 		return err
 	}
 	defer func() { _ = resp.Body.Close() }() // it was only read
