@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -34,37 +35,49 @@ func ClientsUnderFailures(t *testing.T, maxLists int64, clients ...Client) {
 	proxy := NewProxy(t, s)
 	admin := Administrator(t, s)
 	web := admin.Client(t)
+	UnderFailures(t, s, proxy, web, startClients(t, web, s.URL, admin, proxy, maxLists, clients)...)
+}
+
+// startClients starts clients of what is behind a proxy, as a user, and creates their objects at url.
+func startClients(t *testing.T, web *http.Client, url string, as *Identity, proxy *Proxy, maxLists int64, clients []Client) []*Informer {
+	t.Helper()
 	var informers []*Informer
 	for _, c := range clients {
-		create(t, web, s.URL+"/api/v1/namespaces", fmt.Sprintf(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q}}`, c.Namespace))
+		Create(t, web, url+"/api/v1/namespaces", fmt.Sprintf(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q}}`, c.Namespace))
 		path := "/api/v1/namespaces/" + c.Namespace + "/configmaps"
-		Fill(t, web, s.URL+path, 20) // before the client starts
-		url := proxy.URL()
-		if c.Host != "" {
-			url = strings.Replace(url, "127.0.0.1", c.Host, 1)
-		}
-		watches := Watches(map[string]string{c.Namespace: path})
-		args := append(c.Command[1:len(c.Command):len(c.Command)], admin.WriteKubeconfig(t, url), c.Namespace)
-		p := StartForeign(t, exec.CommandContext(t.Context(), c.Command[0], args...), watches)
-		defer p.Stop() // before its context ends
-		w := watches[c.Namespace]
+		Fill(t, web, url+path, 20) // before the client starts
+		p, w := c.start(t, as, proxy)
 		informers = append(informers, &Informer{
 			Name: c.Name, Path: path, Object: large, Run: func(ctx context.Context) { <-ctx.Done() },
 			Store: func() map[string]string { return p.Store(c.Namespace) }, Witness: w.Witness, Counter: w.Counter, MaxLists: maxLists,
 		})
 	}
-	UnderFailures(t, s, proxy, web, informers...)
+	return informers
+}
+
+// start starts the client, until the test ends.
+func (c Client) start(t *testing.T, as *Identity, proxy *Proxy) (*Foreign, *Watching) {
+	t.Helper()
+	url := proxy.URL()
+	if c.Host != "" {
+		url = strings.Replace(url, "127.0.0.1", c.Host, 1)
+	}
+	watches := Watches(map[string]string{c.Namespace: "/api/v1/namespaces/" + c.Namespace + "/configmaps"})
+	args := append(c.Command[1:len(c.Command):len(c.Command)], as.WriteKubeconfig(t, url), c.Namespace)
+	// It ends with its input, before the test ends.
+	return StartForeign(t, exec.CommandContext(context.WithoutCancel(t.Context()), c.Command[0], args...), watches), watches[c.Namespace]
 }
 
 // Fill creates so many configmaps of 2 KiB in a collection.
 func Fill(t testing.TB, web *http.Client, url string, count int) {
 	t.Helper()
 	for n := range count {
-		create(t, web, url, fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"old-%d"},"data":{"fill":%q}}`, n, fill(2<<10)))
+		Create(t, web, url, fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"old-%d"},"data":{"fill":%q}}`, n, fill(2<<10)))
 	}
 }
 
-func create(t testing.TB, web *http.Client, url, body string) {
+// Create creates an object of JSON in a collection.
+func Create(t testing.TB, web *http.Client, url, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, bytes.NewReader([]byte(body)))
 	if err != nil {
@@ -79,6 +92,25 @@ func create(t testing.TB, web *http.Client, url, body string) {
 	if resp.StatusCode != http.StatusCreated {
 		t.Fatalf("POST %s: %s", url, resp.Status)
 	}
+}
+
+// Get reads a URL, and returns the code and the answer.
+func Get(t testing.TB, web *http.Client, url string) (code int, body string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := web.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
 }
 
 // large is a ConfigMap of 2 KiB that hardly compresses.

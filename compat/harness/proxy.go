@@ -20,10 +20,10 @@ type Proxy struct {
 	open     map[net.Conn]struct{}
 }
 
-// NewProxy starts a proxy to a server, until the test ends.
-func NewProxy(t testing.TB, s *Server) *Proxy {
+// NewProxy starts a proxy to a server, a relay or a cluster, until the test ends.
+func NewProxy(t testing.TB, to interface{ Address() string }) *Proxy {
 	t.Helper()
-	p := &Proxy{target: s.Address(), address: "127.0.0.1:0", open: map[net.Conn]struct{}{}}
+	p := &Proxy{target: to.Address(), address: "127.0.0.1:0", open: map[net.Conn]struct{}{}}
 	p.Accept(t)
 	t.Cleanup(func() {
 		p.Refuse()

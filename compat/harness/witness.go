@@ -99,6 +99,13 @@ func (w *Witness) Saw(key, rv string) bool {
 	return w.seen[key][rv]
 }
 
+// Calls returns how many calls there were.
+func (w *Witness) Calls() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.calls
+}
+
 // Violations returns the first 20 violations.
 func (w *Witness) Violations() []string {
 	w.mu.Lock()

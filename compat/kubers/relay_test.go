@@ -1,0 +1,15 @@
+package kubers
+
+import (
+	"testing"
+
+	"github.com/gapless-io/gapless/compat/harness"
+)
+
+func TestKubeRSWatcherBehindARelayResumesOverARestart(t *testing.T) {
+	harness.RestartClients(t, harness.Client{Name: "kube-rs 5.0.0", Namespace: "rust", Command: []string{build(t, "v5", "")}})
+}
+
+func TestKubeRSWatcherBehindARelayListsOnce(t *testing.T) {
+	harness.ClientsBehindRelay(t, 1, harness.Client{Name: "kube-rs 5.0.0", Namespace: "plain", Command: []string{build(t, "v5", "")}})
+}
