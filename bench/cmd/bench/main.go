@@ -89,7 +89,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 			return fmt.Errorf("make the directory of profiles: %w", err)
 		}
 	}
-	if b.Programs, err = programs(ctx, o, dir); err != nil {
+	if b.Programs, b.Relay, err = programs(ctx, o, dir); err != nil {
 		return err
 	}
 	report, failed := b.Run(ctx)
@@ -108,29 +108,31 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	return failed
 }
 
-// programs builds what was not given.
-func programs(ctx context.Context, o options, dir string) ([]peer.Program, error) {
-	var all []peer.Program
+// programs builds what was not given. It returns the servers to measure, and gapless for relays.
+func programs(ctx context.Context, o options, dir string) (measured []peer.Program, relay peer.Program, err error) {
 	for _, p := range []peer.Program{{Name: peer.Upstream, Path: o.upstream}, {Name: peer.Gapless, Path: o.gapless, Debug: o.profiles != ""}} {
-		if o.only != "" && o.only != p.Name {
+		if o.only != "" && o.only != p.Name && p.Name == peer.Upstream {
 			continue
 		}
 		if p.Path == "" {
 			built, err := peer.Build(ctx, p.Name, o.root, dir)
 			if err != nil {
-				return nil, err
+				return nil, relay, err
 			}
 			p.Path = built.Path
 		}
-		path, err := filepath.Abs(p.Path)
-		if err != nil {
-			return nil, fmt.Errorf("path of %s: %w", p.Name, err)
+		if p.Path, err = filepath.Abs(p.Path); err != nil {
+			return nil, relay, fmt.Errorf("path of %s: %w", p.Name, err)
 		}
-		p.Path = path
-		all = append(all, p)
+		if p.Name == peer.Gapless {
+			relay = p
+		}
+		if o.only == "" || o.only == p.Name {
+			measured = append(measured, p)
+		}
 	}
-	if len(all) == 0 {
-		return nil, fmt.Errorf("--only %q: want %s or %s", o.only, peer.Gapless, peer.Upstream)
+	if len(measured) == 0 {
+		return nil, relay, fmt.Errorf("--only %q: want %s or %s", o.only, peer.Gapless, peer.Upstream)
 	}
-	return all, nil
+	return measured, relay, nil
 }

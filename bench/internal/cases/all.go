@@ -26,7 +26,8 @@ func All() []Case {
 	all = append(all, passing()...)
 	all = append(all, collecting(), managedMemory(), managedPods())
 	all = append(all, idling()...)
-	return append(all, concurrentLists())
+	all = append(all, concurrentLists())
+	return append(all, relaying()...)
 }
 
 func starting() Case {

@@ -21,6 +21,7 @@ import (
 // Bench runs cases.
 type Bench struct {
 	Programs []peer.Program // in the order of their turns
+	Relay    peer.Program   // gapless, for the cases of a relay
 	Scale    Scale
 	Select   *regexp.Regexp // of names; nil selects all
 	Dir      string         // for data, on the disk to measure
@@ -98,7 +99,7 @@ func (b *Bench) play(ctx context.Context, c Case, report *Report) error {
 func (b *Bench) prepare(ctx context.Context, stage Stage, i int) (*Run, error) {
 	p := b.Programs[i]
 	b.count++
-	r := &Run{Program: p, Scale: b.Scale, profiles: b.Profiles, dir: filepath.Join(b.Dir, fmt.Sprintf("%03d-%s", b.count, p.Name))}
+	r := &Run{Program: p, Relay: b.Relay, Scale: b.Scale, profiles: b.Profiles, dir: filepath.Join(b.Dir, fmt.Sprintf("%03d-%s", b.count, p.Name))}
 	if stage == Nothing {
 		return r, nil
 	}

@@ -39,6 +39,11 @@ type Scale struct {
 	Resumes  int           // resumes, and updates that they read
 	Listers  int           // clients that list at once
 	Hot      int           // most clients that patch one object, or apply
+
+	Held      int           // objects of 2 KB that a relay mirrors: 100 000
+	Changes   int           // that its history has: an hour of 50 a second
+	Informers int           // that a relay serves while its upstream restarts, and a twentieth of that upstream itself
+	Rate      time.Duration // how long changes and lists come at a rate
 }
 
 // Full is the scale of the published table, Short that of CI: it shows that
@@ -47,6 +52,7 @@ func Full() Scale {
 	return Scale{
 		Repeats: 3, Objects: 10_000, For: 3 * time.Second, Quiet: 2 * time.Second, Long: 20_000, Longer: 150_000, Watchers: 1000, Forms: 500, Crowd: 5000,
 		PerConn: 100, Paced: 50, Resumes: 1000, Listers: 200, Hot: 64,
+		Held: 100_000, Changes: 180_000, Informers: 1000, Rate: 5 * time.Second,
 	}
 }
 
@@ -55,6 +61,7 @@ func Short() Scale {
 	return Scale{
 		Repeats: 1, Objects: 300, For: 200 * time.Millisecond, Quiet: 200 * time.Millisecond, Long: 400, Longer: 900, Watchers: 40, Forms: 20, Crowd: 100,
 		PerConn: 20, Paced: 3, Resumes: 50, Listers: 8, Hot: 8,
+		Held: 400, Changes: 300, Informers: 40, Rate: 300 * time.Millisecond,
 	}
 }
 
@@ -90,6 +97,7 @@ type Case struct {
 	Fresh   bool // each run has a server of its own
 	Once    bool // too long to repeat
 	Ours    bool // only gapless can do it, or can within minutes
+	Relay   bool // measures a relay before the server: each server has to meet the goals
 	Metrics []Metric
 	Run     func(ctx context.Context, r *Run) (Sample, error)
 }
@@ -98,6 +106,7 @@ type Case struct {
 type Run struct {
 	*peer.Server
 	Program peer.Program
+	Relay   peer.Program // gapless, to run relays with
 	Scale   Scale
 	Nth     int // of the run in the case, for names that must be new
 	Case    string
@@ -241,11 +250,17 @@ func served(ctx context.Context, conn wire.Conn) error {
 
 // fill creates objects from 16 clients until there are n.
 func (r *Run) fill(ctx context.Context, n int) error {
+	_, err := r.fillWith(ctx, n, load.Payload)
+	return err
+}
+
+// fillWith is fill with objects of one content. It returns the writers of those that it made.
+func (r *Run) fillWith(ctx context.Context, n int, content load.Content) ([]*load.Writer, error) {
 	all := make([]*load.Writer, max(n-r.filled, 0))
 	for i := range all {
 		key := r.filled + i
-		all[i] = &load.Writer{Key: key % 100_000, Object: load.Object{Namespace: "default", Name: fmt.Sprintf("filled-%06d", key)}}
+		all[i] = &load.Writer{Key: key % 100_000, Object: load.Object{Namespace: "default", Name: fmt.Sprintf("filled-%06d", key), Content: content}}
 	}
 	r.filled += len(all)
-	return load.Make(ctx, r.Target, 16, all)
+	return all, load.Make(ctx, r.Target, 16, all)
 }

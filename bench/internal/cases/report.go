@@ -23,10 +23,11 @@ type Row struct {
 	Samples map[string][]Sample `json:"samples"`
 
 	metrics []Metric
+	relay   bool
 }
 
 func (r *Report) row(c Case) *Row {
-	row := &Row{Case: c.Name, Title: c.Title, Samples: map[string][]Sample{}, metrics: c.Metrics}
+	row := &Row{Case: c.Name, Title: c.Title, Samples: map[string][]Sample{}, metrics: c.Metrics, relay: c.Relay}
 	r.Rows = append(r.Rows, row)
 	return row
 }
@@ -53,18 +54,47 @@ func (r *Row) Median(program, metric string) float64 {
 	return all[mid]
 }
 
-// Markdown writes the table.
+// Markdown writes the table, and that of the relay if it was measured.
 func (r *Report) Markdown(w io.Writer) {
-	fmt.Fprintf(w, "| work | measured | upstream | gapless | ratio | goal | met |\n|---|---|--:|--:|--:|--:|---|\n")
+	isRelay := func(row *Row) bool { return row.relay }
+	relayed := slices.ContainsFunc(r.Rows, isRelay)
+	if compared := slices.DeleteFunc(slices.Clone(r.Rows), isRelay); len(compared) > 0 || !relayed {
+		fmt.Fprintf(w, "| work | measured | upstream | gapless | ratio | goal | met |\n|---|---|--:|--:|--:|--:|---|\n")
+		for _, row := range compared {
+			title := row.Title
+			for _, m := range row.metrics {
+				up, own := row.Median(peer.Upstream, m.Name), row.Median(peer.Gapless, m.Name)
+				fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %s | %s |\n", title, m.Name, format(up, m.Unit), format(own, m.Unit),
+					ratio(own, up), m.Goal, m.Goal.met(up, own))
+				title = ""
+			}
+		}
+	}
+	if relayed {
+		r.relayed(w)
+	}
+	r.notes(w)
+}
+
+// relayed writes the table of the relay, which has to meet the goals before each server.
+func (r *Report) relayed(w io.Writer) {
+	fmt.Fprintf(w, "\n| a relay before | measured | goal | upstream | met | gapless | met |\n|---|---|--:|--:|---|--:|---|\n")
 	for _, row := range r.Rows {
+		if !row.relay {
+			continue
+		}
 		title := row.Title
 		for _, m := range row.metrics {
 			up, own := row.Median(peer.Upstream, m.Name), row.Median(peer.Gapless, m.Name)
-			fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %s | %s |\n", title, m.Name, format(up, m.Unit), format(own, m.Unit),
-				ratio(own, up), m.Goal, m.Goal.met(up, own))
+			fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %s | %s |\n", title, m.Name, m.Goal, format(up, m.Unit), m.Goal.met(math.NaN(), up),
+				format(own, m.Unit), m.Goal.met(math.NaN(), own))
 			title = ""
 		}
 	}
+}
+
+// notes writes the notes of all runs.
+func (r *Report) notes(w io.Writer) {
 	for _, row := range r.Rows {
 		for _, program := range slices.Sorted(maps.Keys(row.Samples)) {
 			for i, s := range row.Samples[program] {

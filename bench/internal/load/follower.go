@@ -28,6 +28,9 @@ type Follower struct {
 	Initial bool
 	// Binary says that the watch is in protobuf. It has no initial events then.
 	Binary bool
+	// Arrived is told of each event and when it arrived, in nanoseconds since 1970; may be
+	// nil.
+	Arrived func(s Stamp, now int64)
 
 	next    []int64 // per key, the write that comes next; -1: any
 	version uint64  // of the newest frame
@@ -209,6 +212,9 @@ func (f *Follower) stamped(text []byte, now int64) error {
 		return nil
 	}
 	f.Latency.Add(time.Duration(now - s.Sent))
+	if f.Arrived != nil {
+		f.Arrived(s, now)
+	}
 	i := s.Key - f.First
 	if i < 0 || i >= f.Keys {
 		f.verdict.Foreign++

@@ -52,6 +52,7 @@ const (
 	Large                         // a custom resource of 20 KB in all, of which only the stamp changes
 	UserPart                      // about half of Structured: what a user applies
 	ControllerPart                // the rest of Structured: what a controller applies
+	TwoKilobytes                  // a custom resource like Payload, that has 2 KB as servers return it
 )
 
 // Object is what is written.
@@ -73,7 +74,7 @@ func Namespaced(namespace string) string { return Base + "namespaces/" + namespa
 // Collection is the path of the object's collection.
 func (o Object) Collection() string {
 	switch o.Content {
-	case Payload, Structured, Large, UserPart, ControllerPart:
+	case Payload, Structured, Large, UserPart, ControllerPart, TwoKilobytes:
 	case ConfigMap:
 		return "/api/v1/namespaces/" + o.Namespace + "/configmaps"
 	case Pod:
@@ -87,7 +88,7 @@ func (o Object) append(b []byte, s Stamp) []byte {
 	s.Sent = time.Now().UnixNano()
 	version, kind := Group+"/v1", Kind
 	switch o.Content {
-	case Payload, Structured, Large, UserPart, ControllerPart:
+	case Payload, Structured, Large, UserPart, ControllerPart, TwoKilobytes:
 	case ConfigMap:
 		version, kind = "v1", "ConfigMap"
 	case Pod:
@@ -126,6 +127,8 @@ func (o Object) render(b []byte, s Stamp) []byte {
 		return fmt.Appendf(b, userPart, text[:250])
 	case ControllerPart:
 		return fmt.Appendf(b, controllerPart, s.Seq%1000, o.Shard, s)
+	case TwoKilobytes:
+		return fmt.Appendf(b, `"spec":{"payload":"%s%s","shard":%q,"stamp":"%s"}}`, text, text[:300], o.Shard, s)
 	}
 	return b
 }

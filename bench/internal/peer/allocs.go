@@ -3,6 +3,7 @@ package peer
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -32,8 +33,8 @@ func (s *Server) Allocs(ctx context.Context, work func() error) (int64, error) {
 	return counts[2] - counts[1] - asking, nil
 }
 
-// mallocsName begins the line of the metric (prometheus/client_golang, go_collector.go).
-const mallocsName = "\ngo_memstats_mallocs_total "
+// mallocsName is the metric of allocations (prometheus/client_golang, go_collector.go).
+const mallocsName = "go_memstats_mallocs_total"
 
 // mallocs returns how many heap objects a server has allocated since its start.
 func mallocs(conn wire.Conn) (int64, error) {
@@ -41,14 +42,36 @@ func mallocs(conn wire.Conn) (int64, error) {
 	if _, err := conn.Do(wire.Request{Path: "/metrics", Accept: "text/plain"}, &body); err != nil {
 		return 0, err
 	}
-	_, rest, ok := bytes.Cut(body.Bytes(), []byte(mallocsName))
-	line, _, _ := bytes.Cut(rest, []byte("\n"))
-	if !ok {
-		return 0, fmt.Errorf("no %s in the metrics", mallocsName[1:len(mallocsName)-1])
+	n, err := sum(body.Bytes(), mallocsName, nil)
+	if err == nil && n == 0 {
+		err = errors.New("no " + mallocsName + " in the metrics")
 	}
-	n, err := strconv.ParseFloat(string(line), 64)
-	if err != nil {
-		return 0, fmt.Errorf("read the metric: %w", err)
+	return int64(n), err
+}
+
+// sum adds up the values of a metric that have all the labels.
+func sum(metrics []byte, name string, labels []string) (float64, error) {
+	total := 0.
+	for line := range bytes.Lines(metrics) {
+		rest, ok := bytes.CutPrefix(line, []byte(name))
+		if !ok || rest[0] != ' ' && rest[0] != '{' {
+			continue
+		}
+		for _, label := range labels {
+			ok = ok && bytes.Contains(rest, []byte(label))
+		}
+		if !ok {
+			continue
+		}
+		fields := bytes.Fields(rest[bytes.LastIndexByte(rest, '}')+1:])
+		if len(fields) == 0 {
+			return 0, fmt.Errorf("the metric %q has no value", line)
+		}
+		v, err := strconv.ParseFloat(string(fields[0]), 64)
+		if err != nil {
+			return 0, fmt.Errorf("read the metric: %w", err)
+		}
+		total += v
 	}
-	return int64(n), nil
+	return total, nil
 }

@@ -1,10 +1,12 @@
 // Package peer runs the API servers that are compared, each in one process of its
 // own on a directory of its own, and reads from the operating system what they use.
 //
-// It has three nouns. A [Program] is a server that was built from this tree:
+// It has six nouns. A [Program] is a server that was built from this tree:
 // gapless, or the reference server of conformance/oracle, which is upstream's own
-// code with its etcd. A [Server] is a program that runs. [Usage] is what a server's
-// process has used.
+// code with its etcd. A [Server] is a program that runs; a relay is one as well. [Usage]
+// is what a server's process has used. [Credentials] are how clients and servers know each
+// other. [Certificates] are those that a server keeps over a restart, and a [Front] is the
+// address that it keeps.
 package peer
 
 import (
@@ -24,10 +26,11 @@ import (
 	"github.com/gapless-io/gapless/bench/internal/wire"
 )
 
-// Names of the two programs.
+// Names of the two programs, and of gapless where it is a relay.
 const (
 	Gapless  = "gapless"
 	Upstream = "upstream"
+	Relay    = "relay"
 )
 
 // Program is a built server.
@@ -40,6 +43,9 @@ type Program struct {
 	// see that a case works. etcd gives up a write after 7 s, which a disk that others
 	// use as well can exceed.
 	NoSync bool
+	// Certificates are what the reference server uses, so that those who know it know it
+	// after a restart as well; nil: its own, new at each start. gapless keeps its own.
+	Certificates *Certificates
 }
 
 // Build builds the program of that name from the checkout at root into dir.
@@ -62,6 +68,8 @@ func Build(ctx context.Context, name, root, dir string) (Program, error) {
 type Server struct {
 	Program
 	Target wire.Target
+	// Credentials are those of Target.
+	Credentials Credentials
 	// Began is when the process was started, Ready how long it took until the API
 	// of custom resources answered.
 	Began time.Time
@@ -69,6 +77,7 @@ type Server struct {
 	// Profiles is the base URL of the profiles; empty if there are none.
 	Profiles string
 
+	dir   string
 	cmd   *exec.Cmd
 	stdin io.Closer
 	log   *os.File
@@ -81,6 +90,11 @@ const startWithin = 90 * time.Second
 // Start runs the program on dir, which is empty or its own, and waits until the
 // API of custom resources answers.
 func (p Program) Start(ctx context.Context, dir string) (*Server, error) {
+	return p.startBy(dir, func(s *Server) error { return s.start(ctx) })
+}
+
+// startBy runs the program by start, with a log beside its directory.
+func (p Program) startBy(dir string, start func(*Server) error) (*Server, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the directory of %s: %w", p.Name, err)
 	}
@@ -88,29 +102,53 @@ func (p Program) Start(ctx context.Context, dir string) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the log of %s: %w", p.Name, err)
 	}
-	s := &Server{Program: p, log: log, exit: make(chan error, 1)}
-	if err := s.start(ctx, dir); err != nil {
+	s := &Server{Program: p, dir: dir, log: log, exit: make(chan error, 1)}
+	if err := start(s); err != nil {
 		return nil, errors.Join(fmt.Errorf("start %s: %w (see %s)", p.Name, err, log.Name()), s.Stop())
 	}
 	return s, nil
 }
 
-func (s *Server) start(ctx context.Context, dir string) error {
+func (s *Server) start(ctx context.Context) error {
 	starting, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
-	ready := dir + ".ready"
-	if err := os.Remove(ready); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("remove the ready file: %w", err)
-	}
-	args := []string{"--data-dir", dir}
-	if s.NoSync {
-		args = append(args, "--no-sync")
-	}
 	if s.Name == Gapless {
-		args = []string{"serve", "--data-dir", dir, "--listen", "127.0.0.1:0", "--ready-file", ready, "--log-level", "warn", "--bootstrap", "none"}
+		args := []string{"serve", "--data-dir", s.dir, "--listen", "127.0.0.1:0", "--ready-file", s.readyFile(), "--log-level", "warn", "--bootstrap", "none"}
 		if s.Debug {
 			args = append(args, "--debug-listen", "127.0.0.1:0")
 		}
+		if err := s.run(ctx, args, io.Discard); err != nil {
+			return err
+		}
+		if err := s.readReady(starting); err != nil {
+			return err
+		}
+		return s.answers(starting)
+	}
+	args := []string{"--data-dir", s.dir}
+	if s.NoSync {
+		args = append(args, "--no-sync")
+	}
+	if s.Certificates != nil {
+		args = append(append(args, "--"), s.Certificates.flags()...)
+	}
+	lines := &firstLine{got: make(chan []byte, 1)}
+	if err := s.run(ctx, args, lines); err != nil {
+		return err
+	}
+	if err := s.readLine(starting, lines.got); err != nil {
+		return err
+	}
+	return s.answers(starting)
+}
+
+// readyFile is where gapless says that it is ready.
+func (s *Server) readyFile() string { return s.dir + ".ready" }
+
+// run starts the process. What it prints goes to out as well as to the log.
+func (s *Server) run(ctx context.Context, args []string, out io.Writer) error {
+	if err := os.Remove(s.readyFile()); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("remove the ready file: %w", err)
 	}
 	// Not to end with ctx: the process is asked to end, by Stop.
 	s.cmd = exec.CommandContext(context.WithoutCancel(ctx), s.Path, args...)
@@ -120,8 +158,7 @@ func (s *Server) start(ctx context.Context, dir string) error {
 	if s.stdin, err = s.cmd.StdinPipe(); err != nil { // the reference server ends with its input
 		return fmt.Errorf("make its input: %w", err)
 	}
-	lines := &firstLine{got: make(chan []byte, 1)}
-	s.cmd.Stdout = io.MultiWriter(s.log, lines)
+	s.cmd.Stdout = io.MultiWriter(s.log, out)
 	s.Began = time.Now()
 	if err := s.cmd.Start(); err != nil {
 		s.cmd = nil
@@ -129,15 +166,7 @@ func (s *Server) start(ctx context.Context, dir string) error {
 	}
 	// The server owns it: it ends with the process, and Stop waits for that.
 	go func() { s.exit <- s.cmd.Wait() }()
-	if s.Name == Gapless {
-		err = s.readReady(starting, ready)
-	} else {
-		err = s.readLine(starting, lines.got)
-	}
-	if err != nil {
-		return err
-	}
-	return s.answers(starting)
+	return nil
 }
 
 // firstLine hands on the first line that is a JSON object.
@@ -184,43 +213,53 @@ func (s *Server) readLine(ctx context.Context, line <-chan []byte) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	roots, err := rootsFrom([]byte(info.CA))
-	if err != nil {
-		return err
+	s.Credentials = Credentials{CA: []byte(info.CA), Token: info.Token}
+	if s.Certificates != nil {
+		s.Credentials.CA, s.Credentials.Cert, s.Credentials.Key = s.Certificates.ca, s.Certificates.cert, s.Certificates.key
 	}
-	s.Target.TLS, s.Target.Token = roots, info.Token
 	return s.address(info.URL)
 }
 
-// readReady waits for gapless' ready file.
-func (s *Server) readReady(ctx context.Context, path string) error {
-	var info struct {
-		URL        string `json:"url"`
-		Kubeconfig string `json:"kubeconfig"`
-		Debug      string `json:"debug"`
-	}
+// ready is what gapless writes into its ready file.
+type ready struct {
+	URL        string `json:"url"`
+	Kubeconfig string `json:"kubeconfig"`
+	CA         string `json:"ca"` // a file
+	Debug      string `json:"debug"`
+}
+
+// awaitReady waits for gapless' ready file.
+func (s *Server) awaitReady(ctx context.Context) (ready, error) {
+	var info ready
 	for {
-		raw, err := os.ReadFile(path)
+		raw, err := os.ReadFile(s.readyFile())
 		if err == nil {
 			if err := json.Unmarshal(raw, &info); err != nil {
-				return fmt.Errorf("read its ready file: %w", err)
+				return info, fmt.Errorf("read its ready file: %w", err)
 			}
-			break
+			return info, nil
 		}
 		select {
 		case err := <-s.exit:
 			s.exit <- err
-			return fmt.Errorf("it ended: %w", err)
+			return info, fmt.Errorf("it ended: %w", err)
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return info, context.Cause(ctx)
 		case <-time.After(time.Millisecond):
 		}
 	}
-	cfg, err := tlsFrom(info.Kubeconfig)
+}
+
+// readReady reads how to reach gapless.
+func (s *Server) readReady(ctx context.Context) error {
+	info, err := s.awaitReady(ctx)
 	if err != nil {
 		return err
 	}
-	s.Target.TLS, s.Profiles = cfg, info.Debug
+	if s.Credentials, err = readCredentials(info.Kubeconfig); err != nil {
+		return err
+	}
+	s.Profiles = info.Debug
 	return s.address(info.URL)
 }
 
@@ -229,8 +268,8 @@ func (s *Server) address(base string) error {
 	if err != nil {
 		return fmt.Errorf("its URL: %w", err)
 	}
-	s.Target.Address = u.Host
-	return nil
+	s.Target, err = s.Credentials.target(u.Host)
+	return err
 }
 
 // answers waits until the definitions of custom resources can be listed, and
@@ -295,7 +334,7 @@ func (s *Server) Stop() error {
 
 // ended judges how the process ended: the peer may end as it likes.
 func (s *Server) ended(err error) error {
-	if err != nil && s.Name == Gapless {
+	if err != nil && s.Name != Upstream {
 		return fmt.Errorf("%s ended with: %w", s.Name, err)
 	}
 	return nil
