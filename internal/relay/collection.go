@@ -37,7 +37,7 @@ type collection struct {
 	readers atomic.Int64
 	used    atomic.Int64 // when the last reader came or left, in Unix nanoseconds
 
-	fresh freshness
+	fresh *freshness
 
 	// mu guards problem.
 	mu      sync.Mutex
@@ -69,6 +69,7 @@ type history struct {
 	log    *mirror.Collection
 	cached *caches.Resource
 	clock  *watchcache.Clock
+	proven atomic.Pointer[proof] // nil: there was none
 	// replaced is set when another history has taken its place.
 	replaced atomic.Bool
 }
@@ -81,7 +82,7 @@ func newCollection(r *Relay, resource *schema.Resource) *collection {
 		relay: r, resource: resource, name: name(resource), ready: make(chan struct{}), gone: make(chan struct{}), stop: make(chan struct{}), texts: texts.New(),
 		logger: r.logger.With(slog.String("resource", name(resource))),
 	}
-	c.fresh.collection = c
+	c.fresh = newFreshness(c)
 	c.touch()
 	return c
 }
@@ -116,6 +117,12 @@ func (c *collection) run(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}()
+	var proving sync.WaitGroup
+	proving.Go(func() { c.proving(ctx) }) // it ends with ctx
+	defer func() {
+		end(nil)
+		proving.Wait()
+	}()
 	log, err := c.relay.mirror.Collection(ctx, c.name)
 	if err != nil {
 		return err
@@ -136,7 +143,7 @@ func (c *collection) run(ctx context.Context) error {
 	}
 	reads := informer.New(
 		informer.Decoded(c.relay.cfg.Upstream, c.resource.GVR(), decoder(c.resource.Fields, c.texts)),
-		informer.Logger(c.logger), informer.OnError(c.incident),
+		informer.Logger(c.logger), informer.OnError(c.incident), informer.Backoff(retryLeast, retryMost),
 	)
 	reads.Mirror(func(u informer.Update[*item]) {
 		if c.restoring {
@@ -159,6 +166,13 @@ func (c *collection) run(ctx context.Context) error {
 	}
 	return err
 }
+
+// retryLeast and retryMost are the pauses after a failure of upstream. One informer reads each
+// resource for all clients, whose caches are to be right soon after upstream is back.
+const (
+	retryLeast = 100 * time.Millisecond
+	retryMost  = time.Second
+)
 
 // historyOf returns a history without a state.
 func (c *collection) historyOf(log *mirror.Collection) *history {

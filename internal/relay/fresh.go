@@ -8,7 +8,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/gapless-io/gapless/client"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -18,9 +17,9 @@ const (
 	progressEvery = 50 * time.Millisecond
 	// progressWithin bounds such a request.
 	progressWithin = 10 * time.Second
-	// followWithin is how long the watch may take to deliver what upstream has, before
-	// upstream's objects are compared with the mirror's. A watch that has something to
-	// deliver takes less.
+	// followWithin is how long the watch may take to deliver what upstream has, before a
+	// proof is looked for that it has delivered all. A watch that has something to deliver
+	// takes less.
 	followWithin = 50 * time.Millisecond
 )
 
@@ -29,16 +28,26 @@ const (
 type freshness struct {
 	collection *collection
 
-	// mu guards next and began.
-	mu    sync.Mutex
-	next  *progress // the request that has not begun; readers that come now may use it
-	began time.Time // when the last one began
+	// Each holds one token: a proof of that kind is wanted.
+	compare, probe chan struct{}
+
+	// mu guards what follows.
+	mu     sync.Mutex
+	next   *progress     // the request that has not begun; readers that come now may use it
+	began  time.Time     // when the last one began
+	tried  chan struct{} // closed when the next proof is found, or was not found; nil: nobody waits
+	failed error         // of the last comparison
 }
 
-// progress is one request that is shared.
+func newFreshness(c *collection) *freshness {
+	return &freshness{collection: c, compare: make(chan struct{}, 1), probe: make(chan struct{}, 1)}
+}
+
+// progress is one request that is shared by readers of one history.
 type progress struct {
-	done chan struct{} // closed when err is set
-	err  error
+	history *history
+	done    chan struct{} // closed when err is set
+	err     error
 }
 
 // wait blocks until readers see everything that upstream had when it was called. Errors: 503 if
@@ -57,17 +66,20 @@ func (f *freshness) wait(ctx context.Context, h *history) error {
 func (f *freshness) join(ctx context.Context, h *history) *progress {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.next != nil {
+	if f.next != nil && f.next.history == h {
 		return f.next
 	}
-	p := &progress{done: make(chan struct{})}
+	p := &progress{history: h, done: make(chan struct{})}
 	f.next = p
 	pause := time.Until(f.began.Add(progressEvery))
 	// It ends within progressWithin and aheadFor; the request of one reader is that of others.
 	ctx = context.WithoutCancel(ctx)
 	time.AfterFunc(max(0, pause), func() {
 		f.mu.Lock()
-		f.next, f.began = nil, time.Now()
+		if f.next == p {
+			f.next = nil
+		}
+		f.began = time.Now()
 		f.mu.Unlock()
 		p.err = f.collection.catchUp(ctx, h)
 		close(p.done)
@@ -75,9 +87,7 @@ func (f *freshness) join(ctx context.Context, h *history) *progress {
 	return p
 }
 
-// catchUp asks upstream how far it is, and waits until the mirror is as far. If the collection
-// has not changed, nothing says that the watch has delivered all: then all versions of
-// upstream's objects are compared with the mirror's.
+// catchUp asks upstream how far it is, and waits until readers see a state that is as new.
 func (c *collection) catchUp(ctx context.Context, h *history) error {
 	ctx, cancel := context.WithTimeout(ctx, progressWithin)
 	defer cancel()
@@ -90,68 +100,90 @@ func (c *collection) catchUp(ctx context.Context, h *history) error {
 	if err != nil || upstream == 0 {
 		return kube.Internal(fmt.Errorf("upstream's list of %s has the resourceVersion %q", c.name, meta.ResourceVersion))
 	}
-	soon, stop := context.WithTimeout(ctx, followWithin)
-	defer stop()
-	if h.log.Wait(soon, upstream) == nil {
-		return nil
+	at, has := h.has(upstream)
+	if !has {
+		soon, stop := context.WithTimeout(ctx, followWithin)
+		_ = h.log.Wait(soon, upstream) // has says what came of it
+		stop()
+		at, has = h.has(upstream)
 	}
-	return c.compare(ctx, h, upstream)
+	if !has {
+		if at, err = c.fresh.proven(ctx, h, upstream, c.fresh.compare, c.fresh.probe); err != nil {
+			return err
+		}
+	}
+	// The log knows of a change before readers see it.
+	_, err = h.cached.Cache.WaitFresh(ctx, kube.ResourceVersion(at)) //nolint:gosec // positions are not negative
+	return err
 }
 
-// compare reads the versions of all of upstream's objects, until they are those of the mirror:
-// then the mirror has what upstream has, although its watch has not said so.
-func (c *collection) compare(ctx context.Context, h *history, upstream kube.ResourceVersion) error {
+// proven waits until the mirror has a resourceVersion of upstream: by its watch, or by a proof of
+// one of the kinds that are asked for. It returns the position. Errors: 503 if upstream cannot be
+// asked, 504 if there is no proof within 3 s, ctx's cause.
+func (f *freshness) proven(ctx context.Context, h *history, rv kube.ResourceVersion, kinds ...chan struct{}) (int64, error) {
 	limited, cancel := context.WithTimeout(ctx, aheadFor)
 	defer cancel()
-	for pause := followWithin; ; pause *= 2 {
-		same, err := c.sameAs(ctx, h)
-		if err != nil {
-			return unreachable(err)
-		}
-		if same {
-			return nil
-		}
-		soon, stop := context.WithTimeout(limited, pause)
-		err = h.log.Wait(soon, upstream)
-		stop()
-		if err == nil {
-			return nil
-		}
-		if limited.Err() != nil {
-			return &kube.TooLargeResourceVersionError{Requested: upstream, Current: h.log.Reached()}
-		}
-	}
-}
-
-// sameAs reports whether upstream has the same versions of the same objects as the mirror.
-func (c *collection) sameAs(ctx context.Context, h *history) (bool, error) {
-	c.relay.metrics.upstream.WithLabelValues(c.name, "compare").Inc()
-	state := h.cached.Cache.Snapshot()
-	same, found := true, 0
-	o := metav1.ListOptions{Limit: comparePage}
+	reached := make(chan struct{})
+	go func() { // it ends with limited
+		defer close(reached)
+		_ = h.log.Wait(limited, rv) // has says what came of it
+	}()
 	for {
-		meta, err := c.relay.metadata.ListLent(ctx, c.of(), o, func(item []byte) error {
-			of, err := client.MetaOf(item)
-			if err != nil {
-				return err
+		tried := f.attempt()
+		if at, has := h.has(rv); has {
+			return at, nil
+		}
+		for _, kind := range kinds {
+			select {
+			case kind <- struct{}{}:
+			default: // it is wanted already
 			}
-			has, is := state.Get(kube.Key{Namespace: of.Namespace, Name: of.Name})
-			same = same && is && has.UID() == of.UID && has.ResourceVersion().String() == of.ResourceVersion
-			found++
-			return nil
-		})
-		if err != nil {
-			return false, err
 		}
-		if meta.Continue == "" {
-			return same && found == state.Len(), nil
+		select {
+		case <-tried:
+		case <-reached:
+		case <-limited.Done():
 		}
-		o.Continue = meta.Continue
+		if at, has := h.has(rv); has {
+			return at, nil
+		}
+		switch {
+		case ctx.Err() != nil:
+			return 0, context.Cause(ctx)
+		case limited.Err() != nil:
+			return 0, &kube.TooLargeResourceVersionError{Requested: rv, Current: h.log.Reached()}
+		}
+		if err := f.failure(); err != nil && len(kinds) > 1 {
+			return 0, unreachable(err)
+		}
 	}
 }
 
-// comparePage is how many objects of upstream are compared with one request.
-const comparePage = 5000
+// attempt returns what is closed after the next try of a proof.
+func (f *freshness) attempt() <-chan struct{} {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.tried == nil {
+		f.tried = make(chan struct{})
+	}
+	return f.tried
+}
+
+func (f *freshness) failure() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.failed
+}
+
+// end wakes who waits for a proof.
+func (f *freshness) end() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.tried != nil {
+		close(f.tried)
+		f.tried = nil
+	}
+}
 
 // unreachable is the error for a reader who wants the most recent state, when upstream does not
 // say what it is.

@@ -59,7 +59,7 @@ func (r reader) List(ctx context.Context, t schema.Target, o kube.ListOptions) (
 	case o.ResourceVersion == "":
 		err = c.fresh.wait(ctx, h)
 	default:
-		err = h.position(ctx, &o, kube.ExpiredList)
+		err = c.position(ctx, h, &o, kube.ExpiredList)
 	}
 	if err != nil {
 		return nil, err
@@ -91,11 +91,11 @@ func (r reader) List(ctx context.Context, t schema.Target, o kube.ListOptions) (
 
 // position replaces the resourceVersion of a request by the position of that state. It waits for
 // one that is ahead.
-func (h *history) position(ctx context.Context, o *kube.ListOptions, kind kube.ExpiredKind) error {
+func (c *collection) position(ctx context.Context, h *history, o *kube.ListOptions, kind kube.ExpiredKind) error {
 	if o.RV == 0 {
 		return nil
 	}
-	at, err := h.find(ctx, o.RV, kind)
+	at, err := c.find(ctx, h, o.RV, kind)
 	if err != nil {
 		return err
 	}
@@ -105,15 +105,16 @@ func (h *history) position(ctx context.Context, o *kube.ListOptions, kind kube.E
 }
 
 // find returns the position of a resourceVersion. It waits for one that is ahead.
-func (h *history) find(ctx context.Context, rv kube.ResourceVersion, kind kube.ExpiredKind) (int64, error) {
+func (c *collection) find(ctx context.Context, h *history, rv kube.ResourceVersion, kind kube.ExpiredKind) (int64, error) {
 	at, err := h.log.Position(rv, kind)
 	if _, ahead := errors.AsType[*kube.TooLargeResourceVersionError](err); !ahead {
 		return at, err
 	}
-	limited, cancel := context.WithTimeout(ctx, aheadFor)
-	defer cancel()
-	if h.log.Wait(limited, rv) != nil && ctx.Err() != nil {
-		return 0, context.Cause(ctx)
+	if at, err = c.fresh.proven(ctx, h, rv, c.fresh.probe); err != nil {
+		return 0, err
+	}
+	if h.log.Reached() < rv {
+		return at, nil // nothing has changed since
 	}
 	return h.log.Position(rv, kind)
 }
@@ -190,7 +191,7 @@ func (r reader) open(ctx context.Context, c *collection, h *history, t schema.Ta
 	if plan.Start == kube.WatchInitialConsistent || plan.Start == kube.WatchFromNow {
 		err = c.fresh.wait(ctx, h)
 	} else {
-		err = h.position(ctx, &o, kube.ExpiredWatch)
+		err = c.position(ctx, h, &o, kube.ExpiredWatch)
 	}
 	if err != nil {
 		if plan.Start == kube.WatchAfter {

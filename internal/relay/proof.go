@@ -1,0 +1,191 @@
+package relay
+
+import (
+	"context"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/gapless-io/gapless/client"
+	"github.com/gapless-io/gapless/kube"
+)
+
+// proof says that a state of the mirror is upstream's at every resourceVersion from that of the
+// state up to through, although the mirror's watch has not said so: when a collection does not
+// change, a watch says nothing but a bookmark each minute.
+type proof struct {
+	position int64 // of the state
+	through  kube.ResourceVersion
+}
+
+// has returns the position of a state that is not older than a resourceVersion of upstream, if
+// that is known.
+func (h *history) has(rv kube.ResourceVersion) (position int64, has bool) {
+	if h.log.Reached() >= rv {
+		return h.log.Newest(), true
+	}
+	// A change that came after the proof is newer than it, but then the log has reached it.
+	if p := h.proven.Load(); p != nil && p.through >= rv && p.position == h.log.Newest() {
+		return p.position, true
+	}
+	return 0, false
+}
+
+// prove records a proof, unless there is a better one.
+func (h *history) prove(p proof) {
+	if was := h.proven.Load(); was == nil || was.position < p.position || was.position == p.position && was.through < p.through {
+		h.proven.Store(&p)
+	}
+}
+
+const (
+	// compareShare bounds what comparisons cost upstream: after one that took a time, there is
+	// none for this many times as long.
+	compareShare = 3
+	// probeSeconds is the timeout of a probe. Upstream sends a bookmark two seconds before
+	// the end of a watch (apiserver cacher/cache_watcher.go nextBookmarkTime).
+	probeSeconds = 3
+	// probeWithin bounds a probe for an upstream that does not end it.
+	probeWithin = 2 * probeSeconds * time.Second
+)
+
+// proving looks for proofs when they are wanted, until ctx ends.
+func (c *collection) proving(ctx context.Context) {
+	comparing := make(chan struct{})
+	go func() { // it ends with ctx; this call waits for it
+		defer close(comparing)
+		c.comparing(ctx)
+	}()
+	defer func() { <-comparing }()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.fresh.probe:
+		}
+		if h := c.current.Load(); h != nil {
+			c.probe(ctx, h)
+		}
+		c.fresh.end()
+		if pause(ctx, followWithin) != nil { // an upstream that refuses probes is not asked at once
+			return
+		}
+	}
+}
+
+// comparing compares upstream with the mirror when that is wanted, until ctx ends.
+func (c *collection) comparing(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.fresh.compare:
+		}
+		began := time.Now()
+		var err error
+		if h := c.current.Load(); h != nil {
+			err = c.sameAs(ctx, h)
+		}
+		c.fresh.mu.Lock()
+		c.fresh.failed = err
+		c.fresh.mu.Unlock()
+		c.fresh.end()
+		if pause(ctx, compareShare*time.Since(began)) != nil {
+			return
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// probe reads a short watch of upstream from where the mirror is, up to the bookmark before its
+// end: what changed up to there has come over this watch. When the mirror has the last of it, it
+// has all.
+func (c *collection) probe(ctx context.Context, h *history) {
+	ctx, cancel := context.WithTimeout(ctx, probeWithin)
+	defer cancel()
+	c.relay.metrics.upstream.WithLabelValues(c.name, "watch").Inc()
+	last, timeout := h.log.Reached(), int64(probeSeconds)
+	w, err := c.relay.metadata.Watch(ctx, c.of(), metav1.ListOptions{ResourceVersion: last.String(), AllowWatchBookmarks: true, TimeoutSeconds: &timeout})
+	if err != nil {
+		return // the mirror's own watch says what is wrong
+	}
+	defer w.Close()
+	for {
+		frame, err := w.Next()
+		if err != nil || frame.Type == 0 {
+			return // as above
+		}
+		meta, err := frame.Meta()
+		if err != nil {
+			return
+		}
+		rv, err := kube.ParseResourceVersion(meta.ResourceVersion)
+		if err != nil || rv < last {
+			return
+		}
+		if frame.Type != kube.Bookmark {
+			last = rv
+			continue
+		}
+		if h.log.Wait(ctx, last) != nil {
+			return
+		}
+		if at, err := h.log.Position(last, kube.ExpiredWatch); err == nil {
+			h.prove(proof{position: at, through: rv})
+			c.fresh.end()
+		}
+	}
+}
+
+// sameAs reads the versions of all of upstream's objects. If they are those of the mirror, then
+// the mirror has what upstream has.
+func (c *collection) sameAs(ctx context.Context, h *history) error {
+	c.relay.metrics.upstream.WithLabelValues(c.name, "compare").Inc()
+	ctx, cancel := context.WithTimeout(ctx, progressWithin)
+	defer cancel()
+	state := h.cached.Cache.Snapshot()
+	same, found := true, 0
+	var through kube.ResourceVersion
+	o := metav1.ListOptions{Limit: comparePage}
+	for {
+		meta, err := c.relay.metadata.ListLent(ctx, c.of(), o, func(item []byte) error {
+			of, err := client.MetaOf(item)
+			if err != nil {
+				return err
+			}
+			has, is := state.Get(kube.Key{Namespace: of.Namespace, Name: of.Name})
+			same = same && is && has.UID() == of.UID && has.ResourceVersion().String() == of.ResourceVersion
+			found++
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+		if through == 0 { // all pages are of the first one's state
+			if through, err = kube.ParseResourceVersion(meta.ResourceVersion); err != nil {
+				return err
+			}
+		}
+		if meta.Continue == "" {
+			break
+		}
+		o.Continue = meta.Continue
+	}
+	if same && found == state.Len() {
+		h.prove(proof{position: int64(state.RV()), through: through}) //nolint:gosec // a position
+	}
+	return nil
+}
+
+// comparePage is how many objects of upstream are compared with one request.
+const comparePage = 5000
