@@ -119,7 +119,7 @@ func (c *collection) probe(ctx context.Context, h *history) {
 	if err != nil {
 		return // the mirror's own watch says what is wrong
 	}
-	defer w.Close()
+	defer func() { _ = w.Close() }() // it holds nothing that is still needed
 	for {
 		frame, err := w.Next()
 		if err != nil || frame.Type == 0 {

@@ -44,11 +44,12 @@ func (r reader) count(t schema.Target) int {
 
 // List implements apiserver.Reader.
 func (r reader) List(ctx context.Context, t schema.Target, o kube.ListOptions) (*kube.List, error) {
-	c, h, leave, err := r.relay.enter(ctx, t.Resource)
+	v, err := r.relay.enter(ctx, t.Resource)
 	if err != nil {
 		return nil, err
 	}
-	defer leave()
+	defer v.leave()
+	c, h := v.collection, v.history
 	if _, err := kube.PlanList(o); err != nil {
 		return nil, err
 	}
@@ -158,23 +159,23 @@ func (h *history) translated(err error, asked kube.ResourceVersion) error {
 
 // Watch implements apiserver.Reader.
 func (r reader) Watch(ctx context.Context, t schema.Target, o kube.ListOptions) (kube.Watch, error) {
-	c, h, leave, err := r.relay.enter(ctx, t.Resource)
+	v, err := r.relay.enter(ctx, t.Resource)
 	if err != nil {
 		return nil, err
 	}
-	w, err := r.open(ctx, c, h, t, o)
+	w, err := r.open(ctx, v, t, o)
 	if err != nil {
-		leave()
+		v.leave()
 		return nil, err
 	}
-	w.leave = leave
+	w.leave = v.leave
 	if w.grant, err = r.relay.allow(t, o); err != nil {
 		w.Close()
 		return nil, err
 	}
 	if w.grant != nil {
 		w.leave = sync.OnceFunc(func() {
-			leave()
+			v.leave()
 			w.look.close()
 			w.grant.Close()
 		})
@@ -182,7 +183,8 @@ func (r reader) Watch(ctx context.Context, t schema.Target, o kube.ListOptions) 
 	return w, nil
 }
 
-func (r reader) open(ctx context.Context, c *collection, h *history, t schema.Target, o kube.ListOptions) (*watch, error) {
+func (r reader) open(ctx context.Context, v visit, t schema.Target, o kube.ListOptions) (*watch, error) {
+	c, h := v.collection, v.history
 	plan, err := kube.PlanWatch(o)
 	if err != nil {
 		return nil, err

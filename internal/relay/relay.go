@@ -320,52 +320,58 @@ func (r *Relay) known(resource *schema.Resource) *collection {
 // syncWithin is how long a reader waits for the first state of a resource.
 const syncWithin = 30 * time.Second
 
-// enter counts a reader of a resource until leave is called, and returns what it reads. The
-// first one starts the mirror. Errors: 503 if there is no state within 30 s, or the resource
-// cannot be mirrored; ctx's cause.
-func (r *Relay) enter(ctx context.Context, resource *schema.Resource) (c *collection, h *history, leave func(), err error) {
+// visit is a reader of a collection, until leave is called.
+type visit struct {
+	collection *collection
+	history    *history // what it reads
+	leave      func()   // may be called more than once
+}
+
+// enter counts a reader of a resource, and returns what it reads. The first one starts the mirror.
+// Errors: 503 if there is no state within 30 s, or the resource cannot be mirrored; ctx's cause.
+func (r *Relay) enter(ctx context.Context, resource *schema.Resource) (visit, error) {
 	limited, cancel := context.WithTimeout(ctx, syncWithin)
 	defer cancel()
 	for {
-		c, h, leave, err = r.tryEnter(limited, resource)
+		v, err := r.tryEnter(limited, resource)
 		if err == nil {
-			return c, h, leave, nil
+			return v, nil
 		}
 		if ctx.Err() != nil {
-			return nil, nil, nil, context.Cause(ctx)
+			return visit{}, context.Cause(ctx)
 		}
-		if limited.Err() != nil || c.failed(nil) != nil {
-			return nil, nil, nil, kube.Unavailable(fmt.Sprintf("the mirror of %s is not complete: %v", c.name, err), time.Second)
+		if limited.Err() != nil || v.collection.failed(nil) != nil {
+			return visit{}, kube.Unavailable(fmt.Sprintf("the mirror of %s is not complete: %v", v.collection.name, err), time.Second)
 		}
 		select { // it ended because nobody read it: the next one begins
-		case <-c.gone:
+		case <-v.collection.gone:
 		case <-limited.Done():
 		}
 	}
 }
 
-// tryEnter is enter for the collection that there is, or a new one.
-func (r *Relay) tryEnter(ctx context.Context, resource *schema.Resource) (c *collection, h *history, leave func(), err error) {
+// tryEnter is enter for the collection that there is, or a new one, which it returns also with an
+// error.
+func (r *Relay) tryEnter(ctx context.Context, resource *schema.Resource) (v visit, err error) {
 	r.mu.Lock()
 	c, started := r.collections[resource.GVR()], true
 	if c == nil {
 		c, started = newCollection(r, resource), false
 		r.collections[resource.GVR()] = c
 	}
-	leave = c.enter()
+	v = visit{collection: c, leave: c.enter()}
 	r.mu.Unlock()
 	if !started {
 		select {
 		case r.starts <- c:
 		case <-ctx.Done():
 			r.forget(c)
-			leave()
-			return c, nil, nil, context.Cause(ctx)
+			v.leave()
+			return v, context.Cause(ctx)
 		}
 	}
-	if h, err = c.wait(ctx); err != nil {
-		leave()
-		return c, nil, nil, err
+	if v.history, err = c.wait(ctx); err != nil {
+		v.leave()
 	}
-	return c, h, leave, nil
+	return v, err
 }

@@ -66,12 +66,12 @@ func servedForm(h http.Header) bool {
 // the mirror has not seen the changes: before it began, and in a hole. Upstream may still have
 // them. The request is of a known caller.
 func (r *Relay) Reaches(ctx context.Context, of Reading) bool {
-	_, h, leave, err := r.enter(ctx, of.resource)
+	v, err := r.enter(ctx, of.resource)
 	if err != nil {
 		return true // the error is the answer
 	}
-	defer leave()
-	_, err = h.log.Position(of.From, kube.ExpiredWatch)
+	defer v.leave()
+	_, err = v.history.log.Position(of.From, kube.ExpiredWatch)
 	expired, is := errors.AsType[*kube.ExpiredError](err)
 	return !is || expired.Reason != mirror.ReasonUnseen
 }

@@ -54,17 +54,18 @@ type refusals struct {
 func (r *refusals) look(err error, within time.Duration) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch kube.Classify(err) {
-	case kube.OutcomeOK:
+	outcome := kube.Classify(err)
+	if outcome == kube.OutcomeOK {
 		r.since = time.Time{}
-	case kube.OutcomeUnauthorized, kube.OutcomeForbidden:
-		if r.since.IsZero() {
-			r.since = time.Now()
-		}
-		if time.Since(r.since) < within {
-			return kube.Unavailable("upstream refuses the relay: "+err.Error(), time.Second)
-		}
-	default: // it says nothing of the relay
+	}
+	if outcome != kube.OutcomeUnauthorized && outcome != kube.OutcomeForbidden {
+		return err // it says nothing of the relay
+	}
+	if r.since.IsZero() {
+		r.since = time.Now()
+	}
+	if time.Since(r.since) < within {
+		return kube.Unavailable("upstream refuses the relay: "+err.Error(), time.Second)
 	}
 	return err
 }
