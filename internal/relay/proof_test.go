@@ -7,11 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // elsewhere changes something that is not mirrored, and returns the resourceVersion.

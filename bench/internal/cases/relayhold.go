@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -83,7 +84,15 @@ func runRelayHold(ctx context.Context, r *Run) (s Sample, err error) {
 	}
 	settled, err := relay.Settled(ctx, r.Scale.Quiet)
 	s.Values["relay-warm"] = float64(settled) / megabyte
-	return s, err
+	return s, errors.Join(err, r.heap(ctx, relay))
+}
+
+// heap writes what is in a relay's memory to the directory of profiles, if there is one.
+func (r *Run) heap(ctx context.Context, relay *peer.Server) error {
+	if r.profiles == "" {
+		return nil
+	}
+	return fetch(ctx, relay.Profiles+"/debug/pprof/heap?gc=1", filepath.Join(r.profiles, r.unique()+"-heap.pprof"))
 }
 
 // holding starts a relay on a directory, and returns how long it took until it had mirrored

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -85,19 +86,25 @@ func (r *Run) listers(ctx context.Context, of *peer.Server, version string) (tim
 	if err != nil {
 		return 0, err
 	}
-	var cut atomic.Int64
+	failed := make([]error, len(readers))
 	began := time.Now()
-	_, err = during(ctx, 0, len(readers), func(worker, _ int) error {
+	if _, err = during(ctx, 0, len(readers), func(worker, _ int) error {
 		readers[worker].List.Version = version
-		if n, err := readers[worker].Read(); err != nil || n < size-size/100 {
-			cut.Add(1)
+		n, err := readers[worker].Read()
+		if err == nil && n < size-size/100 {
+			err = fmt.Errorf("%w: %d bytes instead of %d", errShort, n, size)
 		}
+		failed[worker] = err
 		return nil
-	})
-	if n := cut.Load(); n > 0 {
-		err = errors.Join(err, fmt.Errorf("%w: %d of %d bodies were cut off", errShort, n, len(readers)))
+	}); err != nil {
+		return 0, err
 	}
-	return time.Since(began), err
+	took := time.Since(began)
+	failed = slices.DeleteFunc(failed, func(err error) bool { return err == nil })
+	if len(failed) > 0 {
+		err = fmt.Errorf("%d of %d lists failed, the first: %w", len(failed), len(readers), failed[0])
+	}
+	return took, err
 }
 
 // changes are what happens while consistent lists are read.
@@ -186,7 +193,7 @@ func runRelayFresh(what changes) func(context.Context, *Run) (Sample, error) {
 			took := time.Since(began).Seconds()
 			s.Values["progress"], s.Values["compared"] = (after[0]-before[0])/took, (after[1]-before[1])/took
 		}
-		s.Values["p99"], s.Values["alone-p99"] = milliseconds(p99[relay.Name]), milliseconds(p99[r.Server.Name])
+		s.Values["p99"], s.Values["alone-p99"] = milliseconds(p99[relay.Name]), milliseconds(p99[r.Name])
 		s.Values["over"] = s.Values["p99"] - s.Values["alone-p99"]
 		return s, nil
 	}

@@ -136,12 +136,12 @@ func (f *Front) accept(ctx context.Context, listener net.Listener, to string) {
 }
 
 func (f *Front) forward(ctx context.Context, conn net.Conn, to string) {
-	defer conn.Close()
+	defer func() { _ = conn.Close() }() // nothing is left to say
 	other, err := (&net.Dialer{}).DialContext(ctx, "tcp", to)
 	if err != nil {
 		return // the caller sees a connection that ends
 	}
-	defer other.Close()
+	defer func() { _ = other.Close() }() // as above
 	f.mu.Lock()
 	cut := f.listener == nil
 	f.conns[conn], f.conns[other] = struct{}{}, struct{}{}

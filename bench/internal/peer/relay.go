@@ -65,7 +65,7 @@ func (s *Server) relay(ctx context.Context, of *Server, front *Front, flags []st
 // lookEvery is how often it is looked whether a relay is ready.
 const lookEvery = 5 * time.Millisecond
 
-// Complete waits until the relay has mirrored what it was told to, and returns how long that was
+// Complete waits until the relay has mirrored the resources of its flag --resources, and returns how long that was
 // after the start of its process.
 func (s *Server) Complete(ctx context.Context, within time.Duration) (time.Duration, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("it is not ready within %v", within))
