@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,6 +31,8 @@ type freshness struct {
 
 	// Each holds one token: a proof of that kind is wanted.
 	compare, probe chan struct{}
+	// quiet says that the last reader needed a proof: the next one looks for it at once.
+	quiet atomic.Bool
 
 	// mu guards what follows.
 	mu     sync.Mutex
@@ -101,7 +104,7 @@ func (c *collection) catchUp(ctx context.Context, h *history) error {
 		return kube.Internal(fmt.Errorf("upstream's list of %s has the resourceVersion %q", c.name, meta.ResourceVersion))
 	}
 	at, has := h.has(upstream)
-	if !has {
+	if !has && !c.fresh.quiet.Load() {
 		soon, stop := context.WithTimeout(ctx, followWithin)
 		_ = h.log.Wait(soon, upstream) // has says what came of it
 		stop()
@@ -112,6 +115,7 @@ func (c *collection) catchUp(ctx context.Context, h *history) error {
 			return err
 		}
 	}
+	c.fresh.quiet.Store(h.log.Reached() < upstream)
 	// The log knows of a change before readers see it.
 	_, err = h.cached.Cache.WaitFresh(ctx, kube.ResourceVersion(at)) //nolint:gosec // positions are not negative
 	return err

@@ -39,9 +39,11 @@ func (h *history) prove(p proof) {
 }
 
 const (
-	// compareShare bounds what comparisons cost upstream: after one that took a time, there is
-	// none for this many times as long.
-	compareShare = 3
+	// A comparison is followed by a pause as long as it was, which bounds what readers cost
+	// upstream to half of a processor. One that takes longer than compareSlow is slower than
+	// a probe: the pause is slowShare times as long then.
+	compareSlow = time.Second
+	slowShare   = 10
 	// probeSeconds is the timeout of a probe. Upstream sends a bookmark two seconds before
 	// the end of a watch (apiserver cacher/cache_watcher.go nextBookmarkTime).
 	probeSeconds = 3
@@ -90,7 +92,11 @@ func (c *collection) comparing(ctx context.Context) {
 		c.fresh.failed = err
 		c.fresh.mu.Unlock()
 		c.fresh.end()
-		if pause(ctx, compareShare*time.Since(began)) != nil {
+		took := time.Since(began)
+		if took > compareSlow {
+			took *= slowShare
+		}
+		if pause(ctx, took) != nil {
 			return
 		}
 	}
