@@ -14,6 +14,7 @@ import (
 func TestInformersBehindARelayListOnce(t *testing.T) {
 	b := harness.StartRelayed(t)
 	defineWidgets(t, b.Direct.Client(t), b.Server.URL)
+	b.Relay.Mirror(t, b.Admin.Client(t), "/apis/example.org/v1/widgets", "widgets.v1.example.org")
 	relayed, err := clientcmd.BuildConfigFromFlags("", b.Relay.Kubeconfig(t, b.Server.Kubeconfig, b.Clients.URL()))
 	if err != nil {
 		t.Fatal(err)
@@ -40,4 +41,14 @@ func TestInformersBehindARelayResumeOverARestart(t *testing.T) {
 		return configMaps(t, name, "default", cfg)
 	}
 	s.Restart(t, informer("client-go, direct", s.Direct), informer("client-go, relayed", s.Relayed))
+}
+
+// TestInformerBehindARelayListsAgainAfterARestore: an older copy of the server's data is another history.
+func TestInformerBehindARelayListsAgainAfterARestore(t *testing.T) {
+	b := harness.StartRelayed(t)
+	relayed, err := clientcmd.BuildConfigFromFlags("", b.Relay.Kubeconfig(t, b.Server.Kubeconfig, b.Clients.URL()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Restored(t, configMaps(t, "client-go 0.37 typed", "default", relayed))
 }

@@ -18,10 +18,7 @@ func TestFabric8Of2019KeepsItsIdleWatchBehindARelay(t *testing.T) {
 		harness.Create(t, web, s.Cluster.URL+configMaps, fmt.Sprintf(`{"metadata":{"name":%q}}`, name))
 	}
 	harness.Create(t, web, s.Cluster.URL+"/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
-	harness.Eventually(t, "widgets are served", func() bool {
-		code, _ := harness.Get(t, web, s.Cluster.URL+widgets)
-		return code == 200
-	})
+	s.Relay.Mirror(t, s.Relayed.Client.Client(t), widgets, "widgets.v1.example.org")
 	direct, relayed := watching(t, classPath, s.Direct), watching(t, classPath, s.Relayed)
 	defer direct.Stop() // before their context ends
 	defer relayed.Stop()

@@ -175,33 +175,6 @@ func (c *Cluster) signal(s syscall.Signal) {
 	}
 }
 
-// Copy copies etcd's data, while neither process runs, and returns the copy's path.
-func (c *Cluster) Copy() string {
-	c.Stop()
-	c.etcd.kill()
-	dir := filepath.Join(c.t.TempDir(), "copy")
-	if err := os.CopyFS(dir, os.DirFS(c.file("etcd"))); err != nil {
-		c.t.Fatal(err)
-	}
-	c.startStore()
-	c.startAPI()
-	return dir
-}
-
-// Restore starts both processes again, on a copy of etcd's data.
-func (c *Cluster) Restore(dir string) {
-	c.Stop()
-	c.etcd.kill()
-	if err := os.RemoveAll(c.file("etcd")); err != nil {
-		c.t.Fatal(err)
-	}
-	if err := os.CopyFS(c.file("etcd"), os.DirFS(dir)); err != nil {
-		c.t.Fatal(err)
-	}
-	c.startStore()
-	c.startAPI()
-}
-
 // Compact makes etcd forget all that was superseded, and returns the revision.
 func (c *Cluster) Compact() string {
 	c.t.Helper()

@@ -128,9 +128,7 @@ func (p *process) Copy(t testing.TB) string {
 	t.Helper()
 	p.Stop(t)
 	dir := filepath.Join(t.TempDir(), "copy")
-	if err := os.CopyFS(dir, os.DirFS(p.data())); err != nil {
-		t.Fatal(err)
-	}
+	replace(t, dir, p.data())
 	p.start(t)
 	return dir
 }
@@ -139,11 +137,26 @@ func (p *process) Copy(t testing.TB) string {
 func (p *process) Restore(t testing.TB, dir string) {
 	t.Helper()
 	p.Stop(t)
-	if err := os.RemoveAll(p.data()); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.CopyFS(p.data(), os.DirFS(dir)); err != nil {
-		t.Fatal(err)
-	}
+	replace(t, p.data(), dir)
 	p.start(t)
+}
+
+// replace makes a directory a copy of another one, which only its owner can read.
+func replace(t testing.TB, dir, from string) {
+	t.Helper()
+	err := os.RemoveAll(dir)
+	if err == nil {
+		err = os.CopyFS(dir, os.DirFS(from))
+	}
+	if err == nil {
+		err = filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			return os.Chmod(path, 0o600)
+		})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }

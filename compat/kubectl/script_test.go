@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -128,33 +129,45 @@ type site struct {
 
 func run(t *testing.T, on site) {
 	t.Helper()
+	play(t, on, nil, func(env *testscript.Env) error {
+		tb := env.T().(testing.TB) //nolint:forcetypeassert // testscript.Run was given one
+		s := harness.StartProgram(tb, on.gapless, "--bootstrap", "cluster")
+		kubeconfig := s.Kubeconfig
+		if on.kubeconfig != nil {
+			kubeconfig = on.kubeconfig(tb, s.Kubeconfig)
+		}
+		env.Setenv("PATH", filepath.Dir(on.gapless)+string(filepath.ListSeparator)+env.Getenv("PATH"))
+		env.Setenv("KUBECONFIG", kubeconfig)
+		env.Setenv("SERVER", s.URL)
+		return nil
+	})
+}
+
+// handlers are commands of scripts, by name.
+type handlers = map[string]func(ts *testscript.TestScript, neg bool, args []string)
+
+// play runs scripts, with commands besides those above. serve starts the server of one script.
+func play(t *testing.T, on site, further handlers, serve func(*testscript.Env) error) {
+	t.Helper()
 	bin := build(t, on.kubectl.dir)
+	all := handlers{"watch": startWatch, "await": await, "never": never, "save": save}
+	maps.Copy(all, further)
 	testscript.Run(t, testscript.Params{
 		Dir: on.dir, Files: on.scripts,
 		Condition: on.kubectl.has,
 		Setup: func(env *testscript.Env) error {
-			tb := env.T().(testing.TB) //nolint:forcetypeassert // testscript.Run was given one
-			s := harness.StartProgram(tb, on.gapless, "--bootstrap", "cluster")
-			kubeconfig := s.Kubeconfig
-			if on.kubeconfig != nil {
-				kubeconfig = on.kubeconfig(tb, s.Kubeconfig)
-			}
 			manifests, err := filepath.Abs("testdata/manifests")
 			if err != nil {
 				return err
 			}
-			env.Setenv("PATH", strings.Join([]string{bin, filepath.Dir(on.gapless), env.Getenv("PATH")}, string(filepath.ListSeparator)))
-			env.Setenv("KUBECONFIG", kubeconfig)
-			env.Setenv("SERVER", s.URL)
+			env.Setenv("PATH", bin+string(filepath.ListSeparator)+env.Getenv("PATH"))
 			env.Setenv("HOME", env.WorkDir)
 			env.Setenv("BIN", bin)
 			env.Setenv("MANIFESTS", manifests)
 			env.Values[watchesKey] = map[string]*watch{}
-			return nil
+			return serve(env)
 		},
-		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"watch": startWatch, "await": await, "never": never, "save": save,
-		},
+		Cmds: all,
 	})
 }
 
