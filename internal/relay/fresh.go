@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -121,10 +122,19 @@ func (c *collection) catchUp(ctx context.Context, h *history) error {
 	return err
 }
 
+// reached returns the newest position if the mirror has reached a resourceVersion of upstream.
+func (h *history) reached(rv kube.ResourceVersion) (position int64, has bool) {
+	return h.log.Newest(), h.log.Reached() >= rv
+}
+
 // proven waits until the mirror has a resourceVersion of upstream: by its watch, or by a proof of
 // one of the kinds that are asked for. It returns the position. Errors: 503 if upstream cannot be
 // asked, 504 if there is no proof within 3 s, ctx's cause.
 func (f *freshness) proven(ctx context.Context, h *history, rv kube.ResourceVersion, kinds ...chan struct{}) (int64, error) {
+	enough := h.reached
+	if slices.Contains(kinds, f.compare) {
+		enough = h.has
+	}
 	limited, cancel := context.WithTimeout(ctx, aheadFor)
 	defer cancel()
 	reached := make(chan struct{})
@@ -134,7 +144,7 @@ func (f *freshness) proven(ctx context.Context, h *history, rv kube.ResourceVers
 	}()
 	for {
 		tried := f.attempt()
-		if at, has := h.has(rv); has {
+		if at, has := enough(rv); has {
 			return at, nil
 		}
 		for _, kind := range kinds {
@@ -148,7 +158,7 @@ func (f *freshness) proven(ctx context.Context, h *history, rv kube.ResourceVers
 		case <-reached:
 		case <-limited.Done():
 		}
-		if at, has := h.has(rv); has {
+		if at, has := enough(rv); has {
 			return at, nil
 		}
 		switch {

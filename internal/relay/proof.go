@@ -10,9 +10,11 @@ import (
 	"github.com/gapless-io/gapless/kube"
 )
 
-// proof says that a state of the mirror is upstream's at every resourceVersion from that of the
-// state up to through, although the mirror's watch has not said so: when a collection does not
-// change, a watch says nothing but a bookmark each minute.
+// proof says that a state of the mirror is the one that upstream had at through, although the mirror's
+// watch has not said so: when a collection does not change, a watch says nothing but a bookmark
+// each minute. It comes from a comparison: an object may have been created and deleted meanwhile, so
+// the state does not get the resourceVersion through. A probe shows that nothing has happened
+// meanwhile: it is progress of the mirror.
 type proof struct {
 	position int64 // of the state
 	through  kube.ResourceVersion
@@ -146,10 +148,8 @@ func (c *collection) probe(ctx context.Context, h *history) {
 		if h.log.Wait(ctx, last) != nil {
 			return
 		}
-		if at, err := h.log.Position(last, kube.ExpiredWatch); err == nil {
-			h.prove(proof{position: at, through: rv})
-			c.fresh.end()
-		}
+		h.log.Progress(rv)
+		c.fresh.end()
 	}
 }
 

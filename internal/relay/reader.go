@@ -111,11 +111,8 @@ func (c *collection) find(ctx context.Context, h *history, rv kube.ResourceVersi
 	if _, ahead := errors.AsType[*kube.TooLargeResourceVersionError](err); !ahead {
 		return at, err
 	}
-	if at, err = c.fresh.proven(ctx, h, rv, c.fresh.probe); err != nil {
+	if _, err = c.fresh.proven(ctx, h, rv, c.fresh.probe); err != nil {
 		return 0, err
-	}
-	if h.log.Reached() < rv {
-		return at, nil // nothing has changed since
 	}
 	return h.log.Position(rv, kind)
 }

@@ -1,0 +1,145 @@
+package relay_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"go.uber.org/goleak"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/gapless-io/gapless"
+	"github.com/gapless-io/gapless/cmd/gapless/readyfile"
+	"github.com/gapless-io/gapless/cmd/gapless/relay"
+	"github.com/gapless-io/gapless/gaplesstest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var errUsage = errors.New("usage")
+
+// run runs a command line.
+func run(ctx context.Context, out io.Writer, args ...string) error {
+	root := &cobra.Command{Use: "gapless", SilenceErrors: true, SilenceUsage: true}
+	root.AddCommand(relay.Program{
+		Out: out, Err: io.Discard,
+		Usage:  func(err error) error { return errors.Join(errUsage, err) },
+		Logger: func(string, string) (*slog.Logger, error) { return slog.New(slog.DiscardHandler), nil },
+		Limits: func(*pflag.FlagSet, *gapless.Limits) {},
+		Memory: func(context.Context, <-chan struct{}) {},
+		Debug:  func(context.Context, string) (string, func(), error) { return "", func() {}, nil },
+	}.Commands()...)
+	root.SetArgs(args)
+	root.SetOut(out)
+	return root.ExecuteContext(ctx)
+}
+
+func TestARelayServesAClientByItsKubeconfig(t *testing.T) {
+	upstream := gaplesstest.New(t)
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	if err := os.WriteFile(at("client-ca.crt"), upstream.RESTConfig().CAData, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { // it ends with stop
+		ended <- run(ctx, io.Discard, "relay", "--kubeconfig", upstream.Kubeconfig(), "--client-ca-file", at("client-ca.crt"),
+			"--data-dir", at("data"), "--listen", "127.0.0.1:0", "--ready-file", at("ready.json"), "--resources", "configmaps")
+	}()
+	defer func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	var ready readyfile.Ready
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		body, err := os.ReadFile(at("ready.json"))
+		if err == nil && json.Unmarshal(body, &ready) == nil {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-ended:
+			ended <- nil
+			t.Fatal(err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	var kubeconfig, status bytes.Buffer
+	if err := run(ctx, &kubeconfig, "relay", "kubeconfig", "--from", upstream.Kubeconfig(), "--server", ready.URL, "--ca", ready.CA); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(at("relayed"), kubeconfig.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := clientcmd.BuildConfigFromFlags("", at("relayed"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := c.CoreV1().ConfigMaps("").List(ctx, metav1.ListOptions{})
+	if err != nil || list.ResourceVersion == "" {
+		t.Errorf("the list through the relay: %v, %v", list, err)
+	}
+	if err := run(ctx, &status, "status", "--kubeconfig", at("relayed")); err != nil || !strings.Contains(status.String(), "configmaps.v1") {
+		t.Errorf("gapless status: %v\n%s", err, &status)
+	}
+}
+
+func TestManifestsAreWhatAClusterAccepts(t *testing.T) {
+	for _, args := range [][]string{{}, {"--resources", "pods,deployments.apps,*.example.com", "--mirror-secrets", "--replicas", "1"}} {
+		var out bytes.Buffer
+		if err := run(t.Context(), &out, append([]string{"relay", "manifests", "--image", "example.com/gapless:v1"}, args...)...); err != nil {
+			t.Fatal(err)
+		}
+		gaplesstest.New(t).Apply(t, out.String())
+	}
+}
+
+func TestBadCommandLinesAreRefused(t *testing.T) {
+	upstream := gaplesstest.New(t)
+	key := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(key, []byte("c2hvcnQ="), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ args, want string }{
+		{"relay", "--kubeconfig"},
+		{"relay --kubeconfig /nonexistent", "read --kubeconfig"},
+		{"relay --kubeconfig K --auth nobody", "want reviews or passthrough"},
+		{"relay --kubeconfig K --shard 3/3", "want i/n"},
+		{"relay --kubeconfig K --history -1h", "cannot be negative"},
+		{"relay --kubeconfig K --history-bytes much", "want a number of bytes"},
+		{"relay --kubeconfig K --mirror-secrets", "--secrets-key-file"},
+		{"relay --kubeconfig K --mirror-secrets --secrets-key-file KEY", "want 32 bytes in base64"},
+		{"relay --kubeconfig K --tls-cert-file x", "TLSPrivateKeyFile"},
+		{"relay kubeconfig", "--from FILE"},
+		{"relay manifests", "--image"},
+		{"relay manifests --image x --storage none", "want a size"},
+		{"status --output yaml", "want json"},
+	} {
+		args := strings.Fields(strings.NewReplacer("K ", upstream.Kubeconfig()+" ", "KEY", key).Replace(c.args))
+		err := run(t.Context(), io.Discard, args...)
+		if !errors.Is(err, errUsage) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("gapless %s: %v, want a usage error with %q", c.args, err, c.want)
+		}
+	}
+}
