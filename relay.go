@@ -199,6 +199,14 @@ func (r *Relay) serve(ctx context.Context) error {
 	}
 	web := r.webServer(running, handler)
 	g.Go(func() error {
+		// Clients that come at once would be passed through, and stay at upstream.
+		timer := time.NewTimer(discoverWithin)
+		defer timer.Stop()
+		select {
+		case <-r.relay.Asked():
+		case <-timer.C:
+		case <-running.Done():
+		}
 		r.cfg.Logger.InfoContext(ctx, "serving", slog.String("url", r.url()), slog.String("upstream", r.cfg.Upstream.Host))
 		close(r.ready)
 		if err := web.ServeTLS(r.listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
@@ -224,6 +232,9 @@ func (r *Relay) serve(ctx context.Context) error {
 	})
 	return g.Wait()
 }
+
+// discoverWithin is how long the relay waits for upstream's resources before it serves.
+const discoverWithin = 10 * time.Second
 
 // webServer returns the HTTP server. Bodies and answers may take hours: they are upstream's.
 func (r *Relay) webServer(ctx context.Context, handler http.Handler) *http.Server {

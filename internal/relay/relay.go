@@ -72,6 +72,7 @@ type Relay struct {
 	look    chan struct{}    // holds one token: something has changed for supervise
 	learned atomic.Int64     // when upstream was last asked, in Unix nanoseconds
 	ready   chan struct{}    // closed when Config.Resources are mirrored
+	asked   chan struct{}    // closed when upstream was asked for its resources for the first time
 
 	// mu guards collections.
 	mu          sync.Mutex
@@ -96,7 +97,7 @@ func New(cfg Config) (*Relay, error) {
 		cfg: cfg, logger: cfg.Logger, mirror: cfg.Mirror, source: stored.NewMirror(cfg.Mirror.Store(), cfg.Mirror),
 		upstream: upstream, metadata: upstream.As(client.Form{Metadata: true, Protobuf: true}),
 		live: schema.NewLive(schema.NewCatalog()), builtin: builtin.Catalog(),
-		starts: make(chan *collection), refresh: make(chan struct{}, 1), ready: make(chan struct{}), look: make(chan struct{}, 1),
+		starts: make(chan *collection), refresh: make(chan struct{}, 1), ready: make(chan struct{}), asked: make(chan struct{}), look: make(chan struct{}, 1),
 		collections: map[schema.GroupVersionResource]*collection{},
 	}
 	r.metrics = newMetrics(r)
@@ -152,7 +153,9 @@ func (r *Relay) nudge() {
 func (r *Relay) discover(ctx context.Context) {
 	for failures := 0; ctx.Err() == nil; {
 		err := r.learn(ctx)
-		r.learned.Store(time.Now().UnixNano())
+		if r.learned.Swap(time.Now().UnixNano()) == 0 {
+			close(r.asked)
+		}
 		wait := refreshEvery
 		r.nudge()
 		if err != nil {
@@ -174,6 +177,10 @@ func (r *Relay) discover(ctx context.Context) {
 		timer.Stop()
 	}
 }
+
+// Asked returns a channel that is closed when upstream was asked for its resources for the first time,
+// and has answered or not. Until then everything is passed through.
+func (r *Relay) Asked() <-chan struct{} { return r.asked }
 
 // Refresh asks upstream soon which resources it serves.
 func (r *Relay) Refresh() {
