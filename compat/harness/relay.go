@@ -183,7 +183,7 @@ func (b *Relayed) phases(t *testing.T, informers []*Informer) []phase {
 }
 
 // Restored checks an informer behind the relay while the server is restored from an older copy: it
-// lists once more, and then has that server's state.
+// lists again, and then has that server's state.
 func (b *Relayed) Restored(t *testing.T, inf *Informer) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())

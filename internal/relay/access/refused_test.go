@@ -21,7 +21,7 @@ func TestAWatchGoesOnWhileUpstreamRefusesTheRelayForAMoment(t *testing.T) {
 	const binding = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/relay"
 	u.Delete(t, binding)
 	began := time.Now()
-	// Nobody is let in whom upstream has not allowed that before.
+	// A caller that upstream has not allowed this before is not let in.
 	if err := a.Authorize(t.Context(), callerOf(t, a, "token-watcher"), configMaps("list")); code(err) != http.StatusServiceUnavailable {
 		t.Errorf("a new question is answered %v", err)
 	}
