@@ -64,8 +64,11 @@ func relaying() []Case {
 		{
 			Name: "relay-hold", Title: "100 000 objects of 2 KB, 180 000 changes", Relay: true, Once: true, Run: runRelayHold, Metrics: []Metric{
 				{Name: "cold", Unit: "s", Goal: AtMost(10)},
+				{Name: "cold-cpu", Unit: "s"},
+				{Name: "cold-upstream", Unit: "s"},
 				{Name: "list", Unit: "s"},
 				{Name: "warm", Unit: "s", Goal: AtMost(2)},
+				{Name: "warm-cpu", Unit: "s"},
 				{Name: "warm-lists", Goal: AtMost(0)},
 				{Name: "resumed", Unit: "events/s"},
 				{Name: "memory", Unit: "of upstream's", Goal: AtMost(1. / 3)},

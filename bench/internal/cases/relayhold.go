@@ -44,11 +44,10 @@ func runRelayHold(ctx context.Context, r *Run) (s Sample, err error) {
 	defer front.Cut()
 	dir := r.dir + "-relay"
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	relay, cold, err := r.holding(ctx, front, dir)
+	relay, err := r.cold(ctx, &s, front, dir)
 	if err != nil {
 		return s, err
 	}
-	s.Values["cold"] = cold.Seconds()
 	stop := func() error { return relay.Stop() }
 	defer func() { err = errors.Join(err, stop()) }()
 	held, err := relay.Settled(ctx, r.Scale.Quiet)
@@ -73,12 +72,12 @@ func runRelayHold(ctx context.Context, r *Run) (s Sample, err error) {
 		return s, err
 	}
 	stop = func() error { return nil }
-	again, warm, err := r.holding(ctx, front, dir)
+	again, warm, cpu, err := r.holding(ctx, front, dir)
 	if err != nil {
 		return s, err
 	}
 	relay, stop = again, again.Stop
-	s.Values["warm"] = warm.Seconds()
+	s.Values["warm"], s.Values["warm-cpu"] = warm.Seconds(), cpu.Seconds()
 	if err := r.resumed(ctx, &s, relay, from); err != nil {
 		return s, err
 	}
@@ -95,18 +94,36 @@ func (r *Run) heap(ctx context.Context, relay *peer.Server) error {
 	return fetch(ctx, relay.Profiles+"/debug/pprof/heap?gc=1", filepath.Join(r.profiles, r.unique()+"-heap.pprof"))
 }
 
+// cold starts a relay that has nothing on its disk.
+func (r *Run) cold(ctx context.Context, s *Sample, front *peer.Front, dir string) (*peer.Server, error) {
+	before, err := r.Usage()
+	if err != nil {
+		return nil, err
+	}
+	relay, cold, cpu, err := r.holding(ctx, front, dir)
+	if err != nil {
+		return nil, err
+	}
+	after, err := r.Usage()
+	if err != nil {
+		return nil, errors.Join(err, relay.Stop())
+	}
+	s.Values["cold"], s.Values["cold-cpu"], s.Values["cold-upstream"] = cold.Seconds(), cpu.Seconds(), (after.CPU - before.CPU).Seconds()
+	return relay, nil
+}
+
 // holding starts a relay on a directory, and returns how long it took until it had mirrored
-// everything.
-func (r *Run) holding(ctx context.Context, front *peer.Front, dir string) (*peer.Server, time.Duration, error) {
-	relay, err := r.Relay.StartRelay(ctx, r.Server, front, dir, "--resources", relayOf)
-	if err != nil {
-		return nil, 0, err
+// everything, and how much CPU.
+func (r *Run) holding(ctx context.Context, front *peer.Front, dir string) (relay *peer.Server, took, cpu time.Duration, err error) { //nolint:revive // both are of one start
+	if relay, err = r.Relay.StartRelay(ctx, r.Server, front, dir, "--resources", relayOf); err != nil {
+		return nil, 0, 0, err
 	}
-	took, err := relay.Complete(ctx, relayWithin)
-	if err != nil {
-		return nil, 0, errors.Join(err, relay.Stop())
+	took, err = relay.Complete(ctx, relayWithin)
+	used, failed := relay.Usage()
+	if err = errors.Join(err, failed); err != nil {
+		return nil, 0, 0, errors.Join(err, relay.Stop())
 	}
-	return relay, took, nil
+	return relay, took, used.CPU, nil
 }
 
 // listOf lists everything from the relay, and returns the resourceVersion.

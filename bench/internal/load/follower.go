@@ -28,8 +28,7 @@ type Follower struct {
 	Initial bool
 	// Binary says that the watch is in protobuf. It has no initial events then.
 	Binary bool
-	// Arrived gets each event and when it arrived, in nanoseconds since 1970; may be
-	// nil.
+	// Arrived gets each event and when it arrived, in nanoseconds since 1970; may be nil.
 	Arrived func(s Stamp, now int64)
 
 	next    []int64 // per key, the write that comes next; -1: any
