@@ -38,6 +38,7 @@ func StartSides(t testing.TB) *Sides {
 	direct, relayed := s.Cluster.Identity("direct", "clients"), s.Cluster.Identity("relayed", "clients")
 	s.Direct = &Side{Proxy: NewProxy(t, s.Cluster), Client: direct}
 	s.Relay = StartRelay(t, program, s.Cluster.Identity("relay").WriteKubeconfig(t, s.Cluster.URL))
+	s.Relay.Mirror(t, s.Relay.Known(t, s.Cluster.Admin).Client(t), "/api/v1/configmaps", "configmaps.v1")
 	s.Relayed = &Side{Proxy: NewProxy(t, s.Relay), Client: s.Relay.Known(t, relayed)}
 	return s
 }
