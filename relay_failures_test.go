@@ -3,59 +3,36 @@ package gapless_test
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"path/filepath"
-	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/gapless-io/gapless"
 	"github.com/gapless-io/gapless/gaplesstest"
+	"github.com/gapless-io/gapless/informer"
 )
-
-// counting counts requests for the whole state.
-type counting struct {
-	http.RoundTripper
-
-	lists *atomic.Int64
-}
-
-// RoundTrip implements http.RoundTripper.
-func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
-	if q := r.URL.Query(); !q.Has("watch") || q.Has("sendInitialEvents") {
-		c.lists.Add(1)
-	}
-	return c.RoundTripper.RoundTrip(r)
-}
 
 // TestInformerBehindARelayListsOnceWhileUpstreamFails is the short form of what compat does with
 // the built program.
 func TestInformerBehindARelayListsOnceWhileUpstreamFails(t *testing.T) {
 	upstream := gaplesstest.New(t)
 	r := startRelay(t, gapless.RelayConfig{Upstream: upstream.RESTConfig(), DataDir: filepath.Join(t.TempDir(), "relay"), Resources: []string{"configmaps"}})
-	var lists atomic.Int64
 	cfg := through(r, upstream.RESTConfig())
-	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return counting{next, &lists} })
 	waitUntil(t, func() error { // until then requests are passed through
 		_, err := set(t, cfg).RESTClient().Get().AbsPath("/readyz").DoRaw(t.Context())
 		return err
 	})
-	lists.Store(0)
-	from := cache.NewListWatchFromClient(set(t, cfg).CoreV1().RESTClient(), "configmaps", "default", fields.Everything())
-	informer := cache.NewSharedIndexInformer(from, &corev1.ConfigMap{}, 0, nil)
+	maps := informer.New(informer.For[*corev1.ConfigMap](cfg, corev1.SchemeGroupVersion.WithResource("configmaps"), informer.Namespace("default")))
 	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() { // ends with ctx
-		defer close(ended)
-		informer.Run(ctx.Done())
-	}()
+	ended := make(chan error, 1)
+	go func() { ended <- maps.Run(ctx) }() // ends with ctx
 	defer func() {
 		stop()
-		<-ended
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
 	}()
 	for _, step := range []struct {
 		name string
@@ -74,13 +51,13 @@ func TestInformerBehindARelayListsOnceWhileUpstreamFails(t *testing.T) {
 			return err
 		})
 		waitUntil(t, func() error {
-			if _, has, err := informer.GetStore().GetByKey("default/" + made.Name); err != nil || !has {
-				return fmt.Errorf("the informer does not have %s: %v", made.Name, err)
+			if _, has := maps.Get(informer.Key{Namespace: "default", Name: made.Name}); !has {
+				return fmt.Errorf("the informer does not have %s", made.Name)
 			}
 			return nil
 		})
 	}
-	if got := lists.Load(); got != 1 {
+	if got := maps.Status().Lists; got != 1 {
 		t.Errorf("the informer listed %d times, want once", got)
 	}
 }
