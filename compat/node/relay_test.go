@@ -1,0 +1,11 @@
+package node
+
+import (
+	"testing"
+
+	"github.com/gapless-io/gapless/compat/harness"
+)
+
+func TestJavaScriptInformerBehindARelayKeepsServerState(t *testing.T) {
+	harness.ClientsBehindRelay(t, 0, harness.Client{Name: "client-node " + release, Namespace: "node", Command: program(t)})
+}

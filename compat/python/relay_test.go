@@ -1,0 +1,11 @@
+package python
+
+import (
+	"testing"
+
+	"github.com/gapless-io/gapless/compat/harness"
+)
+
+func TestPythonClientBehindARelayListsOnce(t *testing.T) {
+	harness.ClientsBehindRelay(t, 1, harness.Client{Name: "python " + release, Namespace: "python", Command: []string{client(t), "watching.py"}})
+}
