@@ -62,11 +62,6 @@ func (s *Sides) allow(t testing.TB, program string) {
 	}
 	s.create(t, rbac+"clusterrolebindings", "application/json", binding("ClusterRole", "gapless-relay", "User", "relay"))
 	s.create(t, rbac+"namespaces/kube-system/rolebindings", "application/json", binding("Role", "extension-apiserver-authentication-reader", "User", "relay"))
-	// What the printed role should let the relay impersonate too: a certificate's id, which
-	// kube-apiserver knows its users by since 1.30. RBAC has no "userextras/*".
-	s.create(t, rbac+"clusterroles", "application/json", `{"metadata":{"name":"certificate-ids"},"rules":[{"apiGroups":["authentication.k8s.io"],
-		"resources":["userextras/authentication.kubernetes.io/credential-id"],"verbs":["impersonate"]}]}`)
-	s.create(t, rbac+"clusterrolebindings", "application/json", strings.ReplaceAll(binding("ClusterRole", "certificate-ids", "User", "relay"), "of-relay", "ids-of-relay"))
 	s.create(t, rbac+"clusterrolebindings", "application/json", binding("ClusterRole", "cluster-admin", "Group", "clients"))
 	s.create(t, "/api/v1/namespaces", "application/json", `{"metadata":{"name":"elsewhere"}}`)
 }
