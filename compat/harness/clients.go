@@ -35,18 +35,27 @@ func ClientsUnderFailures(t *testing.T, maxLists int64, clients ...Client) {
 	proxy := NewProxy(t, s)
 	admin := Administrator(t, s)
 	web := admin.Client(t)
-	UnderFailures(t, s, proxy, web, startClients(t, web, s.URL, admin, proxy, maxLists, clients)...)
+	at := place{web: web, url: s.URL, as: admin, proxy: proxy}
+	UnderFailures(t, s, proxy, web, at.start(t, maxLists, clients)...)
 }
 
-// startClients starts clients of what is behind a proxy, as a user, and creates their objects at url.
-func startClients(t *testing.T, web *http.Client, url string, as *Identity, proxy *Proxy, maxLists int64, clients []Client) []*Informer {
+// place is where clients read, and where their objects are written.
+type place struct {
+	web   *http.Client // writes at url
+	url   string
+	as    *Identity // the clients, behind proxy
+	proxy *Proxy
+}
+
+// start creates objects of clients and starts them, until the test ends.
+func (at place) start(t *testing.T, maxLists int64, clients []Client) []*Informer {
 	t.Helper()
 	var informers []*Informer
 	for _, c := range clients {
-		Create(t, web, url+"/api/v1/namespaces", fmt.Sprintf(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q}}`, c.Namespace))
+		Create(t, at.web, at.url+"/api/v1/namespaces", fmt.Sprintf(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":%q}}`, c.Namespace))
 		path := "/api/v1/namespaces/" + c.Namespace + "/configmaps"
-		Fill(t, web, url+path, 20) // before the client starts
-		p, w := c.start(t, as, proxy)
+		Fill(t, at.web, at.url+path, 20) // before the client starts
+		p, w := c.start(t, at.as, at.proxy)
 		informers = append(informers, &Informer{
 			Name: c.Name, Path: path, Object: large, Run: func(ctx context.Context) { <-ctx.Done() },
 			Store: func() map[string]string { return p.Store(c.Namespace) }, Witness: w.Witness, Counter: w.Counter, MaxLists: maxLists,

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 )
@@ -56,7 +57,7 @@ func (p *process) start(t testing.TB) {
 	if err := os.RemoveAll(ready); err != nil {
 		t.Fatal(err)
 	}
-	args := append(p.command[:len(p.command):len(p.command)], "--data-dir", p.data(), "--listen", p.listen, "--ready-file", ready)
+	args := append(slices.Clip(p.command), "--data-dir", p.data(), "--listen", p.listen, "--ready-file", ready)
 	// Not to end with the test's context: the process is to be signalled, not killed.
 	p.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), p.program, args...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log

@@ -223,5 +223,6 @@ func (b *Relayed) Restored(t *testing.T, inf *Informer) {
 func ClientsBehindRelay(t *testing.T, maxLists int64, clients ...Client) {
 	t.Helper()
 	b := StartRelayed(t)
-	b.UnderFailures(t, startClients(t, b.Direct.Client(t), b.Server.URL, b.Admin, b.Clients, maxLists, clients)...)
+	at := place{web: b.Direct.Client(t), url: b.Server.URL, as: b.Admin, proxy: b.Clients}
+	b.UnderFailures(t, at.start(t, maxLists, clients)...)
 }

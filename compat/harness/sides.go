@@ -51,7 +51,7 @@ func (s *Sides) allow(t testing.TB, program string) {
 		t.Fatalf("gapless relay manifests: %v", err)
 	}
 	const rbac = "/apis/rbac.authorization.k8s.io/v1/"
-	for _, document := range strings.Split(string(out), "---\n") {
+	for document := range strings.SplitSeq(string(out), "---\n") {
 		if regexp.MustCompile(`(?m)^kind: ClusterRole$`).MatchString(document) {
 			s.create(t, rbac+"clusterroles", "application/yaml", document)
 		}
