@@ -40,7 +40,7 @@ func run(ctx context.Context, out io.Writer, args ...string) error {
 		Limits: func(*pflag.FlagSet, *gapless.Limits) {},
 		Memory: func(context.Context, <-chan struct{}) {},
 		Debug:  func(context.Context, string) (string, func(), error) { return "", func() {}, nil },
-	}.Commands()...)
+	}.Commands()...) //nolint:contextcheck // commands have the context of ExecuteContext
 	root.SetArgs(args)
 	root.SetOut(out)
 	return root.ExecuteContext(ctx)
