@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/gapless-io/gapless/informer/listwatchtest"
@@ -70,22 +69,7 @@ func (f *follower) once(ctx context.Context) error {
 // TestUpstreamsThatLieAreFollowedOrPassedThrough plays upstreams that send broken objects, lists without
 // end, old states, histories that go back and much else. When they have become honest, a reader of
 // the relay has what they have.
-func TestUpstreamsThatLieAreFollowedOrPassedThrough(t *testing.T) {
-	first, count := *moverSeed, 1
-	if first == 0 {
-		first, count = rand.Uint64()>>1, *moverSeeds
-	}
-	for n := range count {
-		seed := first + uint64(n) //nolint:gosec // small
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { playLies(t, seed) })
-		})
-		if t.Failed() {
-			t.Logf("replay: -run TestUpstreamsThatLie -seed %d", seed)
-			return
-		}
-	}
-}
+func TestUpstreamsThatLieAreFollowedOrPassedThrough(t *testing.T) { playSeeds(t, playLies) }
 
 func playLies(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 0))

@@ -278,7 +278,10 @@ func (m *mover) upstream(ctx context.Context) error {
 
 // TestClientsMoveBetweenRelayAndUpstream plays random changes, compactions and failures of upstream,
 // and clients that move at any moment: none misses a change, whatever it saw where.
-func TestClientsMoveBetweenRelayAndUpstream(t *testing.T) {
+func TestClientsMoveBetweenRelayAndUpstream(t *testing.T) { playSeeds(t, playMovers) }
+
+// playSeeds plays some seeds, or the one that is given, with a virtual clock.
+func playSeeds(t *testing.T, play func(t *testing.T, seed uint64)) {
 	first, count := *moverSeed, 1
 	if first == 0 {
 		first, count = rand.Uint64()>>1, *moverSeeds
@@ -286,10 +289,10 @@ func TestClientsMoveBetweenRelayAndUpstream(t *testing.T) {
 	for n := range count {
 		seed := first + uint64(n) //nolint:gosec // small
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { playMovers(t, seed) })
+			synctest.Test(t, func(t *testing.T) { play(t, seed) })
 		})
 		if t.Failed() {
-			t.Logf("replay: -run TestClientsMove -seed %d", seed)
+			t.Logf("replay: -seed %d", seed)
 			return
 		}
 	}
