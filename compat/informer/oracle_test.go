@@ -179,6 +179,14 @@ func (r *reference) seen() map[string]int {
 // send writes past the proxy.
 func (r *reference) send(t *testing.T, method, path, body string) {
 	t.Helper()
+	if code, answer := r.try(t, method, path, body); code/100 != 2 {
+		t.Fatalf("%s %s: %d\n%s", method, path, code, bytes.TrimSpace(answer))
+	}
+}
+
+// try is send for a request that may be refused.
+func (r *reference) try(t *testing.T, method, path, body string) (code int, answer []byte) {
+	t.Helper()
 	r.mu.Lock()
 	b := r.back
 	r.mu.Unlock()
@@ -196,8 +204,8 @@ func (r *reference) send(t *testing.T, method, path, body string) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	answer, err := io.ReadAll(resp.Body)
-	if err != nil || resp.StatusCode/100 != 2 {
-		t.Fatalf("%s %s: %s, %v\n%s", method, path, resp.Status, err, bytes.TrimSpace(answer))
+	if answer, err = io.ReadAll(resp.Body); err != nil {
+		t.Fatal(err)
 	}
+	return resp.StatusCode, answer
 }

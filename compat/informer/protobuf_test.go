@@ -135,6 +135,11 @@ func TestUpstreamProtobufIsDecoded(t *testing.T) {
 	t.Run("changes", func(t *testing.T) {
 		r.send(t, http.MethodPost, definitionsPath, definition("plum"))
 		r.send(t, http.MethodPatch, definitionsPath+"/pears.t.example.com", `{"metadata":{"annotations":{"c":"d"}}}`)
+		// Upstream's finalizer stops for minutes if it meets a storage that has not been read.
+		harness.Eventually(t, "upstream serves apples", func() bool {
+			code, _ := r.try(t, http.MethodGet, "/apis/t.example.com/v1/apples", "")
+			return code == http.StatusOK
+		})
 		r.send(t, http.MethodDelete, definitionsPath+"/apples.t.example.com", "")
 		established(t, "pear")
 		established(t, "plum")
