@@ -1,21 +1,21 @@
-// Package gapless is a Kubernetes-compatible API server, and a relay of one, that run inside
-// a program. They are what `gapless serve` and `gapless relay` run.
+// Package gapless is a Kubernetes-compatible API server, and a relay of one, that run inside a
+// program. They are what `gapless serve` and `gapless relay` run.
 //
 // The server has ten nouns. A [Config] says where the server keeps its data, where it listens
-// and how much history it keeps. [New] returns a [Server], which [Server.Run] runs until its context ends; then it
-// finishes the requests in progress and closes its data. Three parts of a Config have types
-// of their own: [Authentication] says how the server identifies callers, [Audit] what it
-// records of their requests, and [Limits] how many requests and connections each of them may
-// have; a value of type [Bootstrap] says which of the objects that every cluster has it
-// creates. [Applied] counts the objects of manifests that a start created, updated or left
-// unchanged. A [Watch] is one that is open. Two are for tests: a [Disk] is in memory, and a
-// [Baseline] is what a server held at one moment.
+// and how much history it keeps. [New] returns a [Server], which [Server.Run] runs until its
+// context ends; then it finishes the requests in progress and closes its data. Three parts of
+// a Config have types of their own: [Authentication] says how the server identifies callers,
+// [Audit] what it records of their requests, and [Limits] how many requests and connections
+// each of them may have; a value of type [Bootstrap] says which of the objects that every
+// cluster has it creates. [Applied] counts the objects of manifests that a start created,
+// updated or left unchanged. A [Watch] is one that is open. Two are for tests: a [Disk] is in
+// memory, and a [Baseline] is what a server held at one moment.
 //
-// The relay has five nouns. A [RelayConfig] says which API server is mirrored, where the history of it is kept and for
-// how long; its [RelayAccess] says how callers are identified and how long an answer of that
-// server about them is used. [NewRelay] returns a [Relay], which [Relay.Run] runs until its
-// context ends. A [RelayStatus] says how its mirror is, with a [RelayResource] for each
-// resource.
+// The relay has five nouns. A [RelayConfig] says which API server is mirrored, where the
+// history of it is kept and for how long; its [RelayAccess] says how callers are identified
+// and how long an answer of that server about them is used. [NewRelay] returns a [Relay],
+// which [Relay.Run] runs until its context ends. A [RelayStatus] says how its mirror is, with
+// a [RelayResource] for each resource.
 package gapless
 
 import (
