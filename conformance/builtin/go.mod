@@ -19,6 +19,8 @@ require (
 
 require (
 	github.com/fsnotify/fsnotify v1.9.0 // indirect
+	github.com/gapless-io/gapless/client v0.0.0 // indirect
+	github.com/gapless-io/gapless/informer v0.0.0 // indirect
 	github.com/go-jose/go-jose/v4 v4.1.4 // indirect
 	github.com/klauspost/compress v1.20.1 // indirect
 	k8s.io/dynamic-resource-allocation v0.0.0 // indirect
