@@ -29,20 +29,59 @@ func (s *Server) kind() string { return cmp.Or(s.Kind, "Thing") }
 // codec returns the codec for the answer to r.
 func (s *Server) codec(r Request, f Fault) codec {
 	if s.Scheme == nil {
-		return plain{s.kind()}
+		return plain{s.kind(), r.Metadata && s.ServesMetadata}
 	}
 	return s.serializer(r, f)
 }
 
-// plain writes the JSON of Server.Render.
-type plain struct{ kind string }
+// plain writes the JSON of Server.Render, or what is metadata of it.
+type plain struct {
+	kind    string
+	partial bool
+}
 
 func (plain) contentType() string { return "application/json" }
 
-func (c plain) list(p page) []byte { return p.json(c.kind) }
+func (c plain) list(p page) []byte {
+	if !c.partial {
+		return p.json(metav1.TypeMeta{Kind: c.kind, APIVersion: "v1"})
+	}
+	items := make([][]byte, len(p.items))
+	for i, item := range p.items {
+		items[i] = partialJSON(item)
+	}
+	p.items = items
+	return p.json(partialType())
+}
 
-func (plain) frame(event string, object []byte) []byte {
+func (c plain) frame(event string, object []byte) []byte {
+	if c.partial && event != "ERROR" {
+		object = partialJSON(object)
+	}
 	return fmt.Appendf(nil, "{\"type\":%q,\"object\":%s}\n", event, object)
+}
+
+// partialType is the type of objects with metadata only.
+func partialType() metav1.TypeMeta {
+	return metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"}
+}
+
+// partialJSON returns an object's metadata, or what is no object as it is.
+func partialJSON(raw []byte) []byte {
+	var of struct {
+		metav1.TypeMeta `json:",inline"`
+
+		Metadata json.RawMessage `json:"metadata"`
+	}
+	if json.Unmarshal(raw, &of) != nil {
+		return raw
+	}
+	of.TypeMeta = partialType()
+	partial, err := json.Marshal(of)
+	if err != nil {
+		return raw
+	}
+	return partial
 }
 
 // ServeHTTP answers LIST and WATCH requests at every path. A path with

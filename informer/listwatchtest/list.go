@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // page is the answer to a LIST.
@@ -139,9 +141,9 @@ func (p page) ends() bool {
 }
 
 // json returns the page's body up to its end.
-func (p page) json(kind string) []byte {
+func (p page) json(of metav1.TypeMeta) []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, `{"kind":"%sList","apiVersion":"v1","metadata":{"resourceVersion":%q,"continue":%q},"items":[`, kind, p.resourceVersion(), p.next)
+	fmt.Fprintf(&b, `{"kind":"%sList","apiVersion":%q,"metadata":{"resourceVersion":%q,"continue":%q},"items":[`, of.Kind, of.APIVersion, p.resourceVersion(), p.next)
 	for i, item := range p.items {
 		if p.ends() && i >= p.After {
 			break

@@ -46,7 +46,7 @@ func (c serialized) object(raw []byte) runtime.Object {
 	if err := json.Unmarshal(raw, partial); err != nil {
 		panic(err)
 	}
-	partial.TypeMeta = metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"}
+	partial.TypeMeta = partialType()
 	return partial
 }
 
