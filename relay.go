@@ -275,6 +275,7 @@ func (r *Relay) handler(ctx context.Context) (http.Handler, error) {
 		return nil, err
 	}
 	r.api = apiserver.New(ctx, apiserver.Config{
+		Failed: func(w http.ResponseWriter, req *http.Request, err error) bool { return passOn(w, req, err, passing) },
 		Reader: r.relay.Reader(), Live: r.relay.Live(), Count: r.relay.Count, Logger: r.cfg.Logger,
 		Authenticator: r.access, Authorizer: r.access, Version: Version(), Limits: r.cfg.Limits.requests(),
 		Checks: []apiserver.Check{
@@ -290,11 +291,11 @@ func (r *Relay) handler(ctx context.Context) (http.Handler, error) {
 		switch {
 		case isOwn(req.URL.Path):
 			r.api.ServeHTTP(w, req)
-		case mirrored && !r.unseen(req, reading):
+		case mirrored:
 			if age := r.relay.Age(reading); age > 0 { // of what resourceVersion=0 gets
 				w.Header().Set("Age", strconv.Itoa(int(age/time.Second)))
 			}
-			r.api.ServeHTTP(w, req)
+			r.api.ServeHTTP(w, req.WithContext(context.WithValue(req.Context(), sent{}, req.Header.Clone())))
 		case req.URL.Path == RelayStatusPath:
 			r.serveStatus(w, req)
 		case pass.IsDocument(req):
@@ -305,16 +306,21 @@ func (r *Relay) handler(ctx context.Context) (http.Handler, error) {
 	}), nil
 }
 
-// unseen reports whether a watch needs changes that the mirror has not seen, because it began later:
-// upstream may have them. So who lists at upstream can watch at a relay that has just begun.
-func (r *Relay) unseen(req *http.Request, of relay.Reading) bool {
-	if of.From == 0 {
+// sent is the key of a request's headers, as they were sent: authentication removes the token.
+type sent struct{}
+
+// passOn is apiserver.Config.Failed: it passes on what the mirror cannot answer.
+func passOn(w http.ResponseWriter, r *http.Request, err error, passing http.Handler) bool {
+	of, is := errors.AsType[*relay.PassError](err)
+	if !is {
 		return false
 	}
-	if _, err := r.access.Authenticate(req.Clone(req.Context())); err != nil {
-		return false // it is refused
-	}
-	return !r.relay.Reaches(req.Context(), of)
+	defer of.Release()
+	clear(w.Header()) // upstream has its own
+	r = r.WithContext(r.Context())
+	r.Header, _ = r.Context().Value(sent{}).(http.Header)
+	passing.ServeHTTP(w, r)
+	return true
 }
 
 // isOwn reports whether a path is about the relay itself: its health and its metrics.

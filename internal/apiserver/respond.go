@@ -28,6 +28,9 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		s.logger.DebugContext(r.Context(), "client left", slog.Any("error", err))
 		panic(http.ErrAbortHandler)
 	}
+	if s.cfg.Failed != nil && s.cfg.Failed(w, r, err) {
+		return
+	}
 	status := kube.StatusOf(err)
 	if seconds, ok := kube.RetryAfter(status); ok {
 		w.Header().Set("Retry-After", strconv.Itoa(seconds))

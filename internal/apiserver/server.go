@@ -68,6 +68,9 @@ type Config struct {
 	// Count returns about how many objects a list of a target has, at once; nil: all lists
 	// count as one request.
 	Count func(t schema.Target) int
+	// Failed answers a request for which a verb returned an error, of which nothing was answered, and
+	// reports whether it has; nil: each error is answered as a Status.
+	Failed func(w http.ResponseWriter, r *http.Request, err error) bool
 	// Authenticator identifies callers; nil: by client certificates. Authorizer says what
 	// they may do; nil: members of system:masters may do everything, others nothing.
 	Authenticator auth.Authenticator

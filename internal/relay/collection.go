@@ -117,11 +117,12 @@ func (c *collection) run(ctx context.Context) error {
 		case <-ctx.Done():
 		}
 	}()
-	var proving sync.WaitGroup
-	proving.Go(func() { c.proving(ctx) }) // it ends with ctx
+	var beside sync.WaitGroup
+	beside.Go(func() { c.proving(ctx) })      // it ends with ctx
+	beside.Go(func() { c.fresh.asking(ctx) }) // as above
 	defer func() {
 		end(nil)
-		proving.Wait()
+		beside.Wait()
 	}()
 	log, err := c.relay.mirror.Collection(ctx, c.name)
 	if err != nil {

@@ -30,96 +30,198 @@ const (
 type freshness struct {
 	collection *collection
 
-	// Each holds one token: a proof of that kind is wanted.
-	compare, probe chan struct{}
-	// quiet says that the last reader needed a proof: the next one looks for it at once.
+	// Each holds one token: a request of upstream's progress, or a proof of that kind, is wanted.
+	ask, compare, probe chan struct{}
+	// passes has a token for each request that is passed on now because it is not known in time
+	// whether the mirror is as new.
+	passes chan struct{}
+	// quiet says that the last request found the mirror behind: the next one does not wait
+	// for the watch, which has nothing to deliver.
 	quiet atomic.Bool
 
 	// mu guards what follows.
 	mu     sync.Mutex
 	next   *progress     // the request that has not begun; readers that come now may use it
-	began  time.Time     // when the last one began
+	over   bool          // no request begins any more
 	tried  chan struct{} // closed when the next proof is found, or was not found; nil: nobody waits
 	failed error         // of the last comparison
 }
 
 func newFreshness(c *collection) *freshness {
-	return &freshness{collection: c, compare: make(chan struct{}, 1), probe: make(chan struct{}, 1)}
+	return &freshness{
+		collection: c, ask: make(chan struct{}, 1), compare: make(chan struct{}, 1), probe: make(chan struct{}, 1),
+		passes: make(chan struct{}, passesAtOnce),
+	}
 }
 
-// progress is one request that is shared by readers of one history.
+// progress is one request that is shared by readers.
 type progress struct {
-	history *history
-	done    chan struct{} // closed when err is set
-	err     error
+	done chan struct{} // closed when what follows is set
+	rv   kube.ResourceVersion
+	err  error
 }
 
-// wait blocks until readers see everything that upstream had when it was called. Errors: 503 if
-// upstream cannot be asked, 504 if the mirror does not get there, ctx's cause.
-func (f *freshness) wait(ctx context.Context, h *history) error {
-	p := f.join(ctx, h)
+const (
+	// passesAtOnce bounds how many reads of one resource upstream answers at once because the
+	// mirror does not know in time that it is as new.
+	passesAtOnce = 8
+	// smallRead is how many objects a read may have to be passed on at once then: it costs
+	// upstream not much more than to be asked how far it is.
+	smallRead = 100
+)
+
+// PassError says that upstream is to answer a request, of which nothing was answered. Release is
+// called when it has.
+type PassError struct {
+	why     string
+	release func()
+}
+
+func (e *PassError) Error() string { return "upstream is to answer this: " + e.why }
+
+// Release ends the request. It is called once.
+func (e *PassError) Release() {
+	if e.release != nil {
+		e.release()
+	}
+}
+
+// wait blocks until readers of a history see everything that upstream had when it was called. A
+// read of up to size objects can be passed on; 0: it cannot. Errors: 503 if upstream cannot be
+// asked, 504 if the mirror does not get there, or a PassError in its place, ctx's cause.
+func (f *freshness) wait(ctx context.Context, h *history, size int) error {
+	p := f.join()
 	select {
 	case <-p.done:
-		return p.err
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-}
-
-// join returns the next request, and sees to it that it is made.
-func (f *freshness) join(ctx context.Context, h *history) *progress {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.next != nil && f.next.history == h {
-		return f.next
+	if p.err != nil {
+		return p.err
 	}
-	p := &progress{history: h, done: make(chan struct{})}
-	f.next = p
-	pause := time.Until(f.began.Add(progressEvery))
-	// It ends within progressWithin and aheadFor; the request of one reader is that of others.
-	ctx = context.WithoutCancel(ctx)
-	time.AfterFunc(max(0, pause), func() {
-		f.mu.Lock()
-		if f.next == p {
-			f.next = nil
-		}
-		f.began = time.Now()
-		f.mu.Unlock()
-		p.err = f.collection.catchUp(ctx, h)
-		close(p.done)
-	})
-	return p
-}
-
-// catchUp asks upstream how far it is, and waits until readers see a state that is as new.
-func (c *collection) catchUp(ctx context.Context, h *history) error {
-	ctx, cancel := context.WithTimeout(ctx, progressWithin)
-	defer cancel()
-	c.relay.metrics.upstream.WithLabelValues(c.name, "progress").Inc()
-	meta, err := c.relay.metadata.List(ctx, c.of(), metav1.ListOptions{Limit: 1}, func([]byte) error { return nil })
-	if err != nil {
-		return unreachable(err)
-	}
-	upstream, err := kube.ParseResourceVersion(meta.ResourceVersion)
-	if err != nil || upstream == 0 {
-		return kube.Internal(fmt.Errorf("upstream's list of %s has the resourceVersion %q", c.name, meta.ResourceVersion))
-	}
-	at, has := h.has(upstream)
-	if !has && !c.fresh.quiet.Load() {
-		soon, stop := context.WithTimeout(ctx, followWithin)
-		_ = h.log.Wait(soon, upstream) // has says what came of it
-		stop()
-		at, has = h.has(upstream)
-	}
+	at, has := h.has(p.rv)
 	if !has {
-		if at, err = c.fresh.proven(ctx, h, upstream, c.fresh.compare, c.fresh.probe); err != nil {
+		var err error
+		if at, err = f.behind(ctx, h, p.rv, size); err != nil {
 			return err
 		}
 	}
-	c.fresh.quiet.Store(h.log.Reached() < upstream)
 	// The log knows of a change before readers see it.
-	_, err = h.cached.Cache.WaitFresh(ctx, kube.ResourceVersion(at)) //nolint:gosec // positions are not negative
+	_, err := h.cached.Cache.WaitFresh(ctx, kube.ResourceVersion(at)) //nolint:gosec // positions are not negative
 	return err
+}
+
+// behind is wait for a history of which it is not known whether it has all of upstream's rv.
+func (f *freshness) behind(ctx context.Context, h *history, rv kube.ResourceVersion, size int) (int64, error) {
+	if size > 0 && size <= smallRead {
+		select {
+		case f.passes <- struct{}{}:
+			return 0, f.passed()
+		default: // so many would be a load on upstream
+		}
+	}
+	at, err := f.proven(ctx, h, rv, f.compare, f.probe)
+	if err == nil || size == 0 || ctx.Err() != nil {
+		return at, err
+	}
+	select {
+	case f.passes <- struct{}{}:
+		return 0, f.passed()
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
+}
+
+// passed returns the error for a read that has taken its token of passes.
+func (f *freshness) passed() error {
+	f.collection.relay.metrics.passed.WithLabelValues(f.collection.name).Inc()
+	return &PassError{why: "it is not known in time whether the mirror is as new", release: func() { <-f.passes }}
+}
+
+// errOver is for readers of a collection that has just ended.
+var errOver = &PassError{why: "the resource is no longer mirrored"}
+
+// join returns the next request, and sees to it that it is made.
+func (f *freshness) join() *progress {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.next == nil {
+		f.next = &progress{done: make(chan struct{})}
+		if f.over {
+			f.next.end(0, errOver)
+		}
+		want(f.ask)
+	}
+	return f.next
+}
+
+// want puts a token, unless there is one.
+func want(token chan struct{}) {
+	select {
+	case token <- struct{}{}:
+	default:
+	}
+}
+
+func (p *progress) end(rv kube.ResourceVersion, err error) {
+	p.rv, p.err = rv, err
+	close(p.done)
+}
+
+// asking asks upstream how far it is when readers want to know, until ctx ends. A request does not
+// wait for the one before, which may be slow.
+func (f *freshness) asking(ctx context.Context) {
+	var requests sync.WaitGroup
+	defer requests.Wait()
+	defer func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.over = true; f.next != nil {
+			f.next.end(0, errOver)
+		}
+	}()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-f.ask:
+		}
+		f.mu.Lock()
+		p := f.next // there is one: its token was taken
+		f.next = nil
+		f.mu.Unlock()
+		requests.Go(func() { p.end(f.collection.progress(ctx)) }) // it ends with ctx
+		if pause(ctx, progressEvery) != nil {
+			return
+		}
+	}
+}
+
+// progress asks upstream how far it is, and gives the mirror's watch a moment to get there.
+func (c *collection) progress(ctx context.Context) (kube.ResourceVersion, error) {
+	limited, cancel := context.WithTimeout(ctx, progressWithin)
+	defer cancel()
+	c.relay.metrics.upstream.WithLabelValues(c.name, "progress").Inc()
+	meta, err := c.relay.metadata.List(limited, c.of(), metav1.ListOptions{Limit: 1}, func([]byte) error { return nil })
+	if ctx.Err() != nil {
+		return 0, errOver
+	}
+	if err != nil {
+		return 0, unreachable(err)
+	}
+	upstream, err := kube.ParseResourceVersion(meta.ResourceVersion)
+	if err != nil || upstream == 0 {
+		return 0, kube.Internal(fmt.Errorf("upstream's list of %s has the resourceVersion %q", c.name, meta.ResourceVersion))
+	}
+	if h := c.current.Load(); h != nil {
+		if _, has := h.has(upstream); !has && !c.fresh.quiet.Load() {
+			soon, stop := context.WithTimeout(ctx, followWithin)
+			_ = h.log.Wait(soon, upstream) // has says what came of it
+			stop()
+		}
+		c.fresh.quiet.Store(h.log.Reached() < upstream)
+	}
+	return upstream, nil
 }
 
 // reached returns the newest position if the mirror has reached a resourceVersion of upstream.
@@ -148,10 +250,7 @@ func (f *freshness) proven(ctx context.Context, h *history, rv kube.ResourceVers
 			return at, nil
 		}
 		for _, kind := range kinds {
-			select {
-			case kind <- struct{}{}:
-			default: // it is wanted already
-			}
+			want(kind)
 		}
 		select {
 		case <-tried:

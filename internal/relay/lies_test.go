@@ -91,7 +91,7 @@ func playLies(t *testing.T, seed uint64) {
 	defer stop()
 	for changing.Err() == nil {
 		some, end := context.WithTimeout(changing, 5*time.Minute)
-		change(some, world, rng)
+		change(some, world, rng, false)
 		end()
 		if rng.IntN(2) == 0 {
 			world.Rewind(listwatchtest.Rewind{Back: 1 + rng.IntN(30), Beyond: rng.IntN(2) * rng.IntN(50), Refused: 1 + rng.IntN(4)})

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,6 +30,21 @@ type tested struct {
 	mirror *mirror.Mirror
 	url    string
 	stop   func() // ends the relay, as the end of the test does
+	passed atomic.Int64
+}
+
+// passTo passes requests on to upstream.
+func passTo(t testing.TB, upstream *rest.Config) http.Handler {
+	t.Helper()
+	client, err := rest.HTTPClientFor(upstream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	to, _, err := rest.DefaultServerUrlFor(upstream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, Transport: client.Transport, FlushInterval: -1}
 }
 
 // anybody lets everybody in.
@@ -60,8 +77,19 @@ func openRelay(t testing.TB, upstream *rest.Config, dir string, change func(*rel
 	logEnded, ended := make(chan error, 1), make(chan error, 1)
 	go func() { logEnded <- m.Run(below) }() // stop waits for it
 	go func() { ended <- r.Run(ctx) }()      // stop waits for it
+	s := &tested{relay: r, mirror: m}
+	passing := passTo(t, upstream)
 	api := apiserver.New(ctx, apiserver.Config{
 		Reader: r.Reader(), Live: r.Live(), Authenticator: anybody{}, Authorizer: auth.AlwaysAllow{}, Count: r.Count,
+		Failed: func(w http.ResponseWriter, r *http.Request, err error) bool {
+			of, is := errors.AsType[*relay.PassError](err)
+			if is {
+				defer of.Release()
+				s.passed.Add(1)
+				passing.ServeHTTP(w, r)
+			}
+			return is
+		},
 	})
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if _, served := r.Reading(req); !served {
@@ -71,7 +99,7 @@ func openRelay(t testing.TB, upstream *rest.Config, dir string, change func(*rel
 		api.ServeHTTP(w, req)
 	}))
 	stopped := false
-	s := &tested{relay: r, mirror: m, url: web.URL, stop: func() {
+	s.url, s.stop = web.URL, func() {
 		if stopped {
 			return
 		}
@@ -85,7 +113,7 @@ func openRelay(t testing.TB, upstream *rest.Config, dir string, change func(*rel
 		if err := errors.Join(err, <-logEnded, m.Close()); err != nil {
 			t.Error(err)
 		}
-	}}
+	}
 	t.Cleanup(s.stop)
 	if err := r.WaitReady(t.Context()); err != nil {
 		t.Fatal(err)

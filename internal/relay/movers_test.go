@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	gvk "k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/gapless-io/gapless/client"
 	"github.com/gapless-io/gapless/informer/listwatchtest"
 	"github.com/gapless-io/gapless/internal/mirror"
 	"github.com/gapless-io/gapless/internal/relay"
@@ -33,10 +35,14 @@ var (
 )
 
 // scripted is an API server whose answers a test decides, with one resource: things.
-type scripted struct{ *listwatchtest.Server }
+type scripted struct {
+	*listwatchtest.Server
+
+	passed *atomic.Int64 // lists that the relay passed on
+}
 
 func newScripted() scripted {
-	s := scripted{listwatchtest.New()}
+	s := scripted{listwatchtest.New(), new(atomic.Int64)}
 	s.ServesMetadata = true
 	return s
 }
@@ -109,10 +115,13 @@ type mover struct {
 	served *served
 	rng    *rand.Rand
 
+	restarts time.Time // until then it forgets what it knows now and then
+
 	state map[string]string // name: resourceVersion
 	rv    kube.ResourceVersion
 	log   []string
 	lists int
+	fresh int // lists of the most recent state among them
 }
 
 func (m *mover) logf(format string, args ...any) {
@@ -147,6 +156,9 @@ func (m *mover) apply(kind kube.EventType, name string, rv kube.ResourceVersion)
 // run lists and watches until ctx ends.
 func (m *mover) run(ctx context.Context) {
 	for ctx.Err() == nil {
+		if m.rng.IntN(10) == 0 && time.Now().Before(m.restarts) { // it starts again
+			m.rv, m.state = 0, map[string]string{}
+		}
 		short, cancel := context.WithTimeout(ctx, time.Duration(m.rng.IntN(40_000))*time.Millisecond)
 		var err error
 		if m.rng.IntN(3) == 0 {
@@ -184,6 +196,9 @@ func (m *mover) relayed(ctx context.Context) error {
 		o := options([]string{"", "0"}[m.rng.IntN(2)])
 		before := m.world.RV()
 		l, err := reader.List(ctx, target, o)
+		if passed, is := errors.AsType[*relay.PassError](err); is {
+			return m.passed(ctx, passed)
+		}
 		if err != nil {
 			return err
 		}
@@ -199,11 +214,15 @@ func (m *mover) relayed(ctx context.Context) error {
 		m.logf("listed %q at the relay: %d", o.ResourceVersion, m.rv)
 		m.check(m.rv, "listed at the relay")
 		if o.ResourceVersion == "" {
-			m.fresh(before)
+			m.fresh++
+			m.checkFresh(before)
 		}
 	}
 	m.logf("watches the relay from %d", m.rv)
 	w, err := reader.Watch(ctx, target, options(m.rv.String()))
+	if _, is := errors.AsType[*relay.PassError](err); is {
+		return m.upstream(ctx)
+	}
 	if err != nil {
 		return err
 	}
@@ -226,9 +245,9 @@ func (m *mover) relayed(ctx context.Context) error {
 	}
 }
 
-// fresh checks that the state is not older than upstream's at a resourceVersion that it had before
+// checkFresh checks that the state is not older than upstream's at a resourceVersion that it had before
 // the request: each of its changes up to there is in the state.
-func (m *mover) fresh(before int) {
+func (m *mover) checkFresh(before int) {
 	objects, known := m.world.ObjectsAt(0, before)
 	if !known || int(m.rv) >= before { //nolint:gosec // small
 		return
@@ -242,14 +261,43 @@ func (m *mover) fresh(before int) {
 	}
 }
 
+// passed lists at upstream, because the relay asks for that. Often upstream's answer takes
+// forever, so that no more can be passed on.
+func (m *mover) passed(ctx context.Context, of *relay.PassError) error {
+	m.world.passed.Add(1)
+	if m.rng.IntN(3) == 0 {
+		defer of.Release()
+	}
+	state := map[string]string{}
+	list, err := m.view().List(ctx, metav1.ListOptions{}, func(item []byte) error {
+		meta, err := client.MetaOf(item)
+		state[meta.Name] = meta.ResourceVersion
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if m.rv, err = kube.ParseResourceVersion(list.ResourceVersion); err != nil {
+		return err
+	}
+	m.state = state
+	m.logf("listed at upstream, passed on: %d", m.rv)
+	m.check(m.rv, "listed at upstream")
+	return nil
+}
+
+// view is upstream without faults.
+func (m *mover) view() *listwatchtest.View {
+	return &listwatchtest.View{Server: m.world.Server, Fail: func(listwatchtest.Request) listwatchtest.Fault { return listwatchtest.Fault{} }}
+}
+
 // upstream reads from upstream, which answers without faults.
 func (m *mover) upstream(ctx context.Context) error {
-	view := &listwatchtest.View{Server: m.world.Server, Fail: func(listwatchtest.Request) listwatchtest.Fault { return listwatchtest.Fault{} }}
 	if m.rv == 0 {
 		return nil // it lists at the relay
 	}
 	m.logf("watches upstream from %d", m.rv)
-	s, err := view.Watch(ctx, metav1.ListOptions{ResourceVersion: m.rv.String(), AllowWatchBookmarks: true})
+	s, err := m.view().Watch(ctx, metav1.ListOptions{ResourceVersion: m.rv.String(), AllowWatchBookmarks: true})
 	if err != nil {
 		return err
 	}
@@ -311,45 +359,51 @@ func playMovers(t *testing.T, seed uint64) {
 	s := serve(t, world)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
+	const changes = 25 * time.Minute
 	var movers []*mover
 	ended := make(chan struct{})
 	for i := range 3 {
-		m := &mover{t: t, name: fmt.Sprint("mover ", i), world: world, served: s, rng: rand.New(rand.NewPCG(seed, uint64(i)+2)), state: map[string]string{}} //nolint:gosec // small
+		m := &mover{t: t, name: fmt.Sprint("mover ", i), world: world, served: s, rng: rand.New(rand.NewPCG(seed, uint64(i)+2)), state: map[string]string{}, restarts: time.Now().Add(changes)} //nolint:gosec // small
 		movers = append(movers, m)
 		go func() { // it ends with ctx
 			m.run(ctx)
 			ended <- struct{}{}
 		}()
 	}
-	changing, stop := context.WithTimeout(ctx, 25*time.Minute)
+	changing, stop := context.WithTimeout(ctx, changes)
 	defer stop()
-	change(changing, world, rng)
+	change(changing, world, rng, rng.IntN(3) == 0)
 	world.Heal()
 	for range movers {
 		<-ended
 	}
 	status := s.relay.Status()
 	s.stop()
-	lists := 0
+	lists, fresh := 0, 0
 	for _, m := range movers {
 		lists += m.lists
+		fresh += m.fresh
 		if !t.Failed() && m.rv == 0 {
 			t.Errorf("%s has no state after five quiet minutes\n%s", m.name, strings.Join(m.log[max(0, len(m.log)-20):], "\n"))
 			continue
 		}
 		m.check(kube.ResourceVersion(world.RV()), "in the end") //nolint:gosec // small
 	}
+	if fresh == 0 && world.passed.Load() == 0 {
+		t.Error("no list of the most recent state was answered")
+	}
 	if testing.Verbose() {
 		holes := 0
 		for _, status := range status {
 			holes += int(status.Lists)
 		}
-		t.Logf("seed %d: rate %.2f, %d changes, %d lists of clients, %d of the relay, %d requests", seed, rate, world.RV()-1000, lists, holes, len(world.Requests()))
+		t.Logf("seed %d: rate %.2f, %d changes, %d lists of clients (%d of the most recent state), %d passed on, %d of the relay, %d requests", seed, rate, world.RV()-1000, lists, fresh, world.passed.Load(), holes, len(world.Requests()))
 	}
 }
 
-// change changes objects, compacts and restarts upstream until ctx ends.
-func change(ctx context.Context, world scripted, rng *rand.Rand) {
+// change changes objects, compacts and restarts upstream until ctx ends. others: another resource
+// changes after each change, so that the mirror never knows that it is as new.
+func change(ctx context.Context, world scripted, rng *rand.Rand, others bool) {
 	for ctx.Err() == nil {
 		switch name := fmt.Sprint("o", rng.IntN(6)); rng.IntN(12) {
 		case 0, 1, 2:
@@ -367,6 +421,9 @@ func change(ctx context.Context, world scripted, rng *rand.Rand) {
 			}
 		default:
 			world.Put(name, rng.IntN(100))
+		}
+		if others {
+			world.Tick()
 		}
 		pause := time.Duration(rng.IntN(3000)) * time.Millisecond
 		if rng.IntN(3) == 0 {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gapless-io/gapless/internal/mirror"
 	"github.com/gapless-io/gapless/internal/registry"
 	"github.com/gapless-io/gapless/internal/registry/caches"
 	"github.com/gapless-io/gapless/internal/schema"
@@ -56,9 +57,9 @@ func (r reader) List(ctx context.Context, t schema.Target, o kube.ListOptions) (
 	asked := o.RV
 	switch {
 	case o.Continue != "":
-		asked, err = h.token(ctx, c, &o)
+		asked, err = h.token(ctx, c, &o, size(h, t, o))
 	case o.ResourceVersion == "":
-		err = c.fresh.wait(ctx, h)
+		err = c.fresh.wait(ctx, h, size(h, t, o))
 	default:
 		err = c.position(ctx, h, &o, kube.ExpiredList)
 	}
@@ -90,6 +91,15 @@ func (r reader) List(ctx context.Context, t schema.Target, o kube.ListOptions) (
 	return list, nil
 }
 
+// size returns about how many objects a list has, at least 1.
+func size(h *history, t schema.Target, o kube.ListOptions) int {
+	n := over(h).Count(t)
+	if o.Limit > 0 && o.Limit < int64(n) {
+		n = int(o.Limit)
+	}
+	return max(n, 1)
+}
+
 // position replaces the resourceVersion of a request by the position of that state. It waits for
 // one that is ahead.
 func (c *collection) position(ctx context.Context, h *history, o *kube.ListOptions, kind kube.ExpiredKind) error {
@@ -117,19 +127,23 @@ func (c *collection) find(ctx context.Context, h *history, rv kube.ResourceVersi
 	return h.log.Position(rv, kind)
 }
 
-// token replaces the resourceVersion in a continue token by its position.
-func (h *history) token(ctx context.Context, c *collection, o *kube.ListOptions) (asked kube.ResourceVersion, err error) {
+// token replaces the resourceVersion in a continue token by its position. size is that of the page.
+// Pages of a state that the mirror has not reached are upstream's.
+func (h *history) token(ctx context.Context, c *collection, o *kube.ListOptions, size int) (asked kube.ResourceVersion, err error) {
 	rv, start, err := kube.DecodeContinue(o.Continue)
 	if err != nil {
 		return 0, err
 	}
 	if rv < 0 {
-		return 0, c.fresh.wait(ctx, h)
+		return 0, c.fresh.wait(ctx, h, size)
 	}
 	asked = kube.ResourceVersion(rv)
 	at, err := h.log.Position(asked, kube.ExpiredContinue)
 	if expired, is := errors.AsType[*kube.ExpiredError](err); is {
 		expired.Continue = kube.EncodeContinue(-1, start)
+	}
+	if _, ahead := errors.AsType[*kube.TooLargeResourceVersionError](err); ahead {
+		return 0, &PassError{why: "the mirror has not seen the state of these pages"}
 	}
 	if err == nil {
 		o.Continue = kube.EncodeContinue(at, start)
@@ -188,14 +202,17 @@ func (r reader) open(ctx context.Context, v visit, t schema.Target, o kube.ListO
 	}
 	asked := o.RV
 	if plan.Start == kube.WatchInitialConsistent || plan.Start == kube.WatchFromNow {
-		err = c.fresh.wait(ctx, h)
+		err = c.fresh.wait(ctx, h, 0)
 	} else {
 		err = c.position(ctx, h, &o, kube.ExpiredWatch)
 	}
-	if err != nil {
-		if plan.Start == kube.WatchAfter {
-			r.relay.metrics.expire(c, err)
+	if expired, is := errors.AsType[*kube.ExpiredError](err); is && plan.Start == kube.WatchAfter {
+		if expired.Reason == mirror.ReasonUnseen {
+			return nil, &PassError{why: "the mirror has not seen the changes from there on"}
 		}
+		r.relay.metrics.expire(c, err)
+	}
+	if err != nil {
 		return nil, err
 	}
 	inner, err := over(h).Watch(ctx, t, o)

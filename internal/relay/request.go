@@ -1,26 +1,18 @@
 package relay
 
 import (
-	"context"
-	"errors"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/gapless-io/gapless/internal/apiserver/route"
-	"github.com/gapless-io/gapless/internal/mirror"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/kube"
 )
 
 // Reading is a request for a list or a watch that is served from the mirror.
-type Reading struct {
-	// From is the resourceVersion from which a watch continues; 0 for every other request.
-	From kube.ResourceVersion
-
-	resource *schema.Resource
-}
+type Reading struct{ resource *schema.Resource }
 
 // Reading returns what a request reads from the mirror, and whether it does. Everything else is for
 // upstream: other verbs and resources, tables (which have upstream's columns), selectors that only
@@ -46,13 +38,7 @@ func (r *Relay) Reading(req *http.Request) (of Reading, served bool) {
 	if c := r.known(rt.Resource); c != nil && c.failed(nil) != nil {
 		return Reading{}, false
 	}
-	of.resource = rt.Resource
-	if rt.Verb == route.Watch {
-		if plan, err := kube.PlanWatch(o); err == nil && plan.Start == kube.WatchAfter {
-			of.From = o.RV
-		}
-	}
-	return of, true
+	return Reading{rt.Resource}, true
 }
 
 // servedForm reports whether the mirror has what a request accepts.
@@ -60,20 +46,6 @@ func servedForm(h http.Header) bool {
 	return !slices.ContainsFunc(h.Values("Accept"), func(v string) bool {
 		return strings.Contains(v, "as=Table") || strings.Contains(v, "application/cbor")
 	})
-}
-
-// Reaches reports whether a watch can begin in the mirror, which it starts if need be. It cannot where
-// the mirror has not seen the changes: before it began, and in a hole. Upstream may still have
-// them. The request is of a known caller.
-func (r *Relay) Reaches(ctx context.Context, of Reading) bool {
-	v, err := r.enter(ctx, of.resource)
-	if err != nil {
-		return true // the error is the answer
-	}
-	defer v.leave()
-	_, err = v.history.log.Position(of.From, kube.ExpiredWatch)
-	expired, is := errors.AsType[*kube.ExpiredError](err)
-	return !is || expired.Reason != mirror.ReasonUnseen
 }
 
 // Age returns how long ago upstream last answered about what is read; 0 if that is not known.
