@@ -36,7 +36,7 @@ type freshness struct {
 	// whether the mirror is as new.
 	passes chan struct{}
 	// quiet says that the last request found the mirror behind: the next one does not wait
-	// for the watch, which has nothing to deliver.
+	// for the watch, which has nothing to deliver, and small reads do not wait for the request.
 	quiet atomic.Bool
 
 	// mu guards what follows.
@@ -64,7 +64,7 @@ type progress struct {
 const (
 	// passesAtOnce bounds how many reads of one resource upstream answers at once because the
 	// mirror does not know in time that it is as new.
-	passesAtOnce = 8
+	passesAtOnce = 16
 	// smallRead is how many objects a read may have to be passed on at once then: it costs
 	// upstream not much more than to be asked how far it is.
 	smallRead = 100
@@ -91,6 +91,11 @@ func (e *PassError) Release() {
 // asked, 504 if the mirror does not get there, or a PassError in its place, ctx's cause.
 func (f *freshness) wait(ctx context.Context, h *history, size int) error {
 	p := f.join()
+	if f.quiet.Load() {
+		if err := f.pass(size); err != nil {
+			return err
+		}
+	}
 	select {
 	case <-p.done:
 	case <-ctx.Done():
@@ -113,12 +118,8 @@ func (f *freshness) wait(ctx context.Context, h *history, size int) error {
 
 // behind is wait for a history of which it is not known whether it has all of upstream's rv.
 func (f *freshness) behind(ctx context.Context, h *history, rv kube.ResourceVersion, size int) (int64, error) {
-	if size > 0 && size <= smallRead {
-		select {
-		case f.passes <- struct{}{}:
-			return 0, f.passed()
-		default: // so many would be a load on upstream
-		}
+	if err := f.pass(size); err != nil {
+		return 0, err
 	}
 	at, err := f.proven(ctx, h, rv, f.compare, f.probe)
 	if err == nil || size == 0 || ctx.Err() != nil {
@@ -130,6 +131,18 @@ func (f *freshness) behind(ctx context.Context, h *history, rv kube.ResourceVers
 	case <-ctx.Done():
 		return 0, context.Cause(ctx)
 	}
+}
+
+// pass returns a PassError if a read of a size can be passed on at once, and nil otherwise.
+func (f *freshness) pass(size int) error {
+	if size > 0 && size <= smallRead {
+		select {
+		case f.passes <- struct{}{}:
+			return f.passed()
+		default: // so many would be a load on upstream
+		}
+	}
+	return nil
 }
 
 // passed returns the error for a read that has taken its token of passes.
