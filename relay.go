@@ -61,6 +61,8 @@ type RelayConfig struct {
 	// needs SecretsKey, of 32 bytes, with which they are encrypted on the disk.
 	MirrorSecrets bool
 	SecretsKey    []byte
+	// CompressUpstream asks upstream to compress the lists that are mirrored: for a slow network.
+	CompressUpstream bool
 	// Access says how callers are known.
 	Access RelayAccess
 	Limits Limits
@@ -262,7 +264,8 @@ func (r *Relay) handler(ctx context.Context) (http.Handler, error) {
 	}
 	if r.relay, err = relay.New(relay.Config{
 		Upstream: r.cfg.Upstream, Mirror: r.mirror, Resources: r.cfg.Resources, Idle: r.cfg.Idle,
-		Shard: r.cfg.Shard, Shards: r.cfg.Shards, MirrorSecrets: r.cfg.MirrorSecrets, Grant: r.grant, Logger: r.cfg.Logger,
+		Shard: r.cfg.Shard, Shards: r.cfg.Shards, MirrorSecrets: r.cfg.MirrorSecrets, Compress: r.cfg.CompressUpstream,
+		Grant: r.grant, Logger: r.cfg.Logger,
 	}); err != nil {
 		return nil, err
 	}

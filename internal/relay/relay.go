@@ -49,6 +49,9 @@ type Config struct {
 	Shard, Shards int
 	// MirrorSecrets mirrors Secrets too; otherwise they are passed through.
 	MirrorSecrets bool
+	// Compress asks upstream to compress lists, for a fifth more of its CPU and half as much again
+	// of the relay's.
+	Compress bool
 	// Grant is asked for the permission of each watch, which ends when that is refused. Nil:
 	// watches are not checked again.
 	Grant  GrantFunc
@@ -83,6 +86,10 @@ const defaultIdle = 10 * time.Minute
 
 // New returns a relay. It sends nothing and starts no goroutine.
 func New(cfg Config) (*Relay, error) {
+	if !cfg.Compress {
+		cfg.Upstream = rest.CopyConfig(cfg.Upstream)
+		cfg.Upstream.DisableCompression = true
+	}
 	upstream, err := client.New(cfg.Upstream)
 	if err != nil {
 		return nil, fmt.Errorf("the client for upstream: %w", err)

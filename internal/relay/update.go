@@ -121,6 +121,17 @@ func (c *collection) replace(ctx context.Context, u informer.Update[*item], rv k
 	if err != nil {
 		return err
 	}
+	if c.current.Load() != h {
+		// Nobody has seen an earlier state: no reader needs the changes.
+		objects := make([]*kube.Object, 0, u.Len())
+		for _, o := range u.All() {
+			objects = append(objects, o.object)
+		}
+		h.cached.Cache.Load(objects, kube.ResourceVersion(done.After)) //nolint:gosec // positions are not negative
+		h.clock.Publish(kube.ResourceVersion(done.After))              //nolint:gosec // as above
+		c.show(h)
+		return nil
+	}
 	before := h.cached.Cache.Snapshot()
 	gone := map[kube.Key]bool{}
 	entries := make([]*watchcache.Entry, 0, len(done.Changes))
@@ -137,17 +148,6 @@ func (c *collection) replace(ctx context.Context, u informer.Update[*item], rv k
 		}
 		at := kube.ResourceVersion(done.Changes[len(deleted)+i]) //nolint:gosec // positions are not negative
 		entries = append(entries, watchcache.NewEntry(at, o, previous))
-	}
-	if c.current.Load() != h {
-		// Nobody has seen an earlier state: no reader needs the changes.
-		objects := make([]*kube.Object, 0, u.Len())
-		for _, o := range u.All() {
-			objects = append(objects, o.object)
-		}
-		h.cached.Cache.Load(objects, kube.ResourceVersion(done.After)) //nolint:gosec // positions are not negative
-		h.clock.Publish(kube.ResourceVersion(done.After))              //nolint:gosec // as above
-		c.show(h)
-		return nil
 	}
 	h.append(entries, done.After)
 	return nil

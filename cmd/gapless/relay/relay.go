@@ -101,6 +101,7 @@ func (p Program) addFlags(flags *pflag.FlagSet, f *flags) {
 	flags.StringSliceVar(&f.resources, "resources", nil, "resources to mirror from the start: pods, deployments.apps, deployments.v1.apps, '*.example.com' or '*'; others are mirrored from their first reader on")
 	flags.DurationVar(&f.idle, "idle", 0, "how long a resource is mirrored after its last reader has left (default 10m)")
 	flags.StringVar(&f.shard, "shard", "", "i/n: mirror only the resources of the i-th of n relays, from 0, and pass the others through")
+	flags.BoolVar(&f.config.CompressUpstream, "compress-upstream", false, "ask the API server to compress the lists that are mirrored, which costs it CPU (for a slow network)")
 	flags.BoolVar(&f.secrets, "mirror-secrets", false, "mirror Secrets too, encrypted with --secrets-key-file; otherwise they are passed through")
 	flags.StringVar(&f.secretsKey, "secrets-key-file", "", "file with the key by which mirrored Secrets are encrypted on the disk: 32 bytes in base64 (head -c 32 /dev/urandom | base64)")
 	flags.StringVar(&f.auth, "auth", "reviews", "how callers are known: reviews (TokenReview and SubjectAccessReview at the API server) or passthrough (a small request with their own token)")
