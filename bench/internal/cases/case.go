@@ -137,7 +137,7 @@ func (u used) into(s Sample, units float64) {
 
 // measure runs work and says what the server used meanwhile.
 func (r *Run) measure(ctx context.Context, work func() error) (used, error) {
-	finish := r.profile(ctx)
+	finish := r.profile(ctx, r.Server, "", max(int(r.Scale.For.Seconds()), 1))
 	before, err := r.Usage()
 	if err != nil {
 		return used{}, errors.Join(err, finish())
@@ -159,18 +159,16 @@ func ownCPU() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// profile takes a CPU profile of the server, if it offers one, for about as long as the
-// work takes.
-func (r *Run) profile(ctx context.Context) func() error {
-	if r.profiles == "" || r.Profiles == "" {
+// profile takes a CPU profile of a server, if it offers one, for some seconds.
+func (r *Run) profile(ctx context.Context, of *peer.Server, name string, seconds int) func() error {
+	if r.profiles == "" || of.Profiles == "" {
 		return func() error { return nil }
 	}
 	done := make(chan error, 1)
 	// The returned function waits for it.
 	go func() {
-		seconds := max(int(r.Scale.For.Seconds()), 1)
-		done <- fetch(ctx, fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", r.Profiles, seconds),
-			filepath.Join(r.profiles, fmt.Sprintf("%s-%d.pprof", r.Case, r.Nth)))
+		done <- fetch(ctx, fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", of.Profiles, seconds),
+			filepath.Join(r.profiles, fmt.Sprintf("%s-%d%s.pprof", r.Case, r.Nth, name)))
 	}()
 	return func() error { return <-done }
 }

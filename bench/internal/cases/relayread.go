@@ -18,6 +18,9 @@ import (
 	"github.com/gapless-io/gapless/bench/internal/wire"
 )
 
+// relayProfile is how many seconds of a relay's work a profile has.
+const relayProfile = 2
+
 // singleLists is how many lists are taken to find out what one costs upstream.
 const singleLists = 3
 
@@ -50,11 +53,12 @@ func runRelayLists(ctx context.Context, r *Run) (s Sample, err error) {
 	list := single[0] / singleLists
 	for _, of := range []struct{ suffix, version string }{{"-0", "0"}, {"", ""}} {
 		var took time.Duration
+		profiled := r.profile(ctx, relay, "-relay"+of.suffix, relayProfile)
 		used, err := cpuOf(func() (err error) {
 			took, err = r.listers(ctx, relay, of.version)
 			return err
 		}, r.Server, relay)
-		if err != nil {
+		if err = errors.Join(err, profiled()); err != nil {
 			return s, err
 		}
 		s.Values["time"+of.suffix] = took.Seconds()

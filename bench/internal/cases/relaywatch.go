@@ -187,6 +187,10 @@ func (r *Run) attended(ctx context.Context, s *Sample, show showing) (*audience,
 		}
 	}
 	behind := 0
+	profiled := func() error { return nil }
+	if show.direct != nil {
+		profiled = r.profile(ctx, show.of, fmt.Sprintf("-relay-%d", show.n), relayProfile)
+	}
 	used, err := cpuOf(func() error {
 		if err := show.writers.Pace(ctx, relayPace, show.changes); err != nil {
 			return err
@@ -194,6 +198,7 @@ func (r *Run) attended(ctx context.Context, s *Sample, show showing) (*audience,
 		behind = a.drained(ctx, show.writers.Written())
 		return nil
 	}, servers...)
+	err = errors.Join(err, profiled())
 	if one != nil {
 		one.Drained(ctx, drainWithin, func(*load.Follower) int64 { return show.writers.Written() })
 		err = errors.Join(err, one.Close())
