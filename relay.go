@@ -2,7 +2,6 @@ package gapless
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -22,11 +21,9 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver"
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/mirror"
-	"github.com/gapless-io/gapless/internal/refusal"
 	"github.com/gapless-io/gapless/internal/relay"
 	"github.com/gapless-io/gapless/internal/relay/access"
 	"github.com/gapless-io/gapless/internal/relay/pass"
-	"github.com/gapless-io/gapless/kube"
 )
 
 // RelayConfig is the configuration of a Relay. Upstream is required, and DataDir unless Memory
@@ -393,62 +390,6 @@ func lasting(d, usual time.Duration) time.Duration {
 		return 0
 	}
 	return d
-}
-
-// RelayStatusPath is where a relay reports what it mirrors, as a RelayStatus in JSON. Upstream decides
-// who may GET that path.
-const RelayStatusPath = "/relay/status"
-
-// serveStatus answers what is mirrored.
-func (r *Relay) serveStatus(w http.ResponseWriter, req *http.Request) {
-	caller, err := r.access.Authenticate(req)
-	if err == nil {
-		err = r.access.Authorize(req.Context(), caller, auth.Attributes{Verb: "get", Path: RelayStatusPath})
-	}
-	var body []byte
-	if err == nil {
-		body, err = json.MarshalIndent(r.status(), "", "  ")
-	}
-	if err != nil {
-		refusal.Write(w, err)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(append(body, '\n')) // the client may be gone
-}
-
-// RelayStatus is what a relay reports of itself.
-type RelayStatus struct {
-	Upstream  string          `json:"upstream"`
-	Resources []RelayResource `json:"resources"` // by name
-}
-
-// RelayResource is what a relay reports of a resource that it mirrors.
-type RelayResource struct {
-	Resource string `json:"resource"` // with its version and group: "deployments.v1.apps"
-	// ResourceVersion is that of upstream up to which everything is mirrored; 0: nothing is.
-	ResourceVersion kube.ResourceVersion `json:"resourceVersion"`
-	// Oldest is the oldest resourceVersion from which a watch can continue.
-	Oldest  kube.ResourceVersion `json:"oldestResourceVersion"`
-	Objects int                  `json:"objects"`
-	Readers int64                `json:"readers"` // lists and watches that are open
-	// Lists and Watches are how often upstream was asked since the resource is mirrored.
-	Lists   int64 `json:"upstreamLists"`
-	Watches int64 `json:"upstreamWatches"`
-	// LastContact is when upstream last answered; zero: not since the mirror was loaded.
-	LastContact time.Time `json:"lastContact,omitzero"`
-	// Problem says why the resource is passed through; "": it is mirrored.
-	Problem string `json:"problem,omitempty"`
-	// OldestTime is when the change at Oldest was recorded; zero: nothing was removed yet.
-	OldestTime time.Time `json:"oldestTime,omitzero"`
-}
-
-func (r *Relay) status() RelayStatus {
-	status := RelayStatus{Upstream: r.cfg.Upstream.Host, Resources: []RelayResource{}}
-	for _, s := range r.relay.Status() {
-		status.Resources = append(status.Resources, RelayResource(s))
-	}
-	return status
 }
 
 // Ready returns a channel that is closed once the relay accepts requests. What upstream has may

@@ -100,6 +100,14 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: relay}]
 					t.Errorf("the answer has %d headers %s, want one: %v", n, name, resp.Header)
 				}
 			}
+			if c.code == http.StatusOK {
+				var status gapless.RelayStatus
+				answer := get(t, requester{token: "token-root"}, gapless.RelayStatusPath)
+				defer func() { _ = answer.Body.Close() }()
+				if err := json.NewDecoder(answer.Body).Decode(&status); err != nil || len(status.Resources) != 1 || status.Resources[0].ListsPassed == 0 {
+					t.Errorf("the status is %+v, %v; want lists that were passed on", status, err)
+				}
+			}
 			if now := passed(); (now != was) != (c.code == http.StatusOK) {
 				t.Errorf("%q became %q", was, now)
 			}

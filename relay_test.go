@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -186,6 +187,34 @@ func TestRelaySaysWhatItMirrors(t *testing.T) {
 	if len(status.Resources) != 1 || status.Resources[0].Resource != "configmaps.v1" || status.Resources[0].ResourceVersion == 0 {
 		t.Errorf("the status is %s", body)
 	}
+	// What readers got without upstream.
+	const list = "/api/v1/namespaces/default/configmaps?resourceVersion=0"
+	_, first := get(list)
+	_, second := get(list)
+	relayed := set(t, through(r, upstream.RESTConfig())).CoreV1().ConfigMaps("default")
+	w, err := relayed.Watch(t.Context(), metav1.ListOptions{ResourceVersion: status.Resources[0].ResourceVersion.String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	if _, err := relayed.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	<-w.ResultChan()
+	waitUntil(t, func() error { // the event is counted after it was sent
+		_, body := get(gapless.RelayStatusPath)
+		if err := json.Unmarshal(body, &status); err != nil {
+			t.Fatal(err)
+		}
+		of := status.Resources[0]
+		if least := int64(len(first) + len(second) + len("{}")); of.ListsServed != 2 || of.WatchesResumed != 1 || of.Readers != 1 || of.BytesServed < least || of.ListsPassed != 0 {
+			return fmt.Errorf("the status is %s, want two lists and a watch of more than %d bytes", body, least)
+		}
+		if of.Behind != 0 || of.Lag != 0 {
+			return fmt.Errorf("the status is %s, want nobody behind", body)
+		}
+		return nil
+	})
 	// Everything that is no list or watch of a mirrored resource is upstream's answer.
 	for _, path := range []string{"/version", "/apis", "/api/v1", "/openapi/v2", "/api/v1/namespaces/default", "/apis/none.example.com/v1/things"} {
 		if code, body := get(path); code != http.StatusOK && code != http.StatusNotFound || len(body) == 0 {

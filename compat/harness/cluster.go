@@ -217,7 +217,7 @@ type Reads struct {
 	Lists   int // of the whole state, by LIST or by streaming list
 	Watches int // from a resourceVersion
 	// Progress are lists with a limit of 1, by which a relay asks how far the server is. Compared are
-	// those with another limit, by which it compares versions: after an absence of the server, and
+	// those with another limit and without a resourceVersion, by which it compares versions: after an absence of the server, and
 	// for readers of the most recent state.
 	Progress, Compared int
 }
@@ -226,6 +226,9 @@ type Reads struct {
 func (r Reads) String() string {
 	return fmt.Sprintf("%d lists, %d watches, %d requests for progress and %d to compare versions", r.Lists, r.Watches, r.Progress, r.Compared)
 }
+
+// Passed is who reads, in Reads, where the relay passes on what somebody asks.
+const Passed = "passed on by the relay"
 
 // Reads returns what kube-apiserver was asked by a user so far, in all its lives.
 func (c *Cluster) Reads(user string) Reads {
@@ -237,11 +240,17 @@ func (c *Cluster) Reads(user string) Reads {
 	var reads Reads
 	for line := range bytes.Lines(log) {
 		var event struct {
-			Verb, RequestURI string
-			User             struct{ Username string }
+			Verb, RequestURI, UserAgent string
+			User                        struct{ Username string }
 		}
-		if json.Unmarshal(line, &event) != nil || event.User.Username != user {
+		if json.Unmarshal(line, &event) != nil {
 			continue // a last line may not be complete yet
+		}
+		if event.User.Username == "relay" && !strings.HasPrefix(event.UserAgent, "gapless-relay/") {
+			event.User.Username = Passed
+		}
+		if event.User.Username != user {
+			continue
 		}
 		asked, err := url.Parse(event.RequestURI)
 		if err != nil {
@@ -250,7 +259,7 @@ func (c *Cluster) Reads(user string) Reads {
 		switch q := asked.Query(); {
 		case event.Verb == "list" && q.Get("limit") == "1":
 			reads.Progress++
-		case event.Verb == "list" && q.Has("limit"):
+		case event.Verb == "list" && q.Has("limit") && !q.Has("resourceVersion"):
 			reads.Compared++
 		case event.Verb == "list", event.Verb == "watch" && q.Get("sendInitialEvents") == "true":
 			reads.Lists++

@@ -112,6 +112,7 @@ func (s *Sides) Restart(t *testing.T, direct, relayed *Informer) {
 			inf.waitForState(ctx, t, what)
 		}
 	}
+	passed := s.Cluster.Reads(Passed)
 	for _, inf := range both {
 		inf.writer = w
 		running.Go(func() { inf.Run(ctx) }) // ends with ctx
@@ -139,6 +140,9 @@ func (s *Sides) Restart(t *testing.T, direct, relayed *Informer) {
 	}
 	if reads := s.Cluster.Reads("relayed"); reads != (Reads{}) {
 		t.Errorf("kube-apiserver served the relayed client: %s", reads)
+	}
+	if now := s.Cluster.Reads(Passed); now != passed {
+		t.Errorf("the relay passed on %s, before the informers began %s", now, passed)
 	}
 	if reads := s.Cluster.Reads("relay"); reads.Lists > 2 {
 		t.Errorf("the relay listed more than at its start and after the restart: %s", reads)

@@ -167,7 +167,9 @@ func (s *Server) account(rec *recorder, r *http.Request, rt route.Route, began t
 		}
 	}
 	return func() {
-		s.metrics.Observe(&rt, metrics.Answer{Code: rec.code, Bytes: rec.bytes, Took: time.Since(began)})
+		if !rec.elsewhere {
+			s.metrics.Observe(&rt, metrics.Answer{Code: rec.code, Bytes: rec.bytes, Took: time.Since(began)})
+		}
 		rec.audited.Completed(s.feeds.Draining(), rec.code)
 		if attrs != nil {
 			s.logger.LogAttrs(s.feeds.Draining(), slog.LevelDebug, "request", append(attrs, slog.Int("resp", rec.code), slog.Duration("latency", time.Since(began)))...)
@@ -203,6 +205,8 @@ type recorder struct {
 	code    int
 	bytes   int64
 	audited *audit.Request
+	// elsewhere says that Config.Failed has answered, which is not counted here.
+	elsewhere bool
 }
 
 // WriteHeader implements http.ResponseWriter.

@@ -29,6 +29,9 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		panic(http.ErrAbortHandler)
 	}
 	if s.cfg.Failed != nil && s.cfg.Failed(w, r, err) {
+		if recorded {
+			rec.elsewhere = true
+		}
 		return
 	}
 	status := kube.StatusOf(err)

@@ -158,6 +158,9 @@ func New(ctx context.Context, cfg Config) *Server {
 // Watches returns the watches that are open, in no order.
 func (s *Server) Watches() []feed.Open { return s.feeds.Open() }
 
+// Sent returns how many bytes the lists and watches of each resource have had so far.
+func (s *Server) Sent() (map[schema.GroupVersionResource]int64, error) { return s.metrics.Sent() }
+
 // Drain ends every watch, after a last bookmark if the client requested bookmarks, refuses
 // new watches with 503, and makes /readyz fail. It does not wait: Wait does. A
 // client that reads nothing for three seconds is cut off.

@@ -127,7 +127,7 @@ func (r *Reader) scan(ctx context.Context, t schema.Target, state listed, start 
 		return state.Scan(ctx, start, sel)
 	}
 	if !t.Resource.Converts() {
-		return shownAs(state.Scan(ctx, start, sel), t.Resource)
+		return shownAs(state.Scan(ctx, start, sel), t.Resource.Shows())
 	}
 	inside, after := outside(t.Resource, sel)
 	return func(yield func(*kube.Object, error) bool) {

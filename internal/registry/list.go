@@ -301,12 +301,7 @@ func listPrefix(t schema.Target) string {
 
 // shownAs yields the objects in a served version; those that are stored in it are
 // unchanged.
-func shownAs(all iter.Seq2[*kube.Object, error], resource *schema.Resource) iter.Seq2[*kube.Object, error] {
-	show := resource.Show
-	if resource.Conversion == nil {
-		version := resource.APIVersion() // made of two strings each time
-		show = func(o *kube.Object) *kube.Object { return o.WithAPIVersion(version) }
-	}
+func shownAs(all iter.Seq2[*kube.Object, error], show func(*kube.Object) *kube.Object) iter.Seq2[*kube.Object, error] {
 	return func(yield func(*kube.Object, error) bool) {
 		for o, err := range all {
 			if err == nil {

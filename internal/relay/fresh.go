@@ -92,7 +92,7 @@ func (e *PassError) Release() {
 func (f *freshness) wait(ctx context.Context, h *history, size int) error {
 	p := f.join()
 	if f.quiet.Load() {
-		if err := f.pass(size); err != nil {
+		if err := f.pass(h, size); err != nil {
 			return err
 		}
 	}
@@ -118,7 +118,7 @@ func (f *freshness) wait(ctx context.Context, h *history, size int) error {
 
 // behind is wait for a history of which it is not known whether it has all of upstream's rv.
 func (f *freshness) behind(ctx context.Context, h *history, rv kube.ResourceVersion, size int) (int64, error) {
-	if err := f.pass(size); err != nil {
+	if err := f.pass(h, size); err != nil {
 		return 0, err
 	}
 	at, err := f.proven(ctx, h, rv, f.compare, f.probe)
@@ -134,10 +134,14 @@ func (f *freshness) behind(ctx context.Context, h *history, rv kube.ResourceVers
 }
 
 // pass returns a PassError if a read of a size can be passed on at once, and nil otherwise.
-func (f *freshness) pass(size int) error {
+func (f *freshness) pass(h *history, size int) error {
 	if size > 0 && size <= smallRead {
 		select {
 		case f.passes <- struct{}{}:
+			want(f.probe) // the next reader may be served
+			if h.cached.Cache.Stats().Objects <= smallRead {
+				want(f.compare)
+			}
 			return f.passed()
 		default: // so many would be a load on upstream
 		}
@@ -227,12 +231,13 @@ func (c *collection) progress(ctx context.Context) (kube.ResourceVersion, error)
 		return 0, kube.Internal(fmt.Errorf("upstream's list of %s has the resourceVersion %q", c.name, meta.ResourceVersion))
 	}
 	if h := c.current.Load(); h != nil {
-		if _, has := h.has(upstream); !has && !c.fresh.quiet.Load() {
+		_, has := h.has(upstream)
+		if !has && !c.fresh.quiet.Load() {
 			soon, stop := context.WithTimeout(ctx, followWithin)
-			_ = h.log.Wait(soon, upstream) // has says what came of it
+			has = h.log.Wait(soon, upstream) == nil
 			stop()
 		}
-		c.fresh.quiet.Store(h.log.Reached() < upstream)
+		c.fresh.quiet.Store(!has)
 	}
 	return upstream, nil
 }

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -87,6 +88,51 @@ func (m *metrics) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.MustNewConstMetric(m.read, prometheus.CounterValue, float64(s.Lists), s.Resource, "list")
 		out <- prometheus.MustNewConstMetric(m.read, prometheus.CounterValue, float64(s.Watches), s.Resource, "watch")
 	}
+}
+
+// counts is what the counters have of one resource.
+type counts struct {
+	served, passed, resumed int64
+	expired                 map[string]int64 // by the reason
+}
+
+// counts returns what the counters of readers have, by resource.
+func (m *metrics) counts() map[string]counts {
+	of := prometheus.NewRegistry()
+	of.MustRegister(m.lists, m.passed, m.resumed, m.expired)
+	families, err := of.Gather()
+	if err != nil {
+		m.relay.logger.Warn("read the counters of readers", slog.Any("error", err))
+	}
+	all := map[string]counts{}
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			resource, reason := "", ""
+			for _, l := range metric.GetLabel() {
+				if l.GetName() == "resource" {
+					resource = l.GetValue()
+				} else {
+					reason = l.GetValue()
+				}
+			}
+			c, n := all[resource], int64(metric.GetCounter().GetValue())
+			switch family.GetName() {
+			case "gapless_relay_lists_served_total":
+				c.served = n
+			case "gapless_relay_lists_passed_total":
+				c.passed = n
+			case "gapless_relay_watches_resumed_total":
+				c.resumed = n
+			case "gapless_relay_watches_expired_total":
+				if c.expired == nil {
+					c.expired = map[string]int64{}
+				}
+				c.expired[reason] = n
+			}
+			all[resource] = c
+		}
+	}
+	return all
 }
 
 // Collector returns the relay's metrics.

@@ -111,3 +111,39 @@ func TestConsistentListsOfAResourceThatDoesNotChangeShareProofs(t *testing.T) {
 		}
 	}
 }
+
+// A list that is passed on makes the relay look whether the mirror is as new, so that lists are
+// served again soon when nothing changes any more.
+func TestListsAreServedAgainAfterOnesThatWerePassedOn(t *testing.T) {
+	for _, objects := range []int{3, 150} { // as many are compared, and a bookmark says it
+		t.Run(fmt.Sprint(objects), func(t *testing.T) {
+			upstream, direct := open(t)
+			for i := range objects {
+				put(t, direct, fmt.Sprint("m", i), "1")
+			}
+			s := openRelay(t, upstream.RESTConfig(), "", nil)
+			relayed := clientset(t, s.config())
+			read := func() {
+				t.Helper()
+				if _, err := relayed.CoreV1().ConfigMaps(namespace).List(t.Context(), metav1.ListOptions{Limit: 3}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for i := range 3 {
+				elsewhere(t, direct, i)
+				read()
+			}
+			if s.passed.Load() == 0 {
+				t.Fatal("no list was passed on")
+			}
+			eventually(t, func() string {
+				before := s.passed.Load()
+				read()
+				if s.passed.Load() != before {
+					return "lists are still passed on"
+				}
+				return ""
+			})
+		})
+	}
+}

@@ -46,6 +46,12 @@ func TestReadersStayWhileUpstreamRefusesTheRelayForAMoment(t *testing.T) {
 	relayed := clientset(t, s.config())
 	_, rv := list(t, relayed, metav1.ListOptions{})
 	w := follow(t, relayed, rv)
+	eventually(t, func() string {
+		if len(upstream.Watches()) == 0 {
+			return "the relay does not watch"
+		}
+		return ""
+	})
 	r.on.Store(true)
 	upstream.Restart(t) // which ends the relay's watch
 	eventually(t, func() string {

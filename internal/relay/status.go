@@ -5,11 +5,13 @@ import (
 	"slices"
 	"time"
 
+	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/kube"
 )
 
 // Status is what is known of one mirrored resource.
 type Status struct {
+	GVR      schema.GroupVersionResource
 	Resource string // "pods.v1"
 	// ResourceVersion is that of upstream up to which everything is mirrored; 0: nothing is.
 	ResourceVersion kube.ResourceVersion
@@ -22,6 +24,10 @@ type Status struct {
 	Watches int64
 	// LastContact is when upstream last answered; zero: not since the mirror was loaded.
 	LastContact time.Time
+	// ListsServed and WatchesResumed are what readers got without upstream, ListsPassed the lists
+	// that upstream answered after all, and Expired the 410s by their reason.
+	ListsServed, ListsPassed, WatchesResumed int64
+	Expired                                  map[string]int64
 	// Problem says why the resource is passed through; "": it is mirrored.
 	Problem string
 	// OldestTime is when the change at Oldest was recorded; zero: nothing was removed yet.
@@ -36,10 +42,13 @@ func (r *Relay) Status() []Status {
 		all = append(all, c)
 	}
 	r.mu.Unlock()
+	counts := r.metrics.counts()
 	floors := r.mirror.Stats().Floors
 	status := make([]Status, len(all))
 	for i, c := range all {
-		s := Status{Resource: c.name, Readers: c.readers.Load()}
+		s := Status{GVR: c.resource.GVR(), Resource: c.name, Readers: c.readers.Load()}
+		counted := counts[c.name]
+		s.ListsServed, s.ListsPassed, s.WatchesResumed, s.Expired = counted.served, counted.passed, counted.resumed, counted.expired
 		if err := c.failed(nil); err != nil {
 			s.Problem = err.Error()
 		}

@@ -39,6 +39,15 @@ func (r *Resource) Show(o *kube.Object) *kube.Object {
 	return Converted(shown, r.Conversion.Show)
 }
 
+// Shows returns Show for many objects.
+func (r *Resource) Shows() func(*kube.Object) *kube.Object {
+	if r.Conversion != nil {
+		return r.Show
+	}
+	version := r.APIVersion() // made of two strings each time
+	return func(o *kube.Object) *kube.Object { return o.WithAPIVersion(version) }
+}
+
 // Converted returns an object with its content converted by convert.
 func Converted(o *kube.Object, convert func(content map[string]any) map[string]any) *kube.Object {
 	content, err := jsontree.Decode(o.JSON())

@@ -98,8 +98,9 @@ func (a *audience) check(s *Sample, who string, behind, changes int) error {
 }
 
 // runRelayWatch measures what many watchers of one resource cost upstream alone, and upstream and
-// a relay when they watch the relay; and how much later than at one watcher of upstream a change
-// arrives at those of the relay.
+// a relay when they watch the relay; how much later than at one watcher of upstream a change
+// arrives at those of the relay (added); and how much later they get it than they would from upstream
+// itself (over).
 func runRelayWatch(large bool) func(context.Context, *Run) (Sample, error) {
 	return func(ctx context.Context, r *Run) (s Sample, err error) {
 		s = Sample{Values: map[string]float64{}}
@@ -152,6 +153,9 @@ func runRelayWatch(large bool) func(context.Context, *Run) (Sample, error) {
 				}
 			}
 			s.Values[of.name+"-p50"], s.Values[of.name+"-p99"] = milliseconds(added.Quantile(0.5)), milliseconds(added.Quantile(0.99))
+			_, latency := a.crowd.Judge()
+			s.Values["over-p50"] = milliseconds(latency.Quantile(0.5)) - s.Values["alone-p50"]
+			s.Values["over-p99"] = milliseconds(latency.Quantile(0.99)) - s.Values["alone-p99"]
 			s.Values["upstream"], s.Values["relay"] = perChange(used[0]), perChange(used[1])
 			s.Values["share"] = used[0].Seconds() / alone.Seconds()
 			s.Values["share-served"] = max(used[0]-writes[0], 0).Seconds() / max(alone-writes[0], time.Millisecond).Seconds()

@@ -23,8 +23,9 @@ func (p Program) status() *cobra.Command {
 		Use:   "status",
 		Short: "Show what a relay mirrors, who reads it, and how far back it goes",
 		Long: `Show what a relay mirrors: up to which resourceVersion, how far back watches can resume,
-how many readers there are, and how often the API server was asked. The caller must be allowed
-to GET the path /relay/status.`,
+how many readers there are and to how many of them events are being sent, what they got without
+the API server since the relay began (lists, watches from a resourceVersion, bytes), watches that got
+410, and how often the API server was listed. The caller must be allowed to GET the path /relay/status.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if output != "" && output != "json" {
@@ -66,16 +67,33 @@ func show(ctx context.Context, out io.Writer, c *client.Client, output string) e
 	}
 	_, _ = fmt.Fprintf(out, "mirror of %s\n", status.Upstream)
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "RESOURCE\tRESOURCEVERSION\tOLDEST\tHISTORY\tOBJECTS\tREADERS\tUPSTREAM-LISTS\tLAST-CONTACT\tPROBLEM")
+	_, _ = fmt.Fprintln(table, "RESOURCE\tRESOURCEVERSION\tOLDEST\tHISTORY\tOBJECTS\tREADERS\tBEHIND\tLISTS\tRESUMED\tSENT\t410S\tUPSTREAM-LISTS\tLAST-CONTACT\tPROBLEM")
 	for _, r := range status.Resources {
 		history := "all"
 		if !r.OldestTime.IsZero() {
 			history = ago(r.OldestTime)
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%d\t%d\t%s\t%d\t%d\t%d\t%s\t%s\n",
-			r.Resource, r.ResourceVersion, r.Oldest, history, r.Objects, r.Readers, r.Lists, ago(r.LastContact), r.Problem)
+		expired := int64(0)
+		for _, n := range r.Expired {
+			expired += n
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%d\t%d\t%s\t%d\t%d\t%d\t%d\t%d\t%s\t%d\t%d\t%s\t%s\n",
+			r.Resource, r.ResourceVersion, r.Oldest, history, r.Objects, r.Readers, r.Behind, r.ListsServed, r.WatchesResumed, bytes(r.BytesServed), expired, r.Lists, ago(r.LastContact), r.Problem)
 	}
 	return table.Flush()
+}
+
+// bytes is a number of bytes as people read it.
+func bytes(n int64) string {
+	const step = 1000
+	if n < step {
+		return fmt.Sprint(n, "B")
+	}
+	of, unit := float64(n)/step, 0
+	for ; of >= step && unit < len("kMGT")-1; unit++ {
+		of /= step
+	}
+	return fmt.Sprintf("%.1f%cB", of, "kMGT"[unit])
 }
 
 // ago is how long ago something was, as kubectl shows it; "never" for the zero time.

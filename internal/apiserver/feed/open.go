@@ -10,6 +10,7 @@ import (
 type Client struct {
 	User, UserAgent string
 	Resource        string // "pods", or "deployments.apps"
+	Version         string
 	Namespace       string // "": all, or the resource has none
 	// LabelSelector and FieldSelector are as the client wrote them.
 	LabelSelector, FieldSelector string

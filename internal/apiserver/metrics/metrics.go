@@ -6,6 +6,7 @@
 package metrics
 
 import (
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -30,6 +31,7 @@ type Metrics struct {
 	writing    prometheus.Gauge
 	events     *prometheus.CounterVec
 	eventSizes *prometheus.HistogramVec
+	eventBytes *prometheus.CounterVec
 	series     *series
 }
 
@@ -61,16 +63,19 @@ func New(live *schema.Live, more []prometheus.Collector) *Metrics {
 			Name: "apiserver_watch_events_sizes", Help: "Mean bytes of the events of a write to a watcher.",
 			Buckets: prometheus.ExponentialBuckets(1024, 2, 8),
 		}, gvr),
+		eventBytes: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "gapless_watch_sent_bytes_total", Help: "Bytes of the events sent to watchers, before compression and encryption.",
+		}, gvr),
 	}
 	inFlight := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "apiserver_current_inflight_requests", Help: "Requests under way now, watches left out.",
 	}, []string{"request_kind"})
 	m.reading, m.writing = inFlight.WithLabelValues("readOnly"), inFlight.WithLabelValues("mutating")
-	m.registry.MustRegister(m.requests, m.durations, m.sizes, m.long, inFlight, m.events, m.eventSizes,
+	m.registry.MustRegister(m.requests, m.durations, m.sizes, m.long, inFlight, m.events, m.eventSizes, m.eventBytes,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registry.MustRegister(more...)
 	m.series = &series{live: live, seen: map[schema.GroupVersionResource]bool{}}
-	m.series.vectors = append(m.series.vectors, m.requests, m.durations, m.sizes, m.long, m.events, m.eventSizes)
+	m.series.vectors = append(m.series.vectors, m.requests, m.durations, m.sizes, m.long, m.events, m.eventSizes, m.eventBytes)
 	m.scrape = m.series.before(promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
 	return m
 }
@@ -147,16 +152,16 @@ func (m *Metrics) LongRunning(rt *route.Route) (done func()) {
 
 // Watch is the counters of one resource's watches.
 type Watch struct {
-	events prometheus.Counter
-	sizes  prometheus.Observer
+	events, bytes prometheus.Counter
+	sizes         prometheus.Observer
 }
 
 // Watching returns the counters of a watch's resource.
 func (m *Metrics) Watching(rt *route.Route) *Watch {
 	r := rt.Resource
 	return &Watch{
-		events: m.events.WithLabelValues(r.Group, r.Version, r.Plural),
-		sizes:  m.eventSizes.WithLabelValues(r.Group, r.Version, r.Plural),
+		events: m.events.WithLabelValues(r.Group, r.Version, r.Plural), bytes: m.eventBytes.WithLabelValues(r.Group, r.Version, r.Plural),
+		sizes: m.eventSizes.WithLabelValues(r.Group, r.Version, r.Plural),
 	}
 }
 
@@ -166,5 +171,30 @@ func (m *Watch) Sent(events, bytes int) {
 		return
 	}
 	m.events.Add(float64(events))
+	m.bytes.Add(float64(bytes))
 	m.sizes.Observe(float64(bytes) / float64(events))
+}
+
+// Sent returns how many bytes each resource's lists and watches have had so far.
+func (m *Metrics) Sent() (map[schema.GroupVersionResource]int64, error) {
+	of := prometheus.NewRegistry()
+	of.MustRegister(m.sizes, m.eventBytes)
+	families, err := of.Gather()
+	if err != nil {
+		return nil, fmt.Errorf("read the metrics of answers: %w", err)
+	}
+	sent := map[schema.GroupVersionResource]int64{}
+	for _, family := range families {
+		for _, metric := range family.GetMetric() {
+			labels := map[string]string{}
+			for _, l := range metric.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			if verb, has := labels["verb"]; !has || verb == metricVerb(route.List) { // of watches it has none
+				gvr := schema.GroupVersionResource{Group: labels["group"], Version: labels["version"], Resource: labels["resource"]}
+				sent[gvr] += int64(metric.GetCounter().GetValue() + metric.GetHistogram().GetSampleSum())
+			}
+		}
+	}
+	return sent, nil
 }
