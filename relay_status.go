@@ -60,7 +60,7 @@ type RelayResource struct {
 	WatchesResumed int64 `json:"watchesResumed"`
 	BytesServed    int64 `json:"bytesServed"`
 	// ListsPassed are the lists that upstream served after all, because it was not known in time whether the
-	// mirror was as new.
+	// mirror was up to date.
 	ListsPassed int64 `json:"listsPassed"`
 	// Expired are the watches that got 410, by the reason: they list again.
 	Expired map[string]int64 `json:"watchesExpired,omitempty"`

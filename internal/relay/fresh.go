@@ -32,8 +32,8 @@ type freshness struct {
 
 	// Each holds one token: a request of upstream's progress, or a proof of that kind, is wanted.
 	ask, compare, probe chan struct{}
-	// passes has a token for each request that is passed on now because it is not known in time
-	// whether the mirror is as new.
+	// passes has a token for each request that upstream answers now because the relay could not
+	// find out in time whether the mirror is up to date.
 	passes chan struct{}
 	// quiet says that the last request found the mirror behind: the next one does not wait
 	// for the watch, which has nothing to deliver, and small reads do not wait for the request.
@@ -62,11 +62,11 @@ type progress struct {
 }
 
 const (
-	// passesAtOnce bounds how many reads of one resource upstream answers at once because the
-	// mirror does not know in time that it is as new.
+	// passesAtOnce bounds how many reads of one resource are passed on at the same time for
+	// that reason.
 	passesAtOnce = 16
-	// smallRead is how many objects a read may have to be passed on at once then: it costs
-	// upstream not much more than to be asked how far it is.
+	// smallRead is the most objects of a read that is passed on without waiting for a proof: it
+	// costs upstream little more than the question how far it is.
 	smallRead = 100
 )
 
@@ -152,7 +152,7 @@ func (f *freshness) pass(h *history, size int) error {
 // passed returns the error for a read that has taken its token of passes.
 func (f *freshness) passed() error {
 	f.collection.relay.metrics.passed.WithLabelValues(f.collection.name).Inc()
-	return &PassError{why: "it is not known in time whether the mirror is as new", release: func() { <-f.passes }}
+	return &PassError{why: "it is not known in time whether the mirror is up to date", release: func() { <-f.passes }}
 }
 
 // errOver is for readers of a collection that has just ended.

@@ -45,7 +45,7 @@ func newMetrics(r *Relay) *metrics {
 		lists:     vec("lists_served_total", "Lists that upstream did not have to serve.", "resource"),
 		resumed:   vec("watches_resumed_total", "Watches that continued from a resourceVersion without a list.", "resource"),
 		expired:   vec("watches_expired_total", "Watches that got 410, by the reason.", "resource", "reason"),
-		passed:    vec("lists_passed_total", "Lists of the most recent state that upstream served, because it was not known in time whether the mirror is as new.", "resource"),
+		passed:    vec("lists_passed_total", "Lists of the most recent state that upstream served, because it was not known in time whether the mirror is up to date.", "resource"),
 		reached:   desc("resource_version", "The resourceVersion of upstream up to which a resource is mirrored."),
 		objects:   desc("objects", "Objects of a mirrored resource."),
 		read:      prometheus.NewDesc("gapless_relay_upstream_reads_total", "Lists and watches of upstream since a resource is mirrored.", []string{"resource", "verb"}, nil),

@@ -1,10 +1,10 @@
 // Package relay mirrors the collections of an API server, and serves their lists and watches
 // with hours of history under that server's own resourceVersions.
 //
-// It has four nouns. Upstream is the API server that is mirrored. A [Relay] is the mirror of
+// It has five nouns. Upstream is the API server that is mirrored. A [Relay] is the mirror of
 // all that is read. A collection is one resource of upstream in one version, mirrored while
 // somebody reads it. A history of a collection ends when upstream's history becomes another
-// one.
+// one. A [PassError] says that upstream is to answer a request itself.
 //
 // Upstream's events reach a reader so: the informer reads them (collection.go), they are
 // recorded in the log and shown in a watch cache (update.go), both by position; the reader
