@@ -172,7 +172,11 @@ func (w *world) shown(c *mirror.Collection, o *oracle, change store.Change) (eve
 		return w.event(change.Key, change.Value)
 	}
 	_, name, _ := strings.Cut(change.Key, "/")
-	e := event{name: name, rv: w.m.Deleted(change.Key, change.Revision)}
+	rv, err := w.m.Deleted(change.Key, change.Revision)
+	if err != nil {
+		return event{}, err // nothing is compacted meanwhile
+	}
+	e := event{name: name, rv: rv}
 	if want, known := o.gone[change.Revision]; known && want != e {
 		return e, fmt.Errorf("revision %d deletes %v, want %v", change.Revision, e, want)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/revlog"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -140,22 +141,28 @@ func (c *Collection) Position(rv kube.ResourceVersion, kind kube.ExpiredKind) (i
 	return at, nil
 }
 
-// Version returns the resourceVersion of the state at a position. Within a Replace it is that of
-// the state before, at which a reader can begin again without missing anything.
+// Version returns the resourceVersion of the state at a position, 0 if that was compacted. Within
+// a Replace it is that of the state before, at which a reader can begin again without missing
+// anything.
 func (c *Collection) Version(position int64) kube.ResourceVersion {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.positions.version(position)
 }
 
-// versionOf returns the resourceVersion of the deletion of a key of the log at a position.
-func (c *Collection) versionOf(key string, position int64) kube.ResourceVersion {
+// versionOf returns the resourceVersion of the deletion of a key of the log at a position. Errors:
+// *store.CompactedError.
+func (c *Collection) versionOf(key string, position int64) (kube.ResourceVersion, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if rv, is := c.deleting[key]; is && position > c.positions.newest() {
-		return rv
+		return rv, nil
 	}
-	return c.positions.versionOf(position)
+	rv, kept := c.positions.versionOf(position)
+	if !kept {
+		return 0, &store.CompactedError{Resource: c.key, Requested: position, Floor: c.positions.floor}
+	}
+	return rv, nil
 }
 
 // Newest is the newest position at which the state is one of the other server; 0 before the

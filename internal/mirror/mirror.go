@@ -283,12 +283,12 @@ func (m *Mirror) Stored(value []byte) (rv kube.ResourceVersion, object []byte, e
 }
 
 // Deleted implements stored.Versions.
-func (m *Mirror) Deleted(key string, revision int64) kube.ResourceVersion {
+func (m *Mirror) Deleted(key string, revision int64) (kube.ResourceVersion, error) {
 	m.mu.Lock()
 	c := m.open[store.ResourceOf(key)]
 	m.mu.Unlock()
 	if c == nil {
-		return 0
+		return 0, fmt.Errorf("the deletion of %q at revision %d: %w", key, revision, ErrReleased)
 	}
 	return c.versionOf(key, revision)
 }

@@ -270,3 +270,30 @@ func TestAReplacementIsNotCutBetweenChangesAtOneResourceVersion(t *testing.T) {
 		t.Errorf("%d groups, want one for each resourceVersion, the beginning and the end", groups)
 	}
 }
+
+// TestADeletionThatWasCompactedHasNoResourceVersion: a reader who was handed it before must not
+// take that of a later change for it, since a client that goes on from there would miss what is
+// between them.
+func TestADeletionThatWasCompactedHasNoResourceVersion(t *testing.T) {
+	m, c, end := opened(t, mirror.Options{Memory: true})
+	defer end()
+	at, err := c.Append(t.Context(), []mirror.Change{{Key: kube.Key{Name: "a"}, RV: 110}, put("b", 120), put("b", 130), put("b", 140)}, 140)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rv, err := m.Deleted("pods.v1/a", at[0]); rv != 110 || err != nil {
+		t.Errorf("Deleted = %d, %v; want 110", rv, err)
+	}
+	if _, err := m.Store().Compact(t.Context(), store.Compaction{UpTo: at[2]}); err != nil {
+		t.Fatal(err)
+	}
+	m.Tend(t.Context())
+	rv, err := m.Deleted("pods.v1/a", at[0])
+	if _, compacted := errors.AsType[*store.CompactedError](err); !compacted {
+		t.Errorf("Deleted = %d, %v; want that it is compacted", rv, err)
+	}
+	m.Release(c)
+	if rv, err := m.Deleted("pods.v1/a", at[0]); !errors.Is(err, mirror.ErrReleased) {
+		t.Errorf("Deleted = %d, %v after Release; want ErrReleased", rv, err)
+	}
+}

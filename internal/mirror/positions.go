@@ -29,6 +29,7 @@ type positions struct {
 	holes   []hole
 	through kube.ResourceVersion // everything up to here is recorded
 	torn    bool                 // the last replacement was cut off
+	floor   int64                // what was before it is dropped
 	moved   chan struct{}        // closed when through moves; nil: nobody waits
 }
 
@@ -106,17 +107,20 @@ func (p *positions) version(rev int64) kube.ResourceVersion {
 	return p.rows[i].rv - 1 // the next change has the same resourceVersion
 }
 
-// versionOf returns the resourceVersion of the deletion at a position. One of a replacement
-// has that of the state before.
-func (p *positions) versionOf(rev int64) kube.ResourceVersion {
+// versionOf returns the resourceVersion of the deletion at a position, unless that is dropped. One
+// of a replacement has that of the state before.
+func (p *positions) versionOf(rev int64) (rv kube.ResourceVersion, kept bool) {
+	if rev < p.floor {
+		return 0, false // the first that is kept belongs to a later change
+	}
 	i, _ := slices.BinarySearchFunc(p.rows, rev, compareRev)
 	if i == len(p.rows) {
-		return p.through
+		return p.through, true
 	}
 	if h, ends := p.ending(i); ends {
-		return h.from
+		return h.from, true
 	}
-	return p.rows[i].rv
+	return p.rows[i].rv, true
 }
 
 // ending returns the hole that ends at a row.
@@ -156,6 +160,7 @@ func (p *positions) lastChange() kube.ResourceVersion {
 // trim drops the positions before a floor of the log. Unless the collection is torn, the last
 // one is not among them, because nothing was changed after it.
 func (p *positions) trim(floor int64) {
+	p.floor = max(p.floor, floor)
 	i, _ := slices.BinarySearchFunc(p.rows, floor, compareRev)
 	if i == 0 {
 		return

@@ -71,7 +71,9 @@ func (r reader) List(ctx context.Context, t schema.Target, o kube.ListOptions) (
 		return nil, h.translated(err, asked)
 	}
 	at := int64(list.ResourceVersion) //nolint:gosec // a position
-	list.ResourceVersion = h.log.Version(at)
+	if list.ResourceVersion, err = h.version(at, asked, kube.ExpiredList); err != nil {
+		return nil, err
+	}
 	if list.Continue != "" {
 		_, start, err := kube.DecodeContinue(list.Continue)
 		if err != nil {
@@ -149,6 +151,16 @@ func (h *history) token(ctx context.Context, c *collection, o *kube.ListOptions,
 		o.Continue = kube.EncodeContinue(at, start)
 	}
 	return asked, err
+}
+
+// version returns the resourceVersion of the state at a position that was just read. asked is what
+// the client asked for. Errors: *kube.ExpiredError if it was compacted since.
+func (h *history) version(at int64, asked kube.ResourceVersion, kind kube.ExpiredKind) (kube.ResourceVersion, error) {
+	rv := h.log.Version(at)
+	if rv == 0 {
+		return 0, &kube.ExpiredError{Requested: asked, Oldest: h.log.Oldest(at), Kind: kind}
+	}
+	return rv, nil
 }
 
 // translated returns an error of the mirror's reader with resourceVersions in the place of

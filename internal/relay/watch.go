@@ -9,6 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/gapless-io/gapless/internal/auth"
+	"github.com/gapless-io/gapless/internal/mirror"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -85,6 +86,9 @@ func (w *watch) Next(ctx context.Context) ([]kube.WatchEvent, error) {
 
 func (w *watch) next(ctx context.Context) ([]kube.WatchEvent, error) {
 	events, err := w.Watch.Next(ctx)
+	if errors.Is(err, mirror.ErrReleased) {
+		err = io.EOF // between two batches the cache would have said so
+	}
 	switch {
 	case errors.Is(err, io.EOF) && w.history.replaced.Load():
 		return nil, &kube.ExpiredError{Requested: max(w.asked, w.known), Oldest: w.history.log.Reached(), Reason: kube.ReasonReplaced, Kind: kube.ExpiredWatch}
@@ -93,7 +97,9 @@ func (w *watch) next(ctx context.Context) ([]kube.WatchEvent, error) {
 	}
 	if n := len(events); n > 0 && events[n-1].Type == kube.InitialEventsEnd {
 		end := &events[n-1]
-		end.ResourceVersion = w.history.log.Version(int64(end.ResourceVersion)) //nolint:gosec // a position
+		if end.ResourceVersion, err = w.history.version(int64(end.ResourceVersion), w.asked, kube.ExpiredWatch); err != nil { //nolint:gosec // a position
+			return nil, err
+		}
 		if end.Since != 0 {
 			end.Since = w.asked
 		}

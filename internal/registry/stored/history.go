@@ -46,7 +46,11 @@ func (r *Resource) Entries(ctx context.Context, q watchcache.Range) (entries []*
 	if err != nil {
 		return nil, q.After, r.failed(err, q.After, kube.ExpiredWatch)
 	}
-	return p.decode(batch)
+	entries, through, err = p.decode(batch)
+	if _, compacted := errors.AsType[*store.CompactedError](err); compacted {
+		err = r.failed(err, q.After, kube.ExpiredWatch)
+	}
+	return entries, through, err
 }
 
 // from selects the changes of a range by namespace and name.

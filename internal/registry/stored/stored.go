@@ -44,8 +44,9 @@ type Source struct {
 type Versions interface {
 	// Stored splits a stored value into the object's resourceVersion and its JSON.
 	Stored(value []byte) (rv kube.ResourceVersion, object []byte, err error)
-	// Deleted is the resourceVersion of a deletion at a revision.
-	Deleted(key string, revision int64) kube.ResourceVersion
+	// Deleted is the resourceVersion of a deletion at a revision. Errors: *store.CompactedError if
+	// it was compacted since it was read.
+	Deleted(key string, revision int64) (kube.ResourceVersion, error)
 }
 
 // NewSource returns the source of a store's resources.
@@ -169,7 +170,11 @@ func (r *Resource) entryOf(c store.Change, object, previous *kube.Object) (*watc
 	case c.Deleted && previous == nil:
 		return nil, fmt.Errorf("deletion of %q at revision %d has no previous value", c.Key, c.Revision)
 	case c.Deleted && r.source.mirror != nil:
-		return watchcache.NewMirroredDeletion(rv, r.source.mirror.Deleted(c.Key, c.Revision), previous), nil
+		own, err := r.source.mirror.Deleted(c.Key, c.Revision)
+		if err != nil {
+			return nil, err
+		}
+		return watchcache.NewMirroredDeletion(rv, own, previous), nil
 	case c.Deleted:
 		return watchcache.NewDeletion(rv, previous), nil
 	}
