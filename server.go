@@ -75,7 +75,7 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Server{cfg: cfg, ready: make(chan struct{}), busy: busy{conns: map[net.Conn]bool{}}}, nil
+	return &Server{cfg: cfg, ready: make(chan struct{}), busy: busy{conns: map[net.Conn]bool{}, ended: map[net.Conn]answered{}}}, nil
 }
 
 // Run opens the data, serves until ctx ends, and then drains: watches get a last

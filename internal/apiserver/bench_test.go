@@ -27,13 +27,14 @@ import (
 // sink is a client that takes everything and keeps nothing.
 type sink struct {
 	header http.Header
+	status int
 	bytes  int64
 	lines  func(p []byte)
 }
 
-func (s *sink) Header() http.Header { return s.header }
-func (s *sink) WriteHeader(int)     {}
-func (s *sink) Flush()              {}
+func (s *sink) Header() http.Header  { return s.header }
+func (s *sink) WriteHeader(code int) { s.status = code }
+func (s *sink) Flush()               {}
 func (s *sink) Write(p []byte) (int, error) {
 	s.bytes += int64(len(p))
 	if s.lines != nil {

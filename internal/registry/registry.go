@@ -239,7 +239,6 @@ func (r *Registry) Compact(ctx context.Context, c store.Compaction) (kube.Resour
 	if err != nil {
 		return 0, stored.Failure(err)
 	}
-	r.caches.Forget(upTo) // the publisher does it as well, but later
 	r.logger.LogAttrs(ctx, slog.LevelInfo, "history was compacted", slog.Int64("rv", upTo))
 	return kube.ResourceVersion(upTo), nil
 }

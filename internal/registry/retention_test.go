@@ -13,9 +13,9 @@ import (
 	"github.com/gapless-io/gapless/kube"
 )
 
-// TestRetentionTakesEffectOnDiskAndInMemoryAtOnce compacts history in every
+// TestRetentionTakesEffectForWhoAsksAtOnceAndInMemorySoon compacts history in every
 // way, while memory still has all of it, and asks for the past in every way.
-func TestRetentionTakesEffectOnDiskAndInMemoryAtOnce(t *testing.T) {
+func TestRetentionTakesEffectForWhoAsksAtOnceAndInMemorySoon(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		options revlog.Options
@@ -73,6 +73,7 @@ func checkRetention(t *testing.T, o revlog.Options, forget func(*server), reason
 			t.Errorf("a delta since %d, the floor is %d", rv, floor)
 		}
 	}
+	<-time.After(10 * time.Second)
 	if stats := s.Stats()["configmaps"]; stats.Entries != 0 || stats.Bytes != 0 || stats.Kept != 0 || stats.Gone != floor {
 		t.Errorf("memory holds what was forgotten: %+v", stats)
 	}
@@ -109,8 +110,32 @@ func TestCompactionTakesEffectBeforeItIsAnswered(t *testing.T) {
 		if _, err := s.List(t.Context(), cms, options(func(o *kube.ListOptions) { o.ResourceVersion, o.Match = was.String(), kube.MatchExact })); expired(err) == nil {
 			t.Fatalf("list at %d: %v", was, err)
 		}
-		if entries := s.Stats()["configmaps"].Entries; entries != 0 {
-			t.Fatalf("%d entries are held", entries)
-		}
 	}
+}
+
+// TestAnOpenWatchOutlivesTheCompactionOfWhatItIsAboutToRead: it is a moment behind, as any watch
+// of a busy server.
+func TestAnOpenWatchOutlivesTheCompactionOfWhatItIsAboutToRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		log := openLogWith(t, revlog.Options{Memory: true})
+		s, _ := serveWith(t, log, registry.Config{Store: log})
+		cms := s.at("configmaps", "default")
+		from := s.create(cms, configMap("a")).ResourceVersion()
+		open := func() *watcher { return s.watch(cms, func(o *kube.ListOptions) { o.ResourceVersion = from.String() }) }
+		behind, late := open(), open()
+		var now kube.ResourceVersion
+		for i := range 3 {
+			now = s.merge(s.at("configmaps", "default", "a"), fmt.Sprintf(`{"data":{"a":"%d"}}`, i+5)).ResourceVersion()
+		}
+		if _, err := s.Compact(t.Context(), store.Compaction{UpTo: int64(now)}); err != nil {
+			t.Fatal(err)
+		}
+		if got := behind.take(3); len(got) != 3 {
+			t.Errorf("it sees %v", got)
+		}
+		<-time.After(time.Minute)
+		if _, err := late.Next(t.Context()); expired(err) == nil {
+			t.Errorf("what was compacted a minute ago is kept for a watch: %v", err)
+		}
+	})
 }

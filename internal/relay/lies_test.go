@@ -3,9 +3,14 @@ package relay_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gapless-io/gapless/informer/listwatchtest"
@@ -113,4 +118,49 @@ func playLies(t *testing.T, seed uint64) {
 	if !maps.Equal(want, f.state) {
 		t.Errorf("a reader has %v, upstream %v; the mirror: %+v, %d times 410", f.state, want, status, f.expiry)
 	}
+}
+
+// contradicting answers lists with an object that is newer than the list while on is set.
+type contradicting struct {
+	scripted
+
+	on *atomic.Bool
+}
+
+func (c contradicting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !c.on.Load() || r.URL.Path != "/api/v1/things" || r.URL.Query().Get("watch") != "" {
+		c.scripted.ServeHTTP(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = io.WriteString(w, `{"kind":"ThingList","apiVersion":"v1","metadata":{"resourceVersion":"50"},"items":[`+
+		`{"kind":"Thing","apiVersion":"v1","metadata":{"name":"a","namespace":"default","uid":"u","resourceVersion":"60"}}]}`)
+}
+
+// TestAnUpstreamThatContradictedItselfIsMirroredAgain: what could not be recorded is given back.
+func TestAnUpstreamThatContradictedItselfIsMirroredAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		world := contradicting{newScripted(), new(atomic.Bool)}
+		world.Put("a", 1)
+		world.on.Store(true)
+		s := serve(t, world)
+		defer s.stop()
+		f := &follower{served: s}
+		once := func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			_ = f.once(ctx) // it ends with ctx, or because nothing is mirrored
+		}
+		wait(t.Context(), 20*time.Second)
+		once()
+		if status := s.relay.Status(); len(status) != 1 || status[0].Problem == "" || f.state != nil {
+			t.Fatalf("status %+v, state %v; want that the resource is not mirrored", status, f.state)
+		}
+		world.on.Store(false)
+		wait(t.Context(), 2*time.Minute)
+		once()
+		if want := strconv.Itoa(world.RV()); len(f.state) != 1 || f.state["a"] != want {
+			t.Errorf("a reader has %v, want a at %s; status %+v", f.state, want, s.relay.Status())
+		}
+	})
 }

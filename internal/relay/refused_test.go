@@ -10,18 +10,23 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// refusing answers 403 to a relay's reads of ConfigMaps while on is set.
-type refusing struct {
-	http.RoundTripper
-
+// refusal answers 403 to a relay's reads of ConfigMaps while on is set.
+type refusal struct {
 	on   atomic.Bool
 	done atomic.Int64 // how often
 }
 
+// refusing is a transport with a refusal.
+type refusing struct {
+	*refusal
+
+	next http.RoundTripper
+}
+
 // RoundTrip implements http.RoundTripper.
-func (r *refusing) RoundTrip(req *http.Request) (*http.Response, error) {
+func (r refusing) RoundTrip(req *http.Request) (*http.Response, error) {
 	if !r.on.Load() || !strings.Contains(req.URL.Path, "/configmaps") {
-		return r.RoundTripper.RoundTrip(req)
+		return r.next.RoundTrip(req)
 	}
 	r.done.Add(1)
 	answer := httptest.NewRecorder()
@@ -36,12 +41,9 @@ func (r *refusing) RoundTrip(req *http.Request) (*http.Response, error) {
 func TestReadersStayWhileUpstreamRefusesTheRelayForAMoment(t *testing.T) {
 	upstream, direct := open(t)
 	put(t, direct, "a", "1")
-	r := &refusing{}
+	r := &refusal{}
 	cfg := upstream.RESTConfig()
-	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		r.RoundTripper = next
-		return r
-	})
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return refusing{r, next} })
 	s := openRelay(t, cfg, "", nil)
 	relayed := clientset(t, s.config())
 	_, rv := list(t, relayed, metav1.ListOptions{})

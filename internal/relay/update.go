@@ -171,6 +171,10 @@ func (c *collection) rewrite(ctx context.Context, u informer.Update[*item], rv k
 	}
 	done, err := next.Replace(ctx, nil, changes, rv)
 	if err != nil {
+		c.relay.mirror.Release(next) // whoever mirrors the resource again opens it
+		if errors.Is(err, mirror.ErrOrder) {
+			return &unmirrored{err}
+		}
 		return err
 	}
 	h.cached.Cache.Load(objects, kube.ResourceVersion(done.After)) //nolint:gosec // positions are not negative

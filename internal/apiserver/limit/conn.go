@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -40,6 +41,7 @@ type Conn struct {
 
 	listener *Listener
 	from     string // the client's address
+	written  atomic.Int64
 
 	// of the listener, and guarded by its mu.
 	counted          bool
@@ -249,9 +251,13 @@ func (c *Conn) earn(n int) {
 func (c *Conn) Write(p []byte) (int, error) {
 	c.endTurn() // the answer of a handshake is computed
 	n, err := c.Conn.Write(p)
+	c.written.Add(int64(n))
 	c.earn(n / sentShare)
 	return n, err
 }
+
+// Written is how many bytes were given to the system.
+func (c *Conn) Written() int64 { return c.written.Load() }
 
 // beginTurn waits until a handshake may compute its answer, which takes about a
 // millisecond. Each address has a share, so that many handshakes from one address do not

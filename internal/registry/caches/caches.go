@@ -122,12 +122,18 @@ func (s *Set) WaitPublished(ctx context.Context, rv kube.ResourceVersion) error 
 	return err
 }
 
-// Forget drops from every cache what the store has compacted. Readers do not get it
+// forgetAfter is how long the caches have what the store has compacted: a watch that was open then,
+// and a moment behind, goes on.
+const forgetAfter = 5 * time.Second
+
+// forgetSoon drops from every cache what the store has compacted. Who asks for it does not get it
 // any more (watchcache.History.Check), so that it would only take memory.
-func (s *Set) Forget(upTo int64) {
-	for _, r := range *s.resources.Load() {
-		r.Cache.Forget(kube.ResourceVersion(upTo))
-	}
+func (s *Set) forgetSoon(upTo int64) {
+	time.AfterFunc(forgetAfter, func() {
+		for _, r := range *s.resources.Load() {
+			r.Cache.Forget(kube.ResourceVersion(upTo))
+		}
+	})
 }
 
 // Stats returns what each cache holds, by the names of All; nil until Load is done.

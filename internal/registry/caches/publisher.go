@@ -22,7 +22,8 @@ type Publisher struct {
 	// pending are the entries of the current batch that are not appended yet.
 	pending map[*Resource][]*watchcache.Entry
 	order   []*Resource // the keys of pending
-	// compacted is the revision up to which the caches were compacted with the store.
+	// compacted is the revision up to which the caches are, or will soon be, compacted with
+	// the store.
 	compacted int64
 }
 
@@ -183,7 +184,7 @@ func (p *Publisher) publish(ctx context.Context, batch store.Batch) error {
 	p.set.clock.Publish(kube.ResourceVersion(batch.Through))
 	if batch.Compacted > p.compacted {
 		p.compacted = batch.Compacted
-		p.set.Forget(p.compacted)
+		p.set.forgetSoon(p.compacted)
 	}
 	return nil
 }
