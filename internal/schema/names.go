@@ -16,7 +16,27 @@ func SubdomainName(name string) []string {
 }
 
 // LabelName is the name rule of namespaces and services: a DNS-1123 label.
-func LabelName(name string) []string { return validation.IsDNS1123Label(name) }
+func LabelName(name string) []string {
+	if IsLabel(name) {
+		return nil
+	}
+	return validation.IsDNS1123Label(name)
+}
+
+// PortName is the name rule of a container's port: validation.IsValidPortName.
+func PortName(name string) []string {
+	if isPortName(name) {
+		return nil
+	}
+	return validation.IsValidPortName(name)
+}
+
+// isPortName reports whether s is the name of a port: up to 15 lower case letters, one at least,
+// digits, and single dashes inside.
+func isPortName(s string) bool {
+	return len(s) <= 15 && isLowerName(s) && !strings.Contains(s, "--") &&
+		strings.ContainsFunc(s, func(r rune) bool { return r >= 'a' && r <= 'z' })
+}
 
 // IsSubdomain reports whether s is a DNS-1123 subdomain: labels with dots between them. It
 // says the same as validation.IsDNS1123Subdomain, without a regular expression.

@@ -1,6 +1,7 @@
 package schema_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,7 +11,7 @@ import (
 )
 
 func FuzzNames(f *testing.F) {
-	for _, seed := range []string{"", "a", "a-b.c", "-a", "a-", "a..b", ".a", "a.", "A", "0.1", "ä", strings.Repeat("a", 63), strings.Repeat("a", 64), strings.Repeat("a.", 127)} {
+	for _, seed := range []string{"", "a", "a-b.c", "-a", "a-", "a..b", ".a", "a.", "A", "0.1", "ä", "a--b", "1", "1-a", "sixteen-letters1", strings.Repeat("a", 63), strings.Repeat("a", 64), strings.Repeat("a.", 127)} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
@@ -19,6 +20,15 @@ func FuzzNames(f *testing.F) {
 		}
 		if got, want := schema.IsLabel(name), len(validation.IsDNS1123Label(name)) == 0; got != want {
 			t.Errorf("%q is a label: %t, want %t", name, got, want)
+		}
+		for what, rules := range map[string][2]func(string) []string{
+			"subdomain": {schema.SubdomainName, validation.IsDNS1123Subdomain},
+			"label":     {schema.LabelName, validation.IsDNS1123Label},
+			"port":      {schema.PortName, validation.IsValidPortName},
+		} {
+			if got, want := rules[0](name), rules[1](name); !slices.Equal(got, want) {
+				t.Errorf("%q as the name of a %s: %q, want %q", name, what, got, want)
+			}
 		}
 	})
 }

@@ -19,7 +19,6 @@ import (
 // manages, and those that an update changes, as upstream's library does by its general comparison,
 // at a fifth of its price and less. What it does not know it leaves to the library.
 type walker struct {
-	schema *smdschema.Schema
 	memory *memory // for what it finds; nil allocates that
 }
 
@@ -68,7 +67,7 @@ func stripped(name string) bool {
 // has to do it.
 func (f *fieldManager) created(object map[string]any, manager string) (managed []byte, ok bool) {
 	meta, is := object["metadata"].(map[string]any)
-	if _, has := meta["managedFields"]; !is || has || f.typ == nil {
+	if _, has := meta["managedFields"]; !is || has || f.root == nil {
 		return nil, false
 	}
 	m, is := f.unused.Get().(*memory)
@@ -76,17 +75,13 @@ func (f *fieldManager) created(object map[string]any, manager string) (managed [
 		m = &memory{}
 	}
 	defer f.release(m)
-	w := walker{schema: f.typ.Schema, memory: m}
-	root, known := w.schema.Resolve(f.typ.TypeRef)
-	if !known || root.Map == nil || root.Map.ElementRelationship == smdschema.Atomic {
-		return nil, false
-	}
+	w := walker{memory: m}
 	all := fields{below: m.take(len(object))}
 	for name, member := range object {
 		if name == "apiVersion" || name == "kind" || f.ignored[name] {
 			continue
 		}
-		of, ok := w.member(root.Map, name, f.blank, member)
+		of, ok := w.member(f.root, name, f.blank, member)
 		if !ok {
 			return nil, false
 		}
@@ -119,63 +114,52 @@ func (f *fieldManager) appendEntry(b []byte, manager string, all fields) []byte 
 
 // member returns the fields of a member of a map that its creator manages. before is the map of
 // the empty object, if it has that.
-func (w walker) member(m *smdschema.Map, name string, before map[string]any, member any) (of fields, ok bool) {
+func (w walker) member(s *shape, name string, before map[string]any, member any) (of fields, ok bool) {
 	was, had := before[name]
-	return w.value(w.typeOf(m, name), was, had, member)
-}
-
-// typeOf returns the type of a member of a map.
-func (w walker) typeOf(m *smdschema.Map, name string) smdschema.TypeRef {
-	if field, is := m.FindField(name); is {
-		return field.Type
-	}
-	return m.ElementType
+	in, _ := s.member(name)
+	return w.value(in, was, had, member)
 }
 
 // value is member for a value of a type. had says whether the empty object has it.
-func (w walker) value(ref smdschema.TypeRef, was any, had bool, now any) (of fields, ok bool) {
-	atom, known := w.schema.Resolve(ref)
-	if !known {
-		return fields{}, false
-	}
+func (w walker) value(s *shape, was any, had bool, now any) (of fields, ok bool) {
 	switch now := now.(type) {
 	case map[string]any:
-		if atom.Map == nil {
+		if s.Map == nil {
 			return fields{}, false
 		}
 		before, is := was.(map[string]any)
 		if had && was != nil && !is {
 			return fields{}, false
 		}
-		if atom.Map.ElementRelationship == smdschema.Atomic || len(now) == 0 && len(before) == 0 {
+		if s.Map.ElementRelationship == smdschema.Atomic || len(now) == 0 && len(before) == 0 {
 			return fields{own: !had || !jsontree.Equal(was, now)}, true
 		}
-		of, ok = w.members(atom.Map, before, now)
+		of, ok = w.members(s, before, now)
 		of.own = !had
 		return of, ok
 	case []any:
-		if atom.List == nil || had && was != nil {
+		if s.List == nil || had && was != nil {
 			return fields{}, false
 		}
-		if atom.List.ElementRelationship == smdschema.Atomic || len(now) == 0 {
+		if s.List.ElementRelationship == smdschema.Atomic || len(now) == 0 {
 			return fields{own: true}, true
 		}
-		of, ok = w.items(atom.List, now)
+		of, ok = w.items(s, now)
 		of.own = !had
 		return of, ok
 	case nil:
-		return fields{own: !had}, !had || was == nil
+		return fields{own: !had}, s.known() && (!had || was == nil)
 	}
-	if atom.Scalar == nil || !fits(*atom.Scalar, now) {
+	if s.Scalar == nil || !fits(*s.Scalar, now) {
 		return fields{}, false
 	}
 	return fields{own: !had || !jsontree.Equal(was, now)}, true
 }
 
-func (w walker) members(m *smdschema.Map, before, now map[string]any) (of fields, ok bool) {
+func (w walker) members(s *shape, before, now map[string]any) (of fields, ok bool) {
 	of.below = w.memory.take(len(now))
 	for name, member := range now {
-		managed, ok := w.member(m, name, before, member)
+		managed, ok := w.member(s, name, before, member)
 		if !ok {
 			return of, false
 		}
@@ -186,14 +170,14 @@ func (w walker) members(m *smdschema.Map, before, now map[string]any) (of fields
 }
 
 // items returns the fields below a list whose items have keys, or are themselves keys.
-func (w walker) items(l *smdschema.List, items []any) (of fields, ok bool) {
+func (w walker) items(s *shape, items []any) (of fields, ok bool) {
 	of.below = w.memory.take(len(items))
 	for _, item := range items {
-		name, ok := w.element(l, item)
+		name, ok := s.element(item)
 		if !ok {
 			return of, false
 		}
-		managed, ok := w.value(l.ElementType, nil, false, item)
+		managed, ok := w.value(s.item(), nil, false, item)
 		if !ok {
 			return of, false
 		}
@@ -210,8 +194,8 @@ func (w walker) items(l *smdschema.List, items []any) (of fields, ok bool) {
 }
 
 // element returns the name of an item of a list.
-func (w walker) element(l *smdschema.List, item any) (name string, ok bool) {
-	if len(l.Keys) == 0 {
+func (s *shape) element(item any) (name string, ok bool) {
+	if len(s.List.Keys) == 0 {
 		switch item.(type) {
 		case map[string]any, []any, nil:
 			return "", false
@@ -224,16 +208,16 @@ func (w walker) element(l *smdschema.List, item any) (name string, ok bool) {
 		return name, err == nil
 	}
 	members, is := item.(map[string]any)
-	atom, known := w.schema.Resolve(l.ElementType)
-	if !is || !known || atom.Map == nil {
+	of := s.item()
+	if !is || of.Map == nil {
 		return "", false
 	}
 	var few [4]key
 	keys := few[:0]
-	for _, name := range l.Keys {
+	for _, name := range s.List.Keys {
 		v, has := members[name]
 		if !has {
-			field, _ := atom.FindField(name)
+			field, _ := of.FindField(name)
 			v = field.Default
 		}
 		if has || v != nil {

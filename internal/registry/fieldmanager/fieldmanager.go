@@ -149,6 +149,7 @@ type fieldManager struct {
 	// that nobody manages the structs in it. It is not changed.
 	blank map[string]any
 	typ   *typed.ParseableType // nil without a schema
+	root  *shape               // of typ; nil if objects are not maps of members
 	types managedfields.TypeConverter
 
 	// fill fills in the defaults of a custom resource, which depend on nothing but the place;
@@ -251,7 +252,7 @@ func (m *Managers) build(t schema.Target) (*fieldManager, error) {
 	kind := t.Resource.GVK()
 	if known, is := converter.(types); is {
 		if typ, is := known[kind]; is {
-			f.typ = &typ
+			f.typ, f.root = &typ, shapeOf(&typ)
 		}
 	}
 	build := managedfields.NewDefaultFieldManager

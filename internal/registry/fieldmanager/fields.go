@@ -1,8 +1,8 @@
 package fieldmanager
 
 import (
-	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/gapless-io/gapless/kube"
 )
@@ -29,7 +29,7 @@ func (f *fields) put(of field) {
 }
 
 func (f *fields) sort() {
-	slices.SortFunc(f.below, func(a, b field) int { return cmp.Compare(a.name, b.name) })
+	slices.SortFunc(f.below, func(a, b field) int { return strings.Compare(a.name, b.name) })
 }
 
 // has reports whether an item is managed.

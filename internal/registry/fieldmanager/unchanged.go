@@ -19,7 +19,7 @@ func (f *fieldManager) unchanged(live map[string]any, c Configuration) bool {
 	config := c.Object.Object
 	liveMeta, is := live["metadata"].(map[string]any)
 	meta, also := config["metadata"].(map[string]any)
-	if !is || !also || f.typ == nil || live["apiVersion"] != f.version || config["apiVersion"] != f.version || live["kind"] != config["kind"] {
+	if !is || !also || f.root == nil || live["apiVersion"] != f.version || config["apiVersion"] != f.version || live["kind"] != config["kind"] {
 		return false
 	}
 	annotations, _ := liveMeta["annotations"].(map[string]any)
@@ -37,7 +37,7 @@ func (f *fieldManager) unchanged(live map[string]any, c Configuration) bool {
 	if !is {
 		return false
 	}
-	w := inclusion{walker: walker{schema: f.typ.Schema}}
+	w := inclusion{}
 	all, ok := f.included(w, place{live: live, config: config, filled: config})
 	if !ok && f.fill != nil {
 		filled := c.Object.DeepCopy()
@@ -79,8 +79,6 @@ func (f *fieldManager) isApplier(e map[string]any, manager string) bool {
 
 // inclusion compares configurations with live objects.
 type inclusion struct {
-	walker
-
 	// filled says that the configuration has its defaults in a copy. What is replaced as a whole
 	// lacks them after the merge, and gets them back afterwards.
 	filled bool
@@ -105,10 +103,6 @@ func (p place) below(name string, live, config, filled any) place {
 
 // included returns the fields of a configuration, if a live object has the same values there.
 func (f *fieldManager) included(w inclusion, p place) (all fields, ok bool) {
-	root, known := w.schema.Resolve(f.typ.TypeRef)
-	if !known || root.Map == nil || root.Map.ElementRelationship == smdschema.Atomic {
-		return all, false
-	}
 	config, is := p.config.(map[string]any)
 	if !is {
 		return all, false
@@ -117,7 +111,7 @@ func (f *fieldManager) included(w inclusion, p place) (all fields, ok bool) {
 		if name == "apiVersion" || name == "kind" {
 			continue
 		}
-		of, ok := w.member(root.Map, p, name)
+		of, _, ok := w.member(f.root, p, name)
 		if !ok {
 			return all, false
 		}
@@ -133,52 +127,50 @@ func (f *fieldManager) included(w inclusion, p place) (all fields, ok bool) {
 	return all, true
 }
 
-// member returns the fields of a member of an object in a configuration.
-func (w inclusion) member(m *smdschema.Map, p place, name string) (of fields, ok bool) {
+// member returns the fields of a member of an object in a configuration, and whether its type is declared.
+func (w inclusion) member(s *shape, p place, name string) (of fields, declared, ok bool) {
 	live, _ := p.live.(map[string]any)
 	config, _ := p.config.(map[string]any)
 	filled, _ := p.filled.(map[string]any)
 	has, is := live[name]
 	if !is {
-		return of, false
+		return of, false, false
 	}
-	return w.value(w.typeOf(m, name), p.below("f:"+name, has, config[name], filled[name]))
+	in, declared := s.member(name)
+	of, ok = w.value(in, p.below("f:"+name, has, config[name], filled[name]))
+	return of, declared, ok
 }
 
 // value returns the fields of a value of a configuration (structured-merge-diff ToFieldSet), if
 // the live value has the same values there, so that merging changes nothing.
-func (w inclusion) value(ref smdschema.TypeRef, p place) (of fields, ok bool) {
-	atom, known := w.schema.Resolve(ref)
-	if !known {
-		return of, false
-	}
+func (w inclusion) value(s *shape, p place) (of fields, ok bool) {
 	switch config := p.config.(type) {
 	case map[string]any:
 		_, is := p.live.(map[string]any)
 		switch {
-		case atom.Map == nil || !is:
+		case s.Map == nil || !is:
 			return of, false
-		case atom.Map.ElementRelationship == smdschema.Atomic:
+		case s.Map.ElementRelationship == smdschema.Atomic:
 			return fields{own: true}, w.same(p)
 		case len(config) == 0:
 			return fields{own: true}, true
 		}
-		return w.members(atom.Map, p, config)
+		return w.members(s, p, config)
 	case []any:
 		_, is := p.live.([]any)
 		switch {
-		case atom.List == nil || !is:
+		case s.List == nil || !is:
 			return of, false
-		case atom.List.ElementRelationship == smdschema.Atomic:
+		case s.List.ElementRelationship == smdschema.Atomic:
 			return fields{own: true}, w.same(p)
 		case len(config) == 0:
 			return of, true
 		}
-		return w.items(atom.List, p)
+		return w.items(s, p)
 	case nil:
-		return fields{own: true}, p.live == nil
+		return fields{own: true}, s.known() && p.live == nil
 	}
-	return fields{own: true}, atom.Scalar != nil && fits(*atom.Scalar, p.config) && jsontree.Equal(p.live, p.config)
+	return fields{own: true}, s.Scalar != nil && fits(*s.Scalar, p.config) && jsontree.Equal(p.live, p.config)
 }
 
 // same compares what is replaced as a whole. If it differs in defaults the merge changes it, for
@@ -190,14 +182,14 @@ func (w inclusion) same(p place) bool {
 	return w.filled && len(p.others) == 0 && jsontree.Equal(p.live, p.filled)
 }
 
-func (w inclusion) members(m *smdschema.Map, p place, config map[string]any) (of fields, ok bool) {
+func (w inclusion) members(s *shape, p place, config map[string]any) (of fields, ok bool) {
 	of.below = make([]field, 0, len(config))
 	for name := range config {
-		part, ok := w.member(m, p, name)
+		part, declared, ok := w.member(s, p, name)
 		if !ok {
 			return of, false
 		}
-		if _, declared := m.FindField(name); !declared {
+		if !declared {
 			part.own = true
 		}
 		of.put(field{name: name, fields: part})
@@ -208,7 +200,7 @@ func (w inclusion) members(m *smdschema.Map, p place, config map[string]any) (of
 
 // items is members for a list whose items have keys, or are themselves keys. The items must be in
 // the live list in the same order.
-func (w inclusion) items(l *smdschema.List, p place) (of fields, ok bool) {
+func (w inclusion) items(s *shape, p place) (of fields, ok bool) {
 	live, _ := p.live.([]any)
 	config, _ := p.config.([]any)
 	filled, _ := p.filled.([]any)
@@ -218,7 +210,7 @@ func (w inclusion) items(l *smdschema.List, p place) (of fields, ok bool) {
 	of.below = make([]field, 0, len(config))
 	next := 0
 	for i, item := range config {
-		name, ok := w.element(l, item)
+		name, ok := s.element(item)
 		if !ok {
 			return of, false
 		}
@@ -226,13 +218,13 @@ func (w inclusion) items(l *smdschema.List, p place) (of fields, ok bool) {
 			if next == len(live) {
 				return of, false
 			}
-			if other, ok := w.element(l, live[next]); !ok {
+			if other, ok := s.element(live[next]); !ok {
 				return of, false
 			} else if other == name {
 				break
 			}
 		}
-		part, ok := w.value(l.ElementType, p.below(name, live[next], item, filled[i]))
+		part, ok := w.value(s.item(), p.below(name, live[next], item, filled[i]))
 		if !ok {
 			return of, false
 		}
@@ -241,7 +233,7 @@ func (w inclusion) items(l *smdschema.List, p place) (of fields, ok bool) {
 		next++
 	}
 	for ; next < len(live); next++ {
-		name, ok := w.element(l, live[next])
+		name, ok := s.element(live[next])
 		if !ok || of.has(name) {
 			return of, false // a duplicate
 		}

@@ -27,7 +27,7 @@ const maxUpdateManagers = 10
 func (f *fieldManager) updated(now, was map[string]any, manager string) bool {
 	nowMeta, is := now["metadata"].(map[string]any)
 	wasMeta, also := was["metadata"].(map[string]any)
-	if !is || !also || f.typ == nil || now["apiVersion"] != f.version || was["apiVersion"] != f.version {
+	if !is || !also || f.root == nil || now["apiVersion"] != f.version || was["apiVersion"] != f.version {
 		return false
 	}
 	stored, is := wasMeta["managedFields"].([]any)
@@ -233,12 +233,7 @@ type difference struct{ set, removed fieldSet }
 // differ compares two versions of an object, without what its manager cannot set and what nobody
 // manages.
 func (f *fieldManager) differ(was, now map[string]any) (d difference, ok bool) {
-	w := walker{schema: f.typ.Schema}
-	root, known := w.schema.Resolve(f.typ.TypeRef)
-	if !known || root.Map == nil || root.Map.ElementRelationship == smdschema.Atomic {
-		return d, false
-	}
-	return w.differMaps(root.Map, f.tracked(was), f.tracked(now))
+	return walker{}.differMaps(f.root, f.tracked(was), f.tracked(now))
 }
 
 // tracked returns the members of an object that can be managed through this target.
@@ -278,17 +273,18 @@ func (d *difference) put(name string, set, removed fieldSet) {
 }
 
 // differMaps compares two maps.
-func (w walker) differMaps(m *smdschema.Map, was, now map[string]any) (d difference, ok bool) {
+func (w walker) differMaps(s *shape, was, now map[string]any) (d difference, ok bool) {
 	for name, member := range now {
+		in, _ := s.member(name)
 		if before, had := was[name]; had {
-			of, ok := w.differValues(w.typeOf(m, name), before, member)
+			of, ok := w.differValues(in, before, member)
 			if !ok {
 				return d, false
 			}
 			d.put("f:"+name, of.set, of.removed)
 			continue
 		}
-		all, ok := w.whole(w.typeOf(m, name), member)
+		all, ok := w.whole(in, member)
 		if !ok {
 			return d, false
 		}
@@ -298,7 +294,8 @@ func (w walker) differMaps(m *smdschema.Map, was, now map[string]any) (d differe
 		if _, has := now[name]; has {
 			continue
 		}
-		all, ok := w.whole(w.typeOf(m, name), member)
+		in, _ := s.member(name)
+		all, ok := w.whole(in, member)
 		if !ok {
 			return d, false
 		}
@@ -308,38 +305,37 @@ func (w walker) differMaps(m *smdschema.Map, was, now map[string]any) (d differe
 }
 
 // whole returns the field of a value that only one version has, with those below it.
-func (w walker) whole(ref smdschema.TypeRef, v any) (fieldSet, bool) {
-	of, ok := w.value(ref, nil, false, v)
+func (w walker) whole(s *shape, v any) (fieldSet, bool) {
+	of, ok := w.value(s, nil, false, v)
 	return of.set(), ok
 }
 
 // differValues compares two values of a type.
-func (w walker) differValues(ref smdschema.TypeRef, was, now any) (d difference, ok bool) {
-	atom, known := w.schema.Resolve(ref)
-	if !known || reflect.TypeOf(was) != reflect.TypeOf(now) { // 1 and 1.0 are equal in the library
+func (w walker) differValues(s *shape, was, now any) (d difference, ok bool) {
+	if !s.known() || reflect.TypeOf(was) != reflect.TypeOf(now) { // 1 and 1.0 are equal in the library
 		return d, false
 	}
 	switch now := now.(type) {
 	case map[string]any:
 		before := was.(map[string]any) //nolint:forcetypeassert // it has the same type
 		switch {
-		case atom.Map == nil:
+		case s.Map == nil:
 			return d, false
-		case atom.Map.ElementRelationship != smdschema.Atomic && len(now)+len(before) > 0:
-			return w.differMaps(atom.Map, before, now)
+		case s.Map.ElementRelationship != smdschema.Atomic && len(now)+len(before) > 0:
+			return w.differMaps(s, before, now)
 		}
 	case []any:
 		before := was.([]any) //nolint:forcetypeassert // it has the same type
 		switch {
-		case atom.List == nil:
+		case s.List == nil:
 			return d, false
-		case atom.List.ElementRelationship != smdschema.Atomic && len(now)+len(before) > 0:
-			return w.differLists(atom.List, before, now)
+		case s.List.ElementRelationship != smdschema.Atomic && len(now)+len(before) > 0:
+			return w.differLists(s, before, now)
 		}
 	case nil:
 		return d, true
 	default:
-		if atom.Scalar == nil || !fits(*atom.Scalar, now) {
+		if s.Scalar == nil || !fits(*s.Scalar, now) {
 			return d, false
 		}
 	}
@@ -350,28 +346,28 @@ func (w walker) differValues(ref smdschema.TypeRef, was, now any) (d difference,
 }
 
 // differLists compares two lists whose items have keys, or are themselves keys.
-func (w walker) differLists(l *smdschema.List, was, now []any) (d difference, ok bool) {
+func (w walker) differLists(s *shape, was, now []any) (d difference, ok bool) {
 	if jsontree.Equal(was, now) {
-		return d, w.identifiable(l, now)
+		return d, s.identifiable(now)
 	}
-	before, ok := w.byName(l, was)
+	before, ok := s.byName(was)
 	if !ok {
 		return d, false
 	}
-	after, ok := w.byName(l, now)
+	after, ok := s.byName(now)
 	if !ok {
 		return d, false
 	}
 	for name, item := range after {
 		if old, had := before[name]; had {
-			of, ok := w.differValues(l.ElementType, old, item)
+			of, ok := w.differValues(s.item(), old, item)
 			if !ok {
 				return d, false
 			}
 			d.put(name, of.set, of.removed)
 			continue
 		}
-		all, ok := w.whole(l.ElementType, item)
+		all, ok := w.whole(s.item(), item)
 		if !ok {
 			return d, false
 		}
@@ -381,7 +377,7 @@ func (w walker) differLists(l *smdschema.List, was, now []any) (d difference, ok
 		if _, has := after[name]; has {
 			continue
 		}
-		all, ok := w.whole(l.ElementType, item)
+		all, ok := w.whole(s.item(), item)
 		if !ok {
 			return d, false
 		}
@@ -391,17 +387,17 @@ func (w walker) differLists(l *smdschema.List, was, now []any) (d difference, ok
 }
 
 // identifiable reports whether each item of a list certainly has a name in sets.
-func (w walker) identifiable(l *smdschema.List, items []any) bool {
+func (s *shape) identifiable(items []any) bool {
 	for _, item := range items {
 		switch item := item.(type) {
 		case map[string]any:
-			if !slices.ContainsFunc(l.Keys, func(key string) bool { _, has := item[key]; return has }) {
+			if !slices.ContainsFunc(s.List.Keys, func(key string) bool { _, has := item[key]; return has }) {
 				return false
 			}
 		case []any, nil:
 			return false
 		default:
-			if len(l.Keys) > 0 {
+			if len(s.List.Keys) > 0 {
 				return false
 			}
 		}
@@ -411,10 +407,10 @@ func (w walker) identifiable(l *smdschema.List, items []any) bool {
 
 // byName returns the items of a list by the names that they have in sets; false if one has none,
 // or two have the same.
-func (w walker) byName(l *smdschema.List, items []any) (named map[string]any, ok bool) {
+func (s *shape) byName(items []any) (named map[string]any, ok bool) {
 	named = make(map[string]any, len(items))
 	for _, item := range items {
-		name, ok := w.element(l, item)
+		name, ok := s.element(item)
 		if _, twice := named[name]; !ok || twice {
 			return nil, false
 		}

@@ -120,7 +120,7 @@ func checkBackend(at *field.Path, backend *networkingv1.IngressBackend) field.Er
 	case port.Name != "" && port.Number != 0:
 		errs = append(errs, field.Invalid(at, "", "cannot set both port name & port number"))
 	case port.Name != "":
-		errs = append(errs, check.Invalid(service.Child("port", "name"), port.Name, validation.IsValidPortName(port.Name))...)
+		errs = append(errs, check.Invalid(service.Child("port", "name"), port.Name, schema.PortName(port.Name))...)
 	case port.Number == 0:
 		errs = append(errs, field.Required(at, "port name or number is required"))
 	default:

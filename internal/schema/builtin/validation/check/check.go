@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gapless-io/gapless/internal/schema"
 )
 
 // Immutable is upstream's text for a field that may not change.
@@ -119,7 +121,7 @@ func PortNumber(at *field.Path, port int32) field.ErrorList {
 // PortOrName checks a reference to a port of a container.
 func PortOrName(at *field.Path, port intstr.IntOrString) field.ErrorList {
 	if port.Type == intstr.String {
-		return Invalid(at, port.StrVal, validation.IsValidPortName(port.StrVal))
+		return Invalid(at, port.StrVal, schema.PortName(port.StrVal))
 	}
 	return PortNumber(at, port.IntVal)
 }

@@ -3,9 +3,9 @@ package pods
 import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin/validation/check"
 )
 
@@ -24,7 +24,7 @@ func ClaimSpec(at *field.Path, spec *corev1.PersistentVolumeClaimSpec) field.Err
 		name  *string
 	}{{"storageClassName", spec.StorageClassName}, {"volumeAttributesClassName", spec.VolumeAttributesClassName}} {
 		if class.name != nil && *class.name != "" {
-			errs = append(errs, check.Invalid(at.Child(class.field), *class.name, validation.IsDNS1123Subdomain(*class.name))...)
+			errs = append(errs, check.Invalid(at.Child(class.field), *class.name, schema.SubdomainName(*class.name))...)
 		}
 	}
 	errs = append(errs, check.KnownIfSet(at, "volumeMode", spec.VolumeMode, corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem)...)
@@ -40,7 +40,7 @@ func checkDataSources(at *field.Path, spec *corev1.PersistentVolumeClaimSpec) fi
 		errs = append(errs, check.Required(at, "kind", kind, nil)...)
 		switch {
 		case group != nil && *group != "":
-			errs = append(errs, check.Invalid(at.Child("apiGroup"), *group, validation.IsDNS1123Subdomain(*group))...)
+			errs = append(errs, check.Invalid(at.Child("apiGroup"), *group, schema.SubdomainName(*group))...)
 		case kind != "PersistentVolumeClaim":
 			errs = append(errs, field.Invalid(at, kind, "must be 'PersistentVolumeClaim' when referencing the default apiGroup"))
 		}
@@ -55,7 +55,7 @@ func checkDataSources(at *field.Path, spec *corev1.PersistentVolumeClaimSpec) fi
 	typed(at.Child("dataSourceRef"), ref.Kind, ref.Name, ref.APIGroup)
 	elsewhere := ref.Namespace != nil && *ref.Namespace != ""
 	if elsewhere {
-		errs = append(errs, check.Invalid(at.Child("dataSourceRef", "namespace"), *ref.Namespace, validation.IsDNS1123Label(*ref.Namespace))...)
+		errs = append(errs, check.Invalid(at.Child("dataSourceRef", "namespace"), *ref.Namespace, schema.LabelName(*ref.Namespace))...)
 	}
 	switch {
 	case source == nil:

@@ -5,9 +5,9 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin/validation/check"
 )
 
@@ -117,7 +117,7 @@ func checkInitial(at *field.Path, c *corev1.Container, grace *int64) field.Error
 
 // checkContainer checks a container; names are those of the pod's containers before it.
 func checkContainer(at *field.Path, c *corev1.Container, names map[string]bool, volumes podVolumes) field.ErrorList {
-	errs := check.Required(at, "name", c.Name, validation.IsDNS1123Label)
+	errs := check.Required(at, "name", c.Name, schema.LabelName)
 	if names[c.Name] {
 		errs = append(errs, field.Duplicate(at.Child("name"), c.Name))
 	}
@@ -146,7 +146,7 @@ func checkContainerPorts(container *field.Path, ports []corev1.ContainerPort) fi
 	for i, port := range ports {
 		p := at.Index(i)
 		if port.Name != "" {
-			errs = append(errs, check.Invalid(p.Child("name"), port.Name, validation.IsValidPortName(port.Name))...)
+			errs = append(errs, check.Invalid(p.Child("name"), port.Name, schema.PortName(port.Name))...)
 			if names[port.Name] {
 				errs = append(errs, field.Duplicate(p.Child("name"), port.Name))
 			}

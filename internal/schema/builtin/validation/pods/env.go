@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin/validation/check"
 )
 
@@ -64,13 +65,13 @@ func checkValueFrom(at *field.Path, env *corev1.EnvVar) field.ErrorList {
 }
 
 func checkKeyRef(at *field.Path, name, key string) field.ErrorList {
-	errs := check.Invalid(at.Child("name"), name, validation.IsDNS1123Subdomain(name))
+	errs := check.Invalid(at.Child("name"), name, schema.SubdomainName(name))
 	return append(errs, check.Required(at, "key", key, validation.IsConfigMapKey)...)
 }
 
 func checkFileKey(at *field.Path, ref *corev1.FileKeySelector) field.ErrorList {
 	errs := check.Required(at, "key", ref.Key, validation.IsRelaxedEnvVarName)
-	errs = append(errs, check.Required(at, "volumeName", ref.VolumeName, validation.IsDNS1123Label)...)
+	errs = append(errs, check.Required(at, "volumeName", ref.VolumeName, schema.LabelName)...)
 	errs = append(errs, check.Required(at, "path", ref.Path, nil)...)
 	return append(errs, check.NoBacksteps(at, "path", ref.Path)...)
 }
@@ -88,10 +89,10 @@ func checkEnvFrom(container *field.Path, sources []corev1.EnvFromSource) field.E
 			errs = append(errs, check.Invalid(p.Child("prefix"), from.Prefix, validation.IsRelaxedEnvVarName(from.Prefix))...)
 		}
 		if from.ConfigMapRef != nil {
-			errs = append(errs, check.Required(p.Child("configMapRef"), "name", from.ConfigMapRef.Name, validation.IsDNS1123Subdomain)...)
+			errs = append(errs, check.Required(p.Child("configMapRef"), "name", from.ConfigMapRef.Name, schema.SubdomainName)...)
 		}
 		if from.SecretRef != nil {
-			errs = append(errs, check.Required(p.Child("secretRef"), "name", from.SecretRef.Name, validation.IsDNS1123Subdomain)...)
+			errs = append(errs, check.Required(p.Child("secretRef"), "name", from.SecretRef.Name, schema.SubdomainName)...)
 		}
 		switch {
 		case from.ConfigMapRef == nil && from.SecretRef == nil:

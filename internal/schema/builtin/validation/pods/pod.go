@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin/validation/check"
 )
 
@@ -119,24 +120,24 @@ func checkPodNames(at *field.Path, spec *corev1.PodSpec) field.ErrorList {
 		field, value string
 		rule         func(string) []string
 	}{
-		{"serviceAccountName", spec.ServiceAccountName, validation.IsDNS1123Subdomain},
-		{"nodeName", spec.NodeName, validation.IsDNS1123Subdomain},
-		{"hostname", spec.Hostname, validation.IsDNS1123Label},
-		{"subdomain", spec.Subdomain, validation.IsDNS1123Label},
-		{"priorityClassName", spec.PriorityClassName, validation.IsDNS1123Subdomain},
+		{"serviceAccountName", spec.ServiceAccountName, schema.SubdomainName},
+		{"nodeName", spec.NodeName, schema.SubdomainName},
+		{"hostname", spec.Hostname, schema.LabelName},
+		{"subdomain", spec.Subdomain, schema.LabelName},
+		{"priorityClassName", spec.PriorityClassName, schema.SubdomainName},
 	} {
 		if n.value != "" {
 			errs = append(errs, check.Invalid(at.Child(n.field), n.value, n.rule(n.value))...)
 		}
 	}
 	if name := spec.RuntimeClassName; name != nil {
-		errs = append(errs, check.Invalid(at.Child("runtimeClassName"), *name, validation.IsDNS1123Subdomain(*name))...)
+		errs = append(errs, check.Invalid(at.Child("runtimeClassName"), *name, schema.SubdomainName(*name))...)
 	}
 	for i, alias := range spec.HostAliases {
 		p := at.Child("hostAliases").Index(i)
 		errs = append(errs, validation.IsValidIPForLegacyField(p.Child("ip"), alias.IP, false, nil)...)
 		for j, host := range alias.Hostnames {
-			errs = append(errs, check.Invalid(p.Child("hostnames").Index(j), host, validation.IsDNS1123Subdomain(host))...)
+			errs = append(errs, check.Invalid(p.Child("hostnames").Index(j), host, schema.SubdomainName(host))...)
 		}
 	}
 	return errs

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin/validation/check"
 )
 
@@ -135,7 +136,7 @@ func checkClaims(spec *field.Path, claims []corev1.PodResourceClaim) (map[string
 	names := map[string]bool{}
 	for i, claim := range claims {
 		at := spec.Child("resourceClaims").Index(i)
-		errs = append(errs, check.Required(at, "name", claim.Name, validation.IsDNS1123Label)...)
+		errs = append(errs, check.Required(at, "name", claim.Name, schema.LabelName)...)
 		if claim.Name != "" && names[claim.Name] {
 			errs = append(errs, field.Duplicate(at.Child("name"), claim.Name))
 		}
@@ -148,10 +149,10 @@ func checkClaims(spec *field.Path, claims []corev1.PodResourceClaim) (map[string
 			errs = append(errs, field.Invalid(at, claim, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"))
 		}
 		if of != nil {
-			errs = append(errs, check.Invalid(at.Child("resourceClaimName"), *of, validation.IsDNS1123Subdomain(*of))...)
+			errs = append(errs, check.Invalid(at.Child("resourceClaimName"), *of, schema.SubdomainName(*of))...)
 		}
 		if template != nil {
-			errs = append(errs, check.Invalid(at.Child("resourceClaimTemplateName"), *template, validation.IsDNS1123Subdomain(*template))...)
+			errs = append(errs, check.Invalid(at.Child("resourceClaimTemplateName"), *template, schema.SubdomainName(*template))...)
 		}
 	}
 	return names, errs
@@ -164,7 +165,7 @@ func checkClaimNames(at *field.Path, used []corev1.ResourceClaim, claims map[str
 		p := at.Index(i)
 		errs = append(errs, check.Required(p, "", claim.Name, nil)...)
 		if claim.Request != "" {
-			errs = append(errs, check.Invalid(p.Child("request"), claim.Request, validation.IsDNS1123Label(claim.Request))...)
+			errs = append(errs, check.Invalid(p.Child("request"), claim.Request, schema.LabelName(claim.Request))...)
 		}
 		if slices.ContainsFunc(used[:i], func(c corev1.ResourceClaim) bool {
 			return c.Name == claim.Name && (c.Request == "" || claim.Request == "" || c.Request == claim.Request)

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin/validation/check"
 )
 
@@ -124,7 +125,7 @@ func checkPodTerm(at *field.Path, term *corev1.PodAffinityTerm) field.ErrorList 
 	errs := check.LabelSelector(at.Child("labelSelector"), term.LabelSelector)
 	errs = append(errs, check.LabelSelector(at.Child("namespaceSelector"), term.NamespaceSelector)...)
 	for _, name := range term.Namespaces {
-		errs = append(errs, check.Invalid(at.Child("namespace"), name, validation.IsDNS1123Label(name))...)
+		errs = append(errs, check.Invalid(at.Child("namespace"), name, schema.LabelName(name))...)
 	}
 	errs = append(errs, check.Required(at, "topologyKey", term.TopologyKey, nil)...)
 	return append(errs, metavalidation.ValidateLabelName(term.TopologyKey, at.Child("topologyKey"))...)
@@ -201,7 +202,7 @@ func checkNodeField(at *field.Path, r *corev1.NodeSelectorRequirement) field.Err
 		return append(errs, field.Invalid(at.Child("key"), r.Key, "not a valid field selector key"))
 	}
 	for i, value := range r.Values {
-		errs = append(errs, check.Invalid(at.Child("values").Index(i), value, validation.IsDNS1123Subdomain(value))...)
+		errs = append(errs, check.Invalid(at.Child("values").Index(i), value, schema.SubdomainName(value))...)
 	}
 	return errs
 }

@@ -5,9 +5,9 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin/validation/check"
 	"github.com/gapless-io/gapless/internal/schema/builtin/validation/volumes"
 )
@@ -22,7 +22,7 @@ func checkPodVolumes(at *field.Path, list []corev1.Volume) (podVolumes, field.Er
 	for i := range list {
 		v, p := &list[i], at.Index(i)
 		errs := checkVolumeSource(p, &v.VolumeSource)
-		errs = append(errs, check.Required(p, "name", v.Name, validation.IsDNS1123Label)...)
+		errs = append(errs, check.Required(p, "name", v.Name, schema.LabelName)...)
 		if valid[v.Name] != nil {
 			errs = append(errs, field.Duplicate(p.Child("name"), v.Name))
 		}

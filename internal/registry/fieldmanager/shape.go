@@ -1,0 +1,101 @@
+package fieldmanager
+
+import (
+	"sync"
+
+	smdschema "sigs.k8s.io/structured-merge-diff/v6/schema"
+	"sigs.k8s.io/structured-merge-diff/v6/typed"
+)
+
+// shape is a type of a schema, resolved, and the shapes of what is in it, which the library looks
+// up and copies each time. It is safe for concurrent use.
+type shape struct {
+	smdschema.Atom // empty if the schema does not have the type
+
+	in      *shapes
+	found   sync.Once
+	members map[string]*shape // those of a map that are declared
+	every   *shape            // another member of a map, or an item of a list; nil for a scalar
+}
+
+// shapes are those of a schema that were needed. There is one for each name, so that types which
+// contain themselves have an end.
+type shapes struct {
+	schema *smdschema.Schema
+
+	mu    sync.Mutex
+	named map[name]*shape // guarded by mu
+}
+
+// name is that of a type, with the relationship of its elements if that is another one here.
+type name struct {
+	of           string
+	relationship smdschema.ElementRelationship
+}
+
+// shapeOf returns the shape of a kind; nil if it has no schema, or is not a map of members.
+func shapeOf(t *typed.ParseableType) *shape {
+	if t == nil {
+		return nil
+	}
+	in := &shapes{schema: t.Schema, named: map[name]*shape{}}
+	if root := in.of(t.TypeRef); root.Map != nil && root.Map.ElementRelationship != smdschema.Atomic {
+		return root
+	}
+	return nil
+}
+
+func (s *shapes) of(ref smdschema.TypeRef) *shape {
+	if ref.NamedType == nil {
+		return s.resolve(ref)
+	}
+	n := name{of: *ref.NamedType}
+	if ref.ElementRelationship != nil {
+		n.relationship = *ref.ElementRelationship
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.named[n] == nil {
+		s.named[n] = s.resolve(ref)
+	}
+	return s.named[n]
+}
+
+func (s *shapes) resolve(ref smdschema.TypeRef) *shape {
+	atom, known := s.schema.Resolve(ref)
+	if !known {
+		atom = smdschema.Atom{}
+	}
+	return &shape{Atom: atom, in: s}
+}
+
+// known reports whether the schema has the type.
+func (s *shape) known() bool { return s.Scalar != nil || s.List != nil || s.Map != nil }
+
+func (s *shape) find() {
+	switch {
+	case s.Map != nil:
+		s.members = make(map[string]*shape, len(s.Map.Fields))
+		for _, field := range s.Map.Fields {
+			s.members[field.Name] = s.in.of(field.Type)
+		}
+		s.every = s.in.of(s.Map.ElementType)
+	case s.List != nil:
+		s.every = s.in.of(s.List.ElementType)
+	}
+}
+
+// member returns the shape of a member of a map.
+func (s *shape) member(name string) (of *shape, declared bool) {
+	s.found.Do(s.find)
+	if of, declared = s.members[name]; declared {
+		return of, true
+	}
+	return s.every, false
+}
+
+// item returns the shape of the items of a list.
+func (s *shape) item() *shape {
+	s.found.Do(s.find)
+	return s.every
+}
