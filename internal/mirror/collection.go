@@ -155,14 +155,13 @@ func (c *Collection) Version(position int64) kube.ResourceVersion {
 func (c *Collection) versionOf(key string, position int64) (kube.ResourceVersion, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if position < c.positions.floor { // the first that is kept belongs to a later change
+		return 0, &store.CompactedError{Resource: c.key, Requested: position, Floor: c.positions.floor}
+	}
 	if rv, is := c.deleting[key]; is && position > c.positions.newest() {
 		return rv, nil
 	}
-	rv, kept := c.positions.versionOf(position)
-	if !kept {
-		return 0, &store.CompactedError{Resource: c.key, Requested: position, Floor: c.positions.floor}
-	}
-	return rv, nil
+	return c.positions.versionOf(position), nil
 }
 
 // Newest is the newest position at which the state is one of the other server; 0 before the

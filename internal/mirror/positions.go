@@ -107,20 +107,17 @@ func (p *positions) version(rev int64) kube.ResourceVersion {
 	return p.rows[i].rv - 1 // the next change has the same resourceVersion
 }
 
-// versionOf returns the resourceVersion of the deletion at a position, unless that is dropped. One
-// of a replacement has that of the state before.
-func (p *positions) versionOf(rev int64) (rv kube.ResourceVersion, kept bool) {
-	if rev < p.floor {
-		return 0, false // the first that is kept belongs to a later change
-	}
+// versionOf returns the resourceVersion of the deletion at a position that is not before the floor.
+// One of a replacement has that of the state before.
+func (p *positions) versionOf(rev int64) kube.ResourceVersion {
 	i, _ := slices.BinarySearchFunc(p.rows, rev, compareRev)
 	if i == len(p.rows) {
-		return p.through, true
+		return p.through
 	}
 	if h, ends := p.ending(i); ends {
-		return h.from, true
+		return h.from
 	}
-	return p.rows[i].rv, true
+	return p.rows[i].rv
 }
 
 // ending returns the hole that ends at a row.
