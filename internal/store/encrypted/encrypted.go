@@ -144,22 +144,22 @@ func (s *Store) Read(ctx context.Context, q store.Query) (store.Page, error) {
 // Commit implements store.Store. An error of the encryption means that nothing was written.
 func (s *Store) Commit(ctx context.Context, t store.Txn) (store.Committed, error) {
 	s.switching.RLock()
+	defer s.switching.RUnlock()
 	g := s.current.Load()
 	if transformer := g.transformer(t.Key); transformer != nil && !t.Delete {
 		var err error
 		if t.Value, err = transformer.encrypt(ctx, t.Key, t.Value); err != nil {
-			s.switching.RUnlock()
 			return store.Committed{}, fmt.Errorf("encrypt %q: %w", t.Key, err)
 		}
 	}
 	done, err := s.Store.Commit(ctx, t)
-	s.switching.RUnlock()
 	conflict, is := errors.AsType[*store.ConflictError](err)
 	if !is || conflict.Current == nil || g.plain(t.Key, conflict.Current.Value) {
 		return done, err
 	}
 	current := *conflict.Current
-	if current.Value, err = s.decrypt(ctx, s.current.Load(), current); err != nil {
+	// Before the lock is released: after two more reloads nobody may have its key.
+	if current.Value, err = s.decrypt(ctx, g, current); err != nil {
 		return store.Committed{}, err
 	}
 	return store.Committed{}, &store.ConflictError{Key: conflict.Key, Expected: conflict.Expected, Current: &current}
@@ -168,8 +168,7 @@ func (s *Store) Commit(ctx context.Context, t store.Txn) (store.Committed, error
 // Stale reports whether a version of a key is the latest one, and would be encrypted in
 // another way if it were written now: then a write that changes nothing else is useful.
 func (s *Store) Stale(ctx context.Context, key string, revision int64) (bool, error) {
-	g := s.current.Load()
-	if g.transformer(key) == nil {
+	if s.current.Load().transformer(key) == nil {
 		return false, nil
 	}
 	page, err := s.Store.Read(ctx, store.Query{Start: key})
@@ -179,7 +178,7 @@ func (s *Store) Stale(ctx context.Context, key string, revision int64) (bool, er
 	if len(page.Records) == 0 || page.Records[0].ModRevision != revision {
 		return false, nil // it has changed meanwhile
 	}
-	_, stale, err := g.decrypt(ctx, key, page.Records[0].Value)
+	_, stale, err := s.current.Load().decrypt(ctx, key, page.Records[0].Value) // what is in force now has its key
 	if err != nil {
 		return false, unreadable(page.Records[0], err)
 	}

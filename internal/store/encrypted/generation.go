@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -60,7 +61,7 @@ type generation struct {
 
 	// previous reads what was written with its keys in the moment of the switch. It has none
 	// itself: Reload has made sure that nothing else needs it.
-	previous *generation
+	previous atomic.Pointer[generation]
 }
 
 // load loads the configuration file.
@@ -136,10 +137,11 @@ func (g *generation) plain(key string, v []byte) bool {
 // decrypt decrypts the value of a key, with the generation before if need be.
 func (g *generation) decrypt(ctx context.Context, key string, v []byte) (out []byte, stale bool, err error) {
 	out, stale, err = g.own(ctx, key, v)
-	if err == nil || g.previous == nil || ctx.Err() != nil {
+	previous := g.previous.Load()
+	if err == nil || previous == nil || ctx.Err() != nil {
 		return out, stale, err
 	}
-	if before, _, again := g.previous.own(ctx, key, v); again == nil {
+	if before, _, again := previous.own(ctx, key, v); again == nil {
 		return before, true, nil
 	}
 	return nil, false, err

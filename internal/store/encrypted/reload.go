@@ -125,13 +125,12 @@ func (s *Store) install(ctx context.Context, g, former *generation) error {
 	if err := s.verifyAfter(ctx, g, former, through); err != nil {
 		return err
 	}
-	g.previous = former
+	g.previous.Store(former)
 	s.current.Store(g)
 	s.lost.Store(nil)
-	if before := former.previous; before != nil && before.stop != nil {
+	if before := former.previous.Swap(nil); before != nil && before.stop != nil {
 		before.stop()
 	}
-	former.previous = nil
 	if former.stop != nil {
 		time.AfterFunc(former.grace, former.stop) // requests that are under way use its connections
 	}
