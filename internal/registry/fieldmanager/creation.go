@@ -195,7 +195,7 @@ func (w walker) items(s *shape, items []any) (of fields, ok bool) {
 
 // element returns the name of an item of a list.
 func (s *shape) element(item any) (name string, ok bool) {
-	if len(s.List.Keys) == 0 {
+	if len(s.Keys) == 0 {
 		switch item.(type) {
 		case map[string]any, []any, nil:
 			return "", false
@@ -214,7 +214,7 @@ func (s *shape) element(item any) (name string, ok bool) {
 	}
 	var few [4]key
 	keys := few[:0]
-	for _, name := range s.List.Keys {
+	for _, name := range s.Keys {
 		v, has := members[name]
 		if !has {
 			field, _ := of.FindField(name)

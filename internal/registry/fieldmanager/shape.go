@@ -75,8 +75,8 @@ func (s *shape) known() bool { return s.Scalar != nil || s.List != nil || s.Map 
 func (s *shape) find() {
 	switch {
 	case s.Map != nil:
-		s.members = make(map[string]*shape, len(s.Map.Fields))
-		for _, field := range s.Map.Fields {
+		s.members = make(map[string]*shape, len(s.Fields))
+		for _, field := range s.Fields {
 			s.members[field.Name] = s.in.of(field.Type)
 		}
 		s.every = s.in.of(s.Map.ElementType)

@@ -391,13 +391,13 @@ func (s *shape) identifiable(items []any) bool {
 	for _, item := range items {
 		switch item := item.(type) {
 		case map[string]any:
-			if !slices.ContainsFunc(s.List.Keys, func(key string) bool { _, has := item[key]; return has }) {
+			if !slices.ContainsFunc(s.Keys, func(key string) bool { _, has := item[key]; return has }) {
 				return false
 			}
 		case []any, nil:
 			return false
 		default:
-			if len(s.List.Keys) > 0 {
+			if len(s.Keys) > 0 {
 				return false
 			}
 		}
