@@ -62,9 +62,10 @@ type busy struct {
 	idle  chan struct{}         // of none; nil: nobody waits
 }
 
-// answered is what was written to a connection of HTTP/2 when its last answer ended. The end of
-// that was not: net/http collects what it writes, and writes it after ConnState.
+// answered is how much was written to a connection of HTTP/2 when net/http called it idle. The end
+// of its last answer was not yet: net/http collects what it writes, and writes it after that call.
 type answered struct {
+	below   *limit.Conn // the connection, below TLS
 	at      time.Time
 	written int64
 }
@@ -78,21 +79,23 @@ func (b *busy) note(conn net.Conn, state http.ConnState) {
 		b.conns[conn] = true
 		return
 	}
-	if inner, collects := collecting(conn); collects && state == http.StateIdle {
-		b.ended[conn] = answered{at: time.Now(), written: inner.Written()}
+	if state == http.StateIdle {
+		if below, is := overHTTP2(conn); is {
+			b.ended[conn] = answered{below: below, at: time.Now(), written: below.Written()}
+		}
 	}
 	delete(b.conns, conn) // of HTTP/1.1 watches, Wait knows
 	b.tellLocked()
 }
 
-// collecting returns the connection below one of HTTP/2.
-func collecting(conn net.Conn) (inner *limit.Conn, collects bool) {
+// overHTTP2 returns the connection below TLS of one that speaks HTTP/2.
+func overHTTP2(conn net.Conn) (below *limit.Conn, is bool) {
 	secured, is := conn.(*tls.Conn)
 	if !is || secured.ConnectionState().NegotiatedProtocol != "h2" {
 		return nil, false
 	}
-	inner, is = secured.NetConn().(*limit.Conn)
-	return inner, is
+	below, is = secured.NetConn().(*limit.Conn)
+	return below, is
 }
 
 // none returns a channel that is closed as soon as no connection has a request in progress.
@@ -113,8 +116,8 @@ func (b *busy) tellLocked() {
 	}
 }
 
-// writtenWithin bounds how long the end of an answer may take to be written: no end is, of one that the client
-// has cancelled.
+// writtenWithin bounds the wait for the end of an answer: if the client has cancelled the request,
+// no end is written.
 const writtenWithin = 100 * time.Millisecond
 
 // written waits until the ends of all answers are written.
@@ -130,9 +133,8 @@ func (b *busy) written(ctx context.Context) {
 func (b *busy) writing() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for conn, last := range b.ended {
-		inner, _ := collecting(conn)
-		if inner.Written() == last.written && time.Since(last.at) < writtenWithin {
+	for _, last := range b.ended {
+		if last.below.Written() == last.written && time.Since(last.at) < writtenWithin {
 			return true
 		}
 	}

@@ -8,14 +8,14 @@
 // [Audit] what it records of their requests, and [Limits] how many requests and connections
 // each of them may have; a value of type [Bootstrap] says which of the objects that every
 // cluster has it creates. [Applied] counts the objects of manifests that a start created,
-// updated or left unchanged. A [Watch] is one that is open. Two are for tests: a [Disk] is in
-// memory, and a [Baseline] is what a server held at one moment.
+// updated or left unchanged. A [Watch] describes a watch that is open. Two are for tests: a
+// [Disk] is in memory, and a [Baseline] is what a server held at one moment.
 //
-// The relay has five nouns. A [RelayConfig] says which API server is mirrored, where the
-// history of it is kept and for how long; its [RelayAccess] says how callers are identified
-// and how long an answer of that server about them is used. [NewRelay] returns a [Relay],
-// which [Relay.Run] runs until its context ends. A [RelayStatus] says how its mirror is, with
-// a [RelayResource] for each resource.
+// The relay has five nouns. A [RelayConfig] says which API server is mirrored, where its
+// history is kept and for how long; its [RelayAccess] says how callers are identified and how
+// long an answer of that server about them is used. [NewRelay] returns a [Relay], which
+// [Relay.Run] runs until its context ends. A [RelayStatus] says how far the mirror is, with a
+// [RelayResource] for each resource.
 package gapless
 
 import (

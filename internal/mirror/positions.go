@@ -154,8 +154,8 @@ func (p *positions) lastChange() kube.ResourceVersion {
 	return p.rows[len(p.rows)-1].rv
 }
 
-// trim drops the positions before a floor of the log. Unless the collection is torn, the last
-// one is not among them, because nothing was changed after it.
+// trim drops the positions before a floor of the log, which are all of them if that is at a change
+// that is still being recorded, or the collection is torn.
 func (p *positions) trim(floor int64) {
 	p.floor = max(p.floor, floor)
 	i, _ := slices.BinarySearchFunc(p.rows, floor, compareRev)

@@ -15,7 +15,8 @@ type shape struct {
 	in      *shapes
 	found   sync.Once
 	members map[string]*shape // those of a map that are declared
-	every   *shape            // another member of a map, or an item of a list; nil for a scalar
+	other   *shape            // every other member of a map; nil if it is none
+	items   *shape            // the items of a list; nil if it is none
 }
 
 // shapes are those of a schema that were needed. There is one for each name, so that types which
@@ -24,11 +25,11 @@ type shapes struct {
 	schema *smdschema.Schema
 
 	mu    sync.Mutex
-	named map[name]*shape // guarded by mu
+	named map[typeName]*shape // guarded by mu
 }
 
-// name is that of a type, with the relationship of its elements if that is another one here.
-type name struct {
+// typeName is the name of a type, with the relationship of its elements if that is another one here.
+type typeName struct {
 	of           string
 	relationship smdschema.ElementRelationship
 }
@@ -38,7 +39,7 @@ func shapeOf(t *typed.ParseableType) *shape {
 	if t == nil {
 		return nil
 	}
-	in := &shapes{schema: t.Schema, named: map[name]*shape{}}
+	in := &shapes{schema: t.Schema, named: map[typeName]*shape{}}
 	if root := in.of(t.TypeRef); root.Map != nil && root.Map.ElementRelationship != smdschema.Atomic {
 		return root
 	}
@@ -49,7 +50,7 @@ func (s *shapes) of(ref smdschema.TypeRef) *shape {
 	if ref.NamedType == nil {
 		return s.resolve(ref)
 	}
-	n := name{of: *ref.NamedType}
+	n := typeName{of: *ref.NamedType}
 	if ref.ElementRelationship != nil {
 		n.relationship = *ref.ElementRelationship
 	}
@@ -73,15 +74,15 @@ func (s *shapes) resolve(ref smdschema.TypeRef) *shape {
 func (s *shape) known() bool { return s.Scalar != nil || s.List != nil || s.Map != nil }
 
 func (s *shape) find() {
-	switch {
-	case s.Map != nil:
+	if s.Map != nil {
 		s.members = make(map[string]*shape, len(s.Fields))
 		for _, field := range s.Fields {
 			s.members[field.Name] = s.in.of(field.Type)
 		}
-		s.every = s.in.of(s.Map.ElementType)
-	case s.List != nil:
-		s.every = s.in.of(s.List.ElementType)
+		s.other = s.in.of(s.Map.ElementType)
+	}
+	if s.List != nil { // besides: a value without a type may be either
+		s.items = s.in.of(s.List.ElementType)
 	}
 }
 
@@ -91,11 +92,11 @@ func (s *shape) member(name string) (of *shape, declared bool) {
 	if of, declared = s.members[name]; declared {
 		return of, true
 	}
-	return s.every, false
+	return s.other, false
 }
 
 // item returns the shape of the items of a list.
 func (s *shape) item() *shape {
 	s.found.Do(s.find)
-	return s.every
+	return s.items
 }
