@@ -357,7 +357,8 @@ func TestEnqueueReDeliversTheCurrentState(t *testing.T) {
 		}
 		i := w.informer()
 		reg := i.Handle(rec.handle, informer.Retry(time.Hour, time.Hour, 0))
-		log := &keyLog{i: i}
+		log := &keyLog{i: i, slow: 10 * time.Millisecond}
+		rec.slow = log.slow
 		keys := i.Reconcile(log.reconcile)
 		both := func(name string) {
 			reg.Enqueue(key(name))
@@ -367,7 +368,9 @@ func TestEnqueueReDeliversTheCurrentState(t *testing.T) {
 		run(t, i, func() {
 			after(time.Second)
 			both("a")
+			after(time.Millisecond) // the calls have begun: what comes now waits
 			both("a")
+			both("a") // with the one before
 			both("nobody")
 			after(time.Second)
 			broken.Store(true)
@@ -386,11 +389,11 @@ func TestEnqueueReDeliversTheCurrentState(t *testing.T) {
 			after(time.Second)
 		})
 		rec.check(t)
-		want := []string{"Added a 1 initial", "Resync a 1", "Modified a 2", "Modified a 2"}
+		want := []string{"Added a 1 initial", "Resync a 1", "Resync a 1", "Modified a 2", "Modified a 2"}
 		if diff := cmp.Diff(want, rec.lines()); diff != "" {
 			t.Error(diff)
 		}
-		log.check(t, "a 1", "a 1", "nobody gone", "a 2")
+		log.check(t, "a 1", "a 1", "nobody gone", "a 1", "a 2")
 	})
 }
 
