@@ -10,12 +10,12 @@ import (
 
 // Proxy forwards TCP connections to a server, and can cut and refuse them.
 type Proxy struct {
-	target  string
 	address string
 	wg      sync.WaitGroup
 
 	mu sync.Mutex
-	// mu guards listener (nil while connections are refused) and open.
+	// mu guards target, listener (nil while connections are refused) and open.
+	target   string
 	listener net.Listener
 	open     map[net.Conn]struct{}
 }
@@ -79,15 +79,23 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// keep records a connection. It returns false while connections are refused.
-func (p *Proxy) keep(c net.Conn) bool {
+// Move makes new connections go to another server, and closes those to the one before.
+func (p *Proxy) Move(to interface{ Address() string }) {
+	p.mu.Lock()
+	p.target = to.Address()
+	p.mu.Unlock()
+	p.Cut()
+}
+
+// keep records a connection. It returns where new ones go; "" while they are refused.
+func (p *Proxy) keep(c net.Conn) (target string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.listener == nil {
-		return false
+		return ""
 	}
 	p.open[c] = struct{}{}
-	return true
+	return p.target
 }
 
 func (p *Proxy) drop(c net.Conn) {
@@ -99,16 +107,17 @@ func (p *Proxy) drop(c net.Conn) {
 
 func (p *Proxy) pass(ctx context.Context, client net.Conn) {
 	defer p.drop(client)
-	if !p.keep(client) {
+	target := p.keep(client)
+	if target == "" {
 		return
 	}
 	var d net.Dialer
-	server, err := d.DialContext(ctx, "tcp", p.target)
+	server, err := d.DialContext(ctx, "tcp", target)
 	if err != nil {
 		return
 	}
 	defer p.drop(server)
-	if !p.keep(server) {
+	if p.keep(server) != target { // it has moved meanwhile
 		return
 	}
 	var both sync.WaitGroup

@@ -124,12 +124,12 @@ func (b *Relayed) UnderFailures(t *testing.T, informers ...*Informer) {
 		b.Relay.Metric(t, web, "gapless_relay_watches_expired_total", ""))
 }
 
-// cut cuts the clients' connections to the relay, again and again, each time when all informers
-// have got an event over the new one: client-go lists again after a watch that was short and
-// had none (reflector.go, VeryShortWatchError).
-func (b *Relayed) cut(working <-chan struct{}, informers []*Informer) {
-	var since []int // the handlers' calls a while after the last cut
-	b.Clients.Cut()
+// betweenEvents breaks connections by do, again and again, each time when all informers have got an
+// event over the new one: client-go lists again after a watch that was short and had none
+// (reflector.go, VeryShortWatchError).
+func betweenEvents(working <-chan struct{}, informers []*Informer, do func()) {
+	var since []int // the handlers' calls a while after the last time
+	do()
 	every(working, 300*time.Millisecond, func() {
 		if since == nil {
 			for _, inf := range informers {
@@ -142,7 +142,7 @@ func (b *Relayed) cut(working <-chan struct{}, informers []*Informer) {
 				return
 			}
 		}
-		b.Clients.Cut()
+		do()
 		since = nil
 	})
 }
@@ -153,7 +153,7 @@ func (b *Relayed) phases(t *testing.T, informers []*Informer) []phase {
 	quiet := func(<-chan struct{}) {}
 	return []phase{
 		{name: "no failure", writes: 50, faults: quiet},
-		{name: "cut from the relay", writes: 700, faults: func(working <-chan struct{}) { b.cut(working, informers) }},
+		{name: "cut from the relay", writes: 700, faults: func(working <-chan struct{}) { betweenEvents(working, informers, b.Clients.Cut) }},
 		{name: "relay cut from upstream", writes: 500, faults: func(working <-chan struct{}) {
 			every(working, 400*time.Millisecond, up.Cut)
 		}},

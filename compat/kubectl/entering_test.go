@@ -75,7 +75,7 @@ func (k *kubelet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // ExecInContainer runs a command: "upper" prints each line of its input in capitals as soon as it
 // has it, and ends with code 3; "zeros" prints many bytes.
-func (k *kubelet) ExecInContainer(_ context.Context, _, _, _ string, cmd []string, in io.Reader, out, errs io.WriteCloser, _ bool, _ <-chan remotecommand.TerminalSize, _ time.Duration) error {
+func (k *kubelet) ExecInContainer(_ context.Context, _, _, _ string, cmd []string, in io.Reader, out, errs io.WriteCloser, _ bool, _ <-chan remotecommand.TerminalSize, _ time.Duration) error { //nolint:revive // so many parameters has the library's interface
 	if cmd[0] == "zeros" {
 		for range zeros / len(some) { // a frame of SPDY has less than 16 MiB
 			if _, err := io.WriteString(out, some); err != nil {
@@ -101,7 +101,7 @@ const zeros = 32 << 20
 var some = strings.Repeat("0", 32<<10)
 
 // AttachContainer is "upper" that does not fail.
-func (k *kubelet) AttachContainer(_ context.Context, _, _, _ string, in io.Reader, out, _ io.WriteCloser, _ bool, _ <-chan remotecommand.TerminalSize) error {
+func (k *kubelet) AttachContainer(_ context.Context, _, _, _ string, in io.Reader, out, _ io.WriteCloser, _ bool, _ <-chan remotecommand.TerminalSize) error { //nolint:revive // so many parameters has the library's interface
 	return upper(out, in)
 }
 
