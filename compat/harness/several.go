@@ -46,7 +46,8 @@ func (s *Sides) BetweenRelays(t *testing.T, second *Relay, informers ...*Informe
 			late.Thaw(t)
 			s.Relayed.Proxy.Accept(t)
 		}},
-		{name: "moved while kube-apiserver restarts", writes: 300, faults: func(<-chan struct{}) {
+		// The relays list after it, because kube-apiserver has forgotten its window.
+		{name: "moved while kube-apiserver restarts", writes: 300, skips: true, faults: func(<-chan struct{}) {
 			s.Cluster.Stop()
 			move()
 			s.Cluster.Start()

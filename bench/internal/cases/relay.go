@@ -42,6 +42,7 @@ func relaying() []Case {
 			Name: "relay-restart", Title: "upstream restarts under 1 000 informers of 10 000 objects", Relay: true, Once: true, Run: runRelayRestart, Metrics: []Metric{
 				{Name: "client-lists", Goal: AtMost(0)},
 				{Name: "relay-lists", Goal: AtMost(1)},
+				{Name: "relay-pages"},
 				{Name: "right", Unit: "s", Goal: AtMost(5)},
 				{Name: "watches-ended"},
 				{Name: "alone-lists", Unit: "per informer"},
@@ -139,6 +140,11 @@ func lists(ctx context.Context, s *peer.Server) (float64, error) {
 // relayReads returns how often a relay has listed its upstream.
 func relayReads(ctx context.Context, relay *peer.Server) (float64, error) {
 	return relay.Metric(ctx, "gapless_relay_upstream_reads_total", `verb="list"`)
+}
+
+// relayPassed returns how many lists of its clients a relay has passed on.
+func relayPassed(ctx context.Context, relay *peer.Server) (float64, error) {
+	return relay.Metric(ctx, "gapless_relay_lists_passed_total")
 }
 
 // relayAt is the path of a watch of the collection from a resourceVersion.

@@ -80,9 +80,12 @@ func (x *restarts) ofRelay(ctx context.Context, s *Sample) (err error) {
 	if err != nil {
 		return err
 	}
-	watches, before := fleet.Watches.Load(), 0.
+	watches, before, passed := fleet.Watches.Load(), 0., 0.
 	right, behind, err := x.restart(ctx, fleet, func() (err error) {
-		before, err = relayReads(ctx, relay)
+		if before, err = relayReads(ctx, relay); err != nil {
+			return err
+		}
+		passed, err = relayPassed(ctx, relay)
 		return err
 	})
 	fleet.Close()
@@ -93,9 +96,14 @@ func (x *restarts) ofRelay(ctx context.Context, s *Sample) (err error) {
 	if err != nil {
 		return err
 	}
+	passedAfter, err := relayPassed(ctx, relay)
+	if err != nil {
+		return err
+	}
 	all, err := lists(ctx, x.Server)
-	s.Values["relay-lists"] = after - before
-	s.Values["client-lists"] = all - s.Values["relay-lists"]
+	s.Values["relay-lists"], s.Values["client-lists"] = after-before, passedAfter-passed
+	// The rest are pages by which the relay compares histories.
+	s.Values["relay-pages"] = all - s.Values["relay-lists"] - s.Values["client-lists"]
 	s.Values["right"] = right.Seconds()
 	s.Values["watches-ended"] = float64(fleet.Watches.Load() - watches)
 	if n := fleet.Lists.Load(); n > 0 {
