@@ -102,7 +102,7 @@ func (x *restarts) ofRelay(ctx context.Context, s *Sample) (err error) {
 	}
 	all, err := lists(ctx, x.Server)
 	s.Values["relay-lists"], s.Values["client-lists"] = after-before, passedAfter-passed
-	// The rest are pages by which the relay compares histories.
+	// The rest are pages that the relay reads, to compare histories or to learn how new upstream is.
 	s.Values["relay-pages"] = all - s.Values["relay-lists"] - s.Values["client-lists"]
 	s.Values["right"] = right.Seconds()
 	s.Values["watches-ended"] = float64(fleet.Watches.Load() - watches)
