@@ -33,7 +33,7 @@ type kubelet struct {
 	more chan struct{}
 }
 
-// patience is how long streams may be idle and take to open. Nothing of the test is so slow.
+// patience is how long streams may be idle and take to open. Nothing in the test takes so long.
 const patience = time.Minute
 
 // ServeHTTP answers what kube-apiserver asks for: /exec/NAMESPACE/POD/CONTAINER, for example.
@@ -75,10 +75,10 @@ func (k *kubelet) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // ExecInContainer runs a command: "upper" prints each line of its input in capitals as soon as it
 // has it, and ends with code 3; "zeros" prints many bytes.
-func (k *kubelet) ExecInContainer(_ context.Context, _, _, _ string, cmd []string, in io.Reader, out, errs io.WriteCloser, _ bool, _ <-chan remotecommand.TerminalSize, _ time.Duration) error { //nolint:revive // so many parameters has the library's interface
+func (k *kubelet) ExecInContainer(_ context.Context, _, _, _ string, cmd []string, in io.Reader, out, errs io.WriteCloser, _ bool, _ <-chan remotecommand.TerminalSize, _ time.Duration) error { //nolint:revive // the library's interface has so many parameters
 	if cmd[0] == "zeros" {
-		for range zeros / len(some) { // a frame of SPDY has less than 16 MiB
-			if _, err := io.WriteString(out, some); err != nil {
+		for range zeros / len(chunk) { // a frame of SPDY has less than 16 MiB
+			if _, err := io.WriteString(out, chunk); err != nil {
 				return err
 			}
 		}
@@ -98,10 +98,10 @@ func (k *kubelet) ExecInContainer(_ context.Context, _, _, _ string, cmd []strin
 // zeros is how much the command of this name prints: more than all buffers on the way hold.
 const zeros = 32 << 20
 
-var some = strings.Repeat("0", 32<<10)
+var chunk = strings.Repeat("0", 32<<10)
 
 // AttachContainer is "upper" that does not fail.
-func (k *kubelet) AttachContainer(_ context.Context, _, _, _ string, in io.Reader, out, _ io.WriteCloser, _ bool, _ <-chan remotecommand.TerminalSize) error { //nolint:revive // so many parameters has the library's interface
+func (k *kubelet) AttachContainer(_ context.Context, _, _, _ string, in io.Reader, out, _ io.WriteCloser, _ bool, _ <-chan remotecommand.TerminalSize) error { //nolint:revive // the library's interface has so many parameters
 	return upper(out, in)
 }
 
@@ -197,7 +197,7 @@ func (v visitor) enters(t *testing.T, k *kubelet) {
 	}
 	v.runs(t, "attach -i web", 0, "SENT BY THE TEST\n", "")
 	v.runs(t, "logs web", 0, "first\nlast\n", "^$")
-	v.runs(t, "exec web -- zeros", 0, strings.Repeat(some, zeros/len(some)), "^$")
+	v.runs(t, "exec web -- zeros", 0, strings.Repeat(chunk, zeros/len(chunk)), "^$")
 	v.runs(t, "exec nobody -- upper", 1, "", `pods "nobody" not found`)
 
 	in, out, stop := v.starts(t, "exec -i web -- upper")
@@ -310,7 +310,9 @@ func TestKubectlEntersPods(t *testing.T) {
 	k := startPod(t, latest)
 	ways := map[string]string{
 		"direct": own, "relay": relayed(own), "relay, token": relayed(withToken(t, latest, own)),
-		"proxy": inFront(t, program, own), "proxy, relay": inFront(t, program, relayed(own)),
+		// Its rules are about another pod.
+		"proxy":        inFront(t, program, own, "--rule", "unavailable,names=busy,subresources=exec", "--rule", "cut,how=clean,names=busy,subresources=log"),
+		"proxy, relay": inFront(t, program, relayed(own)),
 	}
 	for way, kubeconfig := range ways {
 		for _, sockets := range []bool{true, false} {
