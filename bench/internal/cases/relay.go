@@ -142,11 +142,6 @@ func relayReads(ctx context.Context, relay *peer.Server) (float64, error) {
 	return relay.Metric(ctx, "gapless_relay_upstream_reads_total", `verb="list"`)
 }
 
-// relayPassed returns how many lists of its clients a relay has passed on.
-func relayPassed(ctx context.Context, relay *peer.Server) (float64, error) {
-	return relay.Metric(ctx, "gapless_relay_lists_passed_total")
-}
-
 // relayAt is the path of a watch of the collection from a resourceVersion.
 func relayAt(version string) string {
 	return load.Query(load.Namespaced("default"), "watch", "1", "timeoutSeconds", "3600", "resourceVersion", version)

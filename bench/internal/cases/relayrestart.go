@@ -80,12 +80,9 @@ func (x *restarts) ofRelay(ctx context.Context, s *Sample) (err error) {
 	if err != nil {
 		return err
 	}
-	watches, before, passed := fleet.Watches.Load(), 0., 0.
+	watches, before := fleet.Watches.Load(), 0.
 	right, behind, err := x.restart(ctx, fleet, func() (err error) {
-		if before, err = relayReads(ctx, relay); err != nil {
-			return err
-		}
-		passed, err = relayPassed(ctx, relay)
+		before, err = relayReads(ctx, relay)
 		return err
 	})
 	fleet.Close()
@@ -96,14 +93,13 @@ func (x *restarts) ofRelay(ctx context.Context, s *Sample) (err error) {
 	if err != nil {
 		return err
 	}
-	passedAfter, err := relayPassed(ctx, relay)
-	if err != nil {
-		return err
-	}
 	all, err := lists(ctx, x.Server)
-	s.Values["relay-lists"], s.Values["client-lists"] = after-before, passedAfter-passed
-	// The rest are pages that the relay reads, to compare histories or to learn how new upstream is.
-	s.Values["relay-pages"] = all - s.Values["relay-lists"] - s.Values["client-lists"]
+	s.Values["relay-lists"] = after - before
+	// At most as many are the informers' as they sent to the relay. The rest are pages that the relay
+	// reads, to compare histories or to learn how new upstream is.
+	rest := all - s.Values["relay-lists"]
+	s.Values["client-lists"] = min(rest, float64(fleet.Lists.Load()))
+	s.Values["relay-pages"] = rest - s.Values["client-lists"]
 	s.Values["right"] = right.Seconds()
 	s.Values["watches-ended"] = float64(fleet.Watches.Load() - watches)
 	if n := fleet.Lists.Load(); n > 0 {
