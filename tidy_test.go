@@ -21,7 +21,7 @@ const (
 	maxFunctionLines = 70
 	maxMethods       = 5
 	maxParams        = 4 // besides ctx
-	maxPackageLines  = 3000
+	maxPackageLines  = 4500
 	maxExampleLines  = 100 // of a file of a program in examples
 )
 
