@@ -6,13 +6,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	kjson "sigs.k8s.io/json"
 
 	"github.com/gapless-io/gapless/informer"
 )
 
-// FuzzObject: no input panics, and what decodes is what encoding/json makes of it.
-// (Inputs whose member names differ in case only are where they differ on purpose.)
+// FuzzObject: no input panics, and what decodes is what client-go's decoder makes of it.
 func FuzzObject(f *testing.F) {
 	f.Add([]byte(realisticPod(1, 7)))
 	for _, seed := range []string{`{}`, `null`, `7`, `{"metadata":null}`, `{"metadata":{"name":"a","labels":{"a":"b"}},"spec":{"containers":[{"name":"x","resources":{"limits":{"cpu":"1"}}}]}}`, `{"metadata":{"creationTimestamp":null,"name":"a"}}`, `{"metadata":{"name":"a","name":"b"}}`} {
@@ -26,24 +27,13 @@ func FuzzObject(f *testing.F) {
 			return
 		}
 		var want corev1.Pod
-		if err := json.Unmarshal(input, &want); err != nil {
-			t.Fatalf("%q is taken, encoding/json: %v", input, err)
+		if err := kjson.UnmarshalCaseSensitivePreserveInts(input, &want); err != nil {
+			t.Fatalf("%q is taken, client-go's decoder: %v", input, err)
 		}
-		if exact(input) && !cmp.Equal(*got, want) {
+		if !cmp.Equal(*got, want) {
 			t.Errorf("%q:\n%s", input, cmp.Diff(want, *got))
 		}
 	})
-}
-
-// exact says that encoding/json, which folds case, finds no name that it would take
-// for another one.
-func exact(input []byte) bool {
-	for _, c := range input {
-		if 'A' <= c && c <= 'Z' || c >= 0x80 || c == '\\' {
-			return false
-		}
-	}
-	return true
 }
 
 func TestDecodedPodsEqualThoseOfEncodingJSON(t *testing.T) {
@@ -67,5 +57,27 @@ func TestDecodedPodsEqualThoseOfEncodingJSON(t *testing.T) {
 func TestNullIsADecodeError(t *testing.T) {
 	if _, err := informer.JSON[*corev1.Pod]()([]byte(`null`)); err == nil {
 		t.Error("null is taken")
+	}
+}
+
+// values has what a custom resource with settings of any kind has.
+type values struct {
+	metav1.ObjectMeta `json:"metadata"`
+
+	Spec struct {
+		Values map[string]any `json:"values"`
+		Number json.Number    `json:"number"`
+	} `json:"spec"`
+}
+
+func TestIntegersOfAnyTypeAreInt64(t *testing.T) {
+	for name, decode := range map[string]func([]byte) (*values, error){"alone": informer.JSON[*values](), "shared": informer.SharedJSON[*values]()} {
+		got, err := decode([]byte(`{"metadata":{"name":"a"},"spec":{"values":{"id":9007199254740993,"part":1.5},"number":5}}`))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got.Spec.Values["id"] != int64(9007199254740993) || got.Spec.Values["part"] != 1.5 || got.Spec.Number != "5" {
+			t.Errorf("%s: %#v", name, got.Spec)
+		}
 	}
 }

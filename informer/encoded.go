@@ -30,16 +30,18 @@ func Encode[S any, T interface {
 			source.streams[n].backend = stream.text // only JSON can be compressed
 		}
 	}
-	source.hold = func(decode func([]byte) (T, error)) func([]byte) (handle.Handle[T], error) {
-		packing := handle.NewPacking(func(raw []byte) (*S, error) { return decode(raw) })
+	source.hold = func(decode func([]byte) (decoded[T], error)) func([]byte) (handle.Handle[T], error) {
+		packing := handle.NewPacking(func(raw []byte) (*S, error) {
+			d, err := decode(raw)
+			return d.object, err
+		})
 		return func(raw []byte) (handle.Handle[T], error) {
-			object, err := decode(raw)
+			d, err := decode(raw)
 			if err != nil {
 				return handle.Handle[T]{}, err
 			}
-			packed, err := packing.Pack(raw, object, handle.Identity{
-				Namespace: object.GetNamespace(), Name: object.GetName(),
-				UID: object.GetUID(), ResourceVersion: object.GetResourceVersion(),
+			packed, err := packing.Pack(raw, d.object, handle.Identity{
+				Namespace: d.object.GetNamespace(), Name: d.object.GetName(), UID: d.uid, ResourceVersion: d.rv,
 			})
 			if err != nil {
 				return handle.Handle[T]{}, err

@@ -1,6 +1,7 @@
 package informer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/gapless-io/gapless/client"
@@ -44,11 +46,13 @@ type Source[T Object] struct {
 	name    string
 	streams []collection
 	decode  func(object []byte) (T, error)
+	// transforms are applied to what decode returns, in order.
+	transforms []func(T) (T, error)
 	// alone is decode for a Transform, which modifies objects; nil: decode.
 	alone func(object []byte) (T, error)
 	// hold returns a decoder of objects as the cache holds them; nil: they are held as
 	// they are.
-	hold   func(decode func([]byte) (T, error)) func([]byte) (handle.Handle[T], error)
+	hold   func(decode func([]byte) (decoded[T], error)) func([]byte) (handle.Handle[T], error)
 	narrow metav1.ListOptions
 	shard  *kube.Shard
 	err    error // why there is no backend; Run returns it
@@ -161,20 +165,14 @@ func (s Source[T]) Name() string { return s.name }
 // Transform returns a source that passes each object through f before the cache stores
 // it, once per version. f may modify the object and return it, or return another one. An
 // error concerns that object only: it is an incident (Undecodable), and the cache keeps
-// the state that it has. Namespace, name, UID and resourceVersion must not change.
+// the state that it has. Namespace and name must not change. The informer takes UID and
+// resourceVersion from what the server sent, so f may drop them.
 func (s Source[T]) Transform(f func(T) (T, error)) Source[T] {
 	s.identity = altered[T](s.identity)
-	decode := s.decode
 	if s.alone != nil {
-		decode, s.alone = s.alone, nil
+		s.decode, s.alone = s.alone, nil
 	}
-	s.decode = func(object []byte) (T, error) {
-		o, err := decode(object)
-		if err != nil {
-			return o, err
-		}
-		return f(o)
-	}
+	s.transforms = append(slices.Clone(s.transforms), f)
 	return s
 }
 
@@ -194,16 +192,59 @@ func (s Source[T]) reads(of collection, decode func([]byte) (handle.Handle[T], e
 // holds decodes objects as the cache holds them.
 func (s Source[T]) holds() func([]byte) (handle.Handle[T], error) {
 	if s.hold != nil {
-		return s.hold(s.decode)
+		return s.hold(s.decoded)
 	}
 	return func(raw []byte) (handle.Handle[T], error) {
-		object, err := s.decode(raw)
-		return handle.Of(object), err
+		d, err := s.decoded(raw)
+		return handle.OfVersion(d.object, d.uid, d.rv), err
 	}
 }
 
-// JSON returns a decoder for From. It decodes as encoding/json does, but with exact
-// member names, in a quarter of the time. Strings that many objects have are stored once.
+// decoded is an object as the transforms returned it, and the UID and version that it had
+// when it came.
+type decoded[T Object] struct {
+	object T
+	uid    types.UID
+	rv     string
+}
+
+// decoded decodes and transforms an object. Its UID and version are those of the bytes: they
+// say where it belongs among the server's events, and a user's function may drop them.
+func (s Source[T]) decoded(raw []byte) (decoded[T], error) {
+	var none T
+	object, err := s.decode(raw)
+	if err != nil || object == none {
+		return decoded[T]{}, lacking(err, "the decoder")
+	}
+	d := decoded[T]{uid: object.GetUID(), rv: object.GetResourceVersion()}
+	if d.uid == "" || d.rv == "" { // by a decoder of the user, or the server sent none
+		if meta, err := client.MetaOf(raw); err == nil {
+			d.uid, d.rv = cmp.Or(d.uid, meta.UID), cmp.Or(d.rv, meta.ResourceVersion)
+		}
+	}
+	key := handle.KeyOf(object)
+	for _, f := range s.transforms {
+		if object, err = f(object); err != nil || object == none {
+			return decoded[T]{}, lacking(err, "the transform")
+		}
+	}
+	if is := handle.KeyOf(object); is != key {
+		return decoded[T]{}, &kube.DecodeError{Offset: -1, Why: fmt.Sprintf("the transform made %q of the name %q", is, key)}
+	}
+	d.object = object
+	return d, nil
+}
+
+// lacking is why there is no object: err, or that a user's function returned none.
+func lacking(err error, function string) error {
+	if err == nil {
+		err = &kube.DecodeError{Offset: -1, Why: function + " returned no object"}
+	}
+	return err
+}
+
+// JSON returns a decoder for From. It decodes as client-go does, in a quarter of the time:
+// member names must match exactly, and integers in fields of type any are int64. Strings that many objects have are stored once.
 // The objects reference none of the bytes, and may be modified.
 func JSON[T Object]() func(object []byte) (T, error) {
 	return decode.New(decode.Stock[T]()).Decode

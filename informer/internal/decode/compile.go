@@ -2,12 +2,13 @@ package decode
 
 import (
 	"encoding"
+	"encoding/base64"
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 
-	jsonv2 "github.com/go-json-experiment/json"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -40,7 +41,7 @@ func (c *compiler) at(t reflect.Type) decoder {
 	switch t.Kind() { //nolint:exhaustive // the others are small
 	case reflect.Struct, reflect.Pointer, reflect.Slice, reflect.Map:
 	case reflect.String:
-		if !custom(t) {
+		if !custom(t) && t != reflect.TypeFor[json.Number]() {
 			return (&word{}).decode
 		}
 		return inner
@@ -69,8 +70,7 @@ func (c *compiler) at(t reflect.Type) decoder {
 // custom says whether a type decodes itself.
 func custom(t reflect.Type) bool {
 	pointer := reflect.PointerTo(t)
-	return pointer.Implements(reflect.TypeFor[jsonv2.UnmarshalerFrom]()) || pointer.Implements(reflect.TypeFor[json.Unmarshaler]()) ||
-		pointer.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
+	return pointer.Implements(reflect.TypeFor[json.Unmarshaler]()) || pointer.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
 func (c *compiler) make(t reflect.Type) decoder {
@@ -78,8 +78,8 @@ func (c *compiler) make(t reflect.Type) decoder {
 	switch {
 	case t == reflect.TypeFor[metav1.Time]():
 		return timestamp
-	case pointer.Implements(reflect.TypeFor[jsonv2.UnmarshalerFrom]()):
-		return fallback
+	case t == reflect.TypeFor[json.Number]():
+		return number
 	case pointer.Implements(reflect.TypeFor[json.Unmarshaler]()):
 		return unmarshaler
 	case pointer.Implements(reflect.TypeFor[encoding.TextUnmarshaler]()):
@@ -97,12 +97,19 @@ func (c *compiler) make(t reflect.Type) decoder {
 	case reflect.Pointer:
 		return c.pointer(t)
 	case reflect.Slice:
-		if t.Elem().Kind() != reflect.Uint8 {
+		switch elem := t.Elem(); {
+		case elem.Kind() != reflect.Uint8:
 			return c.slice(t)
+		case !custom(elem):
+			return binary
 		}
 	case reflect.Map:
 		if key := t.Key(); key.Kind() == reflect.String && !custom(key) {
 			return c.table(t)
+		}
+	case reflect.Interface:
+		if t.NumMethod() == 0 {
+			return c.anything()
 		}
 	}
 	return fallback
@@ -178,6 +185,51 @@ func integer(r *reader, v reflect.Value) error {
 	}
 	v.SetInt(n)
 	return nil
+}
+
+// binary reads a []byte, which is in base64.
+func binary(r *reader, v reflect.Value) error {
+	if r.null() {
+		v.SetZero()
+		return nil
+	}
+	text, err := r.text()
+	if err != nil {
+		return err
+	}
+	b := make([]byte, base64.StdEncoding.DecodedLen(len(text)))
+	n, err := base64.StdEncoding.Decode(b, text)
+	if err != nil {
+		return errFallback
+	}
+	v.SetBytes(slices.Clip(b[:n]))
+	return nil
+}
+
+// number reads a json.Number. One in quotes is unusual.
+func number(r *reader, v reflect.Value) error {
+	if r.null() {
+		return nil
+	}
+	t, _, err := r.Number()
+	if err == nil {
+		v.SetString(r.strings.Of(r.Data[t.Start:t.End]))
+	}
+	return err
+}
+
+// anything reads what a field of type any takes.
+func (c *compiler) anything() decoder {
+	n := &pathNode{place: elsewhere}
+	n.id, n.tree = c.sites, &pathTree{other: n} // one place for all
+	c.sites++
+	return func(r *reader, v reflect.Value) error {
+		value, err := r.any(n, nil)
+		if err == nil && value != nil {
+			v.Set(reflect.ValueOf(value))
+		}
+		return err
+	}
 }
 
 func unmarshaler(r *reader, v reflect.Value) error {

@@ -1,19 +1,17 @@
 package decode
 
 import (
-	"github.com/go-json-experiment/json"
-	jsonv1 "github.com/go-json-experiment/json/v1"
+	kjson "sigs.k8s.io/json"
 
 	"github.com/gapless-io/gapless/kube"
 )
 
-// Stock returns a function that decodes with the stock decoder, which knows every type
+// Stock returns a function that decodes with client-go's decoder, which knows every type
 // and every error.
 func Stock[T comparable]() func(object []byte) (T, error) {
-	options := json.JoinOptions(jsonv1.DefaultOptionsV1(), json.MatchCaseInsensitiveNames(false))
 	return func(object []byte) (T, error) {
 		var o T
-		if err := json.Unmarshal(object, &o, options); err != nil {
+		if err := kjson.UnmarshalCaseSensitivePreserveInts(object, &o); err != nil {
 			return o, &kube.DecodeError{Offset: -1, Why: err.Error()}
 		}
 		var none T

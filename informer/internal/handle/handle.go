@@ -2,7 +2,8 @@
 // decoded on access.
 //
 // It has four nouns. An [Object] is what can be held, under its [Key]. A [Handle] holds one
-// object. A [Packed] is an object as text, and a [Packing] the dictionary of many texts.
+// object, and the UID and version that the server gave it. A [Packed] is an object as text,
+// and a [Packing] the dictionary of many texts.
 package handle
 
 import (
@@ -34,8 +35,8 @@ type Handle[T Object] struct {
 	v any // a T or a Holder[T], which is a pointer in either case, so that nothing is allocated
 }
 
-// Holder is a packed object of type T. It is an interface because Packed has the type
-// that T points to.
+// Holder is an object of type T that is packed, or held with what the server said of it.
+// It is an interface because Packed has the type that T points to.
 type Holder[T any] interface {
 	// Get returns the object: the same pointer as long as it is referenced.
 	Get() T
@@ -65,6 +66,28 @@ func Of[T Object](object T) Handle[T] {
 	}
 	return Handle[T]{v: object}
 }
+
+// OfVersion returns a handle of an object that the server sent with this UID and resource
+// version, whatever the object says of itself: a user's function may have dropped them.
+func OfVersion[T Object](object T, uid types.UID, rv string) Handle[T] {
+	var none T
+	if object == none || object.GetUID() == uid && object.GetResourceVersion() == rv {
+		return Of(object)
+	}
+	return Handle[T]{v: &versioned[T]{object: object, uid: uid, rv: rv}}
+}
+
+// versioned is a Holder of an object as it is, and of what the server said of it.
+type versioned[T Object] struct {
+	object T
+	uid    types.UID
+	rv     string
+}
+
+func (v *versioned[T]) Get() T                              { return v.object }
+func (v *versioned[T]) Name() (namespace, name string)      { return v.object.GetNamespace(), v.object.GetName() }
+func (v *versioned[T]) Version() (uid types.UID, rv string) { return v.uid, v.rv }
+func (v *versioned[T]) Text(dst []byte) ([]byte, error)     { return dst, errPlain }
 
 // In returns a handle of a packed object.
 func In[T Object](packed Holder[T]) Handle[T] { return Handle[T]{v: packed} }
