@@ -41,7 +41,7 @@ func NewIndex1[T Object, V comparable](i *Informer[T], name string, value func(o
 
 func newIndex[T Object, V comparable](i *Informer[T], name string, values func([]V, T) []V) *Index[T, V] {
 	f := &index.Function[T, V]{Values: values, Panicked: func(key Key, rv string, err *incident.PanicError) {
-		i.report(incident.Incident{
+		i.cache.Note(incident.Incident{
 			Kind: incident.IndexPanicked, Key: key, RV: rv,
 			Err: fmt.Errorf("index %s: %w", name, &PanicError{Value: err.Value, Stack: err.Stack}),
 		})
@@ -75,6 +75,7 @@ func (x *Index[T, V]) At(s Snapshot[T]) *Index[T, V] {
 	at := *x
 	if at.fixed = cache.Index(s.state(), x.place, x.function); at.fixed == nil {
 		at.fixed = x.function.Build(s.state().Tree)
+		x.informer.cache.ReportNoted()
 	}
 	return &at
 }

@@ -71,6 +71,9 @@ type Informer[T Object] struct {
 	// statusMu guards status. No other lock is taken under it.
 	statusMu sync.Mutex
 	status   Status
+
+	// recordMu orders the metrics of snapshots. No method takes it.
+	recordMu sync.Mutex
 }
 
 // failed is the error of a Run that gave up.

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/gapless-io/gapless/informer/internal/cache"
 	"github.com/gapless-io/gapless/informer/internal/reflector"
 	"github.com/gapless-io/gapless/informer/internal/transition"
 )
@@ -184,10 +183,13 @@ func (i *Informer[T]) ended(e reflector.Ending, objects int) {
 }
 
 // published records the size and version of a new state.
-func (i *Informer[T]) published(now *cache.Snapshot[T]) {
+func (i *Informer[T]) published() {
 	if i.opts.record == nil {
 		return
 	}
+	i.recordMu.Lock() // so that what was recorded last is the newest
+	defer i.recordMu.Unlock()
+	now := i.cache.Current()
 	i.record(MetricObjects, float64(now.Tree.Len()))
 	if rv, err := strconv.ParseFloat(now.RV, 64); err == nil {
 		i.record(MetricResourceVersion, rv)

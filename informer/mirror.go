@@ -77,7 +77,7 @@ func (u Update[T]) Len() int { return u.tree.Len() }
 // Mirror calls f with each step of the cache, to keep a copy of the cache in another
 // form. f is called before any handler: a handler that is called sees a copy at its
 // event's state or a newer one. The goroutine of Run calls f and waits for it, so f must
-// be quick and must not panic. An informer has one mirror, which is set before Run.
+// be quick, must not panic and must not add an index. An informer has one mirror, which is set before Run.
 func (i *Informer[T]) Mirror(f func(Update[T])) {
 	i.cache.Mirror(func(u cache.Update[T]) {
 		f(Update[T]{RV: u.RV, Whole: u.Whole, Rewritten: u.Rewritten, changes: u.Changes, tree: u.Tree})

@@ -71,7 +71,7 @@ func With(opts ...Option) Constructor {
 		s.informer = append(s.informer, informer.NoComparison())
 		b := newBackend(lw, example)
 		i := newSharedInformer(informer.From(s.name, b, b.decode), form[metav1.Object]{in: hold, out: held}, s, indexersWith{resync, indexers})
-		i.join = b.calls.Wait
+		i.calls = &b.calls
 		return i
 	}
 }
@@ -125,7 +125,7 @@ func Informer(opts ...informer.Option) Option {
 
 // Handlers passes options to every handler: informer.Every to get each version, as in
 // client-go but with a bounded queue, informer.Workers, or informer.Retry for handlers
-// that panic.
+// that panic. An option for another type of objects is an error of AddEventHandler.
 func Handlers(opts ...informer.HandleOption) Option {
 	return func(s *settings) { s.handlers = append(s.handlers, opts...) }
 }

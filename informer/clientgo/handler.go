@@ -86,11 +86,14 @@ func (i *sharedInformer[T]) AddEventHandlerWithResyncPeriod(h cache.ResourceEven
 // AddEventHandlerWithOptions adds a handler, before or during Run. Each handler has its
 // own resync period, of at least one second, and its resync events are spread over the
 // period. Logger is not used.
+//
+// It returns an error if an option of [Handlers] is for another type than the informer's,
+// and Run does too: informer.Where and informer.Changed are for the type of [Over], and for
+// metav1.Object in an informer of [New] or [With].
 func (i *sharedInformer[T]) AddEventHandlerWithOptions(h cache.ResourceEventHandler, o cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.stoppedLocked() {
-		return nil, fmt.Errorf("handler %v was not added to shared informer because it has stopped already", h) // client-go's text
+	stopped := fmt.Errorf("handler %v was not added to shared informer because it has stopped already", h) // client-go's text
+	if i.IsStopped() {
+		return nil, stopped
 	}
 	opts := append([]informer.HandleOption(nil), i.settings.handlers...)
 	period := i.resync
@@ -108,7 +111,16 @@ func (i *sharedInformer[T]) AddEventHandlerWithOptions(h cache.ResourceEventHand
 		}
 		return nil
 	}, opts...)
+	if err := r.below.Err(); err != nil {
+		return nil, fmt.Errorf("handler %v was not added: %w", h, err)
+	}
 	r.name = "SharedIndexInformer " + i.settings.name + " + " + r.below.Name()
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.ended { // since it was asked above
+		r.end()
+		return nil, stopped
+	}
 	i.registrations[r] = struct{}{}
 	return r, nil
 }

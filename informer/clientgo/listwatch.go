@@ -85,8 +85,8 @@ func await[R any](ctx context.Context, calls *sync.WaitGroup, f func() (R, error
 		err    error
 	}
 	answers := make(chan answer)
-	// It ends with the request, and Run waits for it. A ListerWatcher without contexts
-	// can outlive ctx, by the timeout of its client at most.
+	// It ends with the request. A ListerWatcher without contexts can outlive ctx, and Run,
+	// by the timeout of its client.
 	calls.Go(func() {
 		result, err := f()
 		select {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -37,11 +39,11 @@ type sharedInformer[T informer.Object] struct {
 	form     form[T]
 	resync   time.Duration
 	below    *informer.Informer[T]
-	join     func() // waits for calls of the source that outlive below's Run
+	calls    *sync.WaitGroup // of the source, which can outlive below's Run
 	store    *store
 	synced   chan struct{} // closed by the goroutine of Run when the store has a complete state
 
-	// mu guards all below. The informer's own locks may be taken under it.
+	// mu guards all below. The informer below is not called under it: it may call back.
 	mu            sync.Mutex
 	running       context.Context //nolint:containedctx // Run's, passed to the watch error handler; nil before Run
 	ended         bool
@@ -52,7 +54,7 @@ type sharedInformer[T informer.Object] struct {
 
 func newSharedInformer[T informer.Object](source informer.Source[T], f form[T], s settings, with indexersWith) *sharedInformer[T] {
 	i := &sharedInformer[T]{
-		settings: s, form: f, resync: with.resync, store: newStore(with.indexers), synced: make(chan struct{}), join: func() {},
+		settings: s, form: f, resync: with.resync, store: newStore(with.indexers), synced: make(chan struct{}), calls: &sync.WaitGroup{},
 		registrations: map[*registration]struct{}{},
 	}
 	opts := append(append([]informer.Option(nil), s.informer...), informer.OnError(i.incident))
@@ -114,8 +116,9 @@ func (i *sharedInformer[T]) repeat(update informer.Update[T]) {
 		changed[key] = struct{}{}
 	}
 	i.mu.Lock()
-	defer i.mu.Unlock()
-	for r := range i.registrations {
+	registrations := slices.Collect(maps.Keys(i.registrations))
+	i.mu.Unlock()
+	for _, r := range registrations {
 		for key := range update.All() {
 			if _, is := changed[key]; !is {
 				r.below.Enqueue(key)
@@ -136,6 +139,9 @@ func (i *sharedInformer[T]) incident(in informer.Incident) {
 	if err == nil {
 		err = errors.New(in.Kind.String())
 	}
+	if ctx == nil { // the option of a handler is for another type: AddEventHandler returns it
+		return
+	}
 	if in.Handler != "" || in.Kind == informer.Undecodable || in.Kind == informer.Stale {
 		utilruntime.HandleErrorWithContext(ctx, err, "Informer incident", "type", i.settings.name, "incident", in.String())
 		return
@@ -154,8 +160,9 @@ func (i *sharedInformer[T]) incident(in informer.Incident) {
 func (i *sharedInformer[T]) Run(stop <-chan struct{}) { i.RunWithContext(wait.ContextForChannel(stop)) }
 
 // RunWithContext runs the informer until ctx ends. It can be called once. It returns when
-// all its goroutines and all calls of the ListerWatcher have returned, also those that
-// ignore their context.
+// all its goroutines and all calls of handlers have returned. A call of the ListerWatcher
+// that ignores the end of its context is logged after 100 ms and left alone, as in
+// client-go: its goroutine ends with it, and its result is dropped.
 func (i *sharedInformer[T]) RunWithContext(ctx context.Context) {
 	i.mu.Lock()
 	before := i.running
@@ -170,7 +177,9 @@ func (i *sharedInformer[T]) RunWithContext(ctx context.Context) {
 	if err := i.below.Run(ctx); err != nil {
 		utilruntime.HandleErrorWithContext(ctx, err, "Run informer", "type", i.settings.name)
 	}
-	i.join()
+	if !finished(i.calls) {
+		utilruntime.HandleErrorWithContext(ctx, errHangs, "Run informer", "type", i.settings.name)
+	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.ended = true
@@ -178,6 +187,27 @@ func (i *sharedInformer[T]) RunWithContext(ctx context.Context) {
 		r.end()
 	}
 }
+
+// finished waits until no call runs, for a moment.
+func finished(calls *sync.WaitGroup) bool {
+	done := make(chan struct{})
+	// It ends with the last call.
+	go func() {
+		calls.Wait()
+		close(done)
+	}()
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// patience is how long Run waits for calls of the ListerWatcher whose context has ended.
+const patience = 100 * time.Millisecond
 
 func (i *sharedInformer[T]) stoppedLocked() bool {
 	return i.ended || i.running != nil && i.running.Err() != nil
@@ -214,9 +244,7 @@ func (i *sharedInformer[T]) GetController() cache.Controller { return controller
 
 // AddIndexers adds indexes, before or during Run.
 func (i *sharedInformer[T]) AddIndexers(indexers cache.Indexers) error {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.stoppedLocked() {
+	if i.IsStopped() {
 		return errStopped
 	}
 	return i.store.AddIndexers(indexers)
@@ -234,8 +262,9 @@ func (i *sharedInformer[T]) SetTransform(f cache.TransformFunc) error {
 	return nil
 }
 
-// The texts are client-go's (shared_informer.go): callers match on them.
+// The texts of the last two are client-go's (shared_informer.go): callers match on them.
 var (
+	errHangs   = errors.New("a call of the ListerWatcher goes on although its context has ended")
 	errStarted = errors.New("informer has already started")
 	errStopped = errors.New("indexer was not added because it has stopped already")
 )

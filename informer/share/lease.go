@@ -67,13 +67,14 @@ func (l *Lease[T]) end(ctx context.Context) (handlers []*informer.Registration, 
 // Handle adds a handler, which ends with the lease: informer.Informer.Handle. After
 // Release, the handler is stopped at once.
 func (l *Lease[T]) Handle(handle func(context.Context, informer.Event[T]) error, opts ...informer.HandleOption) *informer.Registration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.over != nil {
-		handle, opts = func(context.Context, informer.Event[T]) error { return nil }, nil
+	if l.released() {
+		opts = nil
 	}
-	return l.keepLocked(l.informer.Handle(func(ctx context.Context, e informer.Event[T]) error {
+	return l.keep(l.informer.Handle(func(ctx context.Context, e informer.Event[T]) error {
 		defer runtime.KeepAlive(l) // a handler holds the lease
+		if l.released() {
+			return nil
+		}
 		return handle(ctx, e)
 	}, opts...))
 }
@@ -81,24 +82,37 @@ func (l *Lease[T]) Handle(handle func(context.Context, informer.Event[T]) error,
 // Reconcile adds a handler that is called with keys, and ends with the lease:
 // informer.Informer.Reconcile. After Release, the handler is stopped at once.
 func (l *Lease[T]) Reconcile(reconcile func(context.Context, informer.Key) error, opts ...informer.HandleOption) *informer.Registration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.over != nil {
-		reconcile, opts = func(context.Context, informer.Key) error { return nil }, nil
+	if l.released() {
+		opts = nil
 	}
-	return l.keepLocked(l.informer.Reconcile(func(ctx context.Context, k informer.Key) error {
+	return l.keep(l.informer.Reconcile(func(ctx context.Context, k informer.Key) error {
 		defer runtime.KeepAlive(l) // a handler holds the lease
+		if l.released() {
+			return nil
+		}
 		return reconcile(ctx, k)
 	}, opts...))
 }
 
-// keepLocked makes a handler end with the lease.
-func (l *Lease[T]) keepLocked(r *informer.Registration) *informer.Registration {
-	if l.over != nil {
-		_ = r.Stop(l.over) // it has no running calls to wait for
-		return r
+// released reports whether Release was called.
+func (l *Lease[T]) released() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.over != nil
+}
+
+// keep makes a handler end with the lease. The informer, which may call back, is not called
+// under the lock.
+func (l *Lease[T]) keep(r *informer.Registration) *informer.Registration {
+	l.mu.Lock()
+	over := l.over
+	if over == nil {
+		l.handlers = append(slices.DeleteFunc(l.handlers, func(r *informer.Registration) bool { return r.Err() != nil }), r)
 	}
-	l.handlers = append(slices.DeleteFunc(l.handlers, func(r *informer.Registration) bool { return r.Err() != nil }), r)
+	l.mu.Unlock()
+	if over != nil {
+		_ = r.Stop(over) // it has no running calls to wait for
+	}
 	return r
 }
 

@@ -26,8 +26,9 @@ type Hooks[T handle.Object] struct {
 	// many objects the stream has then.
 	Begin func(transition.Action)
 	End   func(e reflector.Ending, objects int)
-	// Published is called with each snapshot before it becomes the current one.
-	Published func(*Snapshot[T])
+	// Published is called after a snapshot became the current one, which may have been
+	// replaced since.
+	Published func()
 }
 
 // Cache holds the state of one collection. All methods are safe for concurrent use
@@ -49,6 +50,10 @@ type Cache[T handle.Object] struct {
 	indexers   []func(indexed any, changes []state.Change[T]) any
 	positions  []string      // of the streams; "" before the first sync
 	merged     state.Tree[T] // the streams' states in one tree, if there are several
+
+	// noting guards noted: what is to be reported when no lock is held.
+	noting sync.Mutex
+	noted  []incident.Incident
 
 	// streams, mirror and file are set before Run. file belongs to Run.
 	streams []*stream[T]

@@ -85,7 +85,7 @@ func newRig() *rig {
 	r := &rig{
 		Cache: cache.New(cache.Hooks[*object]{
 			Report: func(incident.Incident) {}, Begin: func(transition.Action) {}, End: func(reflector.Ending, int) {},
-			Published: func(*cache.Snapshot[*object]) {},
+			Published: func() {},
 		}),
 		one: &namespace{"one", "5", make(chan client.Frame, 9)}, two: &namespace{"two", "7", make(chan client.Frame, 9)},
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/gapless-io/gapless/informer/internal/handle"
+	"github.com/gapless-io/gapless/informer/internal/incident"
 	"github.com/gapless-io/gapless/informer/internal/index"
 	"github.com/gapless-io/gapless/informer/internal/reflector"
 	"github.com/gapless-io/gapless/informer/internal/state"
@@ -24,8 +25,17 @@ type Update[T handle.Object] struct {
 	Tree    state.Tree[T]
 }
 
-// merge makes the next snapshot of the changes of one stream.
+// merge makes the next snapshot of the changes of one stream, and says so when no lock is
+// held any more.
 func (c *Cache[T]) merge(s *stream[T], changes []state.Change[T], rv string, read reflector.Extent) {
+	if c.next(s, changes, rv, read) {
+		c.hooks.Published()
+	}
+	c.ReportNoted()
+}
+
+// next makes the next snapshot. It returns false if there is none yet.
+func (c *Cache[T]) next(s *stream[T], changes []state.Change[T], rv string, read reflector.Extent) (published bool) {
 	c.publishing.Lock()
 	defer c.publishing.Unlock()
 	now := c.current.Load()
@@ -36,7 +46,7 @@ func (c *Cache[T]) merge(s *stream[T], changes []state.Change[T], rv string, rea
 		c.merged.Apply(changes)
 		tree, rv = c.merged, oldest(c.positions)
 		if rv == "" {
-			return // other streams have not been read yet
+			return false // other streams have not been read yet
 		}
 		whole = now.RV == ""
 		if whole {
@@ -56,6 +66,26 @@ func (c *Cache[T]) merge(s *stream[T], changes []state.Change[T], rv string, rea
 		next.Epoch++
 	}
 	c.publish(next, changes, now.RV == "")
+	return true
+}
+
+// Note keeps an incident of an index function, which is called while a lock is held, for
+// ReportNoted.
+func (c *Cache[T]) Note(in incident.Incident) {
+	c.noting.Lock()
+	defer c.noting.Unlock()
+	c.noted = append(c.noted, in)
+}
+
+// ReportNoted reports the incidents that were noted. The caller holds no lock.
+func (c *Cache[T]) ReportNoted() {
+	c.noting.Lock()
+	noted := c.noted
+	c.noted = nil
+	c.noting.Unlock()
+	for _, in := range noted {
+		c.hooks.Report(in)
+	}
 }
 
 // successor returns the snapshot after changes, which are in tree. publishing must be
@@ -78,7 +108,6 @@ func (c *Cache[T]) successor(now *Snapshot[T], tree state.Tree[T], changes []sta
 // publish makes next the current snapshot and passes the changes to the handlers.
 // first says that it is the first complete state. publishing must be held.
 func (c *Cache[T]) publish(next *Snapshot[T], changes []state.Change[T], first bool) {
-	c.hooks.Published(next)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	close(c.current.Swap(next).superseded)
@@ -98,6 +127,7 @@ func (c *Cache[T]) publish(next *Snapshot[T], changes []state.Change[T], first b
 // AddIndex adds an index of f to the cache, of the current snapshot and all that
 // follow, and returns its place in them. It returns when the index is complete.
 func AddIndex[T handle.Object, V comparable](c *Cache[T], f *index.Function[T, V]) (place int) {
+	defer c.ReportNoted()
 	from := c.current.Load()
 	built := f.Build(from.Tree)
 	c.publishing.Lock()

@@ -84,8 +84,10 @@ type versioned[T Object] struct {
 	rv     string
 }
 
-func (v *versioned[T]) Get() T                              { return v.object }
-func (v *versioned[T]) Name() (namespace, name string)      { return v.object.GetNamespace(), v.object.GetName() }
+func (v *versioned[T]) Get() T { return v.object }
+func (v *versioned[T]) Name() (namespace, name string) {
+	return v.object.GetNamespace(), v.object.GetName()
+}
 func (v *versioned[T]) Version() (uid types.UID, rv string) { return v.uid, v.rv }
 func (v *versioned[T]) Text(dst []byte) ([]byte, error)     { return dst, errPlain }
 
