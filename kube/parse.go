@@ -45,7 +45,7 @@ func NewSharing(value []byte, rv ResourceVersion, sel []FieldPath, with *texts.S
 	}
 	own := o
 	if with != nil {
-		own = o.share(with, len(`"resourceVersion":"",`)+len(strconv.FormatUint(uint64(rv), 10)))
+		own = o.share(with.Text, len(`"resourceVersion":"",`)+len(strconv.FormatUint(uint64(rv), 10)))
 	}
 	own.stamp(rv, own != o)
 	return own, nil
@@ -363,7 +363,7 @@ func (p *parser) selectable(mask uint64, depth int) (scan.Token, error) {
 
 // object makes the Object of what was read.
 func (p *parser) object() (*Object, error) {
-	o := &Object{raw: p.Data, at: p.at, paths: p.paths}
+	o := &Object{content: content{raw: p.Data, at: p.at, paths: p.paths}}
 	var err error
 	if p.resourceVersion.Start < p.resourceVersion.End {
 		digits := string(p.value(p.resourceVersion))

@@ -21,8 +21,8 @@ const (
 // last of them is InitialEventsEnd, whether or not the client asked for the
 // bookmark; when that has Since, they are a delta (docs/extensions.md). When the
 // resource's definition is deleted, or the version that is watched is no longer
-// served, Next returns io.EOF after everything before: the stream ends like by its
-// timeout. Errors: those of PlanWatch, 400 for a field that cannot be selected by
+// served, or its objects are converted in another way, Next returns io.EOF after
+// everything before: the stream ends like by its timeout. Errors: those of PlanWatch, 400 for a field that cannot be selected by
 // and for a bad shard selector, *kube.ExpiredError,
 // *kube.TooLargeResourceVersionError after 3 s.
 func (r *Reader) Watch(ctx context.Context, t schema.Target, o kube.ListOptions) (kube.Watch, error) {
@@ -40,13 +40,17 @@ func (r *Reader) Watch(ctx context.Context, t schema.Target, o kube.ListOptions)
 	w := &watch{
 		cached: cached, resource: t.Resource, sel: selection(t, o),
 	}
-	if !t.Resource.Converts() && (t.Resource.Conversion != nil || t.Resource.Version != t.Resource.StorageVersion) {
+	if t.Resource.Readings != nil {
+		w.sel.Read = cached.Read // an edit of the definition is seen at once
+	}
+	if !t.Resource.Converts() && (t.Resource.Conversion != nil || t.Resource.Custom || t.Resource.Version != t.Resource.StorageVersion) {
 		w.sel.Form = &watchcache.Form{APIVersion: t.Resource.APIVersion(), Convert: t.Resource.Show}
 	}
 	if w.sel.Shard, err = shardOf(o); err != nil {
 		return nil, err
 	}
 	var after *watchcache.Selection
+	inside := w.sel.LooksInside()
 	if t.Resource.Converts() {
 		w.asStored = true
 		if w.sel, after = outside(t.Resource, w.sel); after != nil {
@@ -56,16 +60,29 @@ func (r *Reader) Watch(ctx context.Context, t schema.Target, o kube.ListOptions)
 	if err := r.open(ctx, w, plan); err != nil {
 		return nil, err
 	}
-	if version := t.Resource.GVR(); t.Resource.Custom && r.live != nil {
+	if t.Resource.Custom && r.live != nil {
 		w.cursor.Until(func() bool {
-			_, served := r.live.Load().Lookup(version)
-			return !served
+			now, served := r.defined(t.Resource)
+			return !served || otherwise(now, t.Resource, inside)
 		})
 	}
 	if w.asStored {
-		return newConverting(ctx, w, r.converter, after), nil
+		return newConverting(ctx, w, r, after), nil
 	}
 	return w, nil
+}
+
+// defined returns a version of a custom resource as its definition is now, and whether it is
+// served.
+func (r *Reader) defined(was *schema.Resource) (now *schema.Resource, served bool) {
+	return r.live.Load().Lookup(was.GVR())
+}
+
+// otherwise reports whether the objects of a watch are converted in another way than when it was
+// opened, or, if its selection looks inside, selected in another one. It ends then, and its client
+// goes on with another watch.
+func otherwise(now, was *schema.Resource, inside bool) bool {
+	return now.Converts() != was.Converts() || inside && mayCall(now) != mayCall(was)
 }
 
 // openAttempts bounds how often a watch that names no resourceVersion begins again
@@ -166,15 +183,24 @@ func (w *watch) state() []kube.WatchEvent {
 			w.from = o.Key().String()
 			return w.batch
 		}
-		if !w.asStored {
-			o = w.resource.Show(o)
-		}
+		o = w.show(o)
 		bytes += o.Size()
 		w.batch = append(w.batch, kube.WatchEvent{Type: kube.Added, ResourceVersion: o.ResourceVersion(), Object: o})
 	}
 	w.batch = append(w.batch, kube.WatchEvent{Type: kube.InitialEventsEnd, ResourceVersion: w.initial.RV()})
 	w.initial = nil
 	return w.batch
+}
+
+// show returns an object as the watch does.
+func (w *watch) show(o *kube.Object) *kube.Object {
+	if w.asStored {
+		return o
+	}
+	if w.sel.Read != nil {
+		o = w.sel.Read(o)
+	}
+	return w.resource.Show(o)
 }
 
 // useDelta replaces the initial state by what changed after rv, if history goes back to
@@ -193,9 +219,7 @@ func (w *watch) changes() []kube.WatchEvent {
 	n, bytes := 0, 0
 	for n < len(w.delta) && n < maxBatchEvents && bytes < maxBatchBytes {
 		e := &w.delta[n]
-		if !w.asStored {
-			e.Object = w.resource.Show(e.Object)
-		}
+		e.Object = w.show(e.Object)
 		bytes += e.Object.Size()
 		n++
 	}

@@ -1,0 +1,138 @@
+package custom
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/schema/jsontree"
+	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/kube/scan"
+)
+
+// readingOf returns what makes the read forms of the objects that are stored in a version.
+func readingOf(r *schema.Resource) *schema.Reading {
+	t := r.Type.(*customType) //nolint:forcetypeassert // this package has made it
+	identity := digest(r.OpenAPI)
+	if t.preserve {
+		identity += " preserveUnknownFields"
+	}
+	return schema.NewReading(r.APIVersion(), identity, t.read)
+}
+
+// digest returns a text that is another one for other bytes.
+func digest(b []byte) string { return fmt.Sprintf("%x", sha256.Sum256(b)) }
+
+// read returns the read form of a stored object of the version (apiextensions-apiserver
+// customresource_handler.go crdConversionRESTOptionsGetter): the object itself if that is in it.
+// Unlike upstream it leaves out defaults that would make more of the object than it may be, and
+// returns an object that it cannot read as it is stored: a read cannot fail.
+func (t *customType) read(o *kube.Object) *kube.Object {
+	s, err := t.shapes.get()
+	if err != nil || s.members.readForm(o.JSON()) {
+		return o
+	}
+	stored := o.Value()
+	content, err := jsontree.Decode(stored)
+	if err != nil {
+		return o
+	}
+	u := &unstructured.Unstructured{Object: content}
+	if _, err := t.coerce(u, fieldsStored); err != nil {
+		return o
+	}
+	_ = t.Default(u) // which has changed nothing if it fails
+	value, err := kube.Canonical(u.Object)
+	if err != nil || bytes.Equal(value, stored) {
+		return o
+	}
+	form, err := o.WithValue(value)
+	if err != nil {
+		return o
+	}
+	return form
+}
+
+// readForm reports whether a stored object certainly is in its read form: whether clean is true
+// and no default is missing. It decodes nothing.
+func (m *members) readForm(object []byte) bool {
+	s := &scan.Scanner{Data: object, MaxDepth: schema.MaxDepth}
+	if m.embedded || s.Peek() != '{' {
+		return false
+	}
+	return m.eachMember(s, func(name []byte) bool {
+		switch string(name) {
+		case "apiVersion", "kind", "metadata":
+			_, err := s.Skip()
+			return err == nil
+		}
+		return m.readMember(s, name)
+	})
+}
+
+// eachMember calls visit at the value of each member of an object, which is next, and reports
+// whether all are as they have to be and no member with a default is missing.
+func (m *members) eachMember(s *scan.Scanner, visit func(name []byte) bool) bool {
+	missing := m.defaults
+	more, err := s.Enter('}')
+	for more && err == nil {
+		key, failed := s.Key()
+		name := s.Data[key.Start:key.End]
+		if failed != nil || !key.Plain || !visit(name) {
+			return false
+		}
+		if missing > 0 {
+			if of := m.named[string(name)]; of != nil && of.defaulted {
+				missing--
+			}
+		}
+		more, err = s.Next('}')
+	}
+	return err == nil && missing == 0
+}
+
+func (m *members) readMember(s *scan.Scanner, name []byte) bool {
+	of := m.named[string(name)]
+	if of == nil {
+		of = m.additional
+	}
+	if of == nil {
+		_, err := s.Skip()
+		return m.open && err == nil
+	}
+	return of.readValue(s)
+}
+
+func (m *members) readValue(s *scan.Scanner) bool {
+	switch s.Peek() {
+	case '{':
+		return !m.embedded && m.eachMember(s, func(name []byte) bool { return m.readMember(s, name) })
+	case '[':
+		return m.readItems(s)
+	case 'n':
+		return false
+	}
+	_, err := s.Scalar()
+	return err == nil
+}
+
+func (m *members) readItems(s *scan.Scanner) bool {
+	if m.open {
+		return false
+	}
+	items := m.items
+	if items == nil {
+		items = &members{}
+	}
+	more, err := s.Enter(']')
+	for more && err == nil {
+		if !items.readValue(s) {
+			return false
+		}
+		more, err = s.Next(']')
+	}
+	return err == nil
+}
