@@ -2,16 +2,9 @@ package registry_test
 
 import (
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/types"
-
-	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -57,12 +50,11 @@ func content(tb testing.TB, o *kube.Object) string {
 			all[name] = v
 		}
 	}
-	return strings.TrimPrefix(strings.ReplaceAll(fmt.Sprint(all), "map", ""), "")
+	return strings.ReplaceAll(fmt.Sprint(all), "map", "")
 }
 
-// reads returns what each reader of an object sees: GET, lists of the newest state, at an exact
-// version and in pages of the history, the initial events of a watch, and its events after a
-// version.
+// reads returns what each reader of an object sees: GET, lists of the newest state and at an exact
+// version, the initial events of a watch, whole or as a delta, and its events after a version.
 func (s *server) reads(resource, name string, before, at *kube.Object) map[string]string {
 	s.t.Helper()
 	seen := map[string]string{"GET": content(s.t, s.get(s.at(resource, "default", name)))}
@@ -87,6 +79,8 @@ func (s *server) reads(resource, name string, before, at *kube.Object) map[strin
 	seen["WATCH with its initial events"] = content(s.t, w.next().Object)
 	w = s.watch(s.at(resource, "default", name), since(before))
 	seen["WATCH after a version"] = content(s.t, w.next().Object)
+	w = s.deltaSince(s.at(resource, "default", name), before.ResourceVersion())
+	seen["WATCH with a delta"] = content(s.t, w.next().Object)
 	return seen
 }
 
@@ -154,10 +148,3 @@ func TestEveryReaderSeesWhatThePresentSchemaMakesOfAStoredObject(t *testing.T) {
 		})
 	}
 }
-
-var _ = cmp.Diff
-var _ = fields.Everything
-var _ = http.StatusOK
-var _ types.PatchType
-var _ schema.Target
-var _ metav1.Status

@@ -99,9 +99,13 @@ func Of(t schema.Target, o *kube.Object, missing int64) (*kube.Object, error) {
 	if text := selector(u, paths.Selector); text != "" {
 		status["selector"] = text
 	}
+	spec := map[string]any{}
+	if desired != 0 {
+		spec["replicas"] = desired // upstream's Go type leaves 0 out
+	}
 	raw, err := json.Marshal(map[string]any{
 		"kind": kind, "apiVersion": apiVersion, "metadata": meta,
-		"spec": map[string]any{"replicas": desired}, "status": status,
+		"spec": spec, "status": status,
 	})
 	if err != nil {
 		return nil, kube.Internal(err)
