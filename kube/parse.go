@@ -134,6 +134,7 @@ type offsets struct {
 	rv, rvEnd                 int  // the digits of metadata.resourceVersion
 	cut, cutEnd               int  // the whole member with one comma
 	managed                   int  // the value of metadata.managedFields
+	after                     int  // how many bytes follow metadata: see shared
 	bareMetadata              bool // metadata is {}
 }
 
@@ -207,6 +208,7 @@ func (p *parser) metadata(mask uint64) error {
 			more, err = p.Next('}')
 		}
 	}
+	p.at.after = len(p.Data) - p.Pos
 	return err
 }
 

@@ -106,6 +106,17 @@ func (o *Object) untypedFrom() int {
 	return len(o.raw) - len(bytes.TrimPrefix(rest[end+1:], []byte{','}))
 }
 
+// Content returns the bytes that follow the metadata: the other members, each after a comma, and the
+// brace that closes the object. It returns nil for an object that is not in the stored form. The
+// bytes are shared, also those of an object that shares texts.
+func (o *Object) Content() []byte {
+	const metadata = `"metadata":{`
+	if from := o.untypedFrom(); from == 0 || o.at.metadata != from+len(metadata) {
+		return nil
+	}
+	return o.raw[len(o.raw)-o.at.after:]
+}
+
 // untyped is Untyped of an object in any form.
 func (o *Object) untyped() []byte {
 	var members map[string]json.RawMessage

@@ -32,7 +32,7 @@ func digest(b []byte) string { return fmt.Sprintf("%x", sha256.Sum256(b)) }
 // returns an object that it cannot read as it is stored: a read cannot fail.
 func (t *customType) read(o *kube.Object) *kube.Object {
 	s, err := t.shapes.get()
-	if err != nil || s.members.readForm(o.JSON()) {
+	if err != nil || s.members.readForm(o.Content()) {
 		return o
 	}
 	stored := o.Value()
@@ -56,32 +56,28 @@ func (t *customType) read(o *kube.Object) *kube.Object {
 	return form
 }
 
-// readForm reports whether a stored object certainly is in its read form: whether clean is true
-// and no default is missing. It decodes nothing.
-func (m *members) readForm(object []byte) bool {
-	s := &scan.Scanner{Data: object, MaxDepth: schema.MaxDepth}
-	if m.embedded || s.Peek() != '{' {
+// readForm reports whether a stored object with this content (kube.Object.Content) certainly is in
+// its read form: whether clean is true and no default is missing. It decodes nothing.
+func (m *members) readForm(content []byte) bool {
+	switch s := (&scan.Scanner{Data: content, MaxDepth: schema.MaxDepth}); {
+	case m.embedded:
 		return false
+	case s.Peek() == '}':
+		return m.defaults == 0
+	case s.Peek() == ',':
+		return m.eachMember(s) // the comma is as good as a brace
 	}
-	return m.eachMember(s, func(name []byte) bool {
-		switch string(name) {
-		case "apiVersion", "kind", "metadata":
-			_, err := s.Skip()
-			return err == nil
-		}
-		return m.readMember(s, name)
-	})
+	return false
 }
 
-// eachMember calls visit at the value of each member of an object, which is next, and reports
-// whether all are as they have to be and no member with a default is missing.
-func (m *members) eachMember(s *scan.Scanner, visit func(name []byte) bool) bool {
+// eachMember is readForm for an object that is next.
+func (m *members) eachMember(s *scan.Scanner) bool {
 	missing := m.defaults
 	more, err := s.Enter('}')
 	for more && err == nil {
 		key, failed := s.Key()
 		name := s.Data[key.Start:key.End]
-		if failed != nil || !key.Plain || !visit(name) {
+		if failed != nil || !key.Plain || !m.readMember(s, name) {
 			return false
 		}
 		if missing > 0 {
@@ -109,7 +105,7 @@ func (m *members) readMember(s *scan.Scanner, name []byte) bool {
 func (m *members) readValue(s *scan.Scanner) bool {
 	switch s.Peek() {
 	case '{':
-		return !m.embedded && m.eachMember(s, func(name []byte) bool { return m.readMember(s, name) })
+		return !m.embedded && m.eachMember(s)
 	case '[':
 		return m.readItems(s)
 	case 'n':
