@@ -167,38 +167,90 @@ func TestCreationsAnswerWithTheDefaultsOfTheStatus(t *testing.T) {
 
 // TestFieldsAreSelectedInTheReadForm, in lists, and by a watch that waits.
 func TestFieldsAreSelectedInTheReadForm(t *testing.T) {
+	const b = `,"b":{"type":"string"}`
 	s := serve(t)
-	s.create(s.at(crds), strings.ReplaceAll(defined("", ""), `"a":{"type":"string"}`, `"b":{"type":"string"},"a":{"type":"string"}`))
+	s.create(s.at(crds), defined(b, ""))
 	s.create(s.at(foos, "default"), foo("without", `{}`))
-	last := s.create(s.at(foos, "default"), foo("with", `{"a":"1"}`))
-	where := func(value string) func(*kube.ListOptions) {
-		return func(o *kube.ListOptions) {
-			o.ResourceVersion, o.Fields = last.ResourceVersion().String(), fields.OneTermEqualSelector("spec.a", value)
-		}
-	}
-	empty, defaulted := s.watch(s.at(foos), where("")), s.watch(s.at(foos), where("d"))
-	waits := func(w *watcher) (cancelled bool) {
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		_, err := w.Next(ctx)
-		return errors.Is(err, context.Canceled)
-	}
-	if !waits(empty) || !waits(defaulted) {
-		t.Error("a watch has events")
-	}
-	s.redefine(defined(`,"b":{"type":"string"},"a":{"type":"string","default":"d"}`, ""))
+	s.create(s.at(foos, "default"), foo("with", `{"a":"1"}`))
+	s.redefine(withDefault(defined(b, "")))
 	if got := names(s.list(s.at(foos), where("d"))); !slices.Equal(got, []string{"default/without"}) {
 		t.Errorf("selected by the default: %q", got)
 	}
 	if got := names(s.list(s.at(foos), where(""))); len(got) > 0 {
 		t.Errorf("selected by no value: %q", got)
 	}
+	empty, defaulted := s.watch(s.at(foos), where("")), s.watch(s.at(foos), where("d"))
+	if got := append(defaulted.take(2), empty.take(1)...); !slices.Equal(got, []string{"ADDED default/without", "END", "END"}) {
+		t.Errorf("the watches begin with %q", got)
+	}
+	empty.nothing(s)
+	defaulted.nothing(s)
 	s.merge(s.at(foos, "default", "without"), `{"spec":{"b":"x"}}`)
 	if e := defaulted.next(); e.Type != kube.Modified || content(t, e.Object) != "[spec:[a:d b:x]]" {
 		t.Errorf("%s %s", e.Type, content(t, e.Object))
 	}
-	if !waits(empty) {
-		t.Error("the watch of objects without a value has an event")
+	empty.nothing(s)
+}
+
+// TestAnEditThatChangesWhatFieldsSelectEndsTheirWatches, with 410, and no others: objects came into
+// the selection and left it without an event. Nor can such a watch begin before the edit, also after a
+// restart.
+func TestAnEditThatChangesWhatFieldsSelectEndsTheirWatches(t *testing.T) {
+	log := openLog(t)
+	s, stop := serveOn(t, log, nil)
+	s.create(s.at(crds), defined(goneField, ""))
+	last := s.create(s.at(foos, "default"), foo("a", `{"gone":"x"}`))
+	from := func(set func(*kube.ListOptions)) func(*kube.ListOptions) {
+		return func(o *kube.ListOptions) {
+			set(o)
+			since(last)(o)
+		}
+	}
+	byField, whole := s.watch(s.at(foos), from(where("1"))), s.watch(s.at(foos), since(last))
+	byName := s.watch(s.at(foos), from(func(o *kube.ListOptions) { o.Fields = fields.OneTermEqualSelector("metadata.name", "a") }))
+	s.redefine(defined(newDefault, "")) // what is read of spec.a is the same
+	byField.nothing(s)
+	before := byField.Position()
+	s.redefine(withDefault(defined("", "")))
+	s.merge(s.at(foos, "default", "a"), `{"metadata":{"labels":{"a":"b"}}}`)
+	if at := byField.Position(); at != before {
+		t.Errorf("the position of the watch has passed the edit: %d after %d", at, before)
+	}
+	if _, err := byField.Next(t.Context()); expired(err) == nil {
+		t.Errorf("the watch ends with %v", err)
+	}
+	whole.take(1)
+	byName.take(1)
+	refused := func(when string) {
+		t.Helper()
+		if _, err := s.Watch(t.Context(), s.at(foos), options(from(where("1")))); expired(err) == nil {
+			t.Errorf("%s a watch from before the edit: %v", when, err)
+		}
+		s.watch(s.at(foos), since(last)).take(1)
+		now := s.list(s.at(foos), where("d")).ResourceVersion
+		s.watch(s.at(foos), func(o *kube.ListOptions) { where("d")(o); o.ResourceVersion = now.String() }).nothing(s)
+	}
+	refused("")
+	stop()
+	s, _ = serveOn(t, log, nil)
+	refused("after a restart")
+}
+
+// where selects by a value of spec.a.
+func where(value string) func(*kube.ListOptions) {
+	return func(o *kube.ListOptions) { o.Fields = fields.OneTermEqualSelector("spec.a", value) }
+}
+
+// withDefault gives spec.a of a definition a default.
+func withDefault(definition string) string {
+	return strings.ReplaceAll(definition, `"a":{"type":"string"}`, `"a":{"type":"string","default":"d"}`)
+}
+
+// nothing expects that a watch has no event up to now: its position passes what it does not select.
+func (w *watcher) nothing(s *server) {
+	w.t.Helper()
+	if now := s.list(s.at(foos), nil).ResourceVersion; w.Position() < now || len(w.waiting) > 0 {
+		w.t.Errorf("the watch at %d has an event before %d", w.Position(), now)
 	}
 }
 

@@ -3,6 +3,9 @@ package registry
 import (
 	"context"
 	"errors"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/gapless-io/gapless/internal/registry/caches"
 	"github.com/gapless-io/gapless/internal/schema"
@@ -22,7 +25,8 @@ const (
 // bookmark; when that has Since, they are a delta (docs/extensions.md). When the
 // resource's definition is deleted, or the version that is watched is no longer
 // served, or its objects are converted in another way, Next returns io.EOF after
-// everything before: the stream ends like by its timeout. Errors: those of PlanWatch, 400 for a field that cannot be selected by
+// everything before: the stream ends like by its timeout. When what is read of a field that
+// selects has changed, Next returns *kube.ExpiredError. Errors: those of PlanWatch, 400 for a field that cannot be selected by
 // and for a bad shard selector, *kube.ExpiredError,
 // *kube.TooLargeResourceVersionError after 3 s.
 func (r *Reader) Watch(ctx context.Context, t schema.Target, o kube.ListOptions) (kube.Watch, error) {
@@ -49,6 +53,15 @@ func (r *Reader) Watch(ctx context.Context, t schema.Target, o kube.ListOptions)
 	if w.sel.Shard, err = shardOf(o); err != nil {
 		return nil, err
 	}
+	if w.byField = t.Resource.Readings != nil && selectsByContent(o.Fields); w.byField {
+		// Before the state is read: an edit after this ends the watch.
+		if w.selects = cached.SelectsFrom(); plan.RV < w.selects {
+			if plan.Start == kube.WatchAfter {
+				return nil, w.expired(plan.RV)
+			}
+			plan.Delta = false
+		}
+	}
 	var after *watchcache.Selection
 	inside := w.sel.LooksInside()
 	if t.Resource.Converts() {
@@ -63,13 +76,20 @@ func (r *Reader) Watch(ctx context.Context, t schema.Target, o kube.ListOptions)
 	if t.Resource.Custom && r.live != nil {
 		w.cursor.Until(func() bool {
 			now, served := r.defined(t.Resource)
-			return !served || otherwise(now, t.Resource, inside)
+			return !served || otherwise(now, t.Resource, inside) || w.outdated()
 		})
 	}
 	if w.asStored {
 		return newConverting(ctx, w, r, after), nil
 	}
 	return w, nil
+}
+
+// selectsByContent reports whether a field selector looks at more than the name and namespace.
+func selectsByContent(s fields.Selector) bool {
+	return s != nil && slices.ContainsFunc(s.Requirements(), func(r fields.Requirement) bool {
+		return r.Field != "metadata.name" && r.Field != "metadata.namespace"
+	})
 }
 
 // defined returns a version of a custom resource as its definition is now, and whether it is
@@ -97,6 +117,7 @@ func (r *Reader) open(ctx context.Context, w *watch, plan kube.WatchPlan) error 
 			return err
 		}
 		w.cursor, err = w.cached.Cache.CursorAfter(ctx, after, w.sel)
+		w.at = after
 		_, expired := errors.AsType[*kube.ExpiredError](err)
 		if !expired || plan.Start == kube.WatchAfter || attempt == openAttempts {
 			return err
@@ -146,6 +167,9 @@ type watch struct {
 	resource *schema.Resource // in the version that is watched
 	sel      watchcache.Selection
 	asStored bool // objects are returned as they are stored
+	// byField says that fields of a custom resource select, as they have been since selects.
+	byField bool
+	selects kube.ResourceVersion
 
 	initial *watchcache.Snapshot // nil when all of it was returned
 	from    string               // the first key of initial that was not returned
@@ -153,6 +177,7 @@ type watch struct {
 	delta   []kube.WatchEvent    // the part that was not returned yet
 	batch   []kube.WatchEvent
 	cursor  *watchcache.Cursor
+	at      kube.ResourceVersion // the last position
 }
 
 var _ kube.Watch = (*watch)(nil)
@@ -169,7 +194,20 @@ func (w *watch) Next(ctx context.Context) ([]kube.WatchEvent, error) {
 		return w.state(), nil
 	}
 	w.batch = nil
-	return w.cursor.Next(ctx)
+	events, err := w.cursor.Next(ctx)
+	if w.outdated() {
+		return nil, w.expired(w.at)
+	}
+	return events, err
+}
+
+// outdated reports whether an edit of the definition has changed what the watch selects: see
+// caches.Resource.SelectsFrom.
+func (w *watch) outdated() bool { return w.byField && w.cached.SelectsFrom() != w.selects }
+
+// expired is the error of a watch that would go on from before such an edit.
+func (w *watch) expired(from kube.ResourceVersion) error {
+	return &kube.ExpiredError{Requested: from, Oldest: w.cached.SelectsFrom(), Reason: kube.ReasonDefinition, Kind: kube.ExpiredWatch}
 }
 
 // state returns the next part of the initial state. It walks the tree again from
@@ -237,7 +275,10 @@ func (w *watch) Position() kube.ResourceVersion {
 	if w.initial != nil {
 		return 0
 	}
-	return w.cursor.Position()
+	if at := w.cursor.Position(); !w.outdated() {
+		w.at = at
+	}
+	return w.at
 }
 
 // Close implements kube.Watch.

@@ -15,6 +15,9 @@ type Reading struct {
 	APIVersion string
 	// Schema identifies the schema: Readings with equal ones make the same of an object.
 	Schema string
+	// Selectable returns a text that is equal for schemas that make the same of the selectable
+	// fields of an object.
+	Selectable func() string
 
 	read func(o *kube.Object) *kube.Object
 	same *kube.Memo // of objects that are in the read form
@@ -70,6 +73,19 @@ func (all Readings) Of(o *kube.Object) *kube.Object {
 		}
 	}
 	return o
+}
+
+// SelectAs reports whether the selectable fields of objects are as the former state of a definition
+// had them.
+func (all Readings) SelectAs(former Readings) bool {
+	for _, r := range all {
+		for _, was := range former {
+			if r != was && was.APIVersion == r.APIVersion && was.Schema != r.Schema && was.Selectable() != r.Selectable() {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // Inherit takes over the Readings of the former state of a definition, for the versions whose

@@ -47,7 +47,11 @@ func (p *Publisher) define(ctx context.Context, e *watchcache.Entry) error {
 	}
 	r := p.set.Lookup(gr)
 	if r != nil && len(resources) > 0 {
-		resources[0].Readings.Inherit(*r.readings.Load())
+		now, was := resources[0].Readings, *r.readings.Load()
+		if !now.SelectAs(was) {
+			r.selectsFrom.Store(int64(e.RV)) // before readers see the schema
+		}
+		now.Inherit(was)
 	}
 	if len(resources) == 0 {
 		if r != nil {

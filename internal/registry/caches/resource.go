@@ -25,6 +25,9 @@ type Resource struct {
 	// endedAt is the revision at which the resource's definition was deleted, 0 as
 	// long as there is one. It is set before anything later is published.
 	endedAt atomic.Int64
+	// selectsFrom is the revision from which on objects are selected by fields as they are now: see
+	// SelectsFrom.
+	selectsFrom atomic.Int64
 	// readings are those of the definition that is in force; nil for a built-in resource.
 	readings atomic.Pointer[schema.Readings]
 }
@@ -55,6 +58,13 @@ func (r *Resource) Read(o *kube.Object) *kube.Object {
 		return all.Of(o)
 	}
 	return o
+}
+
+// SelectsFrom is the revision of the last edit of the definition that changed what is read of its
+// selectable fields. Objects came into a selection by a field, or left it, without an event then: a
+// watch of such a selection cannot go on from before.
+func (r *Resource) SelectsFrom() kube.ResourceVersion {
+	return kube.ResourceVersion(r.selectsFrom.Load())
 }
 
 // load gives a resource its state at a revision.

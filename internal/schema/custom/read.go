@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"fmt"
+	"strings"
 
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/gapless-io/gapless/internal/schema"
@@ -20,7 +22,40 @@ func readingOf(r *schema.Resource) *schema.Reading {
 	if t.preserve {
 		identity += " preserveUnknownFields"
 	}
-	return schema.NewReading(r.APIVersion(), identity, t.read)
+	reading := schema.NewReading(r.APIVersion(), identity, t.read)
+	reading.Selectable = t.selectable
+	return reading
+}
+
+// selectable returns what the schema says about the values on the way to each selectable field: only
+// that decides what is read there.
+func (t *customType) selectable() string {
+	if len(t.resource.Fields) == 0 {
+		return "" // which compiles nothing
+	}
+	s, err := t.shapes.get()
+	if err != nil {
+		return err.Error()
+	}
+	var b strings.Builder
+	for _, field := range t.resource.Fields {
+		at := s.structural
+		for i, name := range field.Path {
+			fmt.Fprintf(&b, "%d %q %t %t %v\n", i, name, at.Nullable, at.XPreserveUnknownFields, at.Default.Object)
+			next, known := at.Properties[name]
+			switch {
+			case known:
+				at = &next
+			case at.AdditionalProperties != nil && at.AdditionalProperties.Structural != nil:
+				at = at.AdditionalProperties.Structural
+			default:
+				at = &structuralschema.Structural{}
+			}
+			fmt.Fprintf(&b, "%t ", known)
+		}
+		fmt.Fprintf(&b, "%t %v\n", at.Nullable, at.Default.Object)
+	}
+	return b.String()
 }
 
 // digest returns a text that is another one for other bytes.
