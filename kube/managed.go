@@ -39,7 +39,7 @@ func (o *Object) WithoutManagedFields() *Object {
 		other.paths, other.values = o.paths, o.values
 		return other.WithoutManagedFields() // it may be there twice
 	}
-	other := *o
+	other := o.copied()
 	other.splice(from, to, nil, false)
 	return other.WithoutManagedFields()
 }

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/fields"
@@ -39,6 +40,13 @@ type FieldPath struct {
 // is immutable and safe for concurrent use; the bytes are shared and must not be
 // modified.
 type Object struct {
+	content
+
+	memo atomic.Pointer[Memo]
+}
+
+// content is an Object without what its readers remember of it.
+type content struct {
 	raw    []byte
 	shared []shared // texts between the bytes of raw, in order; see Share
 	at     offsets  // where raw can be replaced
@@ -94,6 +102,29 @@ func (o *Object) Created() time.Time { return o.created }
 // Deleting says that the object has a deletionTimestamp: it goes away when its
 // last finalizer does.
 func (o *Object) Deleting() bool { return o.deleting }
+
+// Memo is what one reader has made of an object, for all other readers. It is immutable.
+type Memo struct {
+	By     any     // who made it; readers compare it with ==
+	Object *Object // what it made; nil: nothing else than the object itself
+	Source *Object // of which the object itself was made; nil: of nothing
+}
+
+// Memo returns what was remembered of the object last, nil if that is nothing.
+func (o *Object) Memo() *Memo { return o.memo.Load() }
+
+// Remember replaces one memo of the object by another one, unless the object has a third one by
+// now. It returns the one that the object has then. Copies of the object, as
+// WithResourceVersion makes them, have no memo.
+func (o *Object) Remember(was, now *Memo) *Memo {
+	if o.memo.CompareAndSwap(was, now) {
+		return now
+	}
+	return o.memo.Load()
+}
+
+// copied returns the object without its memo.
+func (o *Object) copied() *Object { return &Object{content: o.content} }
 
 // fieldView is an Object as a field selector sees it.
 type fieldView struct{ o *Object }

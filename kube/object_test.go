@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/kube/texts"
 )
 
 // podFields are selectable fields as a resource declares them.
@@ -298,5 +299,62 @@ func TestUntypedOmitsAPIVersionAndKind(t *testing.T) {
 				t.Errorf("%s: %s, want %s", o.JSON(), got, want)
 			}
 		}
+	}
+}
+
+func TestContentIsWhatFollowsTheMetadata(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"apiVersion":"v1","kind":"A","metadata":{"name":"a"},"spec":{"a":1},"z":[]}`:                                          `,"spec":{"a":1},"z":[]}`,
+		`{"apiVersion":"v1","kind":"A","metadata":{"name":"a"}}`:                                                                `}`,
+		`{"apiVersion":"v1","kind":"A","metadata":{"managedFields":[{"manager":"` + strings.Repeat("x", 200) + `"}]},"spec":2}`: `,"spec":2}`,
+		`{"apiVersion":"v1","kind":"A","spec":1,"metadata":{"name":"a"}}`:                                                       ``,
+		`{"kind":"A","apiVersion":"v1","metadata":{"name":"a"},"spec":1}`:                                                       ``,
+	} {
+		o, err := kube.NewObject([]byte(text), 7, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set := texts.New()
+		o.Share(set)
+		for form, o := range map[string]*kube.Object{
+			"stored": o, "shared": o.Share(set), "at another version": o.WithResourceVersion(123456), "in another version": o.WithAPIVersion("long.example.com/v2"),
+			"without managers": o.WithoutManagedFields(),
+		} {
+			if got := string(o.Content()); got != want {
+				t.Errorf("%s, %s: %q, want %q", text, form, got, want)
+			}
+		}
+	}
+}
+
+func TestWithValueReplacesWhatIsNotMetadata(t *testing.T) {
+	const head = `{"apiVersion":"v1","kind":"A","metadata":{"labels":{"a":"b"},"managedFields":[{"manager":"`
+	manager := strings.Repeat("x", 200)
+	set := texts.New()
+	paths := []kube.FieldPath{{Label: "spec.a", Path: []string{"spec", "a"}}}
+	var o *kube.Object
+	for range 2 { // from its second occurrence on, a text is shared
+		var err error
+		if o, err = kube.NewSharing([]byte(head+manager+`"}],"name":"a"},"spec":{"a":"1"}}`), 7, paths, set); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o.Remember(nil, &kube.Memo{By: t})
+	other, err := o.WithValue([]byte(head + manager + `"}],"name":"a"},"spec":{"a":"2","b":"3"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"apiVersion":"v1","kind":"A","metadata":{"resourceVersion":"7",` + strings.TrimPrefix(head, `{"apiVersion":"v1","kind":"A","metadata":{`) + manager + `"}],"name":"a"},"spec":{"a":"2","b":"3"}}`
+	if got := string(other.JSON()); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if other.ResourceVersion() != 7 || other.Fields().Get("spec.a") != "2" || other.Labels()["a"] != "b" || other.Memo() != nil {
+		t.Errorf("version %d, field %q, labels %v, memo %v", other.ResourceVersion(), other.Fields().Get("spec.a"), other.Labels(), other.Memo())
+	}
+	if got := len(other.Parts(nil)); got != len(o.Parts(nil)) || got == 1 {
+		t.Errorf("it has %d parts, of %d", got, len(o.Parts(nil)))
+	}
+	if m := o.WithResourceVersion(8).Memo(); m != nil {
+		t.Errorf("a copy remembers %v", m)
 	}
 }

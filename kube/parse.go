@@ -45,7 +45,7 @@ func NewSharing(value []byte, rv ResourceVersion, sel []FieldPath, with *texts.S
 	}
 	own := o
 	if with != nil {
-		own = o.share(with, len(`"resourceVersion":"",`)+len(strconv.FormatUint(uint64(rv), 10)))
+		own = o.share(with.Text, len(`"resourceVersion":"",`)+len(strconv.FormatUint(uint64(rv), 10)))
 	}
 	own.stamp(rv, own != o)
 	return own, nil
@@ -134,6 +134,7 @@ type offsets struct {
 	rv, rvEnd                 int  // the digits of metadata.resourceVersion
 	cut, cutEnd               int  // the whole member with one comma
 	managed                   int  // the value of metadata.managedFields
+	after                     int  // how many bytes follow metadata: see shared
 	bareMetadata              bool // metadata is {}
 }
 
@@ -207,6 +208,7 @@ func (p *parser) metadata(mask uint64) error {
 			more, err = p.Next('}')
 		}
 	}
+	p.at.after = len(p.Data) - p.Pos
 	return err
 }
 
@@ -363,7 +365,7 @@ func (p *parser) selectable(mask uint64, depth int) (scan.Token, error) {
 
 // object makes the Object of what was read.
 func (p *parser) object() (*Object, error) {
-	o := &Object{raw: p.Data, at: p.at, paths: p.paths}
+	o := &Object{content: content{raw: p.Data, at: p.at, paths: p.paths}}
 	var err error
 	if p.resourceVersion.Start < p.resourceVersion.End {
 		digits := string(p.value(p.resourceVersion))

@@ -27,10 +27,11 @@ type shared struct {
 // without them in its own bytes; the object itself if it has none to share. Who manages which
 // fields is most of the bytes of many objects, and differs little between those of a kind. JSON
 // then puts the bytes together at each call; Parts and Size do not.
-func (o *Object) Share(with *texts.Set) *Object { return o.share(with, 0) }
+func (o *Object) Share(with *texts.Set) *Object { return o.share(with.Text, 0) }
 
-// share is Share with room for some bytes at the end of the object's own.
-func (o *Object) share(with *texts.Set, room int) *Object {
+// share shares the texts that find returns, nil for one that is not shared. It leaves room for some
+// bytes at the end of the object's own.
+func (o *Object) share(find func([]byte) *texts.Text, room int) *Object {
 	if o.at.managed <= max(o.at.metadata, o.at.rvEnd, o.at.cutEnd, o.at.apiVersionEnd) || len(o.shared) > 0 {
 		return o
 	}
@@ -41,7 +42,7 @@ func (o *Object) share(with *texts.Set, room int) *Object {
 	n, less := 0, 0
 	o.managers(func(from, to int) bool {
 		if to-from >= shortestShared {
-			if text := with.Text(o.raw[from:to]); text != nil {
+			if text := find(o.raw[from:to]); text != nil {
 				found[n].from, found[n].to, found[n].Text = from, to, text
 				n++
 				less += to - from
@@ -52,7 +53,7 @@ func (o *Object) share(with *texts.Set, room int) *Object {
 	if n == 0 {
 		return o
 	}
-	other := *o
+	other := o.copied()
 	other.raw = make([]byte, 0, len(o.raw)-less+room)
 	other.shared = make([]shared, 0, n)
 	begin := 0
@@ -65,7 +66,7 @@ func (o *Object) share(with *texts.Set, room int) *Object {
 	for i := range other.shared {
 		other.shared[i].after = len(other.raw) - other.shared[i].after
 	}
-	return &other
+	return other
 }
 
 // managers yields the place of each entry of managedFields, without a time at its end.
@@ -121,7 +122,7 @@ func (o *Object) whole() *Object {
 	if len(o.shared) == 0 {
 		return o
 	}
-	other := *o
+	other := o.copied()
 	other.raw, other.shared = slices.Concat(o.Parts(make([][]byte, 0, 2*mostShared+1))...), nil
-	return &other
+	return other
 }

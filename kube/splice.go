@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/gapless-io/gapless/kube/scan"
+	"github.com/gapless-io/gapless/kube/texts"
 )
 
 // Value returns the stored form: the object without metadata.resourceVersion. The
@@ -20,9 +21,9 @@ func (o *Object) Value() []byte {
 // them. Everything that was read from it is shared. An object without metadata
 // cannot carry a number; only the result's ResourceVersion changes then.
 func (o *Object) WithResourceVersion(rv ResourceVersion) *Object {
-	stamped := *o
+	stamped := o.copied()
 	stamped.stamp(rv, false)
-	return &stamped
+	return stamped
 }
 
 // stamp puts rv into a fresh copy of the bytes, or into the bytes if they are its own.
@@ -62,12 +63,12 @@ func (o *Object) WithAPIVersion(apiVersion string) *Object {
 	}
 	quoted := AppendString(nil, apiVersion)
 	text := quoted[1 : len(quoted)-1]
-	other := *o
+	other := o.copied()
 	other.apiVersion = apiVersion
 	if o.at.apiVersionEnd > 0 {
 		other.splice(o.at.apiVersion, o.at.apiVersionEnd, text, false)
 		other.at.apiVersion, other.at.apiVersionEnd = o.at.apiVersion, o.at.apiVersion+len(text)
-		return &other
+		return other
 	}
 	const member = `"apiVersion":`
 	b := append([]byte(member), quoted...)
@@ -77,7 +78,7 @@ func (o *Object) WithAPIVersion(apiVersion string) *Object {
 	other.splice(1, 1, b, false)
 	other.at.apiVersion = 1 + len(member) + 1
 	other.at.apiVersionEnd = other.at.apiVersion + len(text)
-	return &other
+	return other
 }
 
 // Untyped returns the object without its apiVersion and kind, and without the brace
@@ -103,6 +104,17 @@ func (o *Object) untypedFrom() int {
 		return 0
 	}
 	return len(o.raw) - len(bytes.TrimPrefix(rest[end+1:], []byte{','}))
+}
+
+// Content returns the bytes that follow the metadata: the other members, each after a comma, and the
+// brace that closes the object. It returns nil for an object that is not in the stored form. The
+// bytes are shared, also those of an object that shares texts.
+func (o *Object) Content() []byte {
+	const metadata = `"metadata":{`
+	if from := o.untypedFrom(); from == 0 || o.at.metadata != from+len(metadata) {
+		return nil
+	}
+	return o.raw[len(o.raw)-o.at.after:]
 }
 
 // untyped is Untyped of an object in any form.
@@ -138,6 +150,30 @@ func (o *Object) WithContent(tree map[string]any) (*Object, error) {
 		other.stamp(o.rv, false) // Canonical leaves it out
 	}
 	return other, nil
+}
+
+// WithValue returns the object with another stored form, which Canonical has made, under its
+// resourceVersion. Its labels and selectable fields are read again, and it shares the texts that
+// the object shares. Errors: *DecodeError.
+func (o *Object) WithValue(value []byte) (*Object, error) {
+	other, err := parse(value, o.paths)
+	if err != nil {
+		return nil, err
+	}
+	if o.rv != 0 {
+		other.stamp(o.rv, false)
+	}
+	if len(o.shared) == 0 {
+		return other, nil
+	}
+	return other.share(func(text []byte) *texts.Text {
+		for _, s := range o.shared {
+			if bytes.Equal(s.Bytes, text) {
+				return s.Text
+			}
+		}
+		return nil
+	}, 0), nil
 }
 
 // empty says that the object is {}.

@@ -38,8 +38,8 @@ type Follower interface {
 	Change(gr schema.GroupResource, o *kube.Object, deleted bool)
 }
 
-// Find returns an object as the watch cache has it, in its storage version; nil if there is
-// none.
+// Find returns the read form of an object as the watch cache has it, in its storage version; nil
+// if there is none.
 func (r *Registry) Find(gr schema.GroupResource, key kube.Key) *kube.Object {
 	return r.caches.Find(gr, key)
 }

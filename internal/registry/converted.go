@@ -33,7 +33,7 @@ func (r *Registry) Endpoints(namespace, service string) []*kube.Object {
 	return r.caches.Endpoints(namespace, service)
 }
 
-// Show returns a stored object in the version of a resource. Errors: those of
+// Show returns a stored object as a resource shows it: see convert.Converter. Errors: those of
 // convert.Converter.
 func (r *Registry) Show(ctx context.Context, resource *schema.Resource, o *kube.Object) (*kube.Object, error) {
 	shown, err := r.converter.Show(ctx, resource, o)
@@ -127,7 +127,7 @@ func (r *Reader) scan(ctx context.Context, t schema.Target, state listed, start 
 		return state.Scan(ctx, start, sel)
 	}
 	if !t.Resource.Converts() {
-		return shownAs(state.Scan(ctx, start, sel), t.Resource.Shows())
+		return shownAs(state.Scan(ctx, start, sel), t.Resource)
 	}
 	inside, after := outside(t.Resource, sel)
 	return func(yield func(*kube.Object, error) bool) {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/gapless-io/gapless/internal/registry/convert"
+	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/watchcache"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -13,9 +14,9 @@ import (
 // returned for another reason: how often that happens does not matter to a slow webhook. It
 // is used by one goroutine at a time, except Close.
 type converting struct {
-	stored    *watch
-	converter *convert.Converter
-	after     *watchcache.Selection // of converted objects; nil: all are selected
+	stored *watch
+	reader *Reader
+	after  *watchcache.Selection // of converted objects; nil: all are selected
 
 	events  []kube.WatchEvent    // read, and not converted
 	entries []*watchcache.Entry  // of the events, if after is not nil and they are changes
@@ -37,8 +38,8 @@ var _ kube.Watch = (*converting)(nil)
 
 // newConverting returns a watch of converted objects. It lives until Close, and not only as
 // long as the call that opens it.
-func newConverting(ctx context.Context, stored *watch, converter *convert.Converter, after *watchcache.Selection) *converting {
-	w := &converting{stored: stored, converter: converter, after: after}
+func newConverting(ctx context.Context, stored *watch, reader *Reader, after *watchcache.Selection) *converting {
+	w := &converting{stored: stored, reader: reader, after: after}
 	w.life, w.end = context.WithCancel(context.WithoutCancel(ctx))
 	return w
 }
@@ -102,7 +103,10 @@ func (w *converting) pass(done converted) {
 func (w *converting) begin() {
 	result := make(chan converted, 1)
 	w.result = result
-	c := conversion{converter: w.converter, watch: w.stored, after: w.after, events: w.events, entries: w.entries}
+	c := conversion{converter: w.reader.converter, resource: w.stored.resource, after: w.after, events: w.events, entries: w.entries}
+	if now, served := w.reader.defined(c.resource); served {
+		c.resource = now // the definition may have changed since the watch was opened
+	}
 	go func() { result <- c.run(w.life) }()
 }
 
@@ -123,7 +127,7 @@ func (w *converting) Close() {
 // conversion converts some events of a watch.
 type conversion struct {
 	converter *convert.Converter
-	watch     *watch
+	resource  *schema.Resource
 	after     *watchcache.Selection
 	events    []kube.WatchEvent
 	entries   []*watchcache.Entry
@@ -161,7 +165,7 @@ func (c *conversion) convert(ctx context.Context, from, to int) ([]kube.WatchEve
 			objects = append(objects, p)
 		}
 	}
-	objects, err := c.converter.Show(ctx, c.watch.resource, objects...)
+	objects, err := c.converter.Show(ctx, c.resource, objects...)
 	if err != nil {
 		return nil, err
 	}

@@ -112,7 +112,7 @@ func preconditions(t schema.Target, current *kube.Object, p *metav1.Precondition
 
 // deletion decides what a DELETE does to an object.
 func (r *Registry) deletion(resource *schema.Resource, current *kube.Object, o metav1.DeleteOptions) (decision, error) {
-	u, err := treeOf(current)
+	u, err := treeOf(resource.Readings.Of(current))
 	if err != nil {
 		return decision{}, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/gapless-io/gapless/internal/registry/scale"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/watchcache"
 	"github.com/gapless-io/gapless/kube"
@@ -50,11 +51,11 @@ func (r *Registry) shown(ctx context.Context, t schema.Target, o *kube.Object) (
 	case "", "status":
 		return r.Show(ctx, t.Resource, o)
 	case "scale":
-		now, err := r.scaledOf(ctx, t, o)
+		read, err := r.Show(ctx, t.Resource, o)
 		if err != nil {
 			return nil, err
 		}
-		return now.shown, nil
+		return scale.Read(t, read)
 	}
 	if sub := t.Resource.Subresource(t.Subresource); sub != nil && slices.Contains(sub.Verbs, "get") {
 		return r.Show(ctx, t.Resource, o)

@@ -66,7 +66,7 @@ func (v lifecycleVerbs) Finalize(ctx context.Context, t schema.Target, release f
 		if current == nil || !current.Deleting() {
 			return decision{}, nil
 		}
-		u, err := treeOf(current)
+		u, err := treeOf(t.Resource.Readings.Of(current))
 		if err != nil {
 			return decision{}, err
 		}

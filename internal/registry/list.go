@@ -261,6 +261,9 @@ func setContinue(ctx context.Context, list *kube.List, c limited) error {
 // names one object becomes a lookup.
 func selection(t schema.Target, o kube.ListOptions) watchcache.Selection {
 	sel := watchcache.Selection{Labels: o.Labels, Fields: o.Fields, Name: t.Name}
+	if t.Resource.Readings != nil {
+		sel.Read = t.Resource.Readings.Of
+	}
 	if t.Resource.Namespaced {
 		sel.Namespace = t.Namespace
 	}
@@ -299,13 +302,14 @@ func listPrefix(t schema.Target) string {
 	return ""
 }
 
-// shownAs yields the objects in a served version; those that are stored in it are
-// unchanged.
-func shownAs(all iter.Seq2[*kube.Object, error], show func(*kube.Object) *kube.Object) iter.Seq2[*kube.Object, error] {
+// shownAs yields stored objects as a resource shows them, without converting their content; those
+// that are stored in its version, and in their read form, are unchanged.
+func shownAs(all iter.Seq2[*kube.Object, error], resource *schema.Resource) iter.Seq2[*kube.Object, error] {
+	show := resource.Shows()
 	return func(yield func(*kube.Object, error) bool) {
 		for o, err := range all {
 			if err == nil {
-				o = show(o)
+				o = show(resource.Readings.Of(o))
 			}
 			if !yield(o, err) {
 				return

@@ -64,13 +64,13 @@ type scaled struct {
 	scaled *kube.Object // the object, in the version of the request
 }
 
-// scaledOf returns the Scale of an object. Errors: 404 for a resource that cannot be scaled.
-func (r *Registry) scaledOf(ctx context.Context, t schema.Target, o *kube.Object) (*scaled, error) {
+// scaledOf returns the Scale of an object. Errors: those of scale.Of.
+func (r *Registry) scaledOf(ctx context.Context, t schema.Target, o *kube.Object, missing int64) (*scaled, error) {
 	o, err := r.Show(ctx, t.Resource, o)
 	if err != nil {
 		return nil, err
 	}
-	shown, err := scale.Of(t, o)
+	shown, err := scale.Of(t, o, missing)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (r *Registry) setScale(ctx context.Context, w write, wanted func(*scaled) (
 		if current == nil {
 			return nil, kube.NotFound(t.Resource.GR(), t.Name)
 		}
-		now, err := r.scaledOf(ctx, t, current)
+		now, err := r.scaledOf(ctx, t, current, scale.Unset)
 		if err != nil {
 			return nil, err
 		}
@@ -129,7 +129,7 @@ func (r *Registry) setScale(ctx context.Context, w write, wanted func(*scaled) (
 	if err != nil {
 		return kube.Written{}, err
 	}
-	now, err := r.scaledOf(ctx, t, out.Object)
+	now, err := r.scaledOf(ctx, t, out.Object, 0)
 	if err != nil {
 		return kube.Written{}, err
 	}

@@ -3,6 +3,9 @@ package registry
 import (
 	"context"
 	"errors"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/gapless-io/gapless/internal/registry/caches"
 	"github.com/gapless-io/gapless/internal/schema"
@@ -21,8 +24,9 @@ const (
 // last of them is InitialEventsEnd, whether or not the client asked for the
 // bookmark; when that has Since, they are a delta (docs/extensions.md). When the
 // resource's definition is deleted, or the version that is watched is no longer
-// served, Next returns io.EOF after everything before: the stream ends like by its
-// timeout. Errors: those of PlanWatch, 400 for a field that cannot be selected by
+// served, or its objects are converted in another way, Next returns io.EOF after
+// everything before: the stream ends like by its timeout. When what is read of a field that
+// selects has changed, Next returns *kube.ExpiredError. Errors: those of PlanWatch, 400 for a field that cannot be selected by
 // and for a bad shard selector, *kube.ExpiredError,
 // *kube.TooLargeResourceVersionError after 3 s.
 func (r *Reader) Watch(ctx context.Context, t schema.Target, o kube.ListOptions) (kube.Watch, error) {
@@ -40,13 +44,26 @@ func (r *Reader) Watch(ctx context.Context, t schema.Target, o kube.ListOptions)
 	w := &watch{
 		cached: cached, resource: t.Resource, sel: selection(t, o),
 	}
-	if !t.Resource.Converts() && (t.Resource.Conversion != nil || t.Resource.Version != t.Resource.StorageVersion) {
+	if t.Resource.Readings != nil {
+		w.sel.Read = cached.Read // an edit of the definition is seen at once
+	}
+	if !t.Resource.Converts() && (t.Resource.Conversion != nil || t.Resource.Custom || t.Resource.Version != t.Resource.StorageVersion) {
 		w.sel.Form = &watchcache.Form{APIVersion: t.Resource.APIVersion(), Convert: t.Resource.Show}
 	}
 	if w.sel.Shard, err = shardOf(o); err != nil {
 		return nil, err
 	}
+	if w.byField = t.Resource.Readings != nil && selectsByContent(o.Fields); w.byField {
+		// Before the state is read: an edit after this ends the watch.
+		if w.selects = cached.SelectsFrom(); plan.RV < w.selects {
+			if plan.Start == kube.WatchAfter {
+				return nil, w.expired(plan.RV)
+			}
+			plan.Delta = false
+		}
+	}
 	var after *watchcache.Selection
+	inside := w.sel.LooksInside()
 	if t.Resource.Converts() {
 		w.asStored = true
 		if w.sel, after = outside(t.Resource, w.sel); after != nil {
@@ -56,16 +73,36 @@ func (r *Reader) Watch(ctx context.Context, t schema.Target, o kube.ListOptions)
 	if err := r.open(ctx, w, plan); err != nil {
 		return nil, err
 	}
-	if version := t.Resource.GVR(); t.Resource.Custom && r.live != nil {
+	if t.Resource.Custom && r.live != nil {
 		w.cursor.Until(func() bool {
-			_, served := r.live.Load().Lookup(version)
-			return !served
+			now, served := r.defined(t.Resource)
+			return !served || otherwise(now, t.Resource, inside) || w.outdated()
 		})
 	}
 	if w.asStored {
-		return newConverting(ctx, w, r.converter, after), nil
+		return newConverting(ctx, w, r, after), nil
 	}
 	return w, nil
+}
+
+// selectsByContent reports whether a field selector looks at more than the name and namespace.
+func selectsByContent(s fields.Selector) bool {
+	return s != nil && slices.ContainsFunc(s.Requirements(), func(r fields.Requirement) bool {
+		return r.Field != "metadata.name" && r.Field != "metadata.namespace"
+	})
+}
+
+// defined returns a version of a custom resource as its definition is now, and whether it is
+// served.
+func (r *Reader) defined(was *schema.Resource) (now *schema.Resource, served bool) {
+	return r.live.Load().Lookup(was.GVR())
+}
+
+// otherwise reports whether the objects of a watch are converted in another way than when it was
+// opened, or, if its selection looks inside, selected in another one. It ends then, and its client
+// goes on with another watch.
+func otherwise(now, was *schema.Resource, inside bool) bool {
+	return now.Converts() != was.Converts() || inside && mayCall(now) != mayCall(was)
 }
 
 // openAttempts bounds how often a watch that names no resourceVersion begins again
@@ -80,6 +117,7 @@ func (r *Reader) open(ctx context.Context, w *watch, plan kube.WatchPlan) error 
 			return err
 		}
 		w.cursor, err = w.cached.Cache.CursorAfter(ctx, after, w.sel)
+		w.at = after
 		_, expired := errors.AsType[*kube.ExpiredError](err)
 		if !expired || plan.Start == kube.WatchAfter || attempt == openAttempts {
 			return err
@@ -129,6 +167,9 @@ type watch struct {
 	resource *schema.Resource // in the version that is watched
 	sel      watchcache.Selection
 	asStored bool // objects are returned as they are stored
+	// byField says that fields of a custom resource select, as they have been since selects.
+	byField bool
+	selects kube.ResourceVersion
 
 	initial *watchcache.Snapshot // nil when all of it was returned
 	from    string               // the first key of initial that was not returned
@@ -136,6 +177,7 @@ type watch struct {
 	delta   []kube.WatchEvent    // the part that was not returned yet
 	batch   []kube.WatchEvent
 	cursor  *watchcache.Cursor
+	at      kube.ResourceVersion // the last position
 }
 
 var _ kube.Watch = (*watch)(nil)
@@ -152,7 +194,20 @@ func (w *watch) Next(ctx context.Context) ([]kube.WatchEvent, error) {
 		return w.state(), nil
 	}
 	w.batch = nil
-	return w.cursor.Next(ctx)
+	events, err := w.cursor.Next(ctx)
+	if w.outdated() {
+		return nil, w.expired(w.at)
+	}
+	return events, err
+}
+
+// outdated reports whether an edit of the definition has changed what the watch selects: see
+// caches.Resource.SelectsFrom.
+func (w *watch) outdated() bool { return w.byField && w.cached.SelectsFrom() != w.selects }
+
+// expired is the error of a watch that would go on from before such an edit.
+func (w *watch) expired(from kube.ResourceVersion) error {
+	return &kube.ExpiredError{Requested: from, Oldest: w.cached.SelectsFrom(), Reason: kube.ReasonDefinition, Kind: kube.ExpiredWatch}
 }
 
 // state returns the next part of the initial state. It walks the tree again from
@@ -166,15 +221,24 @@ func (w *watch) state() []kube.WatchEvent {
 			w.from = o.Key().String()
 			return w.batch
 		}
-		if !w.asStored {
-			o = w.resource.Show(o)
-		}
+		o = w.show(o)
 		bytes += o.Size()
 		w.batch = append(w.batch, kube.WatchEvent{Type: kube.Added, ResourceVersion: o.ResourceVersion(), Object: o})
 	}
 	w.batch = append(w.batch, kube.WatchEvent{Type: kube.InitialEventsEnd, ResourceVersion: w.initial.RV()})
 	w.initial = nil
 	return w.batch
+}
+
+// show returns an object as the watch does.
+func (w *watch) show(o *kube.Object) *kube.Object {
+	if w.asStored {
+		return o
+	}
+	if w.sel.Read != nil {
+		o = w.sel.Read(o)
+	}
+	return w.resource.Show(o)
 }
 
 // useDelta replaces the initial state by what changed after rv, if history goes back to
@@ -193,9 +257,7 @@ func (w *watch) changes() []kube.WatchEvent {
 	n, bytes := 0, 0
 	for n < len(w.delta) && n < maxBatchEvents && bytes < maxBatchBytes {
 		e := &w.delta[n]
-		if !w.asStored {
-			e.Object = w.resource.Show(e.Object)
-		}
+		e.Object = w.show(e.Object)
 		bytes += e.Object.Size()
 		n++
 	}
@@ -213,7 +275,10 @@ func (w *watch) Position() kube.ResourceVersion {
 	if w.initial != nil {
 		return 0
 	}
-	return w.cursor.Position()
+	if at := w.cursor.Position(); !w.outdated() {
+		w.at = at
+	}
+	return w.at
 }
 
 // Close implements kube.Watch.

@@ -30,7 +30,7 @@ func (r *Resource) Home() *Resource {
 	return r
 }
 
-// Show returns a stored object in this version.
+// Show returns the read form of an object in this version.
 func (r *Resource) Show(o *kube.Object) *kube.Object {
 	shown := o.WithAPIVersion(r.APIVersion())
 	if r.Conversion == nil {

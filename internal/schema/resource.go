@@ -60,6 +60,12 @@ type Resource struct {
 	// Coerce brings content that was converted to this version into the form of its schema.
 	// It is set for custom resources with a webhook, or whose versions have different schemas.
 	Coerce func(u *unstructured.Unstructured) error
+	// Readings make the read forms of stored objects. They are set for custom resources, the same
+	// ones for all versions.
+	Readings Readings
+	// Schemas identifies the schemas of all versions of a custom resource among those that its
+	// definition has had: what equal ones make of a stored object is equal.
+	Schemas string
 	// Moved says that objects may be stored in other versions than StorageVersion.
 	Moved bool
 	// Unserved is set for a version that is not served. Only Catalog.All finds it, and

@@ -27,6 +27,9 @@ type Config struct {
 	// Freshness is how long a reader waits for a resourceVersion that is not there
 	// yet; 0 is 3 s (apiserver cacher/watch_cache.go blockTimeout).
 	Freshness time.Duration
+	// Read is what Selection.Read is for all readers of the cache; nil: objects are read as they
+	// are stored.
+	Read func(o *kube.Object) *kube.Object
 	// Mirror says that the positions of entries are not the resourceVersions of their
 	// objects, which another server gives. Everything that the methods of Cache and Cursor
 	// take and return, besides objects and events, is a position then.
@@ -49,6 +52,7 @@ type Cache struct {
 	bounds    bounds
 	freshness time.Duration
 	mirror    bool
+	readForm  func(o *kube.Object) *kube.Object // Config.Read
 
 	state   atomic.Pointer[state]
 	waiting *index
@@ -82,6 +86,7 @@ func New(cfg Config) *Cache {
 		},
 		freshness: cmp.Or(cfg.Freshness, defaultFreshness),
 		mirror:    cfg.Mirror,
+		readForm:  cfg.Read,
 		tree:      btree.NewMap[string, *kube.Object](treeDegree),
 	}
 	c.waiting = newIndex(c)

@@ -184,12 +184,12 @@ func (k *Cursor) consider(e *Entry) bool {
 	if len(k.batch) == maxBatchEvents {
 		return false
 	}
-	event := e.event(t, k.sel.Form)
+	event := e.event(t, &k.sel)
 	size := event.Object.Size()
 	if len(k.batch) > 0 && k.batchBytes+size > maxBatchBytes {
 		return false
 	}
-	checkEvent(event, e, k.sel.Form, k.pos)
+	checkEvent(event, e, &k.sel, k.pos)
 	if len(k.batch) == cap(k.batch) && len(k.batch) >= idleBatchEvents {
 		k.grow()
 	}

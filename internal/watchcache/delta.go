@@ -133,7 +133,7 @@ func (d *delta) events() ([]kube.WatchEvent, error) {
 			events = append(events, kube.WatchEvent{Type: t, ResourceVersion: o.ResourceVersion(), Object: o})
 		}
 		if k.was && t != kube.Modified {
-			events = append(events, k.left.event(kube.Deleted, nil))
+			events = append(events, k.left.event(kube.Deleted, &Selection{}))
 		}
 	}
 	slices.SortFunc(events, func(a, b kube.WatchEvent) int { return cmp.Compare(a.ResourceVersion, b.ResourceVersion) })

@@ -30,11 +30,16 @@ type Entry struct {
 
 // shown is a form of an object for some watchers, in a list of forms.
 type shown struct {
-	left       bool   // it left their selection
-	apiVersion string // in which it is shown
+	of         *kube.Object // what it was made of
+	apiVersion string       // in which it is shown; "": in the same one, with the entry's rv
 	object     *kube.Object
 	next       *shown
+	forms      int // how many the list has
 }
+
+// mostShown is how many forms an entry keeps: with each schema that is changed while the entry is
+// in memory there can be others.
+const mostShown = 16
 
 // NewEntry returns the entry for a creation (previous is nil) or an update at rv.
 func NewEntry(rv kube.ResourceVersion, object, previous *kube.Object) *Entry {
@@ -72,40 +77,36 @@ func (e *Entry) size() int64 {
 	return n
 }
 
-// event returns the entry as t, one of the types that transition gave for it, in a
-// form (nil: as it is stored).
-func (e *Entry) event(t kube.EventType, form *Form) kube.WatchEvent {
-	event := kube.WatchEvent{Type: t, ResourceVersion: e.Object.ResourceVersion(), Object: e.Object}
-	left := t == kube.Deleted && !e.Deleted
-	if left || form != nil && form.APIVersion != e.Object.APIVersion() {
-		event.Object = e.show(left, form)
+// event returns the entry as t, one of the types that transition gave for it, in the
+// selection's form.
+func (e *Entry) event(t kube.EventType, s *Selection) kube.WatchEvent {
+	o := e.Object
+	if t == kube.Deleted && !e.Deleted {
+		// The last state that the watcher saw, with the rv of the write that removed it.
+		o = e.show(e.Previous, "", func(o *kube.Object) *kube.Object { return o.WithResourceVersion(e.Object.ResourceVersion()) })
 	}
-	return event
+	o = s.read(o)
+	if form := s.Form; form != nil && form.APIVersion != o.APIVersion() {
+		o = e.show(o, form.APIVersion, form.Convert)
+	}
+	return kube.WatchEvent{Type: t, ResourceVersion: e.Object.ResourceVersion(), Object: o}
 }
 
-// show makes an object on first use. When several cursors are first concurrently, each
-// may make one, but all of them share the bytes of one in the end.
-func (e *Entry) show(left bool, form *Form) *kube.Object {
-	apiVersion := ""
-	if form != nil {
-		apiVersion = form.APIVersion
-	}
+// show makes a form of an object on first use. When several cursors are first concurrently,
+// each may make one, but all of them share the bytes of one in the end.
+func (e *Entry) show(of *kube.Object, apiVersion string, convert func(*kube.Object) *kube.Object) *kube.Object {
 	first := e.others.Load()
 	for s := first; s != nil; s = s.next {
-		if s.left == left && s.apiVersion == apiVersion {
+		if s.of == of && s.apiVersion == apiVersion {
 			return s.object
 		}
 	}
-	made := &shown{left: left, apiVersion: apiVersion, object: e.Object, next: first}
-	if left {
-		// The last state that the watcher saw, with the rv of the write that removed it.
-		made.object = e.Previous.WithResourceVersion(e.Object.ResourceVersion())
-	}
-	if form != nil {
-		made.object = form.Convert(made.object)
+	made := &shown{of: of, apiVersion: apiVersion, object: convert(of), forms: 1}
+	if first != nil && first.forms < mostShown {
+		made.next, made.forms = first, first.forms+1
 	}
 	if e.others.CompareAndSwap(first, made) {
 		return made.object
 	}
-	return e.show(left, form)
+	return e.show(of, apiVersion, convert)
 }

@@ -13,7 +13,7 @@ func checkEntry(*Entry, *kube.Object, bool) {}
 
 func checkWindow(window, kube.ResourceVersion) {}
 
-func checkEvent(kube.WatchEvent, *Entry, *Form, kube.ResourceVersion) {}
+func checkEvent(kube.WatchEvent, *Entry, *Selection, kube.ResourceVersion) {}
 
 func checkPosition(positions) {}
 

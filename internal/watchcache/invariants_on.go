@@ -101,14 +101,14 @@ func checkWindow(w window, pos kube.ResourceVersion) {
 
 // checkEvent: a stream never repeats or goes back (2); a deletion carries the
 // last content and the rv of the write (6).
-func checkEvent(e kube.WatchEvent, by *Entry, form *Form, pos kube.ResourceVersion) {
+func checkEvent(e kube.WatchEvent, by *Entry, sel *Selection, pos kube.ResourceVersion) {
 	assert(by.RV > pos, "2: entry %d at position %d", by.RV, pos)
 	assert(e.Object.ResourceVersion() == e.ResourceVersion, "6: event %d shows an object at %d",
 		e.ResourceVersion, e.Object.ResourceVersion())
 	assert(e.Type == kube.Added || by.Replaces, "6: %s event %d of what was not there before", e.Type, e.ResourceVersion)
 	if e.Type == kube.Deleted {
-		last := by.before()
-		if form != nil && form.Convert != nil {
+		last := sel.read(by.before())
+		if form := sel.Form; form != nil && form.Convert != nil {
 			last = form.Convert(last)
 		}
 		assert(bytes.Equal(e.Object.Value(), last.Value()), "6: DELETED %d does not carry the last content", e.ResourceVersion)

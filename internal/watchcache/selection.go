@@ -17,7 +17,11 @@ type Selection struct {
 	Shard     *kube.Shard // checked last: it hashes
 	// Previous says that the reader needs the object before each change. It does not select.
 	Previous bool
-	// Form is the form of the objects that a cursor returns; nil is the stored form.
+	// Read returns the read form of a stored object; nil: that is the object itself. Fields are
+	// selected by it, and a cursor returns it. It must not fail, and not block, and it returns the
+	// same object each time, unless a schema has changed meanwhile.
+	Read func(o *kube.Object) *kube.Object
+	// Form is the version in which a cursor returns objects; nil is the stored one.
 	// It does not select.
 	Form *Form
 }
@@ -25,8 +29,16 @@ type Selection struct {
 // Form is a version in which objects are returned.
 type Form struct {
 	APIVersion string // identifies the form
-	// Convert makes it of a stored object; it must not fail, and not block.
+	// Convert makes it of a read form; it must not fail, and not block.
 	Convert func(o *kube.Object) *kube.Object
+}
+
+// read returns the read form of an object.
+func (s *Selection) read(o *kube.Object) *kube.Object {
+	if s.Read == nil {
+		return o
+	}
+	return s.Read(o)
 }
 
 // Everything reports whether the selection includes all objects.
@@ -53,7 +65,7 @@ func (s Selection) Matches(o *kube.Object) bool {
 		return false
 	case s.Labels != nil && !s.Labels.Matches(o.Labels()):
 		return false
-	case s.Fields != nil && !s.Fields.Matches(o.Fields()):
+	case s.Fields != nil && !s.Fields.Empty() && !s.Fields.Matches(s.read(o).Fields()):
 		return false
 	case s.Shard != nil && !s.Shard.Matches(o):
 		return false

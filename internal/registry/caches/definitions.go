@@ -46,6 +46,13 @@ func (p *Publisher) define(ctx context.Context, e *watchcache.Entry) error {
 		}
 	}
 	r := p.set.Lookup(gr)
+	if r != nil && len(resources) > 0 {
+		now, was := resources[0].Readings, *r.readings.Load()
+		if !now.SelectAs(was) {
+			r.selectsFrom.Store(int64(e.RV)) // before readers see the schema
+		}
+		now.Inherit(was)
+	}
 	if len(resources) == 0 {
 		if r != nil {
 			p.set.live.Store(catalog.Without(gr))
@@ -62,6 +69,7 @@ func (p *Publisher) define(ctx context.Context, e *watchcache.Entry) error {
 	}
 	p.set.live.Store(catalog)
 	if r != nil {
+		r.readings.Store(&resources[0].Readings)
 		r.Cache.Interrupt() // watches of a version that is no longer served end
 		p.follower.Defined(nil, nil)
 	} else {

@@ -8,24 +8,34 @@ import (
 	"github.com/gapless-io/gapless/kube"
 )
 
-// Find returns an object as its cache has it, in its storage version; nil if there is none.
+// Find returns the read form of an object that a cache has, in its storage version; nil if there
+// is none.
 func (s *Set) Find(gr schema.GroupResource, key kube.Key) *kube.Object {
 	cached := s.Lookup(gr)
 	if cached == nil {
 		return nil
 	}
-	o, _ := cached.Cache.Snapshot().Get(key)
-	return o
+	o, found := cached.Cache.Snapshot().Get(key)
+	if !found {
+		return nil
+	}
+	return cached.Read(o)
 }
 
-// Objects yields the objects of a resource, in one namespace or ("") all, as its cache has
-// them, in their storage version.
+// Objects yields the objects of a resource, in one namespace or ("") all, as Find returns them.
 func (s *Set) Objects(gr schema.GroupResource, namespace string) iter.Seq[*kube.Object] {
 	cached := s.Lookup(gr)
 	if cached == nil {
 		return func(func(*kube.Object) bool) {}
 	}
-	return cached.Cache.Snapshot().Scan("", watchcache.Selection{Namespace: namespace})
+	objects := cached.Cache.Snapshot().Scan("", watchcache.Selection{Namespace: namespace})
+	return func(yield func(*kube.Object) bool) {
+		for o := range objects {
+			if !yield(cached.Read(o)) {
+				return
+			}
+		}
+	}
 }
 
 // Service returns a service; nil if there is none. It is for calls of webhooks.

@@ -95,6 +95,7 @@ func (s *Set) loadAt(ctx context.Context, revision int64) error {
 	s.clock = watchcache.NewClock(kube.ResourceVersion(revision))
 	catalog := s.live.Load()
 	all, created := map[string]*Resource{}, map[string]int64{}
+	edited := func(schema.GroupResource) int64 { return 0 }
 	if definitions, found := catalog.Storage(schema.Definitions()); found {
 		r := s.newResource(catalog, definitions.GR())
 		err := r.load(ctx, revision)
@@ -108,6 +109,12 @@ func (s *Set) loadAt(ctx context.Context, revision int64) error {
 		if catalog, err = withDefinitions(catalog, r.Cache.Snapshot()); err != nil {
 			return err
 		}
+		edited = func(gr schema.GroupResource) int64 {
+			if definition, found := r.Cache.Snapshot().Get(kube.Key{Name: gr.String()}); found {
+				return int64(definition.ResourceVersion())
+			}
+			return 0
+		}
 	}
 	for _, resource := range catalog.Stored() {
 		if all[resource.GR().String()] != nil {
@@ -115,6 +122,7 @@ func (s *Set) loadAt(ctx context.Context, revision int64) error {
 		}
 		r := s.newResource(catalog, resource.GR())
 		r.Since(created[resource.GR().String()])
+		r.selectsFrom.Store(edited(resource.GR())) // at the latest: earlier schemas are not known any more
 		if err := r.load(ctx, revision); err != nil {
 			return err
 		}

@@ -14,7 +14,8 @@ import (
 )
 
 // Resource is one resource with its cache. It lives as long as the resource does: a
-// new version, or a changed schema, leaves it as it is. It is safe for concurrent use.
+// new version, or a changed schema, leaves it and its objects as they are: Read says what readers
+// see of these. It is safe for concurrent use.
 type Resource struct {
 	*stored.Resource
 
@@ -24,6 +25,11 @@ type Resource struct {
 	// endedAt is the revision at which the resource's definition was deleted, 0 as
 	// long as there is one. It is set before anything later is published.
 	endedAt atomic.Int64
+	// selectsFrom is the revision from which on objects are selected by fields as they are now: see
+	// SelectsFrom.
+	selectsFrom atomic.Int64
+	// readings are those of the definition that is in force; nil for a built-in resource.
+	readings atomic.Pointer[schema.Readings]
 }
 
 // newResource returns a resource without any objects.
@@ -31,6 +37,10 @@ func (s *Set) newResource(c *schema.Catalog, gr schema.GroupResource) *Resource 
 	r := &Resource{Resource: s.source.Resource(gr, selectable(c, gr)), set: s}
 	cfg := s.window
 	cfg.Clock, cfg.History = s.clock, r.Resource
+	if stored, found := c.Storage(gr); found && stored.Custom {
+		r.readings.Store(&stored.Readings)
+		cfg.Read = r.Read
+	}
 	r.Cache = watchcache.New(cfg)
 	return r
 }
@@ -40,6 +50,21 @@ func (s *Set) newResource(c *schema.Catalog, gr schema.GroupResource) *Resource 
 func Mirrored(r *stored.Resource, window watchcache.Config) *Resource {
 	window.History, window.Mirror = r, true
 	return &Resource{Resource: r, Cache: watchcache.New(window)}
+}
+
+// Read returns the read form of an object by the definition that is in force now.
+func (r *Resource) Read(o *kube.Object) *kube.Object {
+	if all := r.readings.Load(); all != nil {
+		return all.Of(o)
+	}
+	return o
+}
+
+// SelectsFrom is the revision of the last edit of the definition that changed what is read of its
+// selectable fields. Objects came into a selection by a field, or left it, without an event then: a
+// watch of such a selection cannot go on from before.
+func (r *Resource) SelectsFrom() kube.ResourceVersion {
+	return kube.ResourceVersion(r.selectsFrom.Load())
 }
 
 // load gives a resource its state at a revision.

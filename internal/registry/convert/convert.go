@@ -58,23 +58,29 @@ func New(cluster hook.Cluster) *Converter {
 // Close closes the connections that are not in use.
 func (c *Converter) Close() { c.callers.Close() }
 
-// Show returns objects in the version of a resource, in their order; the slice may be the
-// argument. It converts those that are stored in another version, several in one review.
+// Show returns stored objects as a resource shows them, in their order; the slice may be the
+// argument: their read forms, and of those that are stored in another version, the read forms
+// converted to the resource's version, several in one review.
 // Errors: 500 with upstream's texts, ctx's cause.
 func (c *Converter) Show(ctx context.Context, r *schema.Resource, objects ...*kube.Object) ([]*kube.Object, error) {
 	var shown []*kube.Object
 	var other []int // those to convert
 	for i, o := range objects {
-		if o.APIVersion() == r.APIVersion() && r.Conversion == nil {
+		read := r.Readings.Of(o)
+		converts := o.APIVersion() != r.APIVersion() || r.Conversion != nil
+		if read == o && !converts {
 			continue
 		}
 		if shown == nil {
 			shown = append(make([]*kube.Object, 0, len(objects)), objects...)
 		}
-		if r.Converts() {
+		shown[i] = read
+		switch {
+		case !converts:
+		case r.Converts():
 			other = append(other, i)
-		} else {
-			shown[i] = r.Show(o)
+		default:
+			shown[i] = r.Show(read)
 		}
 	}
 	if shown == nil {

@@ -7,6 +7,8 @@ package scale
 import (
 	"encoding/json"
 	"fmt"
+	"math"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -44,8 +46,34 @@ type Scale struct {
 	} `json:"status"`
 }
 
-// Of returns the Scale of an object. Errors: 404 for a resource that cannot be scaled.
-func Of(t schema.Target, o *kube.Object) (*kube.Object, error) {
+// Unset is the desired replicas in the Scale of an object that has none, before a write, which
+// must set them: apiextensions registry/customresource/etcd.go invalidSpecReplicas.
+const Unset = math.MinInt32
+
+// Read returns the Scale of an object as it is read. Errors: those of Of, and 500 for a custom
+// resource without desired replicas, as upstream.
+func Read(t schema.Target, o *kube.Object) (*kube.Object, error) {
+	shown, err := Of(t, o, Unset)
+	if err != nil || !t.Resource.Custom {
+		return shown, err
+	}
+	u, err := tree(shown)
+	if err != nil {
+		return nil, err
+	}
+	if n, _, err := unstructured.NestedInt64(u.Object, "spec", "replicas"); err != nil || n == Unset {
+		return nil, kube.Internal(fmt.Errorf("the spec replicas field %q does not exist", path(t.Resource.Scale.SpecReplicas)))
+	}
+	return shown, nil
+}
+
+// path is a path of a definition as its author writes it.
+func path(names []string) string { return "." + strings.Join(names, ".") }
+
+// Of returns the Scale of an object. missing is what a custom resource without desired replicas
+// has for them. Errors: 404 for a resource that cannot be scaled, 500 for a custom resource whose
+// values have other types.
+func Of(t schema.Target, o *kube.Object, missing int64) (*kube.Object, error) {
 	paths := t.Resource.Scale
 	if paths == nil {
 		return nil, kube.NotFound(t.Resource.GR(), t.Name)
@@ -54,6 +82,12 @@ func Of(t schema.Target, o *kube.Object) (*kube.Object, error) {
 	if err != nil {
 		return nil, err
 	}
+	desired, current := replicas(u, paths.SpecReplicas), replicas(u, paths.StatusReplicas)
+	if t.Resource.Custom {
+		if desired, current, err = checked(u, paths, missing); err != nil {
+			return nil, kube.Unknown(err)
+		}
+	}
 	meta := map[string]any{
 		"name": u.GetName(), "uid": string(u.GetUID()), "resourceVersion": o.ResourceVersion().String(),
 		"creationTimestamp": o.Created().Format(time.RFC3339),
@@ -61,13 +95,17 @@ func Of(t schema.Target, o *kube.Object) (*kube.Object, error) {
 	if u.GetNamespace() != "" {
 		meta["namespace"] = u.GetNamespace()
 	}
-	status := map[string]any{"replicas": replicas(u, paths.StatusReplicas)}
+	status := map[string]any{"replicas": current}
 	if text := selector(u, paths.Selector); text != "" {
 		status["selector"] = text
 	}
+	spec := map[string]any{}
+	if desired != 0 {
+		spec["replicas"] = desired // upstream's Go type leaves 0 out
+	}
 	raw, err := json.Marshal(map[string]any{
 		"kind": kind, "apiVersion": apiVersion, "metadata": meta,
-		"spec": map[string]any{"replicas": replicas(u, paths.SpecReplicas)}, "status": status,
+		"spec": spec, "status": status,
 	})
 	if err != nil {
 		return nil, kube.Internal(err)
@@ -77,6 +115,25 @@ func Of(t schema.Target, o *kube.Object) (*kube.Object, error) {
 		return nil, kube.Internal(err)
 	}
 	return scale, nil
+}
+
+// checked returns the replicas of a custom resource. Its errors are upstream's, about values that
+// have other types.
+func checked(u *unstructured.Unstructured, paths *schema.ScalePaths, missing int64) (desired, current int64, err error) {
+	desired, found, err := unstructured.NestedInt64(u.Object, paths.SpecReplicas...)
+	if err != nil {
+		return 0, 0, err
+	}
+	if !found {
+		desired = missing
+	}
+	if current, _, err = unstructured.NestedInt64(u.Object, paths.StatusReplicas...); err != nil {
+		return 0, 0, err
+	}
+	if len(paths.Selector) > 0 {
+		_, _, err = unstructured.NestedString(u.Object, paths.Selector...)
+	}
+	return desired, current, err
 }
 
 // replicas returns the number at a path; 0 when there is none.
@@ -166,6 +223,9 @@ func (s *Scale) Set(t schema.Target, current *kube.Object) (*unstructured.Unstru
 	if s.UID != "" && s.UID != current.UID() {
 		return nil, kube.Conflict(t.Resource.GR(), t.Name, fmt.Sprintf(
 			"Precondition failed: UID in precondition: %s, UID in object meta: %s", s.UID, current.UID()))
+	}
+	if t.Resource.Custom && s.Spec.Replicas == Unset {
+		return nil, kube.BadRequest("the spec replicas field %q cannot be empty", path(t.Resource.Scale.SpecReplicas))
 	}
 	if s.Spec.Replicas < 0 {
 		return nil, kube.Invalid(gvk().GroupKind(), t.Name, field.ErrorList{

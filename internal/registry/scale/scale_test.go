@@ -1,6 +1,7 @@
 package scale_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/gapless-io/gapless/internal/registry/scale"
@@ -32,7 +33,7 @@ func TestScaleShowsStringAndObjectSelectors(t *testing.T) {
 		expression:                  ``,
 		`7`:                         ``,
 	} {
-		got, err := scale.Of(target(), object(t, `{"apiVersion":"g.example.com/v1","kind":"Foo","metadata":{"name":"x","namespace":"ns","uid":"u","resourceVersion":"5","creationTimestamp":"2026-01-01T00:00:00Z"},"spec":{"n":3},"status":{"n":2,"sel":`+selector+`}}`))
+		got, err := scale.Of(target(), object(t, `{"apiVersion":"g.example.com/v1","kind":"Foo","metadata":{"name":"x","namespace":"ns","uid":"u","resourceVersion":"5","creationTimestamp":"2026-01-01T00:00:00Z"},"spec":{"n":3},"status":{"n":2,"sel":`+selector+`}}`), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +54,7 @@ func TestScaleShowsStringAndObjectSelectors(t *testing.T) {
 func TestScaleOfAResourceWithoutOneIsNotFound(t *testing.T) {
 	at := target()
 	at.Resource.Scale = nil
-	if _, err := scale.Of(at, object(t, `{"metadata":{}}`)); kube.StatusOf(err).Code != 404 {
+	if _, err := scale.Of(at, object(t, `{"metadata":{}}`), 0); kube.StatusOf(err).Code != 404 {
 		t.Error(err)
 	}
 }
@@ -74,4 +75,35 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestTheScaleOfACustomResourceNeedsItsReplicas: as upstream a read says that there are none, a
+// write must set them, and values of other types are errors.
+func TestTheScaleOfACustomResourceNeedsItsReplicas(t *testing.T) {
+	at := target()
+	at.Resource.Custom = true
+	with := func(spec, status string) *kube.Object {
+		return object(t, `{"apiVersion":"g.example.com/v1","kind":"Foo","metadata":{"name":"x","namespace":"ns","creationTimestamp":"2026-01-01T00:00:00Z"},"spec":`+spec+`,"status":`+status+`}`)
+	}
+	for _, test := range []struct{ spec, status, want string }{
+		{`{}`, `{}`, `500 InternalError Internal error occurred: the spec replicas field ".spec.n" does not exist`},
+		{`{"n":"1"}`, `{}`, `500  .spec.n accessor error: 1 is of the type string, expected int64`},
+		{`{"n":1}`, `{"n":true}`, `500  .status.n accessor error: true is of the type bool, expected int64`},
+		{`{"n":1}`, `{"sel":{"matchLabels":{}}}`, `500  .status.sel accessor error: map[matchLabels:map[]] is of the type map[string]interface {}, expected string`},
+	} {
+		_, err := scale.Read(at, with(test.spec, test.status))
+		s := kube.StatusOf(err)
+		if got := fmt.Sprintf("%d %s %s", s.Code, s.Reason, s.Message); got != test.want {
+			t.Errorf("%s %s: %s, want %s", test.spec, test.status, got, test.want)
+		}
+	}
+	if _, err := scale.Read(at, with(`{"n":0}`, `{}`)); err != nil {
+		t.Error(err)
+	}
+	var s scale.Scale
+	s.Name, s.Spec.Replicas = "x", scale.Unset
+	_, err := s.Set(at, with(`{}`, `{}`))
+	if got := kube.StatusOf(err); got.Code != 400 || got.Message != `the spec replicas field ".spec.n" cannot be empty` {
+		t.Errorf("a write that does not set them: %v", got)
+	}
 }

@@ -88,14 +88,22 @@ func Resources(crd []byte) ([]*schema.Resource, error) {
 	}
 	stored, coerces := d.Spec.Versions[storage].Name, webhook != nil || d.differs()
 	var resources []*schema.Resource
+	var readings schema.Readings
+	var schemas []byte
 	for _, v := range d.Spec.Versions {
 		r := d.resource(v)
+		reading := readingOf(r)
+		readings = append(readings, reading)
+		schemas = fmt.Appendf(schemas, "%s %s ", v.Name, reading.Schema)
 		r.StorageVersion, r.Webhook = stored, webhook
 		r.Moved = slices.ContainsFunc(d.Status.StoredVersions, func(other string) bool { return other != stored })
 		if !coerces {
 			r.Coerce = nil
 		}
 		resources = append(resources, r)
+	}
+	for _, r := range resources {
+		r.Readings, r.Schemas = readings, digest(schemas)
 	}
 	return resources, nil
 }

@@ -10,18 +10,25 @@ type members struct {
 	items      *members // nil: they may have no members
 	open       bool     // unknown members are kept
 	embedded   bool     // x-kubernetes-embedded-resource
+	defaulted  bool     // it has a default
+	defaults   int      // how many of named have one
 }
 
 func membersOf(s *structuralschema.Structural) *members {
 	if s == nil {
 		return nil
 	}
-	m := &members{items: membersOf(s.Items), open: s.XPreserveUnknownFields, embedded: s.XEmbeddedResource}
+	m := &members{
+		items: membersOf(s.Items), open: s.XPreserveUnknownFields, embedded: s.XEmbeddedResource, defaulted: s.Default.Object != nil,
+	}
 	for name, property := range s.Properties {
 		if m.named == nil {
 			m.named = map[string]*members{}
 		}
 		m.named[name] = membersOf(&property)
+		if m.named[name].defaulted {
+			m.defaults++
+		}
 	}
 	if s.AdditionalProperties != nil {
 		// The values of additionalProperties: true have no members.

@@ -162,9 +162,11 @@ func (t *customType) coerce(u *unstructured.Unstructured, v schema.FieldValidati
 	if s.members.clean(u.Object) && normalMetadata(u.Object) {
 		return nil, nil
 	}
-	track := v != schema.FieldsIgnore && v != schema.FieldsApplied
+	track, drop := v == schema.FieldsWarn || v == schema.FieldsStrict, v == fieldsStored
 	kind, apiVersion := u.GetKind(), u.GetAPIVersion()
-	meta, found, unknown, err := objectmeta.GetObjectMetaWithOptions(u.Object, objectmeta.ObjectMetaOptions{ReturnUnknownFieldPaths: track})
+	meta, found, unknown, err := objectmeta.GetObjectMetaWithOptions(u.Object, objectmeta.ObjectMetaOptions{
+		DropMalformedFields: drop, ReturnUnknownFieldPaths: track,
+	})
 	if err != nil {
 		return nil, t.cannotBe(err)
 	}
@@ -175,7 +177,9 @@ func (t *customType) coerce(u *unstructured.Unstructured, v schema.FieldValidati
 			defaulting.PruneNonNullableNullsWithoutDefaults(u.Object, s.structural)
 		}
 	}
-	fieldErr, paths := objectmeta.CoerceWithOptions(nil, u.Object, s.structural, false, objectmeta.CoerceOptions{ReturnUnknownFieldPaths: track})
+	fieldErr, paths := objectmeta.CoerceWithOptions(nil, u.Object, s.structural, false, objectmeta.CoerceOptions{
+		DropInvalidFields: drop, ReturnUnknownFieldPaths: track,
+	})
 	if fieldErr != nil {
 		return nil, t.cannotBe(fieldErr)
 	}
@@ -194,6 +198,10 @@ func (t *customType) Coerce(u *unstructured.Unstructured) error {
 	_, err := t.coerce(u, schema.FieldsIgnore)
 	return err
 }
+
+// fieldsStored is FieldsIgnore for what is stored: malformed metadata of an embedded object, which an
+// earlier schema had allowed, is dropped.
+const fieldsStored schema.FieldValidation = "Stored"
 
 // normalMetadata gives metadata its canonical form. It returns false when that takes
 // upstream's decoder, which has the error texts.

@@ -55,6 +55,16 @@ func (d *definitions) addResource(r *schema.Resource) (string, error) {
 		props = object{}
 		custom["properties"] = props
 	}
+	embedded(custom, func(def object) bool {
+		props, ok := def["properties"].(object)
+		if !ok {
+			props = object{}
+			def["properties"] = props
+		}
+		props["apiVersion"], props["kind"] = embeddedHeads()
+		props["metadata"] = d.refTo(d.addGo(reflect.TypeFor[metav1.ObjectMeta]()), metav1.PartialObjectMetadata{}.SwaggerDoc()["metadata"])
+		return true
+	})
 	props["apiVersion"] = stringSchema("APIVersion is the versioned schema of this object.")
 	props["kind"] = stringSchema("Kind is the REST resource that this object represents.")
 	props["metadata"] = d.refTo(d.addGo(reflect.TypeFor[metav1.ObjectMeta]()), "Standard object's metadata.")

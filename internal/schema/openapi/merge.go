@@ -68,6 +68,8 @@ func atom(s object, lax bool) smdschema.Atom {
 		return untyped(atomicName, smdschema.Atomic)
 	}
 	scalar := func(kind smdschema.Scalar) smdschema.Atom { return smdschema.Atom{Scalar: &kind} }
+	// Go types that are text or a number have it; in a custom resource it is a rule about values.
+	_, ofGoType := s["oneOf"].([]object)
 	switch {
 	case typ == "object":
 		return smdschema.Atom{Map: mapOf(s, lax)}
@@ -79,7 +81,7 @@ func atom(s object, lax bool) smdschema.Atom {
 		return scalar(smdschema.Boolean)
 	case typ == "string" && (s["format"] == nil || s["format"] == "byte"):
 		return scalar(smdschema.String)
-	case typ == "string", s["oneOf"] != nil:
+	case typ == "string", ofGoType:
 		return scalar("untyped")
 	}
 	a := scalar("untyped")

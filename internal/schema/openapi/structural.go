@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -78,7 +77,15 @@ func customSchema(openAPI []byte) (object, error) {
 	}
 	docs := metav1.TypeMeta{}.SwaggerDoc()
 	addHead(def, stringSchema(docs["apiVersion"]), stringSchema(docs["kind"]))
-	complete(def)
+	withoutDefaults(def)
+	embedded(def, func(def object) bool {
+		if def["x-kubernetes-preserve-unknown-fields"] == true {
+			return false // kubectl would refuse other members
+		}
+		apiVersion, kind := embeddedHeads()
+		addHead(def, apiVersion, kind)
+		return true
+	})
 	return def, nil
 }
 
@@ -94,31 +101,19 @@ func addHead(def, apiVersion, kind object) {
 	props["metadata"] = object{"$ref": meta, "description": metav1.PartialObjectMetadata{}.SwaggerDoc()["metadata"]}
 }
 
-// complete adds these members to the objects that are embedded anywhere in a schema, and
-// removes defaults, which upstream publishes in version 3 only.
-func complete(def object) {
+// withoutDefaults removes the defaults in a schema, which upstream publishes in version 3 only.
+func withoutDefaults(def object) {
 	delete(def, "default")
 	if props, ok := def["properties"].(object); ok {
 		for _, p := range props {
 			if p, ok := p.(object); ok {
-				complete(p)
+				withoutDefaults(p)
 			}
 		}
 	}
 	for _, below := range []string{"items", "additionalProperties"} {
 		if s, ok := def[below].(object); ok {
-			complete(s)
+			withoutDefaults(s)
 		}
 	}
-	if def["x-kubernetes-preserve-unknown-fields"] == true || def["x-kubernetes-embedded-resource"] != true {
-		return
-	}
-	addHead(def, stringSchema("apiVersion of the embedded object."), stringSchema("kind of the embedded object."))
-	required, _ := def["required"].([]any)
-	for _, name := range []string{"kind", "apiVersion"} {
-		if !slices.Contains(required, any(name)) {
-			required = append(required, name)
-		}
-	}
-	def["required"] = required
 }
