@@ -29,7 +29,7 @@ func TestAPipeThatNobodyReadsStopsNothing(t *testing.T) {
 			l := openAll(t, audit.Options{Path: path, Mode: mode})
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
-			go func() { ended <- l.Run(ctx) }() // ends with ctx
+			go func() { ended <- l.Run(ctx) }()                           // ends with ctx
 			for _, id := range []string{strings.Repeat("x", 1000), "x"} { // until there is no room for any
 				for lost := value(t, l, "apiserver_audit_error_total", "log"); value(t, l, "apiserver_audit_error_total", "log") == lost; {
 					record(t, l, id, "{}")

@@ -127,7 +127,7 @@ func (l *Log) noteEnd(ctx context.Context, noted int64) {
 func (l *Log) manifestLocked() format.Manifest {
 	m := format.Manifest{
 		UUID: hex.EncodeToString(l.uuid[:]), Base: l.base, NextSegment: l.nextSegment,
-		Compacted: l.compacted, Floors: map[string]format.Mark{}, Rest: l.index.Rest,
+		Compacted: l.compacted, Floors: map[string]format.Mark{}, Rest: l.index.Rest, Raised: l.raised,
 	}
 	for name, r := range l.index.Resources {
 		if r.Floor.Revision > 0 {

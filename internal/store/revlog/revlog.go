@@ -130,6 +130,7 @@ type Log struct {
 	base                int64 // revision of the empty store
 	nextSegment         uint32
 	compacted           format.Mark
+	raised              *format.Raised  // what the manifest says; it does not change
 	holds               map[*feed]int64 // what feeds with From.Hold have delivered
 	wake                chan struct{}   // closed and replaced whenever current or compacted moves
 	setbacks            []int64         // revisions before which the wall clock was set back
