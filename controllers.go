@@ -72,7 +72,7 @@ func (c Config) runs(controller string) bool {
 // garbage collector; nil if it is turned off.
 func (s *Server) newRegistry(log *revlog.Log, live *schema.Live) *gc.Collector {
 	cfg := registry.Config{
-		Store: s.store(), Stale: s.values.Stale, Live: live, Logger: s.cfg.Logger, StrictFutureWatch: s.cfg.StrictFutureWatch,
+		Store: s.store(), Stale: s.values.Stale, Live: live, Logger: s.cfg.Logger,
 		KeepNamespaces: !s.cfg.runs(NamespaceController),
 	}
 	var garbage *gc.Collector

@@ -99,10 +99,6 @@ type Config struct {
 	// ResourceVersionBase is the resource version before the first write; 0 means
 	// 1 000 000 000. It is only used for an empty data directory.
 	ResourceVersionBase int64
-	// StrictFutureWatch ends a watch from a resource version that does not exist within
-	// 3 s with an ERROR frame 504 Timeout. Otherwise the watch waits until its timeout,
-	// as in kube-apiserver.
-	StrictFutureWatch bool
 	// ClientKeyAlgorithm is the algorithm of the key in the kubeconfig: "ecdsa", or "rsa" for
 	// clients that cannot read other keys, like Java's fabric8 before 7. A key of the
 	// other algorithm is replaced, in the kubeconfig too; its certificate stays valid
@@ -223,7 +219,7 @@ func (c Config) storeOptions() (revlog.Options, error) {
 	}
 	switch {
 	case c.Disk != nil:
-		o.FS = c.Disk.files
+		o.FS = c.Disk.used
 	case c.UnsafeNoFsync && !c.Memory:
 		var err error
 		if o.FS, err = disk.NewUnsynced(o.Dir); err != nil {

@@ -37,7 +37,7 @@ func watchRows() []watchRow {
 		{name: "after", query: "resourceVersion={a}", frames: afterA},
 		{name: "after with bookmarks", query: "resourceVersion={a}" + marks, frames: afterA},
 		{name: "after the last", query: "resourceVersion={d}" + marks, frames: ""},
-		{name: "future", query: "resourceVersion={future}", frames: ""},
+		{name: "future", query: "resourceVersion={future}", frames: "ERROR 410 Expired"},
 		{name: "initial", query: initial, frames: state},
 		{name: "initial with bookmarks", query: initial + marks, frames: state + end},
 		{name: "initial at zero", query: "resourceVersion=0" + initial + marks, frames: state + end},

@@ -41,7 +41,8 @@ const (
 	// WatchInitialNotOlderThan waits (3 s) until the cache is at RV, sends the
 	// whole state, then changes.
 	WatchInitialNotOlderThan
-	// WatchAfter sends the changes after RV, and waits when RV is in the future.
+	// WatchAfter sends the changes after RV. An RV in the future is for the server to judge: one
+	// that is alone knows that it was never given out.
 	WatchAfter
 	// WatchFromNow sends changes after the store's current revision.
 	WatchFromNow

@@ -25,6 +25,9 @@ const (
 	stateDamaged  = "damaged"
 	stateBeyond   = "damaged beyond repair"
 	stateRepaired = "repaired"
+	stateLossy    = "repaired, with losses"
+	stateRaised   = "raised"
+	stateNewer    = "written by a newer version of gapless"
 )
 
 // fsckReport is what `gapless fsck -o json` prints.
@@ -52,8 +55,13 @@ and objects that are affected. Without --repair nothing is changed.
 newest state cannot be read are removed, and the report names them. All previous
 files are kept in DIR/damaged-TIME, which you can remove later.
 
-Exit codes: 0 no damage, or repaired; 1 the check failed; 2 invalid command line;
-4 damaged, and --repair can repair it; 5 damaged beyond repair.`,
+--repair --bump N skips N resourceVersions also where nothing is damaged. Use it
+after restoring an older copy of DIR, with more than were written since the copy:
+clients that know those list again, instead of taking new versions for old ones.
+
+Exit codes: 0 no damage, or repaired without loss; 1 the check failed, or a newer
+version wrote DIR; 2 invalid command line; 4 damaged, and --repair can repair it;
+5 damaged beyond repair; 6 repaired, and acknowledged writes are lost or may be.`,
 		Example: `  # check
   gapless fsck ./gapless-data
 
@@ -61,7 +69,10 @@ Exit codes: 0 no damage, or repaired; 1 the check failed; 2 invalid command line
   gapless fsck ./gapless-data -o json
 
   # repair
-  gapless fsck ./gapless-data --repair`,
+  gapless fsck ./gapless-data --repair
+
+  # after restoring an older copy
+  gapless fsck ./gapless-data --repair --bump 1000000`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return fmt.Errorf("name one data directory, for example: gapless fsck gapless-data; got %d", len(args))
@@ -75,7 +86,11 @@ Exit codes: 0 no damage, or repaired; 1 the check failed; 2 invalid command line
 			case bump < 1 || bump > 1<<40:
 				return &usageError{fmt.Errorf("--bump %d: want a number from 1 to %d", bump, int64(1)<<40)}
 			}
-			report, err := checkDir(cmd.Context(), args[0], fsck.Options{Repair: repair, Bump: bump, Progress: progress(io)})
+			raise := cmd.Flags().Changed("bump")
+			if raise && !repair {
+				return &usageError{errors.New("--bump without --repair would change nothing: add --repair")}
+			}
+			report, err := checkDir(cmd.Context(), args[0], fsck.Options{Repair: repair, Bump: bump, Raise: raise, Progress: progress(io)})
 			if err != nil {
 				return err
 			}
@@ -88,19 +103,22 @@ Exit codes: 0 no damage, or repaired; 1 the check failed; 2 invalid command line
 			} else {
 				report.print(io)
 			}
-			switch report.State {
-			case stateDamaged:
-				return &verdict{exitDamaged}
-			case stateBeyond:
-				return &verdict{exitBeyond}
-			}
-			return nil
+			return report.verdict()
 		},
 	}
 	cmd.Flags().BoolVar(&repair, "repair", false, "repair what can be repaired")
-	cmd.Flags().Int64Var(&bump, "bump", fsck.DefaultBump, "how many resource versions a repair skips if clients may have seen some that were lost")
+	cmd.Flags().Int64Var(&bump, "bump", fsck.DefaultBump, "how many resource versions a repair skips if clients may have seen some that were lost; if it is given, always")
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "format of the report: text or json")
 	return cmd
+}
+
+// verdict is the exit code.
+func (r *fsckReport) verdict() error {
+	codes := map[string]int{stateDamaged: exitDamaged, stateBeyond: exitBeyond, stateLossy: exitLossy, stateNewer: exitRunTime}
+	if code, is := codes[r.State]; is {
+		return &verdict{code}
+	}
+	return nil
 }
 
 // progress prints the progress of a check that takes more than 2 s.
@@ -147,11 +165,15 @@ func checkDir(ctx context.Context, dir string, o fsck.Options) (*fsckReport, err
 			removeIfEmpty(kept)
 			return nil, fmt.Errorf("check the log: %w", err)
 		}
-		if w := report.Log.Worst(); w == fsck.Beyond || w == fsck.Repairable && worst != fsck.Beyond {
+		if w := report.Log.Worst(); w == fsck.Newer || w == fsck.Beyond || w == fsck.Repairable && worst != fsck.Beyond {
 			worst = w
 		}
+	} else if o.Raise {
+		return nil, fmt.Errorf("%s has no log: there is nothing to raise", dir)
 	}
 	switch worst {
+	case fsck.Newer:
+		report.State = stateNewer
 	case fsck.Beyond:
 		report.State = stateBeyond
 	case fsck.Repairable:
@@ -160,6 +182,9 @@ func checkDir(ctx context.Context, dir string, o fsck.Options) (*fsckReport, err
 			return report, report.repair(dir, kept, faults)
 		}
 	case fsck.Note:
+		if hasLog && report.Log.Repair != nil { // it was raised
+			report.State, report.Kept = stateRaised, kept
+		}
 	}
 	return report, nil
 }
@@ -189,6 +214,9 @@ func (r *fsckReport) repair(dir, kept string, faults []auth.Fault) error {
 		return err
 	}
 	r.Kept, r.State = kept, stateRepaired
+	if r.Log != nil && r.Log.Lost() {
+		r.State = stateLossy
+	}
 	removeIfEmpty(filepath.Join(kept, "pki"))
 	return nil
 }
@@ -199,6 +227,9 @@ func (r *fsckReport) print(io streams) {
 	problems := r.Credentials
 	if r.Log != nil {
 		io.printf("log: %d objects, %d records in %d segments, up to resourceVersion %d\n", r.Log.Objects, r.Log.Records, r.Log.Segments, r.Log.Revision)
+		if raised := r.Log.Raised; raised != nil {
+			io.printf("raised before: no write has got resourceVersions %s\n", span(*raised))
+		}
 		problems = append(r.Log.Problems, problems...)
 	}
 	for _, p := range problems {
@@ -231,13 +262,16 @@ func (r *fsckReport) printLoss(io streams) {
 	}
 	if fix := r.Log.Repair; fix != nil {
 		io.printf("\nThe log continues after resourceVersion %d.", fix.Revision)
+		if fix.Skipped != nil {
+			io.printf(" No write has got %s.", span(*fix.Skipped))
+		}
 		if fix.Expired > 0 {
 			io.printf(" Clients with a resourceVersion below %d get 410 and list again.", fix.Expired)
 		}
 		io.printf("\n")
 	}
 	switch r.State {
-	case stateRepaired:
+	case stateRepaired, stateLossy, stateRaised:
 		io.printf("\nThe previous files are in %s.\n", r.Kept)
 	case stateDamaged:
 		io.printf("\nTo repair it: gapless fsck %s --repair\n", r.Directory)

@@ -4,12 +4,16 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -111,7 +115,7 @@ func TestFsckFindsDamageAndRepairsIt(t *testing.T) {
 		t.Errorf("exit code %d\n%s", code, out)
 	}
 	code, out, _ = command(t, "fsck", dir, "--repair")
-	if code != exitOK || !strings.Contains(out, ": repaired") || !strings.Contains(out, filepath.Join(dir, "damaged-")) {
+	if code != exitLossy || !strings.Contains(out, ": repaired, with losses") || !strings.Contains(out, filepath.Join(dir, "damaged-")) {
 		t.Fatalf("exit code %d\n%s", code, out)
 	}
 	serveDir(t, dir, func(ask func(method, path, body string) string) {
@@ -138,5 +142,101 @@ func TestFsckReportsWhatCannotBeRepaired(t *testing.T) {
 		if code, _, stderr := command(t, "fsck", dir); code != exitRunTime || !strings.Contains(stderr, dir) {
 			t.Errorf("%s: exit code %d\n%s", dir, code, stderr)
 		}
+	}
+}
+
+// TestClientsOfARaisedCopyListAgain restores an older copy of a data directory, and asks with a
+// version that was given out after the copy was made.
+func TestClientsOfARaisedCopyListAgain(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	create := func(ask func(method, path, body string) string, name string) int64 {
+		t.Helper()
+		var made struct {
+			Metadata struct {
+				ResourceVersion string `json:"resourceVersion"`
+			} `json:"metadata"`
+		}
+		body := ask(http.MethodPost, configMapsPath, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"`+name+`"}}`)
+		if err := json.Unmarshal([]byte(body), &made); err != nil {
+			t.Fatal(err)
+		}
+		rv, err := strconv.ParseInt(made.Metadata.ResourceVersion, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rv
+	}
+	var old, lost int64
+	serveDir(t, dir, func(ask func(method, path, body string) string) { old = create(ask, "old") })
+	backup := filepath.Join(t.TempDir(), "backup")
+	err := os.CopyFS(backup, os.DirFS(dir))
+	if err == nil { // the copy has other modes
+		err = filepath.WalkDir(backup, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			return os.Chmod(path, 0o600)
+		})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	serveDir(t, dir, func(ask func(method, path, body string) string) { lost = create(ask, "lost") })
+	for _, wrong := range [][]string{{"--bump", "5"}, {"--repair", "--bump", "0"}, {"--repair", "--bump", "-1"}, {"--repair", "--bump", "99999999999999"}} {
+		if code, _, stderr := command(t, append([]string{"fsck", backup}, wrong...)...); code != exitUsage || !strings.Contains(stderr, "--bump") {
+			t.Errorf("%v: exit code %d\n%s", wrong, code, stderr)
+		}
+	}
+	code, out, stderr := command(t, "fsck", backup, "--repair", "--bump", "5000")
+	if code != exitOK || !strings.Contains(out, backup+": raised") || !strings.Contains(out, "get 410 and list again") {
+		t.Fatalf("exit code %d\n%s%s", code, out, stderr)
+	}
+	if code, out, _ := command(t, "fsck", backup, "--repair", "--bump", "5000"); code != exitOK || !strings.Contains(out, backup+": clean") || !strings.Contains(out, "raised before: ") {
+		t.Errorf("a second time: exit code %d\n%s", code, out)
+	}
+	serveDir(t, backup, func(ask func(method, path, body string) string) {
+		for range 2 {
+			for _, rv := range []int64{old, lost, old + 4000, lost + 1_000_000} {
+				watch := ask(http.MethodGet, fmt.Sprintf("%s?watch=1&timeoutSeconds=5&resourceVersion=%d", configMapsPath, rv), "")
+				if !strings.Contains(watch, `"code":410`) || !strings.Contains(watch, `"message":"Replaced"`) {
+					t.Errorf("a watch from %d gets %s", rv, watch)
+				}
+			}
+			if list := ask(http.MethodGet, configMapsPath, ""); !strings.Contains(list, `"name":"old"`) || strings.Contains(list, `"name":"lost"`) {
+				t.Errorf("there are %s", list)
+			}
+			if rv := create(ask, fmt.Sprintf("new-%d", time.Now().UnixNano())); rv <= old+5000-100 {
+				t.Errorf("a write gets resourceVersion %d, below what was skipped", rv)
+			}
+		}
+	})
+}
+
+// TestFsckNamesALossThatItRepairs removes the MANIFEST: whether there was more is not known.
+func TestFsckNamesALossThatItRepairs(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	serveDir(t, dir, func(func(method, path, body string) string) {})
+	if err := os.Remove(filepath.Join(dir, "log", "MANIFEST")); err != nil {
+		t.Fatal(err)
+	}
+	code, out, _ := command(t, "fsck", dir, "--repair")
+	if code != exitLossy || !strings.Contains(out, dir+": repaired, with losses") || !strings.Contains(out, "may be lost") {
+		t.Errorf("exit code %d\n%s", code, out)
+	}
+	if code, out, _ := command(t, "fsck", dir); code != exitOK {
+		t.Errorf("after the repair: exit code %d\n%s", code, out)
+	}
+	manifest := filepath.Join(dir, "log", "MANIFEST")
+	body, err := os.ReadFile(manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(manifest, append([]byte("gapless-revlog 9 "), body[len("gapless-revlog 9 "):]...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, _ := command(t, "fsck", dir, "--repair"); code != exitRunTime || !strings.Contains(out, dir+": written by a newer version") {
+		t.Errorf("a newer format: exit code %d\n%s", code, out)
 	}
 }

@@ -24,6 +24,7 @@ const (
 	// What gapless fsck found.
 	exitDamaged = 4
 	exitBeyond  = 5
+	exitLossy   = 6
 )
 
 func main() {

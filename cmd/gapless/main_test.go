@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
-	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -282,18 +281,6 @@ func TestFlagsComeFromTheEnvironmentUnlessGiven(t *testing.T) {
 	code, _, stderr = command(t, "watch", "pods", "-o", "json", "--kubeconfig", filepath.Join(t.TempDir(), "none"))
 	if code != exitRunTime || strings.Contains(stderr, "xml") {
 		t.Errorf("exit code %d, want 1 for the kubeconfig that is not there:\n%s", code, stderr)
-	}
-}
-
-func TestStrictFutureWatchReachesTheServer(t *testing.T) {
-	for _, strict := range []bool{true, false} {
-		cfg, err := serveFlags{strict: strict, bootstrap: "none", logLevel: "info", logFormat: "text"}.config(false, streams{err: io.Discard})
-		if err != nil || cfg.StrictFutureWatch != strict {
-			t.Errorf("strict %v becomes %v, %v", strict, cfg.StrictFutureWatch, err)
-		}
-	}
-	if def := newServe(streams{}).Flags().Lookup("strict-future-watch").DefValue; def != "false" {
-		t.Errorf("the default is %s, want upstream's", def)
 	}
 }
 

@@ -29,7 +29,6 @@ type serveFlags struct {
 	history       time.Duration
 	historyBytes  string
 	base          int64
-	strict        bool
 	clientKey     string
 	bootstrap     string
 	controllers   []string
@@ -83,7 +82,6 @@ stops it at once. The first start creates certificates and a kubeconfig.`,
 	flags.DurationVar(&f.history, "history", gapless.DefaultHistory, "how long old versions of objects are kept; 0 means forever")
 	flags.StringVar(&f.historyBytes, "history-bytes", "", "maximum size of old versions, for example 512Mi; 0 means no limit (default 1Gi, or 256Mi with --memory)")
 	flags.Int64Var(&f.base, "resource-version-base", 0, "first resource version of an empty data directory (default 1000000000)")
-	flags.BoolVar(&f.strict, "strict-future-watch", false, "end a watch from a future resource version with an error after 3s, instead of waiting")
 	flags.StringVar(&f.clientKey, "client-key-algorithm", "", "algorithm of the client key in the kubeconfig: ecdsa, or rsa for fabric8 before version 7; a key of the other algorithm is replaced (default that of the existing key, or ecdsa)")
 	flags.BoolVar(&f.taint, "taint-new-nodes", false, "give each new node the taint node.kubernetes.io/not-ready, as the admission plugin TaintNodesByCondition; kube-controller-manager removes it")
 	flags.StringVar(&f.bootstrap, "bootstrap", "cluster", "objects created at startup: cluster, server (those of kube-apiserver without a controller manager) or none")
@@ -114,7 +112,7 @@ func (f serveFlags) config(dirGiven bool, io streams) (gapless.Config, error) {
 	}
 	cfg := gapless.Config{
 		DataDir: f.dataDir, Memory: f.memory, UnsafeNoFsync: f.noFsync, StopAtOnce: f.stopAtOnce, Listen: f.listen, History: f.history,
-		ResourceVersionBase: f.base, StrictFutureWatch: f.strict, ClientKeyAlgorithm: f.clientKey, Logger: logger, Limits: f.limits, Audit: forever(f.audit),
+		ResourceVersionBase: f.base, ClientKeyAlgorithm: f.clientKey, Logger: logger, Limits: f.limits, Audit: forever(f.audit),
 		From: f.from, TaintNewNodes: f.taint, Controllers: f.controllers, AuthorizationMode: f.authorization, Authentication: f.callers,
 		EncryptionProviderConfig: f.encryption, EncryptionProviderConfigAutomaticReload: f.reload,
 	}

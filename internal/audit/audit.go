@@ -60,6 +60,17 @@ const Unlimited = -1
 // only that, and 10 000 events may have bodies of 3 MiB each.
 const batchBytes = 64 << 20
 
+// probesWaiting and probesBytes bound the events of health checks that wait for the file: those of
+// some minutes.
+const (
+	probesWaiting = 1000
+	probesBytes   = 1 << 20
+)
+
+// stallAfter is how long an event may take to be written before requests that wait for that count
+// as not served, as for a write of an object (revlog).
+const stallAfter = 3 * time.Second
+
 // unhealthyFor is how long the health check fails after an event that was not written.
 const unhealthyFor = 10 * time.Second
 
@@ -116,7 +127,7 @@ type Log struct {
 	to      sink
 	encoder runtime.Encoder
 	paths   request.RequestInfoFactory
-	queue   *queue // of ModeBatch
+	queue   *queue // what Run writes: of ModeBatch all, of the others the events of health checks
 	counts  counts
 
 	failed   atomic.Int64 // when an event was not written last, Unix nanoseconds
@@ -127,6 +138,8 @@ type Log struct {
 type sink interface {
 	// write appends a line, all of it or nothing.
 	write(line []byte) error
+	// waits returns for how long the present write has been in progress.
+	waits() time.Duration
 	// run removes and compresses rotated files until ctx ends.
 	run(ctx context.Context)
 	close() error
@@ -142,11 +155,12 @@ func Open(p *Policy, o Options) (*Log, error) {
 		policy: p, o: o, encoder: audit.Codecs.LegacyCodec(auditv1.SchemeGroupVersion), counts: newCounts(),
 		paths: request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")},
 	}
+	l.queue = newQueue(probesWaiting, probesBytes)
 	if o.Mode == ModeBatch {
 		l.queue = newQueue(o.BatchBuffer, batchBytes)
 	}
 	if o.Path == "-" {
-		l.to = &plain{out: o.Stdout}
+		l.to = &plain{clock: clock{made: time.Now()}, out: o.Stdout}
 		return l, nil
 	}
 	path, err := filepath.Abs(o.Path)
@@ -162,10 +176,6 @@ func Open(p *Policy, o Options) (*Log, error) {
 // Run writes what waits, and looks after rotated files, until ctx ends; then it writes what
 // is left.
 func (l *Log) Run(ctx context.Context) error {
-	if l.queue == nil {
-		l.to.run(ctx)
-		return nil
-	}
 	tended := make(chan struct{})
 	go func() { // ends with ctx, and Run waits for it
 		defer close(tended)
@@ -184,8 +194,13 @@ func (l *Log) Run(ctx context.Context) error {
 func (l *Log) Close() error { return l.to.close() }
 
 // Check is for health: in ModeStrict the server is not ready while events cannot be
-// written, since its requests fail. In the other modes it serves, and the metrics tell.
+// written, since its requests fail, and in ModeBlocking too while they wait for that. Otherwise it
+// serves, and the metrics tell.
 func (l *Log) Check() error {
+	if waits := l.to.waits(); l.o.Mode != ModeBatch && waits >= stallAfter {
+		return fmt.Errorf("an audit event has waited for %v to be written to %s, and requests wait for it (--audit-log-mode %s)",
+			waits.Round(100*time.Millisecond), l.o.Path, l.o.Mode)
+	}
 	failed := l.failed.Load()
 	if l.o.Mode == ModeStrict && failed != 0 && time.Since(time.Unix(0, failed)) < unhealthyFor {
 		return fmt.Errorf("an audit event could not be written to %s in the last %v, and without it requests fail (--audit-log-mode %s): make space, or make the file writable",
@@ -197,8 +212,10 @@ func (l *Log) Check() error {
 // errTooLarge is the reason why a truncated event is dropped.
 var errTooLarge = errors.New("the event is too large even without its bodies")
 
-// record writes an event, and reports whether the request may go on.
-func (l *Log) record(event *auditinternal.Event) bool {
+// record writes an event, and reports whether the request may go on. A health check always does:
+// whoever asks is to be told what the checks found, and must not take a full disk, or a pipe that
+// nobody reads, for the end of the server.
+func (l *Log) record(event *auditinternal.Event, probe bool) bool {
 	l.counts.events.Inc()
 	line, err := l.encode(event)
 	if err == nil && l.o.Truncate && int64(len(line)) > l.o.MaxEventBytes {
@@ -209,9 +226,9 @@ func (l *Log) record(event *auditinternal.Event) bool {
 	}
 	if err != nil {
 		l.lost("log", err)
-		return l.o.Mode != ModeStrict
+		return probe || l.o.Mode != ModeStrict
 	}
-	if l.queue != nil {
+	if probe || l.o.Mode == ModeBatch {
 		if !l.queue.add(line) {
 			l.lost("buffered", errors.New("too many events wait for the disk"))
 		}

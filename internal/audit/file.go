@@ -12,11 +12,32 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
+// clock measures the write that is in progress. It is safe for concurrent use.
+type clock struct {
+	made  time.Time
+	began atomic.Int64 // after made; 0: none is in progress
+}
+
+func (c *clock) start() { c.began.Store(max(1, int64(time.Since(c.made)))) }
+
+func (c *clock) stop() { c.began.Store(0) }
+
+func (c *clock) waits() time.Duration {
+	began := c.began.Load()
+	if began == 0 {
+		return 0
+	}
+	return time.Since(c.made) - time.Duration(began)
+}
+
 // plain is a sink that is not a file: standard output.
 type plain struct {
+	clock
+
 	mu  sync.Mutex
 	out io.Writer
 }
@@ -24,6 +45,8 @@ type plain struct {
 func (p *plain) write(line []byte) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.start()
+	defer p.stop()
 	_, err := p.out.Write(line)
 	return err
 }
@@ -42,6 +65,8 @@ const gz = ".gz"
 // file is a sink that is rotated by size. It is not synced, as upstream's: what is written
 // survives the process, and not the machine.
 type file struct {
+	clock
+
 	path     string
 	most     int64 // bytes; 0: it is not rotated
 	backups  int   // 0: any number
@@ -51,23 +76,30 @@ type file struct {
 	rotated  chan struct{} // has one element when a file was rotated
 
 	// mu guards what follows.
-	mu   sync.Mutex
-	out  *os.File // nil: the last rotation could not create it, or it is closed
-	size int64
-	torn bool // the last line is not complete
-	shut bool
+	mu      sync.Mutex
+	out     *os.File // nil: the last rotation could not create it, or it is closed
+	opened  os.FileInfo
+	size    int64
+	torn    bool // the last line is not complete
+	stalled bool // nobody has read the last line in time
+	shut    bool
 }
+
+// How long a pipe may take for a line, and after one that it has not taken: requests wait, one
+// after the other.
+const (
+	patience        = time.Second
+	patienceStalled = 10 * time.Millisecond
+)
 
 func openFile(path string, o Options) (*file, error) {
 	f := &file{
-		path: path, most: int64(max(o.MaxSizeMB, 0)) << 20, backups: max(o.MaxBackups, 0),
+		clock: clock{made: time.Now()},
+		path:  path, most: int64(max(o.MaxSizeMB, 0)) << 20, backups: max(o.MaxBackups, 0),
 		age: time.Duration(max(o.MaxAgeDays, 0)) * 24 * time.Hour, compress: o.Compress,
 		logger: o.Logger, rotated: make(chan struct{}, 1),
 	}
 	f.rotated <- struct{}{} // look at what earlier runs have left
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, fmt.Errorf("audit log %s (--audit-log-path): %w", path, err)
-	}
 	if err := f.openLocked(); err != nil {
 		return nil, fmt.Errorf("audit log %s (--audit-log-path): %w", path, err)
 	}
@@ -77,6 +109,9 @@ func openFile(path string, o Options) (*file, error) {
 // openLocked opens the file, or creates it for its owner alone: bodies of requests may be
 // secrets.
 func (f *file) openLocked() error {
+	if err := os.MkdirAll(filepath.Dir(f.path), 0o700); err != nil {
+		return err
+	}
 	out, err := os.OpenFile(f.path, os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
 	if err != nil {
 		return err
@@ -85,7 +120,7 @@ func (f *file) openLocked() error {
 	if err != nil {
 		return errors.Join(err, out.Close())
 	}
-	f.out, f.size, f.torn = out, info.Size(), false
+	f.out, f.opened, f.size, f.torn, f.stalled = out, info, info.Size(), false, false
 	if f.size > 0 && info.Mode().IsRegular() { // a process that was killed may have left half a line
 		last := make([]byte, 1)
 		_, err := out.ReadAt(last, f.size-1)
@@ -98,9 +133,12 @@ func (f *file) openLocked() error {
 func (f *file) write(line []byte) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.start()
+	defer f.stop()
 	if f.shut {
 		return os.ErrClosed
 	}
+	f.lookLocked()
 	if f.out != nil && f.most > 0 && f.size > 0 && f.size+int64(len(line)) > f.most {
 		if err := f.rotateLocked(); err != nil && f.out == nil {
 			return err
@@ -114,7 +152,15 @@ func (f *file) write(line []byte) error {
 	if f.torn {
 		line = append([]byte{'\n'}, line...)
 	}
+	if !f.opened.Mode().IsRegular() {
+		wait := patience
+		if f.stalled {
+			wait = patienceStalled
+		}
+		_ = f.out.SetWriteDeadline(time.Now().Add(wait)) // what has no deadlines has no reader to wait for
+	}
 	n, err := f.out.Write(line)
+	f.stalled = errors.Is(err, os.ErrDeadlineExceeded)
 	if err == nil {
 		f.size += int64(n)
 		f.torn = false
@@ -125,6 +171,23 @@ func (f *file) write(line []byte) error {
 		f.torn = true
 	}
 	return err
+}
+
+// lookLocked closes the file when it is not that of its path any more: others delete, move or
+// truncate it. What was written to a deleted one would be lost.
+func (f *file) lookLocked() {
+	if f.out == nil {
+		return
+	}
+	there, err := os.Stat(f.path)
+	switch {
+	case err == nil && os.SameFile(there, f.opened):
+		f.size = there.Size()
+	case err == nil, errors.Is(err, os.ErrNotExist):
+		f.logger.Warn("the audit log was moved or deleted, and is opened again", slog.String("path", f.path))
+		_ = f.out.Close() // what was written to it is not ours any more
+		f.out = nil
+	}
 }
 
 // rotateLocked renames the file and begins a new one. When it cannot be renamed, it goes on.

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// queue is the lines that wait in ModeBatch, bounded by their number and their bytes.
+// queue is the lines that wait for Run, bounded by their number and their bytes.
 type queue struct {
 	most, mostBytes int
 	wake            chan struct{} // has one element when there may be lines

@@ -38,6 +38,7 @@ type Request struct {
 	unknown bool // who the caller is
 	body    meta
 	long    bool // it is a watch
+	probe   bool // it is a health check
 	started bool
 }
 
@@ -71,7 +72,7 @@ func (l *Log) Begin(ctx context.Context, a Arrived) (context.Context, *Request, 
 		return ctx, nil, nil
 	}
 	ctx = audit.WithAuditContext(ctx)
-	q := &Request{log: l, context: audit.AuditContextFrom(ctx), level: rule.Level, drops: rule.OmitManagedFields, unknown: a.Caller == nil, long: what.GetVerb() == "watch"}
+	q := &Request{log: l, context: audit.AuditContextFrom(ctx), level: rule.Level, drops: rule.OmitManagedFields, unknown: a.Caller == nil, long: what.GetVerb() == "watch", probe: isProbe(a.HTTP.URL.Path)}
 	if err := q.context.Init(rule, q); err != nil {
 		return ctx, nil, err
 	}
@@ -86,6 +87,12 @@ func (l *Log) Begin(ctx context.Context, a Arrived) (context.Context, *Request, 
 		return ctx, nil, fmt.Errorf("the audit event of the request could not be written to %s", l.o.Path)
 	}
 	return ctx, q, nil
+}
+
+// isProbe reports whether a path is that of a health check.
+func isProbe(path string) bool {
+	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+	return first == "livez" || first == "readyz" || first == "healthz"
 }
 
 // attributes are what rules look at: upstream's reading of the path, also of one that is not
@@ -116,7 +123,7 @@ func (q *Request) ProcessEvents(events ...*auditinternal.Event) bool {
 			fill((*string)(&e.ObjectRef.UID), q.body.uid)
 			fill(&e.ObjectRef.ResourceVersion, q.body.resourceVersion)
 		}
-		if !q.log.record(e) {
+		if !q.log.record(e, q.probe) {
 			return false
 		}
 	}

@@ -11,7 +11,6 @@ type Reader struct {
 	of        func(schema.Target) (*caches.Resource, error)
 	live      *schema.Live // nil in a mirror, as converter
 	converter *convert.Converter
-	strict    bool // Config.StrictFutureWatch
 }
 
 // NewMirrorReader returns the reader of a mirror. All resourceVersions that it takes and

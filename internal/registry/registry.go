@@ -52,10 +52,6 @@ type Config struct {
 	// 0 is watchcache's default. Older entries are read from the store.
 	CacheEntries int
 	CacheBytes   int64
-	// StrictFutureWatch ends a watch after a resourceVersion of the future with
-	// *kube.TooLargeResourceVersionError when it has not come within 3 s. Otherwise
-	// such a watch waits in silence, as upstream's does.
-	StrictFutureWatch bool
 	// Collector collects garbage; nil leaves that to another program. Deletions wait for
 	// either, if their policy is Foreground or Orphan.
 	Collector Collector
@@ -119,7 +115,7 @@ func New(cfg Config) *Registry {
 	})
 	converter := convert.New(set)
 	r := &Registry{
-		Reader: &Reader{of: set.Of, live: cfg.Live, converter: converter, strict: cfg.StrictFutureWatch},
+		Reader: &Reader{of: set.Of, live: cfg.Live, converter: converter},
 		store:  cfg.Store, live: cfg.Live, logger: cfg.Logger,
 		caches: set, admission: lifecycle.NewAdmission(set), definitions: lifecycle.NewDefinitions(cfg.Live),
 		stale: cfg.Stale, converter: converter, fields: fieldmanager.New(cfg.Live, converter.Content), collector: cfg.Collector,

@@ -25,10 +25,11 @@ const (
 // bookmark; when that has Since, they are a delta (docs/extensions.md). When the
 // resource's definition is deleted, or the version that is watched is no longer
 // served, or its objects are converted in another way, Next returns io.EOF after
-// everything before: the stream ends like by its timeout. When what is read of a field that
-// selects has changed, Next returns *kube.ExpiredError. Errors: those of PlanWatch, 400 for a field that cannot be selected by
-// and for a bad shard selector, *kube.ExpiredError,
-// *kube.TooLargeResourceVersionError after 3 s.
+// everything before: the stream ends like by its timeout. When what is read of a field
+// that selects has changed, Next returns *kube.ExpiredError. Errors: those of PlanWatch,
+// 400 for a field that cannot be selected by and for a bad shard selector,
+// *kube.ExpiredError, also for a resourceVersion that was never given out,
+// *kube.TooLargeResourceVersionError after 3 s with initial events.
 func (r *Reader) Watch(ctx context.Context, t schema.Target, o kube.ListOptions) (kube.Watch, error) {
 	cached, err := r.of(t)
 	if err != nil {
@@ -145,9 +146,8 @@ func (r *Reader) begin(ctx context.Context, w *watch, plan kube.WatchPlan) (afte
 	case kube.WatchFromCache:
 		return cache.Snapshot().RV(), nil
 	case kube.WatchAfter:
-		if r.strict {
-			_, err = cache.WaitFresh(ctx, plan.RV)
-		}
+		// Upstream waits in silence: with several servers another one may have given it out.
+		err = w.cached.CheckGiven(ctx, plan.RV)
 	}
 	switch {
 	case err != nil:

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/gapless-io/gapless/internal/registry"
@@ -157,68 +158,103 @@ func TestWatchReadsFromTheStoreWhatMemoryDoesNotHold(t *testing.T) {
 	}
 }
 
-func TestWatchFromTheFuture(t *testing.T) {
+// TestAWatchAboveTheNewestVersionIsOfAnotherHistory: upstream's waits in silence. Lists, and
+// watches that begin with the state, wait as upstream's.
+func TestAWatchAboveTheNewestVersionIsOfAnotherHistory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := serve(t)
 		cms := s.at("configmaps", "default")
-		yes := true
+		yes, no := true, false
 		began := time.Now()
 		_, err := s.Watch(t.Context(), cms, options(func(o *kube.ListOptions) {
 			o.ResourceVersion, o.Match, o.InitialEvents = "9999999999", kube.MatchNotOlderThan, &yes
 		}))
 		if _, is := errors.AsType[*kube.TooLargeResourceVersionError](err); !is || time.Since(began) != 3*time.Second {
-			t.Errorf("after %v: %v", time.Since(began), err)
+			t.Errorf("with the state, after %v: %v", time.Since(began), err)
 		}
-		w := s.watch(cms, func(o *kube.ListOptions) { o.ResourceVersion = "9999999999" })
-		s.create(cms, configMap("a"))
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		if events, err := w.Next(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a watch from the future got %v, %v", events, err)
+		current := s.create(cms, configMap("a")).ResourceVersion()
+		other := s.create(s.at("secrets", "default"), `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"b"}}`).ResourceVersion()
+		for _, initial := range []*bool{nil, &no} {
+			for _, ahead := range []kube.ResourceVersion{other + 1, 9999999999} {
+				began = time.Now()
+				_, err := s.Watch(t.Context(), cms, options(func(o *kube.ListOptions) {
+					if o.ResourceVersion, o.InitialEvents = ahead.String(), initial; initial != nil {
+						o.Match = kube.MatchNotOlderThan
+					}
+				}))
+				e, is := errors.AsType[*kube.ExpiredError](err)
+				if !is || e.Reason != kube.ReasonReplaced || e.Requested != ahead || e.Oldest != other || time.Since(began) != 0 {
+					t.Errorf("after %v: %+v, want 410 Replaced for %d at %d", time.Since(began), err, ahead, other)
+				}
+			}
+		}
+		// The newest version is known, also where another resource has it.
+		w := s.watch(cms, func(o *kube.ListOptions) { o.ResourceVersion = other.String() })
+		older := s.watch(cms, func(o *kube.ListOptions) { o.ResourceVersion = current.String() })
+		s.create(cms, configMap("c"))
+		for _, w := range []*watcher{w, older} {
+			if diff := cmp.Diff([]string{"ADDED default/c"}, w.take(1)); diff != "" {
+				t.Error(diff)
+			}
 		}
 	})
 }
 
-// TestStrictWatchFromTheFutureFailsAfterTheWait is what --strict-future-watch does.
-func TestStrictWatchFromTheFutureFailsAfterTheWait(t *testing.T) {
+// lateStore is a store whose feeds deliver nothing while it is held.
+type lateStore struct {
+	store.Store
+	held chan struct{} // has one element while it is held
+}
+
+func (l lateStore) Changes(ctx context.Context, f store.From) (store.Feed, error) {
+	feed, err := l.Store.Changes(ctx, f)
+	return lateFeed{feed, l.held}, err
+}
+
+type lateFeed struct {
+	store.Feed
+	held chan struct{}
+}
+
+func (l lateFeed) Next(ctx context.Context) (store.Batch, error) {
+	batch, err := l.Feed.Next(ctx)
+	select {
+	case l.held <- struct{}{}:
+		<-l.held
+	case <-ctx.Done():
+	}
+	return batch, err
+}
+
+// TestAWatchFromAVersionThatIsNotPublishedYetWaits: it is durable, so that it will be.
+func TestAWatchFromAVersionThatIsNotPublishedYetWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		held := make(chan struct{}, 1)
 		log := openLog(t)
-		s, _ := serveWith(t, log, registry.Config{Store: log, StrictFutureWatch: true})
+		s, _ := serveWith(t, log, registry.Config{Store: lateStore{log, held}})
 		cms := s.at("configmaps", "default")
-		current := s.create(cms, configMap("a")).ResourceVersion()
-		no := false
-		for _, initial := range []*bool{nil, &no} {
-			began := time.Now()
-			_, err := s.Watch(t.Context(), cms, options(func(o *kube.ListOptions) {
-				if o.ResourceVersion, o.InitialEvents = "9999999999", initial; initial != nil {
-					o.Match = kube.MatchNotOlderThan
-				}
-			}))
-			want := fmt.Sprintf("504 Timeout Timeout: Too large resource version: 9999999999, current: %d", current)
-			if status(err) != want || time.Since(began) != 3*time.Second {
-				t.Errorf("after %v: %v, want %s after 3 s", time.Since(began), err, want)
-			}
-		}
-		began := time.Now()
-		w := s.watch(cms, func(o *kube.ListOptions) { o.ResourceVersion = current.String() })
-		if time.Since(began) != 0 {
-			t.Errorf("a watch from the present waited %v", time.Since(began))
-		}
-		// What comes within the wait is no error.
-		come := make(chan error, 1)
-		go func() { // ends with the watch, after the write below at the latest
-			w, err := s.Watch(t.Context(), cms, options(func(o *kube.ListOptions) { o.ResourceVersion = (current + 1).String() }))
-			if err == nil {
-				w.Close()
-			}
-			come <- err
+		before := s.create(cms, configMap("a")).ResourceVersion()
+		held <- struct{}{}
+		written := make(chan error, 1)
+		go func() { // ends when the feed is released, below
+			_, err := s.Create(t.Context(), cms, []byte(configMap("b")), metav1.CreateOptions{})
+			written <- err
 		}()
-		<-time.After(2 * time.Second) // of the bubble's clock
-		s.create(cms, configMap("b"))
-		if err := <-come; err != nil {
-			t.Errorf("a resourceVersion that came after 2 s: %v", err)
+		synctest.Wait()
+		if now, err := log.Progress(t.Context()); err != nil || now != int64(before)+1 {
+			t.Fatalf("the store is at %d (%v), want %d", now, err, before+1)
 		}
-		if diff := cmp.Diff([]string{"ADDED default/b"}, w.take(1)); diff != "" {
+		w := s.watch(cms, func(o *kube.ListOptions) { o.ResourceVersion = (before + 1).String() })
+		_, err := s.Watch(t.Context(), cms, options(func(o *kube.ListOptions) { o.ResourceVersion = (before + 2).String() }))
+		if _, is := errors.AsType[*kube.ExpiredError](err); !is {
+			t.Errorf("a version that was not given out: %v", err)
+		}
+		<-held
+		if err := <-written; err != nil {
+			t.Fatal(err)
+		}
+		s.create(cms, configMap("c"))
+		if diff := cmp.Diff([]string{"ADDED default/c"}, w.take(1)); diff != "" {
 			t.Error(diff)
 		}
 	})

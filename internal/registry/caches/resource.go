@@ -95,6 +95,25 @@ func (r *Resource) Fresh(ctx context.Context) (*watchcache.Snapshot, error) {
 	return r.Cache.WaitFresh(ctx, kube.ResourceVersion(progress))
 }
 
+// CheckGiven returns *kube.ExpiredError, with kube.ReasonReplaced, for a resourceVersion that the
+// store has not given out yet. A client can know it only from other data than the present: every
+// write is durable before it is answered. In a mirror it returns nil. Other errors are those of
+// the store.
+func (r *Resource) CheckGiven(ctx context.Context, rv kube.ResourceVersion) error {
+	if r.set == nil || rv <= r.set.Published() {
+		return nil
+	}
+	progress, err := r.set.store.Progress(ctx)
+	if err != nil {
+		return stored.Failure(err)
+	}
+	current := kube.ResourceVersion(progress)
+	if rv <= current { // it is about to be published
+		return nil
+	}
+	return &kube.ExpiredError{Requested: rv, Oldest: current, Reason: kube.ReasonReplaced, Kind: kube.ExpiredWatch}
+}
+
 // Find returns an object as the cache has it; when the cache has none, as Fresh has
 // it. It returns nil when there is none. Errors: those of Fresh.
 func (r *Resource) Find(ctx context.Context, key kube.Key) (*kube.Object, error) {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/gapless-io/gapless/internal/store"
 )
@@ -70,14 +71,64 @@ func (l *Log) Durable() error {
 }
 
 // Writable returns nil if a write would be accepted now, otherwise the reason:
-// *store.PoisonedError, or *store.UnavailableError while the log retries.
+// *store.PoisonedError, or *store.UnavailableError while the log retries, or while the disk
+// has not answered for some seconds.
 func (l *Log) Writable() error {
+	l.mu.Lock()
+	poison, unavailable, moved := l.poison, l.unavailable, l.moved
+	l.mu.Unlock()
+	switch {
+	case poison != nil:
+		return poison
+	case unavailable != nil:
+		return unavailable
+	case moved != nil: // no write has met it yet
+		return &store.UnavailableError{Cause: moved}
+	}
+	if waits := l.stalled(); waits >= stallAfter {
+		return &store.UnavailableError{Cause: fmt.Errorf("the disk has not answered for %v: writes wait for it", waits.Round(100*time.Millisecond))}
+	}
+	return nil
+}
+
+// stallAfter is how long the disk may take for what the sequencer does at once before the log
+// counts as not writable: a write of a few MiB and its sync, or a new segment. kube-apiserver
+// reports that etcd hangs after 2 s (storagebackend.DefaultReadinessTimeout).
+const stallAfter = 3 * time.Second
+
+// begin notes that the sequencer begins to do something.
+func (l *Log) begin() { l.busy.Store(max(1, int64(time.Since(l.opened)))) }
+
+// stalled returns for how long the sequencer has been doing what it does now.
+func (l *Log) stalled() time.Duration {
+	began := l.busy.Load()
+	if began == 0 {
+		return 0
+	}
+	return time.Since(l.opened) - time.Duration(began)
+}
+
+// usable returns why no write may be tried: *store.PoisonedError, or that the directory has
+// been moved.
+func (l *Log) usable() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.poison != nil {
 		return l.poison
 	}
-	return l.unavailable
+	return l.moved
+}
+
+// checkPlace notes whether the directory is still in its place. Writes to one that is not would
+// be lost for whoever starts a server on its path: they are refused while that lasts.
+func (l *Log) checkPlace() {
+	err := l.lock.Check()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil && l.moved == nil {
+		l.logger.Error("writes are refused until the data directory is back in its place", slog.Any("error", err))
+	}
+	l.moved = err
 }
 
 // syncDir syncs the directory. If it fails, it is unknown which of the changes since

@@ -98,7 +98,7 @@ const (
 )
 
 // noteEnd records the end of the log in the manifest while there are no writes, until
-// ctx ends. It knows that of noted.
+// ctx ends. It knows that of noted. It also looks whether the directory is still in its place.
 func (l *Log) noteEnd(ctx context.Context, noted int64) {
 	ticker := time.NewTicker(restAfter)
 	defer ticker.Stop()
@@ -109,6 +109,7 @@ func (l *Log) noteEnd(ctx context.Context, noted int64) {
 			return
 		case <-ticker.C:
 		}
+		l.checkPlace()
 		head := l.head()
 		if head == seen && head != noted && time.Since(at) >= restEvery && l.Durable() == nil {
 			at = time.Now()
@@ -126,7 +127,7 @@ func (l *Log) noteEnd(ctx context.Context, noted int64) {
 func (l *Log) manifestLocked() format.Manifest {
 	m := format.Manifest{
 		UUID: hex.EncodeToString(l.uuid[:]), Base: l.base, NextSegment: l.nextSegment,
-		Compacted: l.compacted, Floors: map[string]format.Mark{}, Rest: l.index.Rest,
+		Compacted: l.compacted, Floors: map[string]format.Mark{}, Rest: l.index.Rest, Raised: l.raised,
 	}
 	for name, r := range l.index.Resources {
 		if r.Floor.Revision > 0 {

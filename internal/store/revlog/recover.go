@@ -28,6 +28,11 @@ func (l *Log) corrupt(name string, off int64, found string) error {
 	return &store.CorruptError{Path: l.fs.Dir().Path() + "/" + name, Offset: off, Found: found, Advice: adviceRestore}
 }
 
+// newer says that a file is of a newer format.
+func (l *Log) newer(name string, found error) error {
+	return &store.CorruptError{Path: l.fs.Dir().Path() + "/" + name, Offset: 0, Found: found.Error(), Advice: adviceNewer}
+}
+
 // recover fills an empty Log from its directory. It changes nothing there before
 // all of it was read and checked, and then makes durable what it found: the
 // process before may have ended between a write and its sync, so that what can be
@@ -39,6 +44,7 @@ func (l *Log) recover(ctx context.Context) error {
 		return err
 	}
 	l.uuid, l.base, l.nextSegment, l.compacted, l.current = m.ID(), m.Base, m.NextSegment, m.Compacted, m.Base
+	l.raised = m.Raised
 	defer func() { l.segments = newSegmentSet(l.listed) }()
 	var tail *format.Scanner
 	for i, e := range m.Segments {
@@ -108,7 +114,7 @@ func (l *Log) loadManifest() (format.Manifest, error) {
 	case isMissing(err):
 		return l.found()
 	case errors.Is(err, format.ErrNewerManifest):
-		err = &store.CorruptError{Path: l.fs.Dir().Path() + "/" + format.ManifestName, Offset: 0, Found: err.Error(), Advice: adviceNewer}
+		err = l.newer(format.ManifestName, err)
 	case errors.Is(err, format.ErrBadManifest):
 		err = l.corrupt(format.ManifestName, 0, err.Error())
 	}
@@ -121,6 +127,9 @@ func (l *Log) found() (format.Manifest, error) {
 	if err != nil {
 		return format.Manifest{}, fmt.Errorf("list the log's directory: %w", err)
 	}
+	if slices.ContainsFunc(names, stray.IsSegment) {
+		return format.Manifest{}, l.corrupt(format.ManifestName, -1, "it is missing, and there are segments")
+	}
 	for _, name := range names {
 		// A first start that was cut off leaves the temporary manifest behind.
 		if name != disk.LockName && name != format.ManifestTemp && name != "lost+found" {
@@ -132,7 +141,7 @@ func (l *Log) found() (format.Manifest, error) {
 	}
 	var id format.StoreID
 	_, _ = rand.Read(id[:]) // it never fails: crypto/rand
-	return format.Manifest{UUID: hex.EncodeToString(id[:]), Base: l.opts.BaseRevision, NextSegment: 1}, nil
+	return format.Manifest{UUID: hex.EncodeToString(id[:]), Base: l.opts.BaseRevision, NextSegment: format.FirstSegment}, nil
 }
 
 // firstSegment makes the first segment of a log that has none. The manifest comes
@@ -167,8 +176,9 @@ func (l *Log) openSegment(e format.SegmentEntry, before []format.SegmentEntry) (
 		return nil, 0, errors.Join(fmt.Errorf("read segment: %w", err), file.Close())
 	}
 	chain, err := format.CheckSegmentHeader(header[:n], e, l.uuid)
+	at := int64(0)
 	if want := max(e.End, e.Size); err == nil && size < want {
-		err = fmt.Errorf("it has %d bytes where %d are expected", size, want)
+		at, err = size, fmt.Errorf("it has %d bytes where %d are expected", size, want)
 	}
 	if p := len(before) - 1; err == nil && e.Kind == format.KindLog && p >= 0 && before[p].Kind == format.KindLog {
 		if before[p].Last+1 != e.First || before[p].Chain != chain {
@@ -176,7 +186,11 @@ func (l *Log) openSegment(e format.SegmentEntry, before []format.SegmentEntry) (
 		}
 	}
 	if err != nil {
-		return nil, 0, errors.Join(l.corrupt(e.Name(), 0, err.Error()), file.Close())
+		damage := l.corrupt(e.Name(), at, err.Error())
+		if errors.Is(err, format.ErrNewerSegment) {
+			damage = l.newer(e.Name(), err)
+		}
+		return nil, 0, errors.Join(damage, file.Close())
 	}
 	return &segment{
 		id: e.ID, kind: e.Kind, name: e.Name(), first: e.First, seed: format.SegmentSeed(header),
@@ -244,14 +258,14 @@ func (l *Log) scanSegment(ctx context.Context, s *format.Scanner, e format.Segme
 // checkEnd decides whether the log may end where no frame could be read.
 func (l *Log) checkEnd(s *format.Scanner, e format.SegmentEntry, cause error) error {
 	if e.Sealed || s.Offset < e.End {
-		return l.corrupt(s.Name, s.Offset, cause.Error())
+		return l.corrupt(s.Name, s.Damaged(), cause.Error())
 	}
 	torn, err := s.Torn()
 	if err != nil {
 		return err
 	}
 	if !torn {
-		return l.corrupt(s.Name, s.Offset, fmt.Sprintf("%v, and this is no write that was cut off", cause))
+		return l.corrupt(s.Name, s.Damaged(), fmt.Sprintf("%v, and this is no write that was cut off", cause))
 	}
 	return nil
 }

@@ -17,7 +17,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -82,7 +81,7 @@ type Log struct {
 	fs     disk.FS
 	logger *slog.Logger
 	uuid   format.StoreID
-	lock   io.Closer
+	lock   disk.Held
 
 	requests chan *request
 	records  format.Records    // those of requests
@@ -113,6 +112,11 @@ type Log struct {
 	retrying   bool
 	lacking    int64
 
+	// opened is when Open began. busy is when, after it, the sequencer began what it does now; 0
+	// while it waits for requests: what it does is answered by the disk.
+	opened time.Time
+	busy   atomic.Int64
+
 	counter *count.Counter // of the keys that a Read with a limit leaves out
 
 	// mu guards everything below. Nothing blocks while it is held.
@@ -126,11 +130,13 @@ type Log struct {
 	base                int64 // revision of the empty store
 	nextSegment         uint32
 	compacted           format.Mark
+	raised              *format.Raised  // what the manifest says; it does not change
 	holds               map[*feed]int64 // what feeds with From.Hold have delivered
 	wake                chan struct{}   // closed and replaced whenever current or compacted moves
 	setbacks            []int64         // revisions before which the wall clock was set back
 	poison              error           // *store.PoisonedError once the disk may have lost something
 	unavailable         error           // *store.UnavailableError while writes are refused
+	moved               error           // why writes are refused: the directory is not in its place
 	groups              int64           // groups of writes that were synced, ever
 	refused             int64           // writes that were refused for a cause that passes, ever
 	maintenanceFailures int64           // failures of maintenance, ever
@@ -169,6 +175,7 @@ func Open(ctx context.Context, o Options) (*Log, error) {
 		dirTurn:      make(chan struct{}, 1),
 		wake:         make(chan struct{}),
 		holds:        map[*feed]int64{},
+		opened:       time.Now(),
 		counter:      count.New(),
 		index:        index.New(),
 		segments:     newSegmentSet(nil),

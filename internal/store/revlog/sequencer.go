@@ -43,15 +43,19 @@ func (l *Log) sequence(ctx context.Context) {
 			return
 		case <-retry:
 			retry = nil
+			l.begin()
 			l.retryRefused()
 		case done := <-l.seals:
+			l.begin()
 			done <- l.sealActive()
 		case r := <-l.requests:
 			runtime.Gosched() // other writers that can run join the group: a sync costs as much for one as for all
 			requests = l.gather(requests, r)
+			l.begin()
 			l.commitGroup(requests)
 			clear(requests)
 		}
+		l.busy.Store(0)
 	}
 }
 
@@ -284,8 +288,8 @@ func (l *Log) wakeLocked() {
 // makeRoom makes the active segment have need bytes of space left and nothing
 // after its end. While it cannot, writes are unavailable.
 func (l *Log) makeRoom(need int64) error {
-	if err := l.Durable(); err != nil {
-		return err
+	if err := l.usable(); err != nil {
+		return l.setUnavailable(err)
 	}
 	if !l.dirtyTail && l.active.end+need <= l.active.capacity {
 		return nil

@@ -7,7 +7,10 @@
 // disk, [NewMemory] in memory.
 package disk
 
-import "io"
+import (
+	"errors"
+	"io"
+)
 
 // FS is one flat directory: all that the log needs of a file system. Names have
 // no separators.
@@ -47,8 +50,29 @@ type Dir interface {
 	Sync() error
 	// Lock keeps other processes out until the result is closed; its error is
 	// *store.LockedError when one is inside.
-	Lock() (io.Closer, error)
+	Lock() (Held, error)
 	// Close releases the directory's own handle. Files and the lock
 	// are closed separately.
 	Close() error
 }
+
+// Held is the lock of a directory.
+type Held interface {
+	// Check returns an error that wraps ErrMoved when the directory is not at its path any more:
+	// what is written goes on to reach it, but who looks there does not find it.
+	Check() error
+	// Close releases the lock.
+	Close() error
+}
+
+// ErrMoved says that a directory is not at its path any more.
+var ErrMoved = errors.New("the directory of the log has gone from its place")
+
+// Unlocked is the lock of a directory that no other process can reach.
+type Unlocked struct{}
+
+// Check implements Held.
+func (Unlocked) Check() error { return nil }
+
+// Close implements Held.
+func (Unlocked) Close() error { return nil }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -132,6 +133,79 @@ func TestLockIsHeldUntilClosed(t *testing.T) {
 	held, err = system.Dir().Lock()
 	must(t, err)
 	must(t, held.Close())
+}
+
+// TestALockHoldsWithoutItsFile removes the file of a lock, or puts another one in its place.
+func TestALockHoldsWithoutItsFile(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("a locked file cannot be removed there")
+	}
+	for name, change := range map[string]func(path string) error{
+		"removed": os.Remove,
+		"replaced": func(path string) error {
+			return errors.Join(os.WriteFile(path+".new", []byte("pid 1 since yesterday"), 0o600), os.Rename(path+".new", path))
+		},
+		"a directory": func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o700)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			system, err := disk.NewOS(dir)
+			must(t, err)
+			other, err := disk.NewOS(dir)
+			must(t, err)
+			held, err := system.Dir().Lock()
+			must(t, err)
+			must(t, change(filepath.Join(dir, disk.LockName)))
+			_, err = other.Dir().Lock()
+			if locked, ok := errors.AsType[*store.LockedError](err); !ok || locked.Path != dir || locked.Holder == "" {
+				t.Errorf("a second lock gives %v, want LockedError", err)
+			}
+			must(t, held.Close())
+			must(t, os.RemoveAll(filepath.Join(dir, disk.LockName)))
+			held, err = other.Dir().Lock()
+			must(t, err)
+			must(t, errors.Join(held.Close(), system.Dir().Close(), other.Dir().Close()))
+		})
+	}
+}
+
+// TestAMovedDirectoryStaysTheSame makes another directory in the place of one that is used.
+func TestAMovedDirectoryStaysTheSame(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("an open directory cannot be moved there")
+	}
+	parent := t.TempDir()
+	at, away := filepath.Join(parent, "log"), filepath.Join(parent, "away")
+	system, err := disk.NewOS(at)
+	must(t, err)
+	held, err := system.Dir().Lock()
+	must(t, err)
+	must(t, held.Check())
+	must(t, os.Rename(at, away))
+	if err := held.Check(); !errors.Is(err, disk.ErrMoved) {
+		t.Errorf("a directory that was moved: %v", err)
+	}
+	other, err := disk.NewOS(at)
+	must(t, err)
+	if err := held.Check(); !errors.Is(err, disk.ErrMoved) {
+		t.Errorf("a directory in the place of which is another: %v", err)
+	}
+	for name, system := range map[string]disk.FS{"a": system, "b": other} {
+		f, err := system.Create("temporary")
+		must(t, err)
+		must(t, errors.Join(f.Close(), system.Rename("temporary", name)))
+	}
+	moved, err := system.Dir().Names()
+	must(t, err)
+	slices.Sort(moved)
+	made, err := other.Dir().Names()
+	must(t, err)
+	if !slices.Equal(moved, []string{disk.LockName, "a"}) || !slices.Equal(made, []string{"b"}) {
+		t.Errorf("the moved directory has %q, the other one %q", moved, made)
+	}
+	must(t, errors.Join(other.Remove("b"), other.Dir().Close(), os.Remove(at), os.Rename(away, at)))
+	must(t, held.Check())
+	must(t, errors.Join(held.Close(), system.Dir().Close()))
 }
 
 func TestTemporaryCausesAreRecognized(t *testing.T) {

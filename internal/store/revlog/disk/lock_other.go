@@ -11,4 +11,6 @@ func lockFile(*os.File) error {
 	return errors.New("this platform has no file locks, only the memory mode works")
 }
 
-func unlock(f *os.File) error { return f.Close() }
+func isUnsupported(error) bool { return false }
+
+func (osFS) unlock(f *os.File) error { return f.Close() }

@@ -5,6 +5,7 @@ package disk
 import (
 	"errors"
 	"os"
+	"slices"
 	"syscall"
 )
 
@@ -16,8 +17,15 @@ func lockFile(f *os.File) error {
 	return err
 }
 
+// isUnsupported says that a file system cannot lock a directory. NFS, which has locks for byte
+// ranges only, wants a descriptor for writing (EBADF).
+func isUnsupported(err error) bool {
+	return slices.ContainsFunc([]error{syscall.EBADF, syscall.EINVAL, syscall.ENOTSUP, syscall.EOPNOTSUPP, syscall.ENOLCK, syscall.ENOSYS},
+		func(cause error) bool { return errors.Is(err, cause) })
+}
+
 // unlock removes the lock's file and releases the lock.
-func unlock(f *os.File) error {
-	_ = os.Remove(f.Name()) // a file that stays behind locks no process out
-	return f.Close()        // releases the lock
+func (o osFS) unlock(f *os.File) error {
+	_ = o.root.Remove(LockName) // a file that stays behind locks no process out
+	return f.Close()            // releases the lock
 }

@@ -17,10 +17,12 @@ func lockFile(f *os.File) error {
 	return err
 }
 
+func isUnsupported(error) bool { return false }
+
 // unlock releases the lock and removes its file, unless another process has opened
 // it meanwhile: Windows removes no open file.
-func unlock(f *os.File) error {
+func (o osFS) unlock(f *os.File) error {
 	err := f.Close()
-	_ = os.Remove(f.Name()) // a file that stays behind locks no process out
+	_ = o.root.Remove(LockName) // a file that stays behind locks no process out
 	return err
 }

@@ -97,7 +97,7 @@ func (memoryDir) Sync() error { return nil }
 
 func (memoryDir) Close() error { return nil }
 
-func (memoryDir) Lock() (io.Closer, error) { return io.NopCloser(nil), nil }
+func (memoryDir) Lock() (Held, error) { return Unlocked{}, nil }
 
 type memoryFile struct {
 	// mu guards the rest. Bytes below size that were never written are zero.

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -15,13 +16,16 @@ import (
 	"github.com/gapless-io/gapless/internal/store"
 )
 
-// LockName is the file in a directory on disk that is locked. It is there while
-// the lock is held, and after the holder was killed.
+// LockName is the file in a directory on disk that is locked, and that says who has the lock.
+// It is there while the lock is held, and after the holder was killed.
 const LockName = "LOCK"
 
-// osFS is a directory of the operating system.
+// osFS is a directory of the operating system. It is the directory that was opened, and not what
+// is at its path later: a server whose directory is moved away must not write into the one that
+// another server has made in its place.
 type osFS struct {
-	dir string
+	dir  string
+	root *os.Root
 	// handle is open from the beginning, so that the directory can be synced when
 	// no file handles are left. It is nil where directories cannot be synced.
 	handle *os.File
@@ -32,27 +36,29 @@ func NewOS(dir string) (FS, error) {
 	if err := durable.MkdirAll(dir); err != nil {
 		return nil, fmt.Errorf("make the log's directory: %w", err)
 	}
-	if runtime.GOOS == "windows" { // directories cannot be opened for syncing there
-		return osFS{dir: dir}, nil
-	}
-	handle, err := os.Open(dir)
+	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open the log's directory: %w", err)
 	}
-	return osFS{dir: dir, handle: handle}, nil
+	if runtime.GOOS == "windows" { // directories cannot be opened for syncing there
+		return osFS{dir: dir, root: root}, nil
+	}
+	handle, err := root.Open(".")
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open the log's directory: %w", err), root.Close())
+	}
+	return osFS{dir: dir, root: root, handle: handle}, nil
 }
 
 func (o osFS) Close() error {
 	if o.handle == nil {
-		return nil
+		return o.root.Close()
 	}
-	return o.handle.Close()
+	return errors.Join(o.handle.Close(), o.root.Close())
 }
 
-func (o osFS) path(name string) string { return filepath.Join(o.dir, name) }
-
 func (o osFS) Create(name string) (File, error) {
-	f, err := os.OpenFile(o.path(name), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := o.root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +66,7 @@ func (o osFS) Create(name string) (File, error) {
 }
 
 func (o osFS) Open(name string) (File, int64, error) {
-	f, err := os.OpenFile(o.path(name), os.O_RDWR, 0)
+	f, err := o.root.OpenFile(name, os.O_RDWR, 0)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -71,24 +77,21 @@ func (o osFS) Open(name string) (File, int64, error) {
 	return &osFile{File: f}, info.Size(), nil
 }
 
-func (o osFS) Rename(from, to string) error { return os.Rename(o.path(from), o.path(to)) }
+func (o osFS) Rename(from, to string) error { return o.root.Rename(from, to) }
 
-func (o osFS) Remove(name string) error { return os.Remove(o.path(name)) }
+func (o osFS) Remove(name string) error { return o.root.Remove(name) }
 
 func (o osFS) Dir() Dir { return o }
 
 func (o osFS) Path() string { return o.dir }
 
-func (o osFS) Names() ([]string, error) {
-	entries, err := os.ReadDir(o.dir)
+func (o osFS) Names() (names []string, err error) {
+	all, err := o.root.Open(".")
 	if err != nil {
 		return nil, err
 	}
-	names := make([]string, len(entries))
-	for i, e := range entries {
-		names[i] = e.Name()
-	}
-	return names, nil
+	defer func() { err = errors.Join(err, all.Close()) }()
+	return all.Readdirnames(-1)
 }
 
 func (o osFS) Sync() error {
@@ -98,17 +101,50 @@ func (o osFS) Sync() error {
 	return o.handle.Sync()
 }
 
-func (o osFS) Lock() (io.Closer, error) {
+// Lock implements Dir. It locks the directory itself, so that who removes or replaces the lock's
+// file lets nobody in, and that file, which programs of other versions and other systems look at.
+func (o osFS) Lock() (Held, error) {
 	before, err := o.Names()
 	if err != nil {
 		return nil, fmt.Errorf("lock the log's directory: %w", err)
 	}
+	directory, err := o.lockDirectory()
+	if err != nil {
+		return nil, err
+	}
+	file, err := o.lockName()
+	if err != nil {
+		return nil, errors.Join(err, directory.Close())
+	}
+	return heldLock{dir: o, directory: directory, file: file, before: before}, nil
+}
+
+// lockDirectory locks a descriptor of the directory, which the caller closes.
+func (o osFS) lockDirectory() (io.Closer, error) {
+	if o.handle == nil {
+		return io.NopCloser(nil), nil // no program can remove a locked file there
+	}
+	directory, err := o.root.Open(".")
+	if err != nil {
+		return nil, fmt.Errorf("lock the log's directory: %w", err)
+	}
+	switch err := lockFile(directory); {
+	case errors.Is(err, errLocked):
+		return nil, errors.Join(&store.LockedError{Path: o.dir, Holder: o.holder()}, directory.Close())
+	case err != nil && !isUnsupported(err): // a network file system may lock files only
+		return nil, errors.Join(fmt.Errorf("lock the log's directory: %w", err), directory.Close())
+	}
+	return directory, nil
+}
+
+// lockName locks the file of the lock.
+func (o osFS) lockName() (*os.File, error) {
 	for {
 		f, err := o.tryLock()
 		if err != nil {
 			return nil, err
 		}
-		current, err := isCurrent(f)
+		current, err := o.isCurrent(f)
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("lock the log's directory: %w", err), f.Close())
 		}
@@ -125,41 +161,54 @@ func (o osFS) Lock() (io.Closer, error) {
 		if err != nil && !IsPassing(err) { // a full disk must not keep readers out
 			return nil, errors.Join(fmt.Errorf("write %s: %w", f.Name(), err), f.Close())
 		}
-		return heldLock{dir: o, file: f, before: before}, nil
+		return f, nil
 	}
 }
 
 // tryLock opens and locks the lock's file.
 func (o osFS) tryLock() (*os.File, error) {
-	f, err := os.OpenFile(o.path(LockName), os.O_RDWR|os.O_CREATE, 0o600)
+	f, err := o.openLock()
 	if err != nil {
 		return nil, fmt.Errorf("lock the log's directory: %w", err)
 	}
-	err = lockFile(f)
-	if err == nil {
+	if err = lockFile(f); err == nil {
 		return f, nil
 	}
-	holder := make([]byte, 128)
-	n, readErr := f.ReadAt(holder, 0)
-	if n == 0 {
-		holder, n = []byte("unknown"), len("unknown")
-	}
-	if readErr != nil && !errors.Is(readErr, io.EOF) {
-		err = errors.Join(err, readErr)
-	}
 	if errors.Is(err, errLocked) {
-		err = &store.LockedError{Path: o.dir, Holder: string(holder[:n])}
+		err = &store.LockedError{Path: o.dir, Holder: o.holder()}
 	}
 	return nil, errors.Join(err, f.Close())
 }
 
+// openLock opens the file of the lock. On Windows os.Root opens files so that others may remove
+// them, and os.OpenFile does not.
+func (o osFS) openLock() (*os.File, error) {
+	if runtime.GOOS == "windows" {
+		return os.OpenFile(filepath.Join(o.dir, LockName), os.O_RDWR|os.O_CREATE, 0o600)
+	}
+	return o.root.OpenFile(LockName, os.O_RDWR|os.O_CREATE, 0o600)
+}
+
+// holder is who has the lock, as its file says.
+func (o osFS) holder() string {
+	const longest = 128
+	f, err := o.root.Open(LockName)
+	if err != nil {
+		return "unknown"
+	}
+	defer func() { _ = f.Close() }() // it is only read
+	note := make([]byte, longest)
+	n, _ := f.ReadAt(note, 0) // what can be read of it
+	return cmp.Or(string(note[:n]), "unknown")
+}
+
 // isCurrent reports whether f is still the file of its name.
-func isCurrent(f *os.File) (bool, error) {
+func (o osFS) isCurrent(f *os.File) (bool, error) {
 	mine, err := f.Stat()
 	if err != nil {
 		return false, err
 	}
-	there, err := os.Stat(f.Name())
+	there, err := o.root.Stat(LockName)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -168,9 +217,10 @@ func isCurrent(f *os.File) (bool, error) {
 
 // heldLock is the lock of a directory.
 type heldLock struct {
-	dir    osFS
-	file   *os.File
-	before []string // what was in the directory when the lock was taken
+	dir       osFS
+	directory io.Closer
+	file      *os.File
+	before    []string // what was in the directory when the lock was taken
 }
 
 // Close releases the lock. Its file stays, so that a full disk does not prevent
@@ -180,9 +230,25 @@ type heldLock struct {
 func (h heldLock) Close() error {
 	now, err := h.dir.Names()
 	if err != nil || len(now) != len(h.before)+1 || slices.Contains(h.before, LockName) {
-		return h.file.Close()
+		return errors.Join(h.file.Close(), h.directory.Close())
 	}
-	return unlock(h.file)
+	return errors.Join(h.dir.unlock(h.file), h.directory.Close())
+}
+
+// Check implements Held. Whoever cannot be asked may come back: that is no answer.
+func (h heldLock) Check() error {
+	mine, err := h.dir.root.Stat(".")
+	if err != nil {
+		return nil //nolint:nilerr // see above
+	}
+	there, err := os.Stat(h.dir.dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: %s was moved or removed: move it back", ErrMoved, h.dir.dir)
+	case err == nil && !os.SameFile(mine, there):
+		return fmt.Errorf("%w: another directory is in the place of %s: stop this server, or put its directory back", ErrMoved, h.dir.dir)
+	}
+	return nil
 }
 
 var errLocked = errors.New("locked by another process")

@@ -105,6 +105,20 @@ func DecodeFrame(b []byte, seed uint32, off int64) (Frame, error) {
 	return f, nil
 }
 
+// DamagedRecord returns the offset of the first record of a frame at off that is not whole, or off
+// if all are: then it is the frame that is damaged.
+func DamagedRecord(payload []byte, seed uint32, off int64) int64 {
+	at := off + FrameHeaderBytes
+	for len(payload) > 0 {
+		_, size, err := DecodeRecord(payload, seed)
+		if err != nil {
+			return at
+		}
+		payload, at = payload[size:], at+int64(size)
+	}
+	return off
+}
+
 // Placed is a record and where in its segment it lies.
 type Placed struct {
 	Record

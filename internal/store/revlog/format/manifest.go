@@ -55,9 +55,18 @@ type Manifest struct {
 	Floors      map[string]Mark `json:"floors"` // by resource
 	// Rest is the floor of every resource that has no records and is not in Floors.
 	Rest Mark `json:"rest"`
+	// Raised, if any, is the last range of revisions that a repair has skipped because it was told
+	// to: none of them was assigned.
+	Raised *Raised `json:"raised,omitempty"`
 	// Segments is in the order of their first revisions. The last one is the
 	// log segment that is written, unless there is none yet.
 	Segments []SegmentEntry `json:"segments"`
+}
+
+// Raised is a range of revisions that were skipped: those after From, up to To.
+type Raised struct {
+	From int64 `json:"from"`
+	To   int64 `json:"to"`
 }
 
 // headBytes is more than the first line of a manifest has.
@@ -115,6 +124,9 @@ func (m Manifest) Check() error {
 	}
 	if m.Base < 0 || m.Base > MaxBaseRevision || m.Compacted.Revision < 0 || m.Rest.Revision < 0 {
 		return fmt.Errorf("%w: base %d, compacted %d", ErrBadManifest, m.Base, m.Compacted.Revision)
+	}
+	if r := m.Raised; r != nil && (r.From < 0 || r.To <= r.From || r.To > MaxRevision) {
+		return fmt.Errorf("%w: raised from %d to %d", ErrBadManifest, r.From, r.To)
 	}
 	seen := map[uint32]bool{}
 	for i, s := range m.Segments {

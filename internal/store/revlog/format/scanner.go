@@ -33,6 +33,8 @@ type Scanner struct {
 	Chain  uint32
 	Dirty  bool
 
+	damaged int64 // offset of what could not be read; 0: it is not known better than Offset
+
 	frame int64 // offset of the last frame that was read; 0 before the first
 	buf   []byte
 	start int64 // offset of buf[0]
@@ -69,6 +71,7 @@ func (s *Scanner) Next() ([]Placed, error) {
 	}
 	records, err := DecodePayload(f, payload, s.Seed, s.Offset)
 	if err != nil {
+		s.damaged = DamagedRecord(payload, s.Seed, s.Offset)
 		return nil, err
 	}
 	last := s.Last
@@ -84,6 +87,10 @@ func (s *Scanner) Next() ([]Placed, error) {
 	s.Chain = f.Payload
 	return records, nil
 }
+
+// Damaged returns where the damage begins after Next has returned it: at a record, or where the
+// frame does.
+func (s *Scanner) Damaged() int64 { return max(s.damaged, s.Offset) }
 
 // LastFrame returns the bytes of the last frame that was read, none if there was
 // none.

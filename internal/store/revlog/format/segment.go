@@ -28,6 +28,10 @@ const (
 	// SegmentHeaderBytes is the offset of the first frame.
 	SegmentHeaderBytes = 64
 
+	// FirstSegment is the id of the first segment of a log, which has every revision from the
+	// first write on, unless a repair made the log.
+	FirstSegment = 1
+
 	segmentFormat = 1
 )
 
@@ -75,8 +79,24 @@ func EncodeSegmentHeader(e SegmentEntry, id StoreID, chain uint32) []byte {
 	return b
 }
 
+// ErrNewerSegment is wrapped by the errors of segments of a newer format.
+var ErrNewerSegment = errors.New("written by a newer version")
+
+// CheckSegmentFormat returns ErrNewerSegment for the whole header of a segment of a newer format.
+// A damaged header is of none.
+func CheckSegmentFormat(b []byte) error {
+	if len(b) < SegmentHeaderBytes || string(b[:8]) != SegmentMagic ||
+		crc32.Checksum(b[:60], castagnoli) != binary.LittleEndian.Uint32(b[60:]) {
+		return nil
+	}
+	if found := binary.LittleEndian.Uint32(b[8:]); found > segmentFormat {
+		return fmt.Errorf("%w: format %d, this one reads %d", ErrNewerSegment, found, segmentFormat)
+	}
+	return nil
+}
+
 // CheckSegmentHeader compares the header of a segment with what the manifest
-// says of it, and returns the chain it continues.
+// says of it, and returns the chain it continues. Errors: ErrNewerSegment, and what is wrong.
 func CheckSegmentHeader(b []byte, e SegmentEntry, id StoreID) (uint32, error) {
 	if len(b) < SegmentHeaderBytes {
 		return 0, fmt.Errorf("the header has %d bytes", len(b))
@@ -84,8 +104,8 @@ func CheckSegmentHeader(b []byte, e SegmentEntry, id StoreID) (uint32, error) {
 	if string(b[:8]) != SegmentMagic {
 		return 0, fmt.Errorf("it begins with %q, not as a segment does", b[:8])
 	}
-	if format := binary.LittleEndian.Uint32(b[8:]); format > segmentFormat {
-		return 0, fmt.Errorf("its format is %d, newer than %d", format, segmentFormat)
+	if err := CheckSegmentFormat(b); err != nil {
+		return 0, err
 	}
 	chain := binary.LittleEndian.Uint32(b[40:])
 	if want := EncodeSegmentHeader(e, id, chain); string(b[:SegmentHeaderBytes]) != string(want) {

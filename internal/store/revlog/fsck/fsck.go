@@ -40,6 +40,8 @@ const (
 	Repairable Severity = "repairable"
 	// Beyond is damage that cannot be repaired.
 	Beyond Severity = "beyond repair"
+	// Newer is no damage: a newer version has written a format that this one does not know.
+	Newer Severity = "newer"
 )
 
 // Revisions is a range, both ends inside.
@@ -72,7 +74,9 @@ type Report struct {
 	// LostRevisions were written to objects of which not even the key is known: those
 	// may be missing after a repair, or be in an older state.
 	LostRevisions []Revisions `json:"lostRevisions,omitempty"`
-	Repair        *Repair     `json:"repair,omitempty"`
+	// Raised are the revisions that an earlier repair has skipped because of Options.Raise.
+	Raised *Revisions `json:"raised,omitempty"`
+	Repair *Repair    `json:"repair,omitempty"`
 }
 
 // Repair is the result of a repair.
@@ -80,12 +84,14 @@ type Repair struct {
 	Kept     string `json:"kept"`     // directory with the former files
 	Expired  int64  `json:"expired"`  // resource versions below are answered with 410; 0 if none is
 	Revision int64  `json:"revision"` // the next write gets a larger one
+	// Skipped are revisions that no write has got, and none will; nil: none.
+	Skipped *Revisions `json:"skipped,omitempty"`
 }
 
 // Worst returns the highest severity of the problems; "" if there are none.
 func (r *Report) Worst() Severity {
 	worst := Severity("")
-	rank := map[Severity]int{Note: 1, Repairable: 2, Beyond: 3}
+	rank := map[Severity]int{Note: 1, Repairable: 2, Beyond: 3, Newer: 4}
 	for _, p := range r.Problems {
 		if rank[p.Severity] > rank[worst] {
 			worst = p.Severity
@@ -93,6 +99,9 @@ func (r *Report) Worst() Severity {
 	}
 	return worst
 }
+
+// Lost reports whether writes that were acknowledged are lost, or may be.
+func (r *Report) Lost() bool { return len(r.LostKeys) > 0 || len(r.LostRevisions) > 0 }
 
 // Options are those of Run.
 type Options struct {
@@ -102,6 +111,10 @@ type Options struct {
 	Kept string
 	// Bump is how far a repaired log skips ahead; 0 is DefaultBump.
 	Bump int64
+	// Raise skips ahead even if nothing can be lost: the log is an older copy of one that has
+	// assigned revisions since. Clients that know these list again. A log to which nothing was
+	// written since it was raised is raised to Bump revisions in all. Only with Repair.
+	Raise bool
 	// Progress receives the number of bytes read, and of all bytes; nil is allowed.
 	Progress func(done, total int64)
 	// FS replaces the log's file system, for tests.
@@ -139,7 +152,7 @@ func Run(ctx context.Context, dir string, o Options) (_ *Report, err error) {
 	}
 	c.judge()
 	c.sum()
-	if o.Repair && c.report.Worst() == Repairable {
+	if o.Repair && (c.report.Worst() == Repairable || c.raises()) {
 		if c.report.Repair, err = c.repair(ctx); err != nil {
 			return nil, fmt.Errorf("repair %s: %w", dir, err)
 		}
@@ -157,6 +170,9 @@ func (c *check) note(p Problem) {
 func (c *check) sum() {
 	r := c.report
 	r.Segments, r.Revision = len(c.segments), max(c.highest, c.manifest.Base)
+	if raised := c.manifest.Raised; raised != nil {
+		r.Raised = &Revisions{From: raised.From + 1, To: raised.To}
+	}
 	for _, p := range c.newest {
 		if !p.deleted {
 			r.Objects++

@@ -24,6 +24,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var stride = flag.Int("stride", 23, "damage every so many bytes; 1 takes minutes")
 
+var seed = flag.Uint64("seed", 0, "seed of the random tests, 0 for a new one")
+
 // version is one write as it was acknowledged.
 type version struct {
 	key     string
@@ -312,6 +314,10 @@ func (s *sample) examine(t testing.TB, dir string, files map[string][]byte) (*fs
 		return report, fmt.Errorf("the refusal names no file: %w", opens)
 	case refused && report.Worst() != fsck.Repairable && report.Worst() != fsck.Beyond:
 		return report, fmt.Errorf("the server refuses (%w), and fsck finds %+v", opens, report.Problems)
+	case refused && !slices.ContainsFunc(report.Problems, func(p fsck.Problem) bool {
+		return filepath.Join(filepath.Dir(log), p.File) == refusal.Path && p.Offset == refusal.Offset
+	}):
+		return report, fmt.Errorf("the server refuses (%w), and fsck names no such place: %+v", opens, report.Problems)
 	case report.Worst() == fsck.Beyond:
 		return report, nil
 	}

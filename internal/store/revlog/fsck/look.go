@@ -11,10 +11,10 @@ import (
 	"io"
 	"io/fs"
 	"slices"
-	"strings"
 
 	"github.com/gapless-io/gapless/internal/store/revlog/disk"
 	"github.com/gapless-io/gapless/internal/store/revlog/format"
+	"github.com/gapless-io/gapless/internal/store/revlog/stray"
 )
 
 // check is a run over one directory.
@@ -41,6 +41,8 @@ type check struct {
 	superseded map[int64]successor // lost revisions of which a whole successor is known
 	unknown    []int64             // where segments begin that are left out
 	tailLost   bool                // the last writes may be lost
+	// unknownUpTo is the revision up to which segments may be missing in front; 0: none is.
+	unknownUpTo int64
 }
 
 // file is a file that looks like a segment's.
@@ -65,10 +67,6 @@ func (c *check) close() error {
 	return err
 }
 
-func isSegmentName(name string) bool {
-	return strings.HasSuffix(name, ".log") && (strings.HasPrefix(name, "seg-") || strings.HasPrefix(name, "base-"))
-}
-
 // look opens the files and finds out which of them make up the log.
 func (c *check) look() error {
 	names, err := c.fs.Dir().Names()
@@ -78,7 +76,7 @@ func (c *check) look() error {
 	slices.Sort(names)
 	for _, name := range names {
 		switch {
-		case isSegmentName(name):
+		case stray.IsSegment(name):
 			if err := c.openFile(name); err != nil {
 				return err
 			}
@@ -90,7 +88,7 @@ func (c *check) look() error {
 	if err := c.readManifest(); err != nil {
 		return err
 	}
-	if c.report.Worst() == Beyond {
+	if c.hopeless() {
 		return nil
 	}
 	if !c.rebuilt {
@@ -115,7 +113,21 @@ func (c *check) openFile(name string) error {
 	}
 	f.header = f.header[:n]
 	f.entry, f.id = parseHeader(f.header)
+	if err := format.CheckSegmentFormat(f.header); err != nil {
+		c.newer(name, err)
+	}
 	return nil
+}
+
+// newer notes a file of a newer format.
+func (c *check) newer(name string, found error) {
+	c.note(Problem{File: name, Found: found.Error(), Severity: Newer, Repair: "use the version of gapless that wrote it"})
+}
+
+// hopeless reports whether nothing can be said about the records.
+func (c *check) hopeless() bool {
+	worst := c.report.Worst()
+	return worst == Beyond || worst == Newer
 }
 
 // parseHeader reads the header of a segment without knowing what it should be.
@@ -141,7 +153,7 @@ func (c *check) readManifest() error {
 	d, size, err := c.fs.Open(format.ManifestName)
 	if errors.Is(err, fs.ErrNotExist) {
 		if len(c.files) > 0 {
-			c.lostManifest("it is missing")
+			c.lostManifest("it is missing", -1)
 		}
 		return nil
 	}
@@ -162,37 +174,37 @@ func (c *check) readManifest() error {
 	}
 	m, err := format.DecodeManifest(b)
 	if errors.Is(err, format.ErrNewerManifest) {
-		c.note(Problem{File: format.ManifestName, Found: err.Error(), Severity: Beyond, Repair: "use the version of gapless that wrote it"})
+		c.newer(format.ManifestName, err)
 		return nil
 	}
 	if err == nil {
 		c.manifest = m
 		return nil
 	}
-	if fixed, at, ok := rehead(b); ok {
+	if fixed, ok := rehead(b); ok {
 		if m, again := format.DecodeManifest(fixed); again == nil {
 			c.manifest, c.reheaded = m, true
 			c.note(Problem{
-				File: format.ManifestName, Offset: int64(at), Found: "its first line is damaged: " + err.Error(), Severity: Repairable,
+				File: format.ManifestName, Offset: 0, Found: "its first line is damaged: " + err.Error(), Severity: Repairable,
 				Repair: "the line is restored; a checksum confirms the rest",
 			})
 			return nil
 		}
 	}
-	c.lostManifest(err.Error())
+	c.lostManifest(err.Error(), 0)
 	return nil
 }
 
 // rehead corrects the first line of a manifest if one byte of it is wrong and the
 // rest is what its checksum says. The format's number is not guessed.
-func rehead(b []byte) (fixed []byte, at int, ok bool) {
+func rehead(b []byte) (fixed []byte, ok bool) {
 	empty, err := format.EncodeManifest(format.Manifest{})
 	if err != nil {
-		return nil, 0, false
+		return nil, false
 	}
 	length := bytes.IndexByte(empty, '\n')
 	if len(b) <= length {
-		return nil, 0, false
+		return nil, false
 	}
 	body := b[length+1:]
 	version := string(b[len("gapless-revlog "):][:1])
@@ -200,17 +212,17 @@ func rehead(b []byte) (fixed []byte, at int, ok bool) {
 	wrong := 0
 	for i := range len(line) {
 		if line[i] != b[i] {
-			wrong, at = wrong+1, i
+			wrong++
 		}
 	}
-	return append([]byte(line), body...), at, wrong == 1
+	return append([]byte(line), body...), wrong == 1
 }
 
-func (c *check) lostManifest(why string) {
+func (c *check) lostManifest(why string, offset int64) {
 	c.rebuilt = true
 	p := Problem{
-		File: format.ManifestName, Offset: 0, Found: why, Severity: Repairable,
-		Repair: "it is rebuilt from the segments; it is not known which history was compacted, so all of it expires",
+		File: format.ManifestName, Offset: offset, Found: why, Severity: Repairable,
+		Repair: "it is rebuilt from the segments; it is not known whether there were others, and which history was compacted, so all of it expires",
 	}
 	if !slices.ContainsFunc(c.files, func(f *file) bool { return f.entry.Kind != "" }) {
 		p.Severity, p.Repair = Beyond, "no segment has a readable header; restore the directory from a backup"
@@ -242,7 +254,7 @@ func (c *check) list() {
 	}
 	for _, f := range c.files {
 		if !f.used {
-			c.stray(f, id)
+			c.unlisted(f, id)
 		}
 	}
 }
@@ -259,8 +271,8 @@ func (c *check) holder(e format.SegmentEntry, id format.StoreID) *file {
 	return found
 }
 
-// stray judges a segment's file that the manifest does not list.
-func (c *check) stray(f *file, id format.StoreID) {
+// unlisted judges a segment's file that the manifest does not list.
+func (c *check) unlisted(f *file, id format.StoreID) {
 	newer := f.entry.Kind == format.KindLog && f.id == id && f.entry.ID >= c.manifest.NextSegment && c.hasFrame(f)
 	if !newer {
 		c.note(Problem{File: f.name, Offset: -1, Severity: Note, Found: "the MANIFEST does not list it", Repair: "the next start removes it"})

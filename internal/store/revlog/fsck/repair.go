@@ -19,6 +19,9 @@ import (
 const (
 	// reasonRepair is why a repair has expired resource versions.
 	reasonRepair = "repair"
+	// reasonReplaced is why a log that was raised has: kube.ReasonReplaced, which this package
+	// does not import.
+	reasonReplaced = "replaced"
 	// repairPrefix begins the names of files that are not in their place yet.
 	repairPrefix = "repair-"
 
@@ -44,7 +47,9 @@ func (c *check) repair(ctx context.Context) (_ *Repair, err error) {
 	switch {
 	case len(c.segments) == 0 && !c.certain():
 		err = errors.New("there is no segment")
-	case !c.certain():
+	case len(c.segments) == 0 && c.opts.Raise:
+		err = errors.New("nothing was written to it: there is nothing to raise")
+	case !c.certain() || c.opts.Raise:
 		err = m.rewrite(ctx, c.segments)
 	case upTo >= 0:
 		err = m.rewrite(ctx, c.segments[:upTo+1])
@@ -106,13 +111,17 @@ func (m *repairer) rewrite(ctx context.Context, sources []*segment) error {
 	upTo := sources[len(sources)-1].last
 	newest := c.newest
 	if all {
-		upTo = c.highest
-		if !c.certain() {
-			upTo += c.opts.Bump
+		from := c.skipsFrom()
+		if upTo = c.highest; !c.certain() || c.opts.Raise {
+			upTo = max(upTo, from+c.opts.Bump)
 		}
 		for m.taken(format.SegmentEntry{Kind: format.KindLog, First: upTo + 1}.Name()) {
 			upTo++
 		}
+		if upTo > format.MaxRevision {
+			return fmt.Errorf("skip %d revisions after %d: the last one is %d", c.opts.Bump, from, int64(format.MaxRevision))
+		}
+		m.skip(from, upTo)
 	} else {
 		var err error
 		if newest, err = c.newestIn(ctx, sources); err != nil {
@@ -144,6 +153,31 @@ func (m *repairer) rewrite(ctx context.Context, sources []*segment) error {
 	return nil
 }
 
+// raises reports whether the log is to skip ahead, and has not done so already.
+func (c *check) raises() bool {
+	return c.opts.Raise && !c.hopeless() && c.skipsFrom()+c.opts.Bump > c.highest
+}
+
+// skipsFrom returns the revision after which the log skips: where it ends, or where it ended
+// before it was raised, if nothing was written since.
+func (c *check) skipsFrom() int64 {
+	if r := c.manifest.Raised; r != nil && r.To == c.highest {
+		return r.From
+	}
+	return c.highest
+}
+
+// skip notes the revisions that no write gets.
+func (m *repairer) skip(from, upTo int64) {
+	if upTo == from {
+		return
+	}
+	m.result.Skipped = &Revisions{From: from + 1, To: upTo}
+	if m.c.opts.Raise {
+		m.man.Raised = &format.Raised{From: from, To: upTo}
+	}
+}
+
 // newestIn returns the newest version of each key in some of the segments.
 func (c *check) newestIn(ctx context.Context, sources []*segment) (map[string]place, error) {
 	part := &check{opts: c.opts, fs: c.fs, dir: c.dir, base: c.base, report: &Report{}, manifest: c.manifest}
@@ -172,10 +206,13 @@ func (m *repairer) taken(name string) bool {
 // whole record supersedes a lost one.
 func (m *repairer) expire(upTo int64) {
 	mark := format.Mark{Revision: upTo, Millis: m.c.millis, Reason: reasonRepair, Removed: time.Now().UnixMilli()}
+	if m.c.opts.Raise {
+		mark.Reason = reasonReplaced
+	}
 	if upTo >= m.man.Compacted.Revision {
 		m.man.Compacted = mark
 	}
-	if !m.c.certain() && upTo > m.man.Rest.Revision { // of a resource nothing may be left
+	if (!m.c.certain() || m.c.opts.Raise) && upTo > m.man.Rest.Revision { // of a resource nothing may be left
 		m.man.Rest = mark
 	}
 	if m.man.Floors == nil {

@@ -3,6 +3,7 @@ package fsck
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/revlog/format"
@@ -36,7 +37,7 @@ type gap struct {
 // scanAll reads every segment.
 func (c *check) scanAll(ctx context.Context) error {
 	c.newest, c.resources, c.superseded = map[string]place{}, map[string]bool{}, map[int64]successor{}
-	if c.report.Worst() == Beyond {
+	if c.hopeless() {
 		return nil
 	}
 	for name := range c.manifest.Floors {
@@ -70,6 +71,9 @@ func (c *check) scanAll(ctx context.Context) error {
 		}
 		before = s
 	}
+	if c.rebuilt {
+		c.unproven()
+	}
 	if !c.rebuilt && c.manifest.Compacted.Revision > c.highestRecord() {
 		c.tailLost = true
 		c.note(Problem{
@@ -78,6 +82,23 @@ func (c *check) scanAll(ctx context.Context) error {
 		})
 	}
 	return nil
+}
+
+// unproven notes what only the manifest could tell: where the log ends, since a segment behind the
+// last one leaves no trace, and unused space looks like what was never written; and what was before
+// the first log segment, unless that is the first of all. A base segment does not tell whether
+// there were others.
+func (c *check) unproven() {
+	c.tailLost = len(c.segments) > 0
+	for _, s := range c.segments {
+		if s.entry.Kind == format.KindLog {
+			if s.entry.ID != format.FirstSegment {
+				c.unknownUpTo = s.entry.First - 1
+			}
+			return
+		}
+	}
+	c.unknownUpTo = c.highest
 }
 
 // highestRecord is where the segments end.
@@ -92,6 +113,9 @@ func (c *check) highestRecord() int64 {
 func (c *check) missing(s *segment) {
 	s.bad, s.last, s.chain = true, s.entry.Last, s.entry.Chain
 	p := Problem{File: s.entry.Name(), Offset: -1, Severity: Repairable, Found: "the segment is missing"}
+	if slices.ContainsFunc(c.files, func(f *file) bool { return f.name == p.File }) {
+		p.Offset, p.Found = 0, "its header is that of another segment, and its own is nowhere"
+	}
 	g := gap{Revisions: Revisions{From: s.entry.First, To: s.entry.Last}, lost: -1, log: s.entry.Kind == format.KindLog}
 	if g.log {
 		g.lost = g.To - g.From + 1
@@ -187,14 +211,7 @@ func (c *check) checkHeader(w *scan, before *segment) {
 	switch {
 	case s.headless:
 		want := format.EncodeSegmentHeader(s.entry, s.id, chain)
-		at := 0
-		for at < len(w.b) && at < len(want) && w.b[at] == want[at] {
-			at++
-		}
-		p := Problem{File: s.file.name, Offset: int64(at), Found: "the segment's header is damaged", Severity: Repairable, Repair: "the header is restored"}
-		if !chained && at > 40 && at < 44 { // what the chain was is not known: it may be any byte of it
-			p.Offset = 40
-		}
+		p := Problem{File: s.file.name, Offset: 0, Found: "the segment's header is damaged", Severity: Repairable, Repair: "the header is restored"}
 		if len(w.b) < len(want) {
 			s.bad, p.Repair = true, ""
 		}
@@ -203,7 +220,7 @@ func (c *check) checkHeader(w *scan, before *segment) {
 	case chained:
 		if found, err := format.CheckSegmentHeader(w.b, s.entry, s.id); err == nil && found != chain {
 			s.bad = true
-			c.note(Problem{File: s.file.name, Offset: 40, Found: "it does not continue " + before.entry.Name(), Severity: Repairable})
+			c.note(Problem{File: s.file.name, Offset: 0, Found: "it does not continue " + before.entry.Name(), Severity: Repairable})
 		}
 	}
 }
@@ -251,11 +268,18 @@ func (w *scan) specks() bool {
 			}
 		}
 	}
+	if len(at) == 0 {
+		return true
+	}
 	for _, off := range at {
 		w.s.patches = append(w.s.patches, patch{offset: off, bytes: []byte{0}})
-		w.c.note(Problem{File: w.s.file.name, Offset: off, Found: "a byte of unused space is not zero", Severity: Repairable, Repair: "it is set to zero"})
 		w.b[off] = 0
 	}
+	// A start of the server says that the damage begins where the log ends.
+	w.c.note(Problem{
+		File: w.s.file.name, Offset: w.off, Severity: Repairable,
+		Found: fmt.Sprintf("%d bytes of the unused space from here on are not zero, the first at byte %d", len(at), at[0]), Repair: "they are set to zero",
+	})
 	return true
 }
 
@@ -268,13 +292,13 @@ func (w *scan) damage(whole bool) {
 			w.c.take(w, k)
 		}
 		w.s.patches = append(w.s.patches, m.patches...)
-		w.c.note(Problem{File: w.s.file.name, Offset: m.patches[0].offset, Severity: Repairable, Found: m.found, Repair: "it is restored; the records are intact"})
+		w.c.note(Problem{File: w.s.file.name, Offset: m.offset, Severity: Repairable, Found: m.found, Repair: "it is restored; the records are intact"})
 		w.off, w.chain, w.unknown = r.end, m.frame.Payload, false
 		return
 	}
 	w.s.bad = true
 	noted := len(w.c.report.Problems)
-	l := loss{offset: w.off, from: w.last + 1}
+	l := loss{offset: w.off, from: w.last + 1, readable: r.readable}
 	counted := int64(0)
 	for _, k := range r.pieces {
 		switch {
@@ -285,7 +309,7 @@ func (w *scan) damage(whole bool) {
 			l.to, l.lost = k.record.Revision-1, int64(len(l.suspects))
 			w.lose(l)
 			w.c.take(w, k.record)
-			l = loss{offset: w.off, from: w.last + 1}
+			l = loss{offset: w.off, from: w.last + 1, readable: r.readable}
 			counted++
 		}
 	}
@@ -322,6 +346,7 @@ type loss struct {
 	from, to int64
 	lost     int64 // how many there were, in a base segment; -1 if unknown
 	suspects []suspect
+	readable bool // the header of the frame is right
 }
 
 // lose notes a loss, if it is one.
@@ -335,7 +360,10 @@ func (w *scan) lose(l loss) {
 	}
 	p := Problem{File: w.s.file.name, Offset: l.offset, Severity: Repairable, Found: "a frame is damaged"}
 	if len(l.suspects) > 0 {
-		p.Offset, p.Found = l.suspects[0].offset, "a record is damaged"
+		p.Found = "a record is damaged"
+		if l.readable { // otherwise the damage begins with the frame's header
+			p.Offset = l.suspects[0].offset
+		}
 	}
 	w.c.addGap(gap{Revisions: Revisions{From: l.from, To: l.to}, lost: l.lost, log: log, suspects: l.suspects}, p)
 }
@@ -346,8 +374,17 @@ func (w *scan) finish() {
 	s.last, s.chain = w.last, w.chain
 	p := Problem{File: s.file.name, Offset: w.off, Severity: Repairable}
 	// Behind the last frame are zeros, unless the file was cut off.
+	expected := max(s.entry.End, s.entry.Size)
+	short := s.listed && int64(len(w.b)) < expected
 	cut := s.active && w.off+format.FrameHeaderBytes > int64(len(w.b)) && (!s.listed || int64(len(w.b)) < s.entry.Size)
 	c.tailLost = c.tailLost || cut
+	if short && !s.bad && w.last >= s.entry.Last && !cut {
+		s.patches = append(s.patches, patch{offset: expected})
+	}
+	s.bad = s.bad || short && cut
+	if short {
+		c.noteShort(w, expected)
+	}
 	switch {
 	case s.listed && w.last < s.entry.Last:
 		s.bad = true
@@ -359,18 +396,26 @@ func (w *scan) finish() {
 		c.addGap(g, p)
 		c.tailLost = c.tailLost || s.active
 		s.last = s.entry.Last
-	case s.listed && int64(len(w.b)) < max(s.entry.End, s.entry.Size) && !s.bad:
-		p.Offset, p.Found, p.Repair = int64(len(w.b)), fmt.Sprintf("it has %d bytes where %d are expected", len(w.b), max(s.entry.End, s.entry.Size)), "zeros are appended"
-		s.patches = append(s.patches, patch{offset: max(s.entry.End, s.entry.Size)})
-		if cut {
-			s.bad, p.Repair = true, "the last writes may be lost"
-		}
-		c.note(p)
 	case s.listed && s.entry.Sealed && !w.unknown && w.chain != s.entry.Chain && !s.bad:
 		s.bad, p.Found = true, "its last frame is not the one that was written"
 		c.note(p)
 	}
 	c.highest = max(c.highest, w.reached, s.last)
+}
+
+// noteShort notes that a segment's file was cut off.
+func (c *check) noteShort(w *scan, expected int64) {
+	p := Problem{
+		File: w.s.file.name, Offset: int64(len(w.b)), Severity: Repairable, Repair: "the whole records are kept",
+		Found: fmt.Sprintf("it has %d bytes where %d are expected", len(w.b), expected),
+	}
+	switch {
+	case len(w.s.patches) > 0 && w.s.patches[len(w.s.patches)-1].offset == expected:
+		p.Repair = "zeros are appended"
+	case c.tailLost:
+		p.Repair = "the last writes may be lost"
+	}
+	c.note(p)
 }
 
 // take counts a whole record.

@@ -219,6 +219,7 @@ type restored struct {
 	records []format.Placed // nil if there is no proof
 	frame   format.Frame
 	found   string
+	offset  int64 // where the damage begins, as a start of the server says it
 }
 
 // restore returns the original frame of the region, if a checksum proves it.
@@ -249,6 +250,10 @@ func (w *scan) restoreRecord(r region) restored {
 		format.SealRecord(payload[from:from+int64(size)], w.seed)
 		m.patches = append(m.patches, patch{offset: p.record.Offset, bytes: payload[from : from+4]})
 	}
+	m.offset = r.off
+	if len(m.patches) > 0 {
+		m.offset = m.patches[0].offset
+	}
 	if len(m.patches) == 0 { // only the padding is gone
 		pad := bytes.Repeat([]byte{padByte}, int(r.head.Size())-format.FrameHeaderBytes-r.head.Bytes)
 		m.patches, m.found = []patch{{offset: at + int64(r.head.Bytes), bytes: pad}}, "the padding behind the records is gone"
@@ -263,7 +268,7 @@ func (w *scan) restoreRecord(r region) restored {
 // restoreHeader makes the header of a frame of which every record is whole, proven by
 // the chain in the frame behind it, or where none follows by the revisions.
 func (w *scan) restoreHeader(r region) restored {
-	m := restored{found: "the frame's header is damaged"}
+	m := restored{found: "the frame's header is damaged", offset: r.off}
 	end := r.off + format.FrameHeaderBytes
 	for _, p := range r.pieces {
 		if !p.whole || p.record.Offset != end {

@@ -20,6 +20,11 @@ type NewerError struct{ Name string }
 
 func (e *NewerError) Error() string { return e.Name + " is newer than the " + format.ManifestName }
 
+// IsSegment reports whether a file has a name as those of segments.
+func IsSegment(name string) bool {
+	return strings.HasSuffix(name, ".log") && (strings.HasPrefix(name, "seg-") || strings.HasPrefix(name, "base-"))
+}
+
 // Find returns the names of the strays. Errors: *NewerError, and those of the file system.
 func Find(fs disk.FS, m format.Manifest) ([]string, error) {
 	names, err := fs.Dir().Names()
@@ -32,8 +37,7 @@ func Find(fs disk.FS, m format.Manifest) ([]string, error) {
 	}
 	var strays []string
 	for _, name := range names {
-		ours := strings.HasSuffix(name, ".log") && (strings.HasPrefix(name, "seg-") || strings.HasPrefix(name, "base-"))
-		if !ours || listed[name] {
+		if !IsSegment(name) || listed[name] {
 			continue
 		}
 		if err := check(fs, name, m); err != nil {

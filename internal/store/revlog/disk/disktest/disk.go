@@ -16,7 +16,6 @@ package disktest
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"math/rand/v2"
@@ -211,7 +210,7 @@ func (directory) Path() string { return "simulated" }
 
 func (directory) Close() error { return nil }
 
-func (directory) Lock() (io.Closer, error) { return io.NopCloser(nil), nil }
+func (directory) Lock() (disk.Held, error) { return disk.Unlocked{}, nil }
 
 func (r directory) Names() ([]string, error) {
 	d := r.disk
