@@ -13,6 +13,7 @@
 package pass
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -30,7 +31,6 @@ import (
 	"github.com/gapless-io/gapless/internal/auth/authn"
 	"github.com/gapless-io/gapless/internal/refusal"
 	"github.com/gapless-io/gapless/internal/upstream"
-	"github.com/gapless-io/gapless/kube"
 )
 
 // connectWithin is how long a connection to upstream may take before upstream counts as away.
@@ -135,12 +135,16 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, d *detour) {
 			}
 			return nil
 		},
-		Failed: func(w http.ResponseWriter, r *http.Request, err *upstream.UnreachableError) {
+		Failed: func(w http.ResponseWriter, r *http.Request, err error) {
 			if d.instead != nil && d.instead(w) {
 				return
 			}
-			h.cfg.Logger.LogAttrs(r.Context(), slog.LevelWarn, "upstream did not answer", slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Any("error", err))
-			refusal.Write(w, away(r.Method, err))
+			level := slog.LevelWarn
+			if _, is := errors.AsType[*upstream.BodyError](err); is {
+				level = slog.LevelDebug // it is not upstream's
+			}
+			h.cfg.Logger.LogAttrs(r.Context(), level, "upstream did not answer", slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Any("error", err))
+			refusal.Write(w, upstream.Refusal("gapless relay", err))
 		},
 		Logger: h.cfg.Logger,
 	}
@@ -182,16 +186,6 @@ func (h *Handler) as(u user.Info) http.RoundTripper {
 	return transport.NewImpersonatingRoundTripper(transport.ImpersonationConfig{
 		UserName: u.GetName(), UID: u.GetUID(), Groups: u.GetGroups(), Extra: u.GetExtra(),
 	}, h.trusted)
-}
-
-// away is the answer for a request that upstream did not answer. Clients send a request that is
-// answered with Retry-After again, which they must not do if it may have been carried out.
-func away(method string, err *upstream.UnreachableError) error {
-	reads := slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions}, method)
-	if err.Sent && !reads {
-		return kube.Unavailable(fmt.Sprintf("gapless relay: the API server %v; the request may have been carried out", err), 0)
-	}
-	return kube.Unavailable(fmt.Sprintf("gapless relay: the API server %v", err), time.Second)
 }
 
 // forwarded leaves the headers about earlier proxies as they are, and adds the client's address to
