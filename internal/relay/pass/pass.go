@@ -13,6 +13,7 @@
 package pass
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -61,6 +62,7 @@ type Handler struct {
 	// bare sends requests with the credentials that they have. So does anonymous, for those that have
 	// none: upstream may cut connections that bring many of them. trusted has the relay's credentials.
 	bare, anonymous, trusted *upstream.Server
+	lasting                  *lasting
 }
 
 // New returns a handler. It opens no connection and starts no goroutine.
@@ -68,7 +70,7 @@ func New(cfg Config) (*Handler, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	h := &Handler{cfg: cfg}
+	h := &Handler{cfg: cfg, lasting: newLasting()}
 	var err error
 	if h.bare, err = upstream.Open(rest.AnonymousClientConfig(cfg.Upstream), connectWithin); err != nil {
 		return nil, err
@@ -115,12 +117,21 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, d *detour) {
 		refusal.Write(w, err)
 		return
 	}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	r = r.WithContext(ctx)
+	endAt, ended, err := h.last(r, cancel)
+	if err != nil {
+		refusal.Write(w, err)
+		return
+	}
+	defer ended()
 	e := upstream.Exchange{
 		Rewrite: func(p *httputil.ProxyRequest) {
 			forwarded(p)
 			if caller != nil {
 				removeToken(p.Out)
-				keepHTTP1(p.Out.Header)
+				keepSwitches(p.Out.Header)
 			}
 			if d.request != nil {
 				d.request(p.Out.Header)
@@ -130,6 +141,7 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, d *detour) {
 			if len(resp.Trailer) > 0 && r.ProtoMajor == 1 {
 				resp.Header.Del("Content-Length") // HTTP/1.1 has trailers only behind chunks
 			}
+			endAt(resp)
 			if d.answer != nil {
 				d.answer(resp)
 			}
