@@ -87,8 +87,8 @@ func (h *Handler) Wait(ctx context.Context) error {
 	}
 }
 
-// lasts reports whether a request lasts, and whether it is a watch.
-func lasts(r *http.Request) (does, watches bool) {
+// Lasts reports whether a request lasts until its client ends it, and whether it is a watch.
+func Lasts(r *http.Request) (does, watches bool) {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	at := map[string]int{"api": 2, "apis": 3}[parts[0]] // of what is behind the version
 	if at == 0 || len(parts) <= at || r.Header.Get("Upgrade") != "" {
@@ -126,7 +126,7 @@ type ending struct {
 // with the answer, if there is one, and ended at the end. Errors: 503 while the relay stops.
 func (h *Handler) last(r *http.Request, cancel context.CancelCauseFunc) (answered func(*http.Response), ended func(), err error) {
 	answered = func(*http.Response) {}
-	does, watches := lasts(r)
+	does, watches := Lasts(r)
 	if !does {
 		return answered, func() {}, nil
 	}

@@ -48,7 +48,9 @@ type Config struct {
 	// FrontProxy makes upstream know callers with certificates by X-Remote-* headers; nil: by
 	// impersonation.
 	FrontProxy *FrontProxy
-	Logger     *slog.Logger // nil discards
+	// Answered is called with each request that upstream has answered, and the code; nil: nothing is.
+	Answered func(r *http.Request, code int)
+	Logger   *slog.Logger // nil discards
 }
 
 // FrontProxy is the client certificate of --requestheader-client-ca-file that upstream trusts to name
@@ -69,6 +71,9 @@ type Handler struct {
 func New(cfg Config) (*Handler, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Answered == nil {
+		cfg.Answered = func(*http.Request, int) {}
 	}
 	h := &Handler{cfg: cfg, lasting: newLasting()}
 	var err error
@@ -141,6 +146,7 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, d *detour) {
 			if len(resp.Trailer) > 0 && r.ProtoMajor == 1 {
 				resp.Header.Del("Content-Length") // HTTP/1.1 has trailers only behind chunks
 			}
+			h.cfg.Answered(r, resp.StatusCode)
 			endAt(resp)
 			if d.answer != nil {
 				d.answer(resp)
