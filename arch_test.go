@@ -57,8 +57,8 @@ var policy = map[string][]string{
 	"client":                   {"kube"},
 	"internal/refusal":         {"kube"},
 	"fault":                    {"kube", "internal/refusal", "internal/store/failing"},
-	"internal/upstream":        nil,
-	"internal/proxy":           {"kube", "fault", "internal/auth", "internal/upstream"},
+	"internal/upstream":        {"kube"},
+	"internal/proxy":           {"fault", "internal/auth", "internal/upstream"},
 	"internal/relay/access":    {"kube", "client", "internal/auth"},
 	"internal/relay/pass":      {"kube", "internal/auth", "internal/refusal", "internal/upstream"},
 	"internal/relay/relaytest": {"", "gaplesstest"}, // for tests

@@ -2,6 +2,7 @@ package gapless
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -19,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/gapless-io/gapless/internal/apiserver"
+	"github.com/gapless-io/gapless/internal/apiserver/limit"
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/mirror"
 	"github.com/gapless-io/gapless/internal/relay"
@@ -100,6 +102,8 @@ type Relay struct {
 	access      *access.Access
 	clientCA    *access.ClientCA // nil: certificates do not count
 	api         *apiserver.Server
+	passing     *pass.Handler
+	refusals    *limit.Refusals
 }
 
 // NewRelay validates the configuration and returns a relay. It opens no files, sends nothing and
@@ -132,9 +136,6 @@ func NewRelay(cfg RelayConfig) (*Relay, error) {
 	var err error
 	if cfg.History, cfg.HistoryBytes, err = historyBounds(cfg.History, cfg.HistoryBytes, cfg.Memory); err != nil {
 		return nil, err
-	}
-	if cfg.Limits.AnonymousConnections == 0 {
-		cfg.Limits.AnonymousConnections = DefaultConnections // who is anonymous is upstream's decision
 	}
 	if cfg.Limits, err = cfg.Limits.withDefaults(); err != nil {
 		return nil, err
@@ -208,7 +209,8 @@ func (r *Relay) serve(ctx context.Context) error {
 		}
 		r.cfg.Logger.InfoContext(ctx, "serving", slog.String("url", r.url()), slog.String("upstream", r.cfg.Upstream.Host))
 		close(r.ready)
-		if err := web.ServeTLS(r.listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
+		listener := limit.NewListener(r.listener, r.cfg.Limits.bounds(), r.refusals)
+		if err := web.ServeTLS(listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serve: %w", err)
 		}
 		return nil
@@ -220,37 +222,43 @@ func (r *Relay) serve(ctx context.Context) error {
 		}
 		defer stopBelow()
 		r.cfg.Logger.InfoContext(ctx, "draining")
-		r.api.Drain()
-		limited, cancel := context.WithTimeout(lasting, drainWithin)
-		defer cancel()
-		if err := errors.Join(web.Shutdown(limited), r.api.Wait(limited)); err != nil {
-			r.cfg.Logger.WarnContext(ctx, "requests were cut off", slog.Any("error", err))
-			return web.Close()
-		}
-		return nil
+		return r.drain(lasting, web)
 	})
 	return g.Wait()
 }
+
+// drain ends watches, those that are passed on too, and then lets the requests in progress finish, and
+// closes all connections. Until the watches have ended, new connections are taken.
+func (r *Relay) drain(ctx context.Context, web *http.Server) error {
+	r.api.Drain()
+	r.passing.Drain()
+	limited, cancel := context.WithTimeout(ctx, drainWithin)
+	defer cancel()
+	watches, cancelWatches := context.WithTimeout(limited, watchesWithin)
+	defer cancelWatches()
+	_ = errors.Join(r.passing.Wait(watches), r.api.Wait(watches)) // who does not read is waited for below
+	if err := errors.Join(web.Shutdown(limited), r.api.Wait(limited)); err != nil {
+		r.cfg.Logger.WarnContext(ctx, "requests were cut off", slog.Any("error", err))
+		return web.Close()
+	}
+	return nil
+}
+
+// watchesWithin is how long a relay that stops takes new connections while watches end.
+const watchesWithin = time.Second
 
 // discoverWithin is how long the relay waits for upstream's resources before it serves.
 const discoverWithin = 10 * time.Second
 
 // webServer returns the HTTP server. Bodies and answers may take hours: they are upstream's.
 func (r *Relay) webServer(ctx context.Context, handler http.Handler) *http.Server {
-	tlsConfig := r.credentials.ServerTLS()
+	current := r.credentials.ServerTLS
 	if r.clientCA != nil {
-		tlsConfig = r.clientCA.TLS(tlsConfig)
+		current = func() *tls.Config { return r.clientCA.Config(r.credentials.ServerTLS()) }
 	}
-	return &http.Server{
-		Handler: handler, TLSConfig: tlsConfig,
-		BaseContext:       func(net.Listener) context.Context { return ctx }, // upgraded connections end with it
-		ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 90 * time.Second,
-		ErrorLog: slog.NewLogLogger(r.cfg.Logger.Handler(), slog.LevelDebug),
-		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams: r.cfg.Limits.StreamsPerConnection,
-			SendPingTimeout:      30 * time.Second, PingTimeout: 15 * time.Second,
-		},
-	}
+	web := newWebServer(handler, current, r.cfg.Limits, r.cfg.Logger)   //nolint:contextcheck // a handshake has a context of its own
+	web.BaseContext = func(net.Listener) context.Context { return ctx } // upgraded connections end with it
+	return web
 }
 
 // handler makes the parts of the relay, and decides which of them answers a request.
@@ -266,18 +274,18 @@ func (r *Relay) handler(ctx context.Context) (http.Handler, error) {
 	}); err != nil {
 		return nil, err
 	}
-	through := pass.Config{Upstream: r.cfg.Upstream, Certificate: r.access.Certificate, Logger: r.cfg.Logger}
+	through := pass.Config{Upstream: r.cfg.Upstream, Certificate: r.access.Certificate, Answered: r.heard, Logger: r.cfg.Logger}
 	if r.cfg.Access.FrontProxyCertFile != "" {
 		through.FrontProxy = &pass.FrontProxy{CertFile: r.cfg.Access.FrontProxyCertFile, KeyFile: r.cfg.Access.FrontProxyKeyFile}
 	}
-	passing, err := pass.New(through)
-	if err != nil {
+	if r.passing, err = pass.New(through); err != nil {
 		return nil, err
 	}
+	r.refusals = limit.NewRefusals()
 	r.api = apiserver.New(ctx, apiserver.Config{
-		Failed: func(w http.ResponseWriter, req *http.Request, err error) bool { return passOn(w, req, err, passing) },
+		Failed: func(w http.ResponseWriter, req *http.Request, err error) bool { return passOn(w, req, err, r.passing) },
 		Reader: r.relay.Reader(), Live: r.relay.Live(), Count: r.relay.Count, Logger: r.cfg.Logger,
-		Authenticator: r.access, Authorizer: r.access, Version: Version(), Limits: r.cfg.Limits.requests(),
+		Authenticator: r.access, Authorizer: r.access, Version: Version(), Limits: r.cfg.Limits.requests(), Refusals: r.refusals,
 		Checks: []apiserver.Check{
 			{Name: "storage-durable", Check: r.mirror.Durable},
 			{Name: "storage-writes", Check: r.mirror.Writable, ReadyOnly: true},
@@ -285,13 +293,14 @@ func (r *Relay) handler(ctx context.Context) (http.Handler, error) {
 		},
 		Collectors: []prometheus.Collector{r.relay.Collector(), r.access},
 	})
-	documents := pass.NewDocuments(passing, r.access.Known)
+	passed := r.passed(r.passing)
+	documents := r.passed(pass.NewDocuments(r.passing, r.access.Known))
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		reading, mirrored := r.relay.Reading(req)
 		switch {
 		case isOwn(req.URL.Path):
 			r.api.ServeHTTP(w, req)
-		case mirrored:
+		case mirrored && !r.access.Anonymous(req): // whom upstream takes nobody for, only upstream knows
 			if age := r.relay.Age(reading); age > 0 { // of what resourceVersion=0 gets
 				w.Header().Set("Age", strconv.Itoa(int(age/time.Second)))
 			}
@@ -301,7 +310,7 @@ func (r *Relay) handler(ctx context.Context) (http.Handler, error) {
 		case pass.IsDocument(req):
 			documents.ServeHTTP(w, req)
 		default:
-			passing.ServeHTTP(w, req)
+			passed.ServeHTTP(w, req)
 		}
 	}), nil
 }

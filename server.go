@@ -20,7 +20,6 @@ import (
 	"github.com/gapless-io/gapless/internal/admission/webhook"
 	"github.com/gapless-io/gapless/internal/apiserver"
 	"github.com/gapless-io/gapless/internal/apiserver/limit"
-	"github.com/gapless-io/gapless/internal/apiserver/stream"
 	"github.com/gapless-io/gapless/internal/audit"
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/auth/authn"
@@ -297,31 +296,9 @@ func (s *Server) apiConfig(live *schema.Live, log *revlog.Log, p parts) apiserve
 	return cfg
 }
 
-// webServer returns the HTTP server, with limits for connections. Watches may be open
-// for hours, so only headers have a timeout; dead peers are detected by pings (HTTP/2)
-// and by the timeout of each write (HTTP/1.1).
+// webServer returns the HTTP server.
 func (s *Server) webServer(api *apiserver.Server) *http.Server {
-	web := &http.Server{
-		Handler:           api,
-		TLSConfig:         limit.TLS(s.credentials.ServerTLS),
-		ReadHeaderTimeout: 10 * time.Second, // also of a handshake
-		IdleTimeout:       90 * time.Second,
-		ConnContext: func(ctx context.Context, conn net.Conn) context.Context {
-			stream.BoundUnsent(conn) // also of HTTP/2, whose clients choose their windows
-			return limit.NewContext(ctx, conn)
-		},
-		ErrorLog: slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
-		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams: s.cfg.Limits.StreamsPerConnection, // each watch of an informer is a stream
-			// 16 KiB, the least that the protocol allows: a frame is read as a whole before its
-			// bytes count as a body's, so a larger one could wait for the credit that only it
-			// can earn (limit.Conn).
-			MaxReadFrameSize: 16 << 10,
-			SendPingTimeout:  30 * time.Second,
-			PingTimeout:      15 * time.Second,
-			WriteByteTimeout: 30 * time.Second,
-		},
-	}
+	web := newWebServer(api, s.credentials.ServerTLS, s.cfg.Limits, s.cfg.Logger)
 	if s.cfg.StopAtOnce {
 		web.ConnState = s.busy.note
 	}

@@ -254,6 +254,8 @@ func TestProxyRefusesAWrongCommandLine(t *testing.T) {
 		{[]string{"--upstream", "https://127.0.0.1:1", "--rules", missing}, 1, missing},
 		{[]string{"--upstream", "https://127.0.0.1:1", "--rules", file(t, "r.yaml", "action: gone\naction: cut\n")}, 2, "already set"},
 		{[]string{"--upstream", "https://127.0.0.1:1", "--listen", "0.0.0.0:0"}, 2, "--allow-remote"},
+		{[]string{"--upstream", "https://127.0.0.1:1", "--context", "other"}, 2, "--context names one of --kubeconfig"},
+		{[]string{"--kubeconfig", "none", "--certificate-authority", file(t, "ca.crt", "")}, 2, "a kubeconfig names its own"},
 	} {
 		args := append([]string{"proxy", "--dir", filepath.Join(t.TempDir(), "proxy")}, c.args...)
 		r := begin(t, args...)

@@ -39,6 +39,9 @@ type Attack struct {
 	// Processes is how many attackers there are at full size, where one process does
 	// not have enough file handles; 0 is one.
 	Processes int
+	// OnConnections says that the attack is one on connections, or with many watches: a relay must
+	// withstand it too.
+	OnConnections bool
 	// Flags of the server, for Short: so that a small attack reaches its limits.
 	Flags []string
 	// Refused are reasons of gapless_refused_total; the attack must be counted under

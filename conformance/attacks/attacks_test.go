@@ -54,28 +54,52 @@ func TestNoAttackHarmsAWellBehavedClient(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer func() {
-				if err := target.Close(); err != nil {
-					t.Error(err)
-				}
-			}()
-			r, err := target.Play(t.Context(), attack, attacks.Short)
+			play(t, target, attack)
+		})
+	}
+}
+
+// TestNoAttackOnARelayHarmsAWellBehavedClient plays those that a relay answers for: on connections, and
+// with many watches. Bodies are its upstream's.
+func TestNoAttackOnARelayHarmsAWellBehavedClient(t *testing.T) {
+	for _, attack := range attacks.All() {
+		if !attack.OnConnections {
+			continue
+		}
+		t.Run(attack.Name, func(t *testing.T) {
+			t.Parallel()
+			target, err := attacks.NewRelayTarget(t.Context(), built, t.TempDir(), attack.Flags...)
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Log(r)
-			if len(r.Failed) > 0 {
-				t.Errorf("the well-behaved client failed %d times, first: %s", len(r.Failed), r.Failed[0])
-			}
-			if !r.Reached() {
-				t.Errorf("want one of %q, but counted were %v; want the attackers to see one of %q, but they saw %v", attack.Refused, r.Counts, attack.Expected, r.Seen)
-			}
-			if n := r.Seen["429 without Retry-After"]; n > 0 {
-				t.Errorf("%d answers with 429 did not say when to come back", n)
-			}
-			if r.Peak > mostMemory {
-				t.Errorf("the server needed %d KB, more than %d", r.Peak, mostMemory)
-			}
+			play(t, target, attack)
 		})
+	}
+}
+
+// play plays the short form of an attack on a target, and closes it.
+func play(t *testing.T, target *attacks.Target, attack attacks.Attack) {
+	t.Helper()
+	defer func() {
+		if err := target.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	r, err := target.Play(t.Context(), attack, attacks.Short)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log(r)
+	if len(r.Failed) > 0 {
+		t.Errorf("the well-behaved client failed %d times, first: %s", len(r.Failed), r.Failed[0])
+	}
+	if !r.Reached() {
+		t.Errorf("want one of %q, but counted were %v; want the attackers to see one of %q, but they saw %v", attack.Refused, r.Counts, attack.Expected, r.Seen)
+	}
+	if n := r.Seen["429 without Retry-After"]; n > 0 {
+		t.Errorf("%d answers with 429 did not say when to come back", n)
+	}
+	if r.Peak > mostMemory {
+		t.Errorf("the server needed %d KB, more than %d", r.Peak, mostMemory)
 	}
 }

@@ -10,7 +10,8 @@ import (
 func idleConnections() Attack {
 	return Attack{
 		Name: "idle-connections", About: "20 000 anonymous connections of TLS that say nothing",
-		Short: 5 * time.Second, Full: 30 * time.Second, Processes: 2, Refused: []string{"anonymous_connections"}, Expected: []string{"closed"},
+		OnConnections: true,
+		Short:         5 * time.Second, Full: 30 * time.Second, Processes: 2, Refused: []string{"anonymous_connections"}, Expected: []string{"closed"},
 		run: func(ctx context.Context, a *Attacker) error {
 			return a.parallel(ctx, a.size(1500, 20000), func(ctx context.Context) error {
 				conn, err := a.secure(ctx, anonymous, "h2")
@@ -33,7 +34,8 @@ func idleConnections() Attack {
 func handshakes() Attack {
 	return Attack{
 		Name: "handshakes", About: "64 clients without certificates that shake hands and leave, again and again",
-		Short: 2 * time.Second, Full: 10 * time.Second,
+		OnConnections: true,
+		Short:         2 * time.Second, Full: 10 * time.Second,
 		run: func(ctx context.Context, a *Attacker) error {
 			return a.parallel(ctx, 64, func(ctx context.Context) error {
 				conn, err := a.secure(ctx, anonymous, "h2")

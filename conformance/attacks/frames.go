@@ -37,7 +37,8 @@ func flood(by credential, connections int, batch func(*raw) error) func(context.
 func rapidReset(by credential) Attack {
 	return Attack{
 		Name: "rapid-reset-" + by.String(), About: "8 connections of HTTP/2, each request reset in the same packet",
-		Short: 3 * time.Second, Full: 10 * time.Second, Refused: []string{"resets", "anonymous_requests"}, Expected: []string{"closed"},
+		OnConnections: true,
+		Short:         3 * time.Second, Full: 10 * time.Second, Refused: []string{"resets", "anonymous_requests"}, Expected: []string{"closed"},
 		run: flood(by, floodConnections, func(r *raw) error {
 			for range 100 {
 				stream, err := r.get("/api/v1/configmaps")
@@ -57,7 +58,8 @@ func rapidReset(by credential) Attack {
 func pingFlood(by credential) Attack {
 	return Attack{
 		Name: "ping-flood-" + by.String(), About: "8 connections of PING frames",
-		Short: 2 * time.Second, Full: 6 * time.Second, Refused: []string{"throttled"},
+		OnConnections: true,
+		Short:         2 * time.Second, Full: 6 * time.Second, Refused: []string{"throttled"},
 		run: flood(by, floodConnections, func(r *raw) error {
 			for range 200 {
 				if err := r.fr.WritePing(false, [8]byte{1}); err != nil {
@@ -73,7 +75,8 @@ func pingFlood(by credential) Attack {
 func settingsFlood(by credential) Attack {
 	return Attack{
 		Name: "settings-flood-" + by.String(), About: "8 connections of SETTINGS frames",
-		Short: 2 * time.Second, Full: 6 * time.Second, Refused: []string{"throttled"},
+		OnConnections: true,
+		Short:         2 * time.Second, Full: 6 * time.Second, Refused: []string{"throttled"},
 		run: flood(by, floodConnections, func(r *raw) error {
 			for i := range uint32(200) {
 				if err := r.fr.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1<<20 + i}); err != nil {
@@ -89,7 +92,8 @@ func settingsFlood(by credential) Attack {
 func continuationFlood(by credential) Attack {
 	return Attack{
 		Name: "continuation-flood-" + by.String(), About: "8 connections of CONTINUATION frames without an end",
-		Short: 2 * time.Second, Full: 6 * time.Second, Refused: []string{"throttled"},
+		OnConnections: true,
+		Short:         2 * time.Second, Full: 6 * time.Second, Refused: []string{"throttled"},
 		run: func(ctx context.Context, a *Attacker) error {
 			return a.parallel(ctx, floodConnections, func(ctx context.Context) error {
 				r, err := a.http2(ctx, by)

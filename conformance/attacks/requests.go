@@ -10,7 +10,8 @@ import (
 func manyWatches() Attack {
 	return Attack{
 		Name: "watches", About: "24 000 watches of a client with a certificate, on what the bystander changes",
-		Short: 6 * time.Second, Full: 30 * time.Second,
+		OnConnections: true,
+		Short:         6 * time.Second, Full: 30 * time.Second,
 		Flags: []string{"--max-watches", "1000"}, Refused: []string{"watches"}, Expected: []string{"429"},
 		run: func(ctx context.Context, a *Attacker) error {
 			const each = 200

@@ -42,7 +42,8 @@ func trickle(by credential, text string, short, full int) func(context.Context, 
 func slowHeaders() Attack {
 	return Attack{
 		Name: "slow-headers", About: "5 000 anonymous connections whose headers come a byte in 2 s",
-		Short: 14 * time.Second, Full: 30 * time.Second, Expected: []string{"closed"},
+		OnConnections: true,
+		Short:         14 * time.Second, Full: 30 * time.Second, Expected: []string{"closed"},
 		run: trickle(anonymous, "GET /api HTTP/1.1\r\nHost: x\r\nX-Slow: ", 200, 5000),
 	}
 }

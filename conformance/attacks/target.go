@@ -24,24 +24,46 @@ import (
 
 // Target is the server that is attacked.
 type Target struct {
-	server *program.Server
-	admin  *program.Client
-	dir    string // of the attacker's certificate
+	server   *program.Server
+	upstream *program.Server // of a relay; nil: server is none
+	admin    *program.Client
+	dir      string // of the attacker's certificate
 }
 
 // NewTarget starts the program with what the attacks need: a definition without a
 // schema, an object to patch, 500 objects to list, and a certificate for the
 // attacker, an administrator, but not the same user as the bystander.
 func NewTarget(ctx context.Context, path, dir string, flags ...string) (*Target, error) {
-	server, err := program.New(program.Config{Path: path, Dir: dir, Flags: append([]string{"--debug-listen", "127.0.0.1:0"}, flags...)})
+	return start(ctx, program.Config{Path: path, Dir: dir, Flags: flags}, nil)
+}
+
+// NewRelayTarget is NewTarget for a relay, which is attacked, in front of a server.
+func NewRelayTarget(ctx context.Context, path, dir string, flags ...string) (*Target, error) {
+	below := filepath.Join(dir, "upstream")
+	if err := os.Mkdir(below, 0o700); err != nil {
+		return nil, err
+	}
+	upstream, err := program.New(program.Config{Path: path, Dir: below})
 	if err != nil {
 		return nil, err
 	}
-	t := &Target{server: server, dir: dir}
-	if err := server.Start(ctx); err != nil {
-		return nil, errors.Join(err, server.Close())
+	if err := upstream.Start(ctx); err != nil {
+		return nil, errors.Join(err, upstream.Close())
 	}
-	if t.admin, err = server.Client(program.HTTP1); err == nil {
+	return start(ctx, program.Config{Path: path, Dir: dir, Flags: flags, Upstream: upstream}, upstream)
+}
+
+func start(ctx context.Context, cfg program.Config, upstream *program.Server) (*Target, error) {
+	cfg.Flags = append([]string{"--debug-listen", "127.0.0.1:0"}, cfg.Flags...)
+	t := &Target{dir: cfg.Dir, upstream: upstream}
+	var err error
+	if t.server, err = program.New(cfg); err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
+	if err = t.server.Start(ctx); err == nil {
+		t.admin, err = t.server.Client(program.HTTP1)
+	}
+	if err == nil {
 		err = errors.Join(t.certify(), t.fill(ctx))
 	}
 	if err != nil {
@@ -50,12 +72,18 @@ func NewTarget(ctx context.Context, path, dir string, flags ...string) (*Target,
 	return t, nil
 }
 
-// Close ends the program.
+// Close ends the programs.
 func (t *Target) Close() error {
 	if t.admin != nil {
 		t.admin.Close()
 	}
-	return t.server.Close()
+	var err error
+	for _, s := range []*program.Server{t.server, t.upstream} {
+		if s != nil {
+			err = errors.Join(err, s.Close())
+		}
+	}
+	return err
 }
 
 // fill makes the objects.
@@ -74,9 +102,12 @@ func (t *Target) fill(ctx context.Context) error {
 	return err
 }
 
-// certify signs a certificate for the attacker with the server's CA.
+// certify signs a certificate for the attacker with the CA of the server, or of a relay's upstream.
 func (t *Target) certify() error {
-	pki := filepath.Join(t.dir, "data", "pki")
+	pki := t.server.PKI()
+	if t.upstream != nil {
+		pki = t.upstream.PKI()
+	}
 	ca, err := tls.LoadX509KeyPair(filepath.Join(pki, "ca.crt"), filepath.Join(pki, "ca.key"))
 	if err != nil {
 		return fmt.Errorf("read the CA: %w", err)
@@ -97,7 +128,7 @@ func (t *Target) certify() error {
 	if err != nil {
 		return err
 	}
-	raw, err := os.ReadFile(filepath.Join(pki, "ca.crt"))
+	raw, err := os.ReadFile(filepath.Join(t.server.PKI(), "ca.crt"))
 	if err != nil {
 		return err
 	}

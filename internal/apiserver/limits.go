@@ -111,6 +111,17 @@ func (s *Server) serveLimited(w http.ResponseWriter, r *http.Request, rt route.R
 	return s.dispatch(w, r, rt)
 }
 
+// TakeWriting takes a place for a change that somebody else makes for a user, as one of the changes that are
+// under way. The caller calls release, once. Errors: 429, and ctx's cause.
+func (s *Server) TakeWriting(ctx context.Context, user string) (release func(), err error) {
+	return s.load.Take(ctx, s.load.Writing, user)
+}
+
+// TakeWatch is TakeWriting for a watch that somebody else serves.
+func (s *Server) TakeWatch(ctx context.Context, user string) (release func(), err error) {
+	return s.load.Take(ctx, s.load.Watches, user)
+}
+
 // needsProcessor reports whether a request needs a processor for so long that it must wait
 // for one: large bodies, YAML, and definitions, whose schemas and rules are compiled.
 func needsProcessor(r *http.Request, rt route.Route) bool {

@@ -24,7 +24,6 @@ import (
 	"github.com/gapless-io/gapless/fault/control"
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/upstream"
-	"github.com/gapless-io/gapless/kube"
 )
 
 // Config is the configuration of a Proxy. One of Upstream and User is set.
@@ -187,9 +186,9 @@ func (p *Proxy) pass(w http.ResponseWriter, r *http.Request) {
 				r.Out.Header.Del("Authorization") // of the proxy, if any
 			}
 		},
-		Failed: func(w http.ResponseWriter, r *http.Request, err *upstream.UnreachableError) {
+		Failed: func(w http.ResponseWriter, r *http.Request, err error) {
 			p.cfg.Logger.WarnContext(r.Context(), "the API server did not answer", slog.Any("error", err))
-			fault.Refuse(w, kube.Unavailable("gapless proxy: "+err.Error(), time.Second))
+			fault.Refuse(w, upstream.Refusal("gapless proxy", err))
 		},
 		Logger: p.cfg.Logger,
 	})

@@ -20,8 +20,9 @@ type Exchange struct {
 	Through http.RoundTripper
 	// Answer changes the answer; nil: nothing.
 	Answer func(*http.Response) error
-	// Failed answers a request, as it was sent, that the server did not answer.
-	Failed func(http.ResponseWriter, *http.Request, *UnreachableError)
+	// Failed answers a request, as it was sent, that the server did not answer. The error is an
+	// *UnreachableError or a *BodyError: see Refusal.
+	Failed func(http.ResponseWriter, *http.Request, error)
 	Logger *slog.Logger
 }
 
@@ -49,11 +50,12 @@ func (s *Server) Pass(w http.ResponseWriter, r *http.Request, e Exchange) {
 			if errors.Is(r.Context().Err(), context.Canceled) {
 				panic(http.ErrAbortHandler) // the client has left, or the proxy stops
 			}
-			unreachable, is := errors.AsType[*UnreachableError](err)
-			if !is { // an answer that cannot be passed on, such as a switch to another protocol than was wanted
-				unreachable = &UnreachableError{Host: s.URL.Host, Sent: true, Err: err}
+			_, unreachable := errors.AsType[*UnreachableError](err)
+			_, body := errors.AsType[*BodyError](err)
+			if !unreachable && !body { // an answer that cannot be passed on, such as a switch to another protocol than was wanted
+				err = &UnreachableError{Host: s.URL.Host, Sent: true, Changes: changes(r), Err: err}
 			}
-			e.Failed(w, r, unreachable)
+			e.Failed(w, r, err)
 		},
 	}
 	if e.Through != nil {

@@ -2,15 +2,18 @@
 //
 // It has three nouns. A [Server] is the API server, with the credentials that requests to it get. An
 // [Exchange] is how a request passes to it, and the answer back. An [UnreachableError] says that it did
-// not answer.
+// not answer, and whether it may have done what was requested.
 package upstream
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +28,7 @@ type Server struct {
 	// plain is for all requests but those to switch protocols, which need HTTP/1.1.
 	plain, upgrade sender
 	buffers        buffers
+	kept           atomic.Int64 // bytes of bodies that can be sent again
 }
 
 // Open returns the server of a client configuration. It opens no connection. Requests get the
@@ -32,6 +36,7 @@ type Server struct {
 // bring. A connection fails if it takes longer than within, and so does its TLS handshake.
 func Open(cfg *rest.Config, within time.Duration) (*Server, error) {
 	own := rest.CopyConfig(cfg)
+	own.UserAgent = "" // who sends none has none: the server makes the field manager of it
 	s := &Server{}
 	var err error
 	if s.URL, _, err = rest.DefaultServerUrlFor(own); err != nil {
@@ -67,6 +72,13 @@ func newSender(cfg *rest.Config, within time.Duration) (sender, error) {
 	if how.DialHolder != nil {
 		dial = how.DialHolder.Dial
 	}
+	dialCounted := func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &counted{Conn: conn}, nil
+	}
 	proxy := http.ProxyFromEnvironment
 	if how.Proxy != nil {
 		proxy = how.Proxy
@@ -74,7 +86,7 @@ func newSender(cfg *rest.Config, within time.Duration) (sender, error) {
 	s := sender{connections: &http.Transport{
 		Proxy: proxy, TLSClientConfig: config, DisableCompression: true, // what the server compresses passes compressed
 		ForceAttemptHTTP2: len(cfg.NextProtos) == 0,
-		DialContext:       dial, TLSHandshakeTimeout: within, IdleConnTimeout: 90 * time.Second,
+		DialContext:       dialCounted, TLSHandshakeTimeout: within, IdleConnTimeout: 90 * time.Second,
 		MaxIdleConnsPerHost: 25, // client-go transport/cache.go
 		// A client's body is not read before the server wants it, if the client said so.
 		ExpectContinueTimeout: time.Second, // http.DefaultTransport
@@ -94,37 +106,58 @@ func (s *Server) CloseIdle() {
 	s.upgrade.connections.CloseIdleConnections()
 }
 
-// UnreachableError reports that an API server did not answer a request.
-type UnreachableError struct {
-	Host string
-	// Sent is set if there was a connection: the server may have done what was requested.
-	Sent bool
-	Err  error
-}
+// sendAgain is how many times a request of which nothing was sent is sent again, at once: the connection
+// was closed while nobody used it. What HTTP/2 says was not taken, the transport sends again itself.
+const sendAgain = 2
 
-func (e *UnreachableError) Error() string {
-	if e.Sent {
-		return fmt.Sprintf("%s did not answer: %v", e.Host, e.Err)
-	}
-	return fmt.Sprintf("%s cannot be reached: %v", e.Host, e.Err)
-}
-
-// Unwrap returns the cause.
-func (e *UnreachableError) Unwrap() error { return e.Err }
-
-// RoundTrip implements http.RoundTripper. Errors: *UnreachableError.
+// RoundTrip implements http.RoundTripper. A request that the server certainly did not take is sent again,
+// also one with a body, up to 3 MiB. Errors: *BodyError if the client did not send its body; otherwise
+// *UnreachableError.
 func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
-	var connected atomic.Bool
-	traced := httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
-		GotConn: func(httptrace.GotConnInfo) { connected.Store(true) },
-	})
+	var so progress
+	out := r.WithContext(httptrace.WithClientTrace(r.Context(), so.trace()))
+	hideKeys(out)
 	by := s.plain
 	if r.Header.Get("Upgrade") != "" {
 		by = s.upgrade
 	}
-	resp, err := by.RoundTrip(r.WithContext(traced))
+	var body *repeatable
+	if out.Body != nil && out.Body != http.NoBody {
+		body = s.repeat(out)
+	}
+	resp, err := by.RoundTrip(out)
+	for again := 0; err != nil && again < sendAgain && so.connected() && !so.sent() && r.Context().Err() == nil; again++ {
+		if body != nil {
+			next, kept := body.again()
+			if kept != nil {
+				break
+			}
+			out.Body = next
+		}
+		resp, err = by.RoundTrip(out)
+	}
+	if body != nil {
+		if early := body.end(err != nil); early != nil && err != nil {
+			return nil, &BodyError{Err: early}
+		}
+	}
 	if err != nil {
-		return nil, &UnreachableError{Host: s.URL.Host, Sent: connected.Load(), Err: err}
+		return nil, &UnreachableError{Host: s.URL.Host, Sent: so.sent() && !errors.Is(err, errNotKept), Changes: changes(r), Err: err}
 	}
 	return resp, nil
+}
+
+// hideKeys hides from net/http that a client has marked a request as one that can be repeated: then it
+// would be sent again over HTTP/1.1 when the connection has broken, although an API server ignores the
+// mark. The header is sent: net/http knows it only by its canonical name.
+func hideKeys(r *http.Request) {
+	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
+		values, has := r.Header[name]
+		if !has {
+			continue
+		}
+		r.Header = r.Header.Clone()
+		delete(r.Header, name)
+		r.Header[strings.ToLower(name)] = values
+	}
 }

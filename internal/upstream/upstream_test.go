@@ -144,7 +144,7 @@ func TestAnAnswerEndsBeforeTheBody(t *testing.T) {
 	}), time.Minute)
 	front := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.Pass(w, r, upstream.Exchange{
-			Failed: func(_ http.ResponseWriter, _ *http.Request, err *upstream.UnreachableError) { t.Error(err) },
+			Failed: func(_ http.ResponseWriter, _ *http.Request, err error) { t.Error(err) },
 			Logger: slog.New(slog.DiscardHandler),
 		})
 	}))

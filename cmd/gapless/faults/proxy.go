@@ -74,6 +74,10 @@ func (p Program) runProxy(cmd *cobra.Command, f proxyFlags) error {
 	switch {
 	case (f.kubeconfig == "") == (f.upstream == ""):
 		return p.Usage(errors.New("give one of --upstream and --kubeconfig"))
+	case f.kubeconfig != "" && f.ca != "":
+		return p.Usage(errors.New("--certificate-authority is that of --upstream; a kubeconfig names its own"))
+	case f.kubeconfig == "" && f.context != "":
+		return p.Usage(errors.New("--context names one of --kubeconfig: give both"))
 	case f.kubeconfig != "":
 		loading := &clientcmd.ClientConfigLoadingRules{ExplicitPath: f.kubeconfig}
 		overrides := &clientcmd.ConfigOverrides{CurrentContext: f.context}

@@ -126,6 +126,9 @@ func (p Program) relayConfig(f flags) (gapless.RelayConfig, error) {
 	if cfg.Logger, err = p.Logger(f.logFormat, f.logLevel); err != nil {
 		return cfg, err
 	}
+	if f.context != "" && f.kubeconfig == "" {
+		return cfg, errors.New("--context names one of --kubeconfig: give both")
+	}
 	if cfg.Upstream, err = upstream(f.kubeconfig, f.context); err != nil {
 		return cfg, err
 	}
@@ -148,6 +151,9 @@ func (p Program) relayConfig(f flags) (gapless.RelayConfig, error) {
 	case "reviews":
 	case "passthrough":
 		cfg.Access.Passthrough = true
+		if cfg.Access.ClientCAFile != "" || cfg.Access.FrontProxyCertFile != "" || cfg.Access.FrontProxyKeyFile != "" {
+			return cfg, errors.New("--client-ca-file, --proxy-client-cert-file and --proxy-client-key-file are for clients with certificates, which --auth passthrough does not take")
+		}
 	default:
 		return cfg, fmt.Errorf("--auth %q: want reviews or passthrough", f.auth)
 	}

@@ -69,12 +69,15 @@ func (a Answer) String() string {
 
 // Client makes a client with connections of its own. The server must have served.
 func (s *Server) Client(p Protocol) (*Client, error) {
-	pki := filepath.Join(s.cfg.DataDir, "pki")
-	cert, err := tls.LoadX509KeyPair(filepath.Join(pki, "admin.crt"), filepath.Join(pki, "admin.key"))
+	issuer := s
+	if s.cfg.Upstream != nil {
+		issuer = s.cfg.Upstream
+	}
+	cert, err := tls.LoadX509KeyPair(filepath.Join(issuer.PKI(), "admin.crt"), filepath.Join(issuer.PKI(), "admin.key"))
 	if err != nil {
 		return nil, fmt.Errorf("read the administrator's certificate: %w", err)
 	}
-	ca, err := os.ReadFile(filepath.Join(pki, "ca.crt"))
+	ca, err := os.ReadFile(filepath.Join(s.PKI(), "ca.crt"))
 	if err != nil {
 		return nil, err
 	}

@@ -1,8 +1,8 @@
 // Package program runs the built program as a process that can be killed, and is a
 // client of it.
 //
-// It has three nouns. A [Server] is `gapless serve` on one data directory, over
-// any number of processes. A [Client] sends one request and returns its outcome.
+// It has three nouns. A [Server] is `gapless serve` on one data directory, or `gapless relay` in
+// front of another one, over any number of processes. A [Client] sends one request and returns its outcome.
 // A [Stream] is a watch, read event by event.
 package program
 
@@ -31,8 +31,10 @@ type Config struct {
 	Dir  string // for the log, the ready file and, without DataDir, the data
 	// DataDir is where the data are; "data" in Dir if it is empty.
 	DataDir string
-	Flags   []string // of serve
-	Env     []string // besides the environment
+	Flags   []string // of serve, or of relay
+	// Upstream makes the program a relay in front of that server, which serves; nil: it is serve.
+	Upstream *Server
+	Env      []string // besides the environment
 	// Handles bounds the file handles of the process from its start on; 0 does not.
 	Handles int
 }
@@ -73,7 +75,12 @@ func (s *Server) Exec() error {
 	if err := os.RemoveAll(s.readyFile()); err != nil {
 		return err
 	}
-	args := append([]string{s.cfg.Path, "serve", "--data-dir", s.cfg.DataDir, "--listen", s.listen, "--ready-file", s.readyFile()}, s.cfg.Flags...)
+	command := []string{s.cfg.Path, "serve"}
+	if up := s.cfg.Upstream; up != nil {
+		command = []string{s.cfg.Path, "relay", "--kubeconfig", filepath.Join(up.cfg.DataDir, "kubeconfig"), "--client-ca-file", filepath.Join(up.PKI(), "ca.crt")}
+	}
+	args := append(command, "--data-dir", s.cfg.DataDir, "--listen", s.listen, "--ready-file", s.readyFile())
+	args = append(args, s.cfg.Flags...)
 	if s.cfg.Handles > 0 { // the shell is replaced: the process keeps its number
 		args = append([]string{"/bin/sh", "-c", fmt.Sprintf(`ulimit -n %d && exec "$0" "$@"`, s.cfg.Handles)}, args...)
 	}
@@ -232,6 +239,10 @@ func (s *Server) Host() string {
 	}
 	return net.JoinHostPort(at.Hostname(), at.Port())
 }
+
+// PKI returns the directory with the certificate by which clients know the server, ca.crt, and, of serve,
+// with the keys of its CA.
+func (s *Server) PKI() string { return filepath.Join(s.cfg.DataDir, "pki") }
 
 func (s *Server) readyFile() string { return filepath.Join(s.cfg.Dir, "ready.json") }
 

@@ -54,6 +54,7 @@ type Conn struct {
 	mu          sync.Mutex
 	names       []string // the first users; see share
 	known       bool     // identified by a certificate
+	trials      int      // requests whose credentials somebody else is checking
 	free        bool     // not throttled
 	credit      float64  // bytes that may be read at once
 	faults      float64
@@ -219,7 +220,7 @@ func (c *Conn) pending() (wait time.Duration, wake <-chan struct{}, err error) {
 }
 
 func (c *Conn) allowance() (most, rate float64) {
-	if c.known {
+	if c.known || c.trials > 0 {
 		return identifiedBytes, identifiedRate
 	}
 	return anonymousBytes, anonymousRate
@@ -239,7 +240,7 @@ func (c *Conn) earn(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	most, _ := c.allowance()
-	if c.free || n > 0 && !c.known { // an anonymous connection earns only by time
+	if c.free || n > 0 && !c.known && c.trials == 0 { // an anonymous connection earns only by time
 		return
 	}
 	if c.credit = min(most, c.credit+float64(n)); c.credit >= 0 {
@@ -363,6 +364,25 @@ func (c *Conn) Request(of io.ReadCloser) io.ReadCloser {
 		return of // others compare with it
 	}
 	return &body{of, c}
+}
+
+// Try counts a request whose credentials another server checks, and returns its body. That server needs the
+// body for the answer: until end is called, which must be once, the bytes that are read of it do not
+// throttle the connection, and it may send other frames as an identified one. It stays anonymous.
+func (c *Conn) Try(of io.ReadCloser) (body io.ReadCloser, end func()) {
+	if c == nil {
+		return of, func() {}
+	}
+	c.mu.Lock()
+	c.trials++
+	c.credit = max(c.credit, anonymousBytes) // a frame of a body must be read before its bytes can count
+	c.wakeLocked()
+	c.mu.Unlock()
+	return c.Request(of), func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.trials--
+	}
 }
 
 // Fault counts a request that was canceled, or that had no certificate. After too many

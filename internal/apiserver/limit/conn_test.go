@@ -130,6 +130,24 @@ func TestOldestAnonymousConnectionIsClosedFirst(t *testing.T) {
 	}
 }
 
+// TestTheOnlyConnectionOfAnAddressGivesWayToTheNext: the address is counted on.
+func TestTheOnlyConnectionOfAnAddressGivesWayToTheNext(t *testing.T) {
+	for name, bounds := range map[string]limit.Bounds{
+		"one of an address":           {Connections: 9, ConnectionsOfAddress: 1, Anonymous: 9},
+		"one anonymous of an address": {Connections: 9, ConnectionsOfAddress: 9, Anonymous: 2},
+	} {
+		b := bound(t, bounds, "a")
+		var clients []net.Conn
+		for range 3 {
+			client, _ := b.connect()
+			clients = append(clients, client)
+		}
+		if !closed(clients[0]) || !closed(clients[1]) || closed(clients[2]) {
+			t.Errorf("%s: closed: %t %t %t", name, closed(clients[0]), closed(clients[1]), closed(clients[2]))
+		}
+	}
+}
+
 func TestNewConnectionIsClosedWhenAllOthersShowedCertificates(t *testing.T) {
 	b := bound(t, limit.Bounds{Connections: 2, ConnectionsOfAddress: 2, Anonymous: 2}, "a")
 	first, one := b.connect()
@@ -195,6 +213,36 @@ func TestBodiesDoNotThrottleAConnection(t *testing.T) {
 		}
 		if took := received(t, server, 2<<20); took < 15*time.Second {
 			t.Errorf("2 MiB that are no body took only %v", took)
+		}
+	})
+}
+
+// TestABodyWhoseCallerIsBeingCheckedIsNotThrottled: the answer needs the body. Nothing else of such a
+// connection is better than before.
+func TestABodyWhoseCallerIsBeingCheckedIsNotThrottled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := bound(t, limit.Bounds{Connections: 9, ConnectionsOfAddress: 9, Anonymous: 2, FaultsPerMinute: 9}, "a", "b")
+		client, server := b.connect()
+		go func() { _, _ = io.WriteString(client, strings.Repeat("x", 64<<20)) }() // ends with the connection
+		received(t, server, 24<<10)
+		began := time.Now()
+		body, end := server.Try(io.NopCloser(server))
+		if _, err := io.CopyN(io.Discard, body, 3<<20); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took != 0 {
+			t.Errorf("the body took %v", took)
+		}
+		end()
+		if took := received(t, server, 64<<10); took < 5*time.Second {
+			t.Errorf("64 KiB after the answer took only %v", took)
+		}
+		_, end = server.Try(io.NopCloser(server))
+		defer end()
+		b.connect()
+		b.connect()
+		if n := b.count(limit.AnonymousConnections); n != 1 || !closed(client) {
+			t.Errorf("%v connections were closed, want the one whose caller is not known yet", n)
 		}
 	})
 }

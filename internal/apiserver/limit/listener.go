@@ -100,6 +100,7 @@ func (l *Listener) admit(c *Conn) (closed *Conn, fits bool) {
 		}
 		closed = oldest.Value.(*Conn)
 		l.removeLocked(closed)
+		l.addresses[c.from] = from // also if that was its only one
 	}
 	l.open++
 	from.open++

@@ -200,6 +200,10 @@ func (a *Access) Certificate(r *http.Request) (user.Info, error) {
 	return nil, kube.Unauthorized()
 }
 
+// Anonymous reports whether a request brings nothing by which its caller could be known here: no client
+// certificate, and no bearer token. Upstream decides whether it answers such callers, and what.
+func (*Access) Anonymous(r *http.Request) bool { return !hasCertificate(r) && bearerOf(r) == "" }
+
 func hasCertificate(r *http.Request) bool { return r.TLS != nil && len(r.TLS.VerifiedChains) > 0 }
 
 // bearerOf returns the token of a request, in the header or among the subprotocols of a WebSocket; ""

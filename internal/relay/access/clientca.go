@@ -136,33 +136,17 @@ func (c *ClientCA) Trusted(ca *x509.Certificate) bool {
 	return t != nil && slices.ContainsFunc(t.cas, ca.Equal)
 }
 
-// TLS returns a configuration like base for a server that takes client certificates of the CA: each
-// handshake verifies one that is sent against the CA of that moment. Without one it takes none.
-func (c *ClientCA) TLS(base *tls.Config) *tls.Config {
-	type handshakes struct {
-		of     *trust
-		config *tls.Config
+// Config returns a configuration like base for a handshake that begins now: it verifies a client
+// certificate that is sent against the CA of this moment. Without one it takes none. Who resumes a session
+// was verified before; Trusted says whether that still counts.
+func (c *ClientCA) Config(base *tls.Config) *tls.Config {
+	config := base.Clone()
+	if config.NextProtos == nil { // those of a net/http server, which knows only its own configuration
+		config.NextProtos = []string{"h2", "http/1.1"}
 	}
-	// made is kept while the CA stays, and with it the keys of session tickets: who resumes a session
-	// was verified against this CA.
-	var made atomic.Pointer[handshakes]
-	out := base.Clone()
-	out.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		now := c.current.Load()
-		former := made.Load()
-		if former != nil && former.of == now {
-			return former.config, nil
-		}
-		config := base.Clone()
-		if config.NextProtos == nil { // those of a net/http server, which knows only base
-			config.NextProtos = []string{"h2", "http/1.1"}
-		}
-		config.ClientAuth, config.ClientCAs = tls.VerifyClientCertIfGiven, x509.NewCertPool()
-		if now != nil {
-			config.ClientCAs = now.pool
-		}
-		made.Store(&handshakes{now, config})
-		return config, nil
+	config.ClientAuth, config.ClientCAs = tls.VerifyClientCertIfGiven, x509.NewCertPool()
+	if now := c.current.Load(); now != nil {
+		config.ClientCAs = now.pool
 	}
-	return out
+	return config
 }

@@ -16,6 +16,15 @@ import (
 	"github.com/gapless-io/gapless/internal/relay/relaytest"
 )
 
+// handshakes makes each handshake of a server one by the CA of that moment.
+func handshakes(ca *access.ClientCA) func(*tls.Config) *tls.Config {
+	return func(base *tls.Config) *tls.Config {
+		out := base.Clone()
+		out.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return ca.Config(base), nil }
+		return out
+	}
+}
+
 // status sends a request with a certificate; "TLS" is a handshake that failed.
 func status(t *testing.T, front *relaytest.Front, proto string, certificates ...tls.Certificate) string {
 	t.Helper()
@@ -51,7 +60,7 @@ func TestCertificatesAreVerifiedByTheCAOfThatMoment(t *testing.T) {
 		if _, err := a.Authenticate(r); err != nil {
 			refusal.Write(w, err)
 		}
-	}), nil, ca.TLS)
+	}), nil, handshakes(ca))
 	jane, other := one.Certificate(t, "jane"), two.Certificate(t, "jane")
 	check := func(what, wantJane, wantOther string) {
 		t.Helper()
@@ -135,7 +144,7 @@ func TestUpstreamPublishesItsClientCA(t *testing.T) {
 		t.Error(got)
 	}
 	jane := u.Certificate(t, "jane")
-	front := relaytest.Serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), nil, ca.TLS)
+	front := relaytest.Serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}), nil, handshakes(ca))
 	if got := status(t, front, "HTTP/2", jane); got != "HTTP/2.0 200" {
 		t.Error(got)
 	}

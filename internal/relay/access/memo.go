@@ -121,6 +121,9 @@ func (m *memo[V]) ask(ctx context.Context, mine *asking[V], k key, ask func(cont
 	limited, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	got, err := ask(limited)
+	if kube.Classify(err) == kube.OutcomeDisconnected && limited.Err() == nil {
+		got, err = ask(limited) // to ask changes nothing, also if it has arrived
+	}
 	if err != nil && ctx.Err() != nil {
 		return kept[V]{}, context.Cause(ctx)
 	}

@@ -70,10 +70,16 @@ func removeToken(r *http.Request) {
 	})).AuthenticateRequest(r)
 }
 
-// keepHTTP1 removes a wish to continue in HTTP/2 on the same connection, which a server may ignore: what
-// the client would send there, the relay could not read, and it would come with the relay's credentials.
-func keepHTTP1(h http.Header) {
-	if strings.EqualFold(h.Get("Upgrade"), "h2c") {
+// keepSwitches removes a wish to continue in another protocol on the same connection, unless it is one of
+// those of commands and port-forwarding, which begin with an answer of upstream to this caller. Others may
+// carry further requests, such as h2c, also among several that a client offers: the relay could not read
+// them, and they would come with its own credentials. A server may ignore the wish.
+func keepSwitches(h http.Header) {
+	offered := h["Upgrade"]
+	if len(offered) == 1 && (strings.EqualFold(offered[0], "websocket") || strings.EqualFold(offered[0], "SPDY/3.1")) {
+		return
+	}
+	if len(offered) > 0 {
 		h.Del("Upgrade")
 		h.Del("Connection")
 	}

@@ -254,17 +254,38 @@ func frontProxy(t *testing.T) *pass.FrontProxy {
 	return f
 }
 
-// TestACertificateDoesNotGetAConnectionForHTTP2 has an upstream that would switch.
-func TestACertificateDoesNotGetAConnectionForHTTP2(t *testing.T) {
+// TestACertificateDoesNotGetAConnectionForFurtherRequests has an upstream that would switch to whatever a
+// client offers.
+func TestACertificateDoesNotGetAConnectionForFurtherRequests(t *testing.T) {
+	var asked http.Header
 	_, cfg := foreign(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Upgrade") != "" || r.Header.Get("Connection") != "" {
-			t.Errorf("upstream is asked to switch: %v", r.Header)
-		}
+		asked = r.Header
 		w.WriteHeader(http.StatusNoContent)
 	})
 	_, front := inFront(t, pass.Config{Upstream: cfg, Certificate: func(*http.Request) (user.Info, error) { return jane(), nil }})
-	if resp := get(t, front.Client(t, "HTTP/1.1"), "GET "+front.URL+"/api", "", "Connection", "Upgrade, HTTP2-Settings", "Upgrade", "h2c"); resp.code != http.StatusNoContent {
-		t.Errorf("%d %s", resp.code, resp.body)
+	for _, c := range []struct {
+		offered []string
+		want    string
+	}{
+		{[]string{"h2c"}, ""},
+		{[]string{"H2C"}, ""},
+		{[]string{"websocket, h2c"}, ""},
+		{[]string{"h2c,websocket"}, ""},
+		{[]string{"HTTP/2.0"}, ""},
+		{[]string{"TLS/1.0, HTTP/1.1"}, ""},
+		{[]string{"websocket", "h2c"}, "websocket"}, // a proxy passes the first one on
+		{[]string{"h2c", "websocket"}, ""},
+		{[]string{"WebSocket"}, "WebSocket"},
+		{[]string{"SPDY/3.1"}, "SPDY/3.1"},
+	} {
+		headers := []string{"Connection", "Upgrade, HTTP2-Settings", "HTTP2-Settings", "AAMAAABkAAQAAP__"}
+		for _, protocol := range c.offered {
+			headers = append(headers, "Upgrade", protocol)
+		}
+		resp := get(t, front.Client(t, "HTTP/1.1"), "GET "+front.URL+"/api", "", headers...)
+		if resp.code != http.StatusNoContent || asked.Get("Upgrade") != c.want || len(asked["Upgrade"]) > 1 || (asked.Get("Connection") == "") != (c.want == "") {
+			t.Errorf("%q is passed on as %q, %q, and answered %d %s", c.offered, asked["Connection"], asked["Upgrade"], resp.code, resp.body)
+		}
 	}
 }
 

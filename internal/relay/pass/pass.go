@@ -13,6 +13,8 @@
 package pass
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -30,7 +32,6 @@ import (
 	"github.com/gapless-io/gapless/internal/auth/authn"
 	"github.com/gapless-io/gapless/internal/refusal"
 	"github.com/gapless-io/gapless/internal/upstream"
-	"github.com/gapless-io/gapless/kube"
 )
 
 // connectWithin is how long a connection to upstream may take before upstream counts as away.
@@ -47,7 +48,9 @@ type Config struct {
 	// FrontProxy makes upstream know callers with certificates by X-Remote-* headers; nil: by
 	// impersonation.
 	FrontProxy *FrontProxy
-	Logger     *slog.Logger // nil discards
+	// Answered is called with each request that upstream has answered, and the code; nil: nothing is.
+	Answered func(r *http.Request, code int)
+	Logger   *slog.Logger // nil discards
 }
 
 // FrontProxy is the client certificate of --requestheader-client-ca-file that upstream trusts to name
@@ -61,6 +64,7 @@ type Handler struct {
 	// bare sends requests with the credentials that they have. So does anonymous, for those that have
 	// none: upstream may cut connections that bring many of them. trusted has the relay's credentials.
 	bare, anonymous, trusted *upstream.Server
+	lasting                  *lasting
 }
 
 // New returns a handler. It opens no connection and starts no goroutine.
@@ -68,7 +72,10 @@ func New(cfg Config) (*Handler, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	h := &Handler{cfg: cfg}
+	if cfg.Answered == nil {
+		cfg.Answered = func(*http.Request, int) {}
+	}
+	h := &Handler{cfg: cfg, lasting: newLasting()}
 	var err error
 	if h.bare, err = upstream.Open(rest.AnonymousClientConfig(cfg.Upstream), connectWithin); err != nil {
 		return nil, err
@@ -115,12 +122,21 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, d *detour) {
 		refusal.Write(w, err)
 		return
 	}
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	r = r.WithContext(ctx)
+	endAt, ended, err := h.last(r, cancel)
+	if err != nil {
+		refusal.Write(w, err)
+		return
+	}
+	defer ended()
 	e := upstream.Exchange{
 		Rewrite: func(p *httputil.ProxyRequest) {
 			forwarded(p)
 			if caller != nil {
 				removeToken(p.Out)
-				keepHTTP1(p.Out.Header)
+				keepSwitches(p.Out.Header)
 			}
 			if d.request != nil {
 				d.request(p.Out.Header)
@@ -130,17 +146,23 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, d *detour) {
 			if len(resp.Trailer) > 0 && r.ProtoMajor == 1 {
 				resp.Header.Del("Content-Length") // HTTP/1.1 has trailers only behind chunks
 			}
+			h.cfg.Answered(r, resp.StatusCode)
+			endAt(resp)
 			if d.answer != nil {
 				d.answer(resp)
 			}
 			return nil
 		},
-		Failed: func(w http.ResponseWriter, r *http.Request, err *upstream.UnreachableError) {
+		Failed: func(w http.ResponseWriter, r *http.Request, err error) {
 			if d.instead != nil && d.instead(w) {
 				return
 			}
-			h.cfg.Logger.LogAttrs(r.Context(), slog.LevelWarn, "upstream did not answer", slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Any("error", err))
-			refusal.Write(w, away(r.Method, err))
+			level := slog.LevelWarn
+			if _, is := errors.AsType[*upstream.BodyError](err); is {
+				level = slog.LevelDebug // it is not upstream's
+			}
+			h.cfg.Logger.LogAttrs(r.Context(), level, "upstream did not answer", slog.String("method", r.Method), slog.String("path", r.URL.Path), slog.Any("error", err))
+			refusal.Write(w, upstream.Refusal("gapless relay", err))
 		},
 		Logger: h.cfg.Logger,
 	}
@@ -182,16 +204,6 @@ func (h *Handler) as(u user.Info) http.RoundTripper {
 	return transport.NewImpersonatingRoundTripper(transport.ImpersonationConfig{
 		UserName: u.GetName(), UID: u.GetUID(), Groups: u.GetGroups(), Extra: u.GetExtra(),
 	}, h.trusted)
-}
-
-// away is the answer for a request that upstream did not answer. Clients send a request that is
-// answered with Retry-After again, which they must not do if it may have been carried out.
-func away(method string, err *upstream.UnreachableError) error {
-	reads := slices.Contains([]string{http.MethodGet, http.MethodHead, http.MethodOptions}, method)
-	if err.Sent && !reads {
-		return kube.Unavailable(fmt.Sprintf("gapless relay: the API server %v; the request may have been carried out", err), 0)
-	}
-	return kube.Unavailable(fmt.Sprintf("gapless relay: the API server %v", err), time.Second)
 }
 
 // forwarded leaves the headers about earlier proxies as they are, and adds the client's address to

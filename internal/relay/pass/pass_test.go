@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/rest"
 
 	"github.com/gapless-io/gapless/internal/relay/pass"
@@ -98,6 +99,37 @@ func TestUpstreamLearnsTheAddressOfTheClient(t *testing.T) {
 		if got := get(t, front.Client(t, "HTTP/2"), "GET "+front.URL, "", headers...); strings.ReplaceAll(got.body, "] [", "][") != want {
 			t.Errorf("%v: %s, want %s", headers, got.body, want)
 		}
+	}
+}
+
+// TestNobodyIsTheUserAgentOfOthers: upstream makes the field manager of it.
+func TestNobodyIsTheUserAgentOfOthers(t *testing.T) {
+	_, cfg := foreign(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprintf(w, "%q", r.Header["User-Agent"]) })
+	cfg.UserAgent = "gapless-relay/1"
+	for _, certified := range []func(*http.Request) (user.Info, error){nobody, func(*http.Request) (user.Info, error) { return jane(), nil }} {
+		_, front := inFront(t, pass.Config{Upstream: cfg, Certificate: certified})
+		for agent, want := range map[string]string{"": "[]", "curl/8": `["curl/8"]`} {
+			for _, token := range []string{"", "Bearer x"} {
+				headers := []string{"User-Agent", agent}
+				if token != "" {
+					headers = append(headers, "Authorization", token)
+				}
+				if got := get(t, front.Client(t, "HTTP/2"), "POST "+front.URL+"/api", "{}", headers...); got.body != want {
+					t.Errorf("%q is passed on as %s, want %s", agent, got.body, want)
+				}
+			}
+		}
+	}
+}
+
+// TestABodyThatIsNoneIsTheClientsError has chunks that are not.
+func TestABodyThatIsNoneIsTheClientsError(t *testing.T) {
+	_, cfg := foreign(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })
+	_, front := inFront(t, pass.Config{Upstream: cfg})
+	_, _, resp := dialFront(t, front.Listener.Addr().String(),
+		"POST /api/v1/namespaces HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\n{}\n\r\nnone\r\n")
+	if resp.code != http.StatusBadRequest || !strings.Contains(resp.body, "invalid byte in chunk length") || resp.header.Get("Retry-After") != "" {
+		t.Errorf("it is answered %d %s", resp.code, resp.body)
 	}
 }
 

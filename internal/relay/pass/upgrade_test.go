@@ -95,8 +95,13 @@ func spdy(t *testing.T) http.HandlerFunc {
 	}
 }
 
-// dialFront opens a connection to a relay and sends a request to switch protocols.
-func dialFront(t *testing.T, address, path string) (conn net.Conn, from *bufio.Reader, answer answered) {
+// upgrading is a request to switch protocols.
+func upgrading(path string) string {
+	return "POST " + path + " HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\nX-Stream-Protocol-Version: v4.channel.k8s.io\r\nContent-Length: 0\r\n\r\n"
+}
+
+// dialFront opens a connection to a relay and sends a request, as bytes.
+func dialFront(t *testing.T, address, request string) (conn net.Conn, from *bufio.Reader, answer answered) {
 	t.Helper()
 	var err error
 	conn, err = (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}}).DialContext(t.Context(), "tcp", address) //nolint:gosec // a test
@@ -104,8 +109,7 @@ func dialFront(t *testing.T, address, path string) (conn net.Conn, from *bufio.R
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\nX-Stream-Protocol-Version: v4.channel.k8s.io\r\nContent-Length: 0\r\n\r\n", path)
-	if err != nil {
+	if _, err = io.WriteString(conn, request); err != nil {
 		t.Fatal(err)
 	}
 	from = bufio.NewReader(conn)
@@ -128,7 +132,7 @@ func dialFront(t *testing.T, address, path string) (conn net.Conn, from *bufio.R
 func TestOtherProtocolsPassBothWays(t *testing.T) {
 	_, cfg := foreign(t, spdy(t))
 	_, front := inFront(t, pass.Config{Upstream: cfg})
-	conn, from, resp := dialFront(t, front.Listener.Addr().String(), "/api/v1/namespaces/a/pods/b/exec?command=sh")
+	conn, from, resp := dialFront(t, front.Listener.Addr().String(), upgrading("/api/v1/namespaces/a/pods/b/exec?command=sh"))
 	if resp.code != http.StatusSwitchingProtocols || resp.header.Get("Upgrade") != "SPDY/3.1" || resp.header.Get("X-Stream-Protocol-Version") != "v4.channel.k8s.io" {
 		t.Fatalf("%d %v", resp.code, resp.header)
 	}
@@ -148,7 +152,7 @@ func TestOtherProtocolsPassBothWays(t *testing.T) {
 func TestARefusedUpgradePassesAsItIs(t *testing.T) {
 	_, cfg := foreign(t, spdy(t))
 	_, front := inFront(t, pass.Config{Upstream: cfg})
-	_, _, resp := dialFront(t, front.Listener.Addr().String(), "/exec?command=none")
+	_, _, resp := dialFront(t, front.Listener.Addr().String(), upgrading("/exec?command=none"))
 	if resp.body != "no such command\n" || resp.code != http.StatusBadRequest {
 		t.Errorf("%d %q", resp.code, resp.body)
 	}
@@ -169,7 +173,7 @@ func TestASwitchedConnectionEndsWithUpstream(t *testing.T) {
 		_ = conn.Close()
 	})
 	_, front := inFront(t, pass.Config{Upstream: cfg})
-	_, from, _ := dialFront(t, front.Listener.Addr().String(), "/attach")
+	_, from, _ := dialFront(t, front.Listener.Addr().String(), upgrading("/attach"))
 	if got, _ := io.ReadAll(from); string(got) != "bye" {
 		t.Errorf("%q", got)
 	}

@@ -37,6 +37,7 @@ func run(ctx context.Context) error {
 	only := flag.String("run", ".", "play the attacks whose names match")
 	path := flag.String("program", "", "the built program; it is built where this is empty")
 	short := flag.Bool("short", false, "play the short form of CI")
+	relay := flag.Bool("relay", false, "play those on connections, and with many watches, on a relay in front of the program")
 	flag.Parse()
 	match, err := regexp.Compile(*only)
 	if err != nil {
@@ -56,27 +57,32 @@ func run(ctx context.Context) error {
 	if *short {
 		size = attacks.Short
 	}
+	target := attacks.NewTarget
+	if *relay {
+		target = attacks.NewRelayTarget
+	}
 	fmt.Println(attacks.Header)
 	for i, attack := range attacks.All() {
-		if !match.MatchString(attack.Name) {
+		if !match.MatchString(attack.Name) || *relay && !attack.OnConnections {
 			continue
 		}
-		if err := play(ctx, *path, filepath.Join(dir, fmt.Sprint(i)), attack, size); err != nil {
+		at := filepath.Join(dir, fmt.Sprint(i))
+		if err := os.Mkdir(at, 0o700); err != nil {
+			return err
+		}
+		t, err := target(ctx, *path, at, flag.Args()...)
+		if err == nil {
+			err = play(ctx, t, attack, size)
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", attack.Name, err)
 		}
 	}
 	return nil
 }
 
-// play plays an attack on a server of its own.
-func play(ctx context.Context, path, dir string, attack attacks.Attack, size attacks.Size) error {
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return err
-	}
-	t, err := attacks.NewTarget(ctx, path, dir, flag.Args()...)
-	if err != nil {
-		return err
-	}
+// play plays an attack on a server, and closes it.
+func play(ctx context.Context, t *attacks.Target, attack attacks.Attack, size attacks.Size) error {
 	r, err := t.Play(ctx, attack, size)
 	fmt.Fprint(os.Stderr, r)
 	if closed := t.Close(); err == nil {
