@@ -300,7 +300,7 @@ func (r *Relay) handler(ctx context.Context) (http.Handler, error) {
 		switch {
 		case isOwn(req.URL.Path):
 			r.api.ServeHTTP(w, req)
-		case mirrored && !r.access.Anonymous(req): // whom upstream takes nobody for, only upstream knows
+		case mirrored && !r.access.Anonymous(req): // upstream decides what it answers to nobody
 			if age := r.relay.Age(reading); age > 0 { // of what resourceVersion=0 gets
 				w.Header().Set("Age", strconv.Itoa(int(age/time.Second)))
 			}

@@ -61,7 +61,7 @@ func (r *Relay) takePlace(req *http.Request) (release func(), err error) {
 	return r.api.TakeWriting(req.Context(), r.senderOf(req))
 }
 
-// senderOf returns for whom the limits of one client count a request that is passed on: the user of its
+// senderOf returns the client for the limits of one client of a request that is passed on: the user of its
 // certificate, its token, or its address.
 func (r *Relay) senderOf(req *http.Request) string {
 	if caller, err := r.access.Certificate(req); err == nil && caller != nil {

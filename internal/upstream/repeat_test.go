@@ -250,7 +250,7 @@ func TestWhatMayHaveBeenTakenIsNotSentAgain(t *testing.T) {
 			if status := kube.StatusOf(upstream.Refusal("relay", err)); strings.Contains(status.Message, "may have been carried out") != c.changes {
 				t.Errorf("%s: %s: %s", name, c.method, status.Message)
 			} else if _, again := kube.RetryAfter(status); again == c.changes {
-				t.Errorf("%s: %s: clients are told to repeat it: %v", name, c.method, again)
+				t.Errorf("%s: %s: it has a Retry-After: %v", name, c.method, again)
 			}
 		}
 	}
