@@ -275,7 +275,9 @@ func (r *Relay) handler(ctx context.Context) (http.Handler, error) {
 		return nil, err
 	}
 	r.api = apiserver.New(ctx, apiserver.Config{
-		Failed: func(w http.ResponseWriter, req *http.Request, err error) bool { return passOn(w, req, err, passing) },
+		Failed: func(w http.ResponseWriter, req *http.Request, err error) bool {
+			return passOn(w, req, err, r.passing(passing))
+		},
 		Reader: r.relay.Reader(), Live: r.relay.Live(), Count: r.relay.Count, Logger: r.cfg.Logger,
 		Authenticator: r.access, Authorizer: r.access, Version: Version(), Limits: r.cfg.Limits.requests(),
 		Checks: []apiserver.Check{
@@ -301,9 +303,21 @@ func (r *Relay) handler(ctx context.Context) (http.Handler, error) {
 		case pass.IsDocument(req):
 			documents.ServeHTTP(w, req)
 		default:
-			passing.ServeHTTP(w, req)
+			r.passing(passing).ServeHTTP(w, req)
 		}
 	}), nil
+}
+
+// passing passes requests on. A watch ends when the relay finds out that upstream's history is another one.
+func (r *Relay) passing(through *pass.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		of, _ := r.relay.Reading(req)
+		if replaced := r.relay.Replaced(of); replaced != nil {
+			through.ServeWatch(w, req, pass.Ending{Ended: replaced, Why: func() error { return r.relay.WhyReplaced(of, req) }})
+			return
+		}
+		through.ServeHTTP(w, req)
+	})
 }
 
 // sent is the key of a request's headers, as they were sent: authentication removes the token.

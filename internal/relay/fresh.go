@@ -116,6 +116,18 @@ func (f *freshness) wait(ctx context.Context, h *history, size int) error {
 	return err
 }
 
+// upstreamReached reports whether upstream has reached a resourceVersion, by a request that began after
+// the call. Errors: 503 if upstream cannot be asked, ctx's cause.
+func (f *freshness) upstreamReached(ctx context.Context, rv kube.ResourceVersion) (bool, error) {
+	p := f.join()
+	select {
+	case <-p.done:
+		return p.err == nil && p.rv >= rv, p.err
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
+}
+
 // behind is wait for a history of which it is not known whether it has all of upstream's rv.
 func (f *freshness) behind(ctx context.Context, h *history, rv kube.ResourceVersion, size int) (int64, error) {
 	if err := f.pass(h, size); err != nil {

@@ -120,13 +120,32 @@ func (c *collection) position(ctx context.Context, h *history, o *kube.ListOptio
 // find returns the position of a resourceVersion. It waits for one that is ahead.
 func (c *collection) find(ctx context.Context, h *history, rv kube.ResourceVersion, kind kube.ExpiredKind) (int64, error) {
 	at, err := h.log.Position(rv, kind)
-	if _, ahead := errors.AsType[*kube.TooLargeResourceVersionError](err); !ahead {
+	if err == nil || rv <= h.log.Reached() {
 		return at, err
+	}
+	if expired, is := errors.AsType[*kube.ExpiredError](err); is {
+		// The former history had it. So may the new one, which has not grown as long.
+		if reached, err := c.fresh.upstreamReached(ctx, rv); err != nil {
+			return 0, err
+		} else if !reached {
+			return 0, expired
+		}
 	}
 	if _, err = c.fresh.proven(ctx, h, rv, c.fresh.probe); err != nil {
 		return 0, err
 	}
 	return h.log.Position(rv, kind)
+}
+
+// lost returns the error for a watch from a resourceVersion that was waited for in vain: 410 if upstream
+// has not reached it either, because then it is of another history, or of none. kube-apiserver stays
+// silent about such a watch.
+func (c *collection) lost(ctx context.Context, h *history, ahead *kube.TooLargeResourceVersionError) error {
+	reached, err := c.fresh.upstreamReached(ctx, ahead.Requested)
+	if err != nil || reached {
+		return ahead
+	}
+	return &kube.ExpiredError{Requested: ahead.Requested, Oldest: h.log.Reached(), Reason: kube.ReasonReplaced, Kind: kube.ExpiredWatch}
 }
 
 // token replaces the resourceVersion in a continue token by its position. size is that of the page.
@@ -144,7 +163,14 @@ func (h *history) token(ctx context.Context, c *collection, o *kube.ListOptions,
 	if expired, is := errors.AsType[*kube.ExpiredError](err); is {
 		expired.Continue = kube.EncodeContinue(-1, start)
 	}
-	if _, ahead := errors.AsType[*kube.TooLargeResourceVersionError](err); ahead {
+	_, ahead := errors.AsType[*kube.TooLargeResourceVersionError](err)
+	if err != nil && !ahead && asked > h.log.Reached() { // as in find
+		var lost error
+		if ahead, lost = c.fresh.upstreamReached(ctx, asked); lost != nil {
+			return 0, lost
+		}
+	}
+	if ahead {
 		return 0, &PassError{why: "the mirror has not seen the state of these pages"}
 	}
 	if err == nil {
@@ -217,6 +243,9 @@ func (r reader) open(ctx context.Context, v visit, t schema.Target, o kube.ListO
 		err = c.fresh.wait(ctx, h, 0)
 	} else {
 		err = c.position(ctx, h, &o, kube.ExpiredWatch)
+	}
+	if ahead, is := errors.AsType[*kube.TooLargeResourceVersionError](err); is && plan.Start == kube.WatchAfter {
+		err = c.lost(ctx, h, ahead)
 	}
 	if expired, is := errors.AsType[*kube.ExpiredError](err); is && plan.Start == kube.WatchAfter {
 		if expired.Reason == mirror.ReasonUnseen {

@@ -77,9 +77,11 @@ type Relay struct {
 	ready   chan struct{}    // closed when Config.Resources are mirrored
 	asked   chan struct{}    // closed when upstream was asked for its resources for the first time
 
-	// mu guards collections.
+	// mu guards what follows.
 	mu          sync.Mutex
 	collections map[schema.GroupVersionResource]*collection
+	doubts      map[schema.GroupVersionResource]time.Time     // resources that upstream may not serve any more, since when
+	replaced    map[schema.GroupVersionResource]chan struct{} // closed when upstream's history is found to be another one
 }
 
 const defaultIdle = 10 * time.Minute
@@ -105,7 +107,8 @@ func New(cfg Config) (*Relay, error) {
 		upstream: upstream, metadata: upstream.As(client.Form{Metadata: true, Protobuf: true}),
 		live: schema.NewLive(schema.NewCatalog()), builtin: builtin.Catalog(),
 		starts: make(chan *collection), refresh: make(chan struct{}, 1), ready: make(chan struct{}), asked: make(chan struct{}), look: make(chan struct{}, 1),
-		collections: map[schema.GroupVersionResource]*collection{},
+		collections: map[schema.GroupVersionResource]*collection{}, doubts: map[schema.GroupVersionResource]time.Time{},
+		replaced: map[schema.GroupVersionResource]chan struct{}{},
 	}
 	r.metrics = newMetrics(r)
 	return r, nil
