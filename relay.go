@@ -276,7 +276,7 @@ func (r *Relay) handler(ctx context.Context) (http.Handler, error) {
 	}
 	r.api = apiserver.New(ctx, apiserver.Config{
 		Failed: func(w http.ResponseWriter, req *http.Request, err error) bool {
-			return passOn(w, req, err, r.passing(passing))
+			return r.passOn(w, req, err, passing)
 		},
 		Reader: r.relay.Reader(), Live: r.relay.Live(), Count: r.relay.Count, Logger: r.cfg.Logger,
 		Authenticator: r.access, Authorizer: r.access, Version: Version(), Limits: r.cfg.Limits.requests(),
@@ -303,37 +303,34 @@ func (r *Relay) handler(ctx context.Context) (http.Handler, error) {
 		case pass.IsDocument(req):
 			documents.ServeHTTP(w, req)
 		default:
-			r.passing(passing).ServeHTTP(w, req)
+			r.passUntil(w, req, r.relay.Replaced(reading), passing)
 		}
 	}), nil
 }
 
-// passing passes requests on. A watch ends when the relay finds out that upstream's history is another one.
-func (r *Relay) passing(through *pass.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		of, _ := r.relay.Reading(req)
-		if replaced := r.relay.Replaced(of); replaced != nil {
-			through.ServeWatch(w, req, pass.Ending{Ended: replaced, Why: func() error { return r.relay.WhyReplaced(of, req) }})
-			return
-		}
-		through.ServeHTTP(w, req)
-	})
+// passUntil passes a request on. A watch ends when replaced is closed: upstream's history is another one.
+func (r *Relay) passUntil(w http.ResponseWriter, req *http.Request, replaced <-chan struct{}, passing *pass.Handler) {
+	if replaced == nil {
+		passing.ServeHTTP(w, req)
+		return
+	}
+	passing.ServeWatch(w, req, pass.Ending{Ended: replaced, Why: func() error { return r.relay.WhyReplaced(req) }})
 }
 
 // sent is the key of a request's headers, as they were sent: authentication removes the token.
 type sent struct{}
 
 // passOn is apiserver.Config.Failed: it passes on what the mirror cannot answer.
-func passOn(w http.ResponseWriter, r *http.Request, err error, passing http.Handler) bool {
+func (r *Relay) passOn(w http.ResponseWriter, req *http.Request, err error, passing *pass.Handler) bool {
 	of, is := errors.AsType[*relay.PassError](err)
 	if !is {
 		return false
 	}
 	defer of.Release()
 	clear(w.Header()) // upstream has its own
-	r = r.WithContext(r.Context())
-	r.Header, _ = r.Context().Value(sent{}).(http.Header)
-	passing.ServeHTTP(w, r)
+	req = req.WithContext(req.Context())
+	req.Header, _ = req.Context().Value(sent{}).(http.Header)
+	r.passUntil(w, req, of.Replaced, passing)
 	return true
 }
 

@@ -71,13 +71,22 @@ const (
 )
 
 // PassError says that upstream is to answer a request, of which nothing was answered. Release is
-// called when it has.
+// called when it has. Replaced, for a watch, is as Relay.Replaced, from when the mirror was asked.
 type PassError struct {
+	Replaced <-chan struct{}
+
 	why     string
 	release func()
 }
 
 func (e *PassError) Error() string { return "upstream is to answer this: " + e.why }
+
+// until returns the error for a watch that ends when replaced is closed.
+func (e *PassError) until(replaced <-chan struct{}) *PassError {
+	of := *e
+	of.Replaced = replaced
+	return &of
+}
 
 // Release ends the request. It is called once.
 func (e *PassError) Release() {

@@ -208,6 +208,7 @@ func (h *history) translated(err error, asked kube.ResourceVersion) error {
 
 // Watch implements apiserver.Reader.
 func (r reader) Watch(ctx context.Context, t schema.Target, o kube.ListOptions) (kube.Watch, error) {
+	replaced := r.relay.Replaced(Reading{resource: t.Resource, watch: true}) // before the history is looked at
 	v, err := r.relay.enter(ctx, t.Resource)
 	if err != nil {
 		return nil, err
@@ -215,6 +216,9 @@ func (r reader) Watch(ctx context.Context, t schema.Target, o kube.ListOptions) 
 	w, err := r.open(ctx, v, t, o)
 	if err != nil {
 		v.leave()
+		if of, is := errors.AsType[*PassError](err); is {
+			return nil, of.until(replaced)
+		}
 		return nil, err
 	}
 	w.leave = v.leave

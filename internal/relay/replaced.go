@@ -36,9 +36,13 @@ func (r *Relay) endPassed(resource *schema.Resource) {
 }
 
 // WhyReplaced is the 410 for a watch that ends because of Replaced.
-func (r *Relay) WhyReplaced(of Reading, req *http.Request) error {
+func (r *Relay) WhyReplaced(req *http.Request) error {
 	e := &kube.ExpiredError{Reason: kube.ReasonReplaced, Kind: kube.ExpiredWatch}
 	e.Requested, _ = kube.ParseResourceVersion(req.URL.Query().Get("resourceVersion")) // 0 where there is none
+	of, _ := r.Reading(req)
+	if of.resource == nil {
+		return e
+	}
 	if c := r.known(of.resource); c != nil {
 		if h := c.current.Load(); h != nil {
 			e.Oldest = h.log.Reached()
