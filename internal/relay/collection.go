@@ -83,6 +83,9 @@ func newCollection(r *Relay, resource *schema.Resource) *collection {
 		logger: r.logger.With(slog.String("resource", name(resource))),
 	}
 	c.fresh = newFreshness(c)
+	if !r.wanted(resource) { // who configures it wants it read
+		c.fresh.account.spend(opening)
+	}
 	c.touch()
 	return c
 }

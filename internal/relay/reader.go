@@ -51,6 +51,7 @@ func (r reader) List(ctx context.Context, t schema.Target, o kube.ListOptions) (
 	}
 	defer v.leave()
 	c, h := v.collection, v.history
+	c.fresh.account.read()
 	if _, err := kube.PlanList(o); err != nil {
 		return nil, err
 	}
@@ -59,7 +60,7 @@ func (r reader) List(ctx context.Context, t schema.Target, o kube.ListOptions) (
 	case o.Continue != "":
 		asked, err = h.token(ctx, c, &o, size(h, t, o))
 	case o.ResourceVersion == "":
-		err = c.fresh.wait(ctx, h, size(h, t, o))
+		err = c.fresh.wait(ctx, h, read{size(h, t, o), true})
 	default:
 		err = c.position(ctx, h, &o, kube.ExpiredList)
 	}
@@ -131,6 +132,12 @@ func (c *collection) find(ctx context.Context, h *history, rv kube.ResourceVersi
 			return 0, expired
 		}
 	}
+	soon, stop := context.WithTimeout(ctx, followWithin)
+	err = h.log.Wait(soon, rv) // most are not ahead by more than a moment
+	stop()
+	if err == nil {
+		return h.log.Position(rv, kind)
+	}
 	if _, err = c.fresh.proven(ctx, h, rv, c.fresh.probe); err != nil {
 		return 0, err
 	}
@@ -156,7 +163,7 @@ func (h *history) token(ctx context.Context, c *collection, o *kube.ListOptions,
 		return 0, err
 	}
 	if rv < 0 {
-		return 0, c.fresh.wait(ctx, h, size)
+		return 0, c.fresh.wait(ctx, h, read{size, true})
 	}
 	asked = kube.ResourceVersion(rv)
 	at, err := h.log.Position(asked, kube.ExpiredContinue)
@@ -243,8 +250,9 @@ func (r reader) open(ctx context.Context, v visit, t schema.Target, o kube.ListO
 		return nil, err
 	}
 	asked := o.RV
+	c.fresh.account.read()
 	if plan.Start == kube.WatchInitialConsistent || plan.Start == kube.WatchFromNow {
-		err = c.fresh.wait(ctx, h, 0)
+		err = c.fresh.wait(ctx, h, read{size: over(h).Count(t)})
 	} else {
 		err = c.position(ctx, h, &o, kube.ExpiredWatch)
 	}
