@@ -111,7 +111,7 @@ type read struct {
 // wait blocks until readers of a history see everything that upstream had when it was called. Errors: 503 if upstream cannot be
 // asked, 504 if the mirror does not get there, or a PassError in its place, ctx's cause.
 func (f *freshness) wait(ctx context.Context, h *history, of read) error {
-	if of.list && f.cheaperAtUpstream(h, of.size) {
+	if of.list && f.cheaperAtUpstream(h, of.size) && !f.collection.mayBeStale() {
 		if err := f.pass(of.size); err != nil {
 			return err
 		}
@@ -410,5 +410,19 @@ func (f *freshness) end() {
 // unreachable is the error for a reader who wants the most recent state, when upstream does not
 // say what it is.
 func unreachable(err error) error {
-	return kube.Unavailable(fmt.Sprintf("the most recent state is not known, because upstream does not answer: %v; resourceVersion=0 asks for the last known state", err), time.Second)
+	e := kube.Unavailable(fmt.Sprintf("the most recent state is not known, because upstream does not answer: %v; resourceVersion=0 asks for the last known state", err), time.Second)
+	e.Cause = &awayError{err}
+	return e
+}
+
+// awayError says that upstream did not answer.
+type awayError struct{ cause error }
+
+func (e *awayError) Error() string { return "upstream does not answer: " + e.cause.Error() }
+func (e *awayError) Unwrap() error { return e.cause }
+
+// refused reports that upstream has answered: it refuses the relay.
+func (e *awayError) refused() bool {
+	outcome := kube.Classify(e.cause)
+	return outcome == kube.OutcomeUnauthorized || outcome == kube.OutcomeForbidden || outcome == kube.OutcomeNotFound
 }

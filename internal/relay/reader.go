@@ -60,7 +60,7 @@ func (r reader) List(ctx context.Context, t schema.Target, o kube.ListOptions) (
 	case o.Continue != "":
 		asked, err = h.token(ctx, c, &o, size(h, t, o))
 	case o.ResourceVersion == "":
-		err = c.fresh.wait(ctx, h, read{size(h, t, o), true})
+		err = c.stale(ctx, h, c.fresh.wait(ctx, h, read{size(h, t, o), true}))
 	default:
 		err = c.position(ctx, h, &o, kube.ExpiredList)
 	}
@@ -252,7 +252,7 @@ func (r reader) open(ctx context.Context, v visit, t schema.Target, o kube.ListO
 	asked := o.RV
 	c.fresh.account.read()
 	if plan.Start == kube.WatchInitialConsistent || plan.Start == kube.WatchFromNow {
-		err = c.fresh.wait(ctx, h, read{size: over(h).Count(t)})
+		err = c.stale(ctx, h, c.fresh.wait(ctx, h, read{size: over(h).Count(t)}))
 	} else {
 		err = c.position(ctx, h, &o, kube.ExpiredWatch)
 	}

@@ -58,15 +58,7 @@ func servedForm(h http.Header) bool {
 
 // Age returns how long ago upstream last answered about what is read; 0 if that is not known.
 func (r *Relay) Age(of Reading) time.Duration {
-	c := r.known(of.resource)
-	if c == nil {
-		return 0
-	}
-	reads := c.reads.Load()
-	if reads == nil {
-		return 0
-	}
-	at := reads.Status().LastContact
+	at := r.contact(of.resource)
 	if at.IsZero() {
 		return 0
 	}
