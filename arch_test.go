@@ -30,7 +30,7 @@ var policy = map[string][]string{
 	"internal/mirror":          {"kube", "internal/store", "internal/store/revlog"},
 	"internal/relay": {
 		"kube", "client", "informer", "internal/mirror", "internal/watchcache", "internal/schema", "internal/registry",
-		"internal/registry/caches", "internal/registry/stored", "internal/auth", "internal/apiserver",
+		"internal/registry/caches", "internal/registry/stored", "internal/auth", "internal/apiserver", "internal/relay/kept",
 	},
 	"internal/watchcache": {"kube"},
 	"internal/schema":     {"kube"},
@@ -59,8 +59,9 @@ var policy = map[string][]string{
 	"fault":                    {"kube", "internal/refusal", "internal/store/failing"},
 	"internal/upstream":        {"kube"},
 	"internal/proxy":           {"fault", "internal/auth", "internal/upstream"},
-	"internal/relay/access":    {"kube", "client", "internal/auth"},
-	"internal/relay/pass":      {"kube", "internal/auth", "internal/refusal", "internal/upstream"},
+	"internal/relay/access":    {"kube", "client", "internal/auth", "internal/relay/kept"},
+	"internal/relay/kept":      {"internal/durable"},
+	"internal/relay/pass":      {"kube", "internal/auth", "internal/refusal", "internal/upstream", "internal/relay/kept"},
 	"internal/relay/relaytest": {"", "gaplesstest"}, // for tests
 
 	// The informer, from the bottom to the top: values; what they are made of and how an

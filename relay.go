@@ -62,6 +62,10 @@ type RelayConfig struct {
 	SecretsKey    []byte
 	// CompressUpstream asks upstream to compress the lists that are mirrored: for a slow network.
 	CompressUpstream bool
+	// ServeStale serves lists of the most recent state, and watches that begin with it, also when upstream
+	// cannot be asked what that is: the mirror's newest state, with a Warning header that says how old it
+	// is. Otherwise they are 503 then, and only resourceVersion=0 is served.
+	ServeStale bool
 	// Access says how callers are known.
 	Access RelayAccess
 	Limits Limits
@@ -103,6 +107,7 @@ type Relay struct {
 	clientCA    *access.ClientCA // nil: certificates do not count
 	api         *apiserver.Server
 	passing     *pass.Handler
+	documents   *pass.Documents
 	refusals    *limit.Refusals
 }
 
@@ -193,6 +198,7 @@ func (r *Relay) serve(ctx context.Context) error {
 	g.Go(func() error { return r.mirror.Run(running) })
 	g.Go(func() error { return r.relay.Run(running) })
 	g.Go(func() error { return r.access.Run(running) })
+	g.Go(func() error { return r.documents.Run(running) })
 	g.Go(func() error { return r.credentials.Run(running, r.cfg.Logger) })
 	if r.clientCA != nil {
 		g.Go(func() error { return r.clientCA.Run(running) })
@@ -200,7 +206,11 @@ func (r *Relay) serve(ctx context.Context) error {
 	web := r.webServer(running, handler)
 	g.Go(func() error {
 		// Clients that come at once would be passed through, and stay at upstream.
-		timer := time.NewTimer(discoverWithin)
+		within := discoverWithin
+		if len(r.relay.Live().Load().Resources()) > 0 { // from before
+			within = time.Second
+		}
+		timer := time.NewTimer(within)
 		defer timer.Stop()
 		select {
 		case <-r.relay.Asked():
@@ -270,10 +280,11 @@ func (r *Relay) handler(ctx context.Context) (http.Handler, error) {
 	if r.relay, err = relay.New(relay.Config{
 		Upstream: r.cfg.Upstream, Mirror: r.mirror, Resources: r.cfg.Resources, Idle: r.cfg.Idle,
 		Shard: r.cfg.Shard, Shards: r.cfg.Shards, MirrorSecrets: r.cfg.MirrorSecrets, Compress: r.cfg.CompressUpstream,
-		Grant: r.grant, Logger: r.cfg.Logger,
+		Grant: r.grant, Kept: r.kept("resources"), ServeStale: r.cfg.ServeStale, Logger: r.cfg.Logger,
 	}); err != nil {
 		return nil, err
 	}
+	r.restored(ctx, r.access.Restore(), r.relay.Restore())
 	through := pass.Config{Upstream: r.cfg.Upstream, Certificate: r.access.Certificate, Answered: r.heard, Logger: r.cfg.Logger}
 	if r.cfg.Access.FrontProxyCertFile != "" {
 		through.FrontProxy = &pass.FrontProxy{CertFile: r.cfg.Access.FrontProxyCertFile, KeyFile: r.cfg.Access.FrontProxyKeyFile}
@@ -283,7 +294,7 @@ func (r *Relay) handler(ctx context.Context) (http.Handler, error) {
 	}
 	r.refusals = limit.NewRefusals()
 	r.api = apiserver.New(ctx, apiserver.Config{
-		Failed: func(w http.ResponseWriter, req *http.Request, err error) bool { return passOn(w, req, err, r.passing) },
+		Failed: r.passOn,
 		Reader: r.relay.Reader(), Live: r.relay.Live(), Count: r.relay.Count, Logger: r.cfg.Logger,
 		Authenticator: r.access, Authorizer: r.access, Version: Version(), Limits: r.cfg.Limits.requests(), Refusals: r.refusals,
 		Checks: []apiserver.Check{
@@ -293,8 +304,9 @@ func (r *Relay) handler(ctx context.Context) (http.Handler, error) {
 		},
 		Collectors: []prometheus.Collector{r.relay.Collector(), r.access},
 	})
-	passed := r.passed(r.passing)
-	documents := r.passed(pass.NewDocuments(r.passing, r.access.Known))
+	r.documents = pass.NewDocuments(r.passing, r.access.Known)
+	r.restored(ctx, r.documents.Keep(r.kept("documents")))
+	documents := r.passed(r.documents)
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		reading, mirrored := r.relay.Reading(req)
 		switch {
@@ -304,31 +316,41 @@ func (r *Relay) handler(ctx context.Context) (http.Handler, error) {
 			if age := r.relay.Age(reading); age > 0 { // of what resourceVersion=0 gets
 				w.Header().Set("Age", strconv.Itoa(int(age/time.Second)))
 			}
-			r.api.ServeHTTP(w, req.WithContext(context.WithValue(req.Context(), sent{}, req.Header.Clone())))
+			r.api.ServeHTTP(w, warned(w, req.WithContext(context.WithValue(req.Context(), sent{}, req.Header.Clone()))))
 		case req.URL.Path == RelayStatusPath:
 			r.serveStatus(w, req)
 		case pass.IsDocument(req):
 			documents.ServeHTTP(w, req)
 		default:
-			passed.ServeHTTP(w, req)
+			r.passed(r.until(r.relay.Replaced(reading))).ServeHTTP(w, req)
 		}
 	}), nil
+}
+
+// until passes a request on. A watch ends when replaced is closed: upstream's history is another one.
+func (r *Relay) until(replaced <-chan struct{}) http.Handler {
+	if replaced == nil {
+		return r.passing
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		r.passing.ServeWatch(w, req, pass.Ending{Ended: replaced, Why: func() error { return r.relay.WhyReplaced(req) }})
+	})
 }
 
 // sent is the key of a request's headers, as they were sent: authentication removes the token.
 type sent struct{}
 
 // passOn is apiserver.Config.Failed: it passes on what the mirror cannot answer.
-func passOn(w http.ResponseWriter, r *http.Request, err error, passing http.Handler) bool {
+func (r *Relay) passOn(w http.ResponseWriter, req *http.Request, err error) bool {
 	of, is := errors.AsType[*relay.PassError](err)
 	if !is {
 		return false
 	}
 	defer of.Release()
 	clear(w.Header()) // upstream has its own
-	r = r.WithContext(r.Context())
-	r.Header, _ = r.Context().Value(sent{}).(http.Header)
-	passing.ServeHTTP(w, r)
+	req = req.WithContext(req.Context())
+	req.Header, _ = req.Context().Value(sent{}).(http.Header)
+	r.until(of.Replaced).ServeHTTP(w, req)
 	return true
 }
 
@@ -345,7 +367,7 @@ func (r *Relay) newAccess(ctx context.Context) (*access.Access, error) {
 	of := r.cfg.Access
 	cfg := access.Config{
 		Mode: access.Reviews, Upstream: r.cfg.Upstream, Logger: r.cfg.Logger,
-		Allowed: lasting(of.Allowed, access.DefaultCache), Denied: lasting(of.Denied, access.DefaultCache), Stale: lasting(of.Stale, access.DefaultStale),
+		Kept: r.kept("decisions"), Allowed: lasting(of.Allowed, access.DefaultCache), Denied: lasting(of.Denied, access.DefaultCache), Stale: lasting(of.Stale, access.DefaultStale),
 	}
 	if of.Passthrough {
 		cfg.Mode = access.Passthrough
@@ -357,11 +379,18 @@ func (r *Relay) newAccess(ctx context.Context) (*access.Access, error) {
 	} else if r.clientCA, err = access.ClientCAFromUpstream(r.cfg.Upstream, r.cfg.Logger); err != nil {
 		return nil, err
 	}
+	if of.ClientCAFile == "" {
+		r.restored(ctx, r.clientCA.Keep(r.kept("client-ca")))
+	}
 	if _, err := r.clientCA.Load(ctx); err != nil {
-		if of.ClientCAFile != "" {
+		switch {
+		case of.ClientCAFile != "":
 			return nil, err
+		case r.clientCA.Known():
+			r.cfg.Logger.WarnContext(ctx, "upstream's CA of client certificates is the one from before", slog.Any("error", err))
+		default:
+			r.cfg.Logger.WarnContext(ctx, "upstream's CA of client certificates is not known yet: only tokens count", slog.Any("error", err))
 		}
-		r.cfg.Logger.WarnContext(ctx, "upstream's CA of client certificates is not known yet: only tokens count", slog.Any("error", err))
 	}
 	cfg.Trusted = r.clientCA.Trusted
 	return access.New(cfg)

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/refusal"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -18,7 +17,7 @@ const RelayStatusPath = "/relay/status"
 func (r *Relay) serveStatus(w http.ResponseWriter, req *http.Request) {
 	caller, err := r.access.Authenticate(req)
 	if err == nil {
-		err = r.access.Authorize(req.Context(), caller, auth.Attributes{Verb: "get", Path: RelayStatusPath})
+		err = r.mayAskStatus(req, caller)
 	}
 	var body []byte
 	if err == nil {
@@ -37,7 +36,9 @@ func (r *Relay) serveStatus(w http.ResponseWriter, req *http.Request) {
 
 // RelayStatus is what a relay reports of itself.
 type RelayStatus struct {
-	Upstream  string          `json:"upstream"`
+	Upstream string `json:"upstream"`
+	// Away says why upstream did not answer when it was asked for its resources last; "": it did.
+	Away      string          `json:"upstreamAway,omitempty"`
 	Resources []RelayResource `json:"resources"` // by name
 }
 
@@ -67,7 +68,8 @@ type RelayResource struct {
 	// Lists and Watches are how often upstream was asked since the resource is mirrored.
 	Lists   int64 `json:"upstreamLists"`
 	Watches int64 `json:"upstreamWatches"`
-	// LastContact is when upstream last answered; zero: not since the mirror was loaded.
+	// LastContact is when upstream last answered, here or to the relay before this one with the same directory;
+	// zero: that is not known.
 	LastContact time.Time `json:"lastContact,omitzero"`
 	// Problem says why the resource is passed through; "": it is mirrored.
 	Problem string `json:"problem,omitempty"`
@@ -81,6 +83,9 @@ func (r *Relay) status() (RelayStatus, error) {
 		return RelayStatus{}, err
 	}
 	status := RelayStatus{Upstream: r.cfg.Upstream.Host, Resources: []RelayResource{}}
+	if err := r.relay.Away(); err != nil {
+		status.Away = err.Error()
+	}
 	open := r.api.Watches()
 	for _, s := range r.relay.Status() {
 		of := RelayResource{

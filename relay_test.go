@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,32 +30,41 @@ import (
 // startRelay runs a relay until the test ends.
 func startRelay(t *testing.T, cfg gapless.RelayConfig) *gapless.Relay {
 	t.Helper()
-	cfg.Listen = "127.0.0.1:0"
 	if cfg.Access.ClientCAFile == "" && !cfg.Access.Passthrough {
 		cfg.Access.ClientCAFile = filepath.Join(t.TempDir(), "ca.crt") // of the gaplesstest server
 		if err := os.WriteFile(cfg.Access.ClientCAFile, cfg.Upstream.CAData, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
+	r, _ := runRelay(t, cfg)
+	return r
+}
+
+// runRelay runs a relay until stop is called, or the test ends.
+func runRelay(t *testing.T, cfg gapless.RelayConfig) (r *gapless.Relay, stop func()) {
+	t.Helper()
+	cfg.Listen = "127.0.0.1:0"
 	r, err := gapless.NewRelay(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	go func() { ended <- r.Run(ctx) }() // it ends with the cleanup
-	t.Cleanup(func() {
-		stop()
+	go func() { ended <- r.Run(ctx) }() // it ends with stop
+	stop = sync.OnceFunc(func() {
+		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 	})
+	t.Cleanup(stop)
 	select {
 	case <-r.Ready():
 	case err := <-ended:
+		ended <- nil
 		t.Fatal(err)
 	}
-	return r
+	return r, stop
 }
 
 // through is a client configuration for the relay, with the credentials of another one.

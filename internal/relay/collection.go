@@ -83,6 +83,9 @@ func newCollection(r *Relay, resource *schema.Resource) *collection {
 		logger: r.logger.With(slog.String("resource", name(resource))),
 	}
 	c.fresh = newFreshness(c)
+	if !r.wanted(resource) { // who configures it wants it read
+		c.fresh.account.spend(opening)
+	}
 	c.touch()
 	return c
 }
@@ -280,8 +283,8 @@ func (c *collection) incident(in informer.Incident) {
 	case in.Kind == informer.Undecodable:
 		c.cancel(&unmirrored{fmt.Errorf("%s at resourceVersion %q cannot be read: %w", in.Key, in.RV, in.Err)})
 	case apierrors.IsNotFound(in.Err):
+		c.relay.doubt(c.resource)
 		c.relay.Refresh()
-		c.cancel(errUnserved)
 	case apierrors.IsMethodNotSupported(in.Err), apierrors.IsNotAcceptable(in.Err),
 		(apierrors.IsForbidden(in.Err) || apierrors.IsUnauthorized(in.Err)) && c.refusedForGood(time.Now()):
 		c.cancel(&unmirrored{fmt.Errorf("upstream refuses the relay: %w", in.Err)})

@@ -19,6 +19,8 @@ const (
 	progressEvery = 50 * time.Millisecond
 	// progressWithin bounds such a request.
 	progressWithin = 10 * time.Second
+	// deliverWithin is how long the watch may take for what upstream is known to have.
+	deliverWithin = time.Second
 	// followWithin is how long the watch may take to deliver what upstream has, before a
 	// proof is looked for that it has delivered all. A watch that has something to deliver
 	// takes less.
@@ -29,20 +31,23 @@ const (
 // came. Readers that wait share the requests.
 type freshness struct {
 	collection *collection
+	account    account
 
-	// Each holds one token: a request of upstream's progress, or a proof of that kind, is wanted.
+	// Each holds one token: a check, or a proof of that kind, is wanted.
 	ask, compare, probe chan struct{}
 	// passes has a token for each request that upstream answers now because the relay could not
 	// find out in time whether the mirror is up to date.
 	passes chan struct{}
-	// quiet says that the last request found the mirror behind: the next one does not wait
-	// for the watch, which has nothing to deliver, and small reads do not wait for the request.
+	// quiet says that the last check found the mirror behind: the next one does not wait for the
+	// watch, which has nothing to deliver.
 	quiet atomic.Bool
+	// passed counts the objects of reads that were passed on since the last comparison.
+	passed atomic.Int64
 
 	// mu guards what follows.
 	mu     sync.Mutex
-	next   *progress     // the request that has not begun; readers that come now may use it
-	over   bool          // no request begins any more
+	next   *check        // has not begun; readers that come now may use it
+	over   bool          // no check begins any more
 	tried  chan struct{} // closed when the next proof is found, or was not found; nil: nobody waits
 	failed error         // of the last comparison
 }
@@ -54,8 +59,10 @@ func newFreshness(c *collection) *freshness {
 	}
 }
 
-// progress is one request that is shared by readers.
-type progress struct {
+// check is what readers share who came before it began: a request that says how far upstream is, and
+// perhaps another one that shows that the mirror is as far.
+type check struct {
+	size int           // objects of the reads that wait for it; the mutex of freshness guards it
 	done chan struct{} // closed when what follows is set
 	rv   kube.ResourceVersion
 	err  error
@@ -71,13 +78,22 @@ const (
 )
 
 // PassError says that upstream is to answer a request, of which nothing was answered. Release is
-// called when it has.
+// called when it has. Replaced, for a watch, is as Relay.Replaced, from when the mirror was asked.
 type PassError struct {
+	Replaced <-chan struct{}
+
 	why     string
 	release func()
 }
 
 func (e *PassError) Error() string { return "upstream is to answer this: " + e.why }
+
+// until returns the error for a watch that ends when replaced is closed.
+func (e *PassError) until(replaced <-chan struct{}) *PassError {
+	of := *e
+	of.Replaced = replaced
+	return &of
+}
 
 // Release ends the request. It is called once.
 func (e *PassError) Release() {
@@ -86,16 +102,21 @@ func (e *PassError) Release() {
 	}
 }
 
-// wait blocks until readers of a history see everything that upstream had when it was called. A
-// read of up to size objects can be passed on; 0: it cannot. Errors: 503 if upstream cannot be
+// read is what a reader of the most recent state wants.
+type read struct {
+	size int  // about how many objects
+	list bool // can be passed on
+}
+
+// wait blocks until readers of a history see everything that upstream had when it was called. Errors: 503 if upstream cannot be
 // asked, 504 if the mirror does not get there, or a PassError in its place, ctx's cause.
-func (f *freshness) wait(ctx context.Context, h *history, size int) error {
-	p := f.join()
-	if f.quiet.Load() {
-		if err := f.pass(h, size); err != nil {
+func (f *freshness) wait(ctx context.Context, h *history, of read) error {
+	if of.list && f.cheaperAtUpstream(h, of.size) && !f.collection.mayBeStale() {
+		if err := f.pass(of.size); err != nil {
 			return err
 		}
 	}
+	p := f.join(of.size)
 	select {
 	case <-p.done:
 	case <-ctx.Done():
@@ -107,7 +128,7 @@ func (f *freshness) wait(ctx context.Context, h *history, size int) error {
 	at, has := h.has(p.rv)
 	if !has {
 		var err error
-		if at, err = f.behind(ctx, h, p.rv, size); err != nil {
+		if at, err = f.behind(ctx, h, p.rv, of); err != nil {
 			return err
 		}
 	}
@@ -116,41 +137,72 @@ func (f *freshness) wait(ctx context.Context, h *history, size int) error {
 	return err
 }
 
+// cheaperAtUpstream reports whether a read of a size is passed on without asking upstream how far it is:
+// the answer would hardly help, or there is no request left for what would be needed next.
+func (f *freshness) cheaperAtUpstream(h *history, size int) bool {
+	all := h.cached.Cache.Stats().Objects
+	if f.account.affords(2) && (size > smallRead || !f.quiet.Load()) || size > smallRead && all > comparePage {
+		return false
+	}
+	return !f.comparable(all, size)
+}
+
+// comparable reports whether a comparison of all objects costs upstream no more than a read of some of
+// them, with those that were passed on before it: it lists their metadata.
+func (f *freshness) comparable(all, some int) bool {
+	const metadata = 4 // times smaller, at least
+	return all <= smallRead || all <= comparePage && all <= metadata*(some+int(f.passed.Load()))
+}
+
+// upstreamReached reports whether upstream has reached a resourceVersion, by a request that began after
+// the call. Errors: 503 if upstream cannot be asked, ctx's cause.
+func (f *freshness) upstreamReached(ctx context.Context, rv kube.ResourceVersion) (bool, error) {
+	p := f.join(0)
+	select {
+	case <-p.done:
+		return p.err == nil && p.rv >= rv, p.err
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
+}
+
 // behind is wait for a history of which it is not known whether it has all of upstream's rv.
-func (f *freshness) behind(ctx context.Context, h *history, rv kube.ResourceVersion, size int) (int64, error) {
-	if err := f.pass(h, size); err != nil {
-		return 0, err
+func (f *freshness) behind(ctx context.Context, h *history, rv kube.ResourceVersion, of read) (int64, error) {
+	if of.list && (of.size <= smallRead || h.cached.Cache.Stats().Objects <= comparePage) {
+		if err := f.pass(of.size); err != nil {
+			return 0, err
+		}
 	}
 	at, err := f.proven(ctx, h, rv, f.compare, f.probe)
-	if err == nil || size == 0 || ctx.Err() != nil {
+	if err == nil || !of.list || ctx.Err() != nil {
 		return at, err
 	}
 	select {
 	case f.passes <- struct{}{}:
-		return 0, f.passed()
+		return 0, f.passing()
 	case <-ctx.Done():
 		return 0, context.Cause(ctx)
 	}
 }
 
-// pass returns a PassError if a read of a size can be passed on at once, and nil otherwise.
-func (f *freshness) pass(h *history, size int) error {
-	if size > 0 && size <= smallRead {
-		select {
-		case f.passes <- struct{}{}:
-			want(f.probe) // the next reader may be served
-			if h.cached.Cache.Stats().Objects <= smallRead {
-				want(f.compare)
-			}
-			return f.passed()
-		default: // so many would be a load on upstream
-		}
+// pass returns a PassError if a read of a size can be passed on at once, and nil if so many were that
+// they are a load on upstream.
+func (f *freshness) pass(size int) error {
+	select {
+	case f.passes <- struct{}{}:
+	default:
+		return nil
 	}
-	return nil
+	f.passed.Add(int64(size))
+	if f.account.affords(2) { // the read itself is one
+		want(f.probe) // the next reader may be served
+	}
+	return f.passing()
 }
 
-// passed returns the error for a read that has taken its token of passes.
-func (f *freshness) passed() error {
+// passing returns the error for a read that has taken its token of passes.
+func (f *freshness) passing() error {
+	f.account.spend(1)
 	f.collection.relay.metrics.passed.WithLabelValues(f.collection.name).Inc()
 	return &PassError{why: "it is not known in time whether the mirror is up to date", release: func() { <-f.passes }}
 }
@@ -158,17 +210,18 @@ func (f *freshness) passed() error {
 // errOver is for readers of a collection that has just ended.
 var errOver = &PassError{why: "the resource is no longer mirrored"}
 
-// join returns the next request, and sees to it that it is made.
-func (f *freshness) join() *progress {
+// join returns the next check for a read of a size, and sees to it that it is made.
+func (f *freshness) join(size int) *check {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.next == nil {
-		f.next = &progress{done: make(chan struct{})}
+		f.next = &check{done: make(chan struct{})}
 		if f.over {
 			f.next.end(0, errOver)
 		}
 		want(f.ask)
 	}
+	f.next.size += size
 	return f.next
 }
 
@@ -180,7 +233,7 @@ func want(token chan struct{}) {
 	}
 }
 
-func (p *progress) end(rv kube.ResourceVersion, err error) {
+func (p *check) end(rv kube.ResourceVersion, err error) {
 	p.rv, p.err = rv, err
 	close(p.done)
 }
@@ -207,18 +260,65 @@ func (f *freshness) asking(ctx context.Context) {
 		p := f.next // there is one: its token was taken
 		f.next = nil
 		f.mu.Unlock()
-		requests.Go(func() { p.end(f.collection.progress(ctx)) }) // it ends with ctx
+		requests.Go(func() { p.end(f.collection.check(ctx, p)) }) // it ends with ctx
 		if pause(ctx, progressEvery) != nil {
 			return
 		}
 	}
 }
 
-// progress asks upstream how far it is, and gives the mirror's watch a moment to get there.
+// check asks upstream how far it is, and finds out whether the mirror is as far. It makes a second
+// request only if readers have sent more requests than upstream got.
+func (c *collection) check(ctx context.Context, p *check) (kube.ResourceVersion, error) {
+	h, f := c.current.Load(), c.fresh
+	comparable := h != nil && f.comparable(h.cached.Cache.Stats().Objects, p.size)
+	if comparable && (f.quiet.Load() || !f.account.affords(2)) {
+		return c.compare(ctx, h)
+	}
+	upstream, err := c.progress(ctx)
+	if err != nil || h == nil {
+		return upstream, err
+	}
+	_, has := h.has(upstream)
+	if !has {
+		soon, stop := context.WithTimeout(ctx, followWithin)
+		has = h.log.Wait(soon, upstream) == nil
+		stop()
+	}
+	f.quiet.Store(!has)
+	if has || !comparable || !f.account.affords(1) {
+		return upstream, nil
+	}
+	return c.compare(ctx, h)
+}
+
+// compare is check by a comparison. Where upstream has something else than the mirror, its watch gets a
+// moment to deliver it.
+func (c *collection) compare(ctx context.Context, h *history) (kube.ResourceVersion, error) {
+	seen, err := c.versions(ctx)
+	if ctx.Err() != nil {
+		return 0, errOver
+	}
+	if err != nil {
+		return 0, unreachable(err)
+	}
+	_, known := h.has(seen.through)
+	c.fresh.quiet.Store(!known)
+	limited, stop := context.WithTimeout(ctx, deliverWithin)
+	defer stop()
+	for !known && !seen.prove(h) {
+		if _, has := h.has(seen.through); has || h.log.Wait(limited, max(h.log.Reached()+1, min(seen.last, seen.through))) != nil {
+			break
+		}
+	}
+	return seen.through, nil
+}
+
+// progress asks upstream how far it is.
 func (c *collection) progress(ctx context.Context) (kube.ResourceVersion, error) {
 	limited, cancel := context.WithTimeout(ctx, progressWithin)
 	defer cancel()
-	c.relay.metrics.upstream.WithLabelValues(c.name, "progress").Inc()
+	c.asks("progress")
 	meta, err := c.relay.metadata.List(limited, c.of(), metav1.ListOptions{Limit: 1}, func([]byte) error { return nil })
 	if ctx.Err() != nil {
 		return 0, errOver
@@ -229,15 +329,6 @@ func (c *collection) progress(ctx context.Context) (kube.ResourceVersion, error)
 	upstream, err := kube.ParseResourceVersion(meta.ResourceVersion)
 	if err != nil || upstream == 0 {
 		return 0, kube.Internal(fmt.Errorf("upstream's list of %s has the resourceVersion %q", c.name, meta.ResourceVersion))
-	}
-	if h := c.current.Load(); h != nil {
-		_, has := h.has(upstream)
-		if !has && !c.fresh.quiet.Load() {
-			soon, stop := context.WithTimeout(ctx, followWithin)
-			has = h.log.Wait(soon, upstream) == nil
-			stop()
-		}
-		c.fresh.quiet.Store(!has)
 	}
 	return upstream, nil
 }
@@ -319,5 +410,19 @@ func (f *freshness) end() {
 // unreachable is the error for a reader who wants the most recent state, when upstream does not
 // say what it is.
 func unreachable(err error) error {
-	return kube.Unavailable(fmt.Sprintf("the most recent state is not known, because upstream does not answer: %v; resourceVersion=0 asks for the last known state", err), time.Second)
+	e := kube.Unavailable(fmt.Sprintf("the most recent state is not known, because upstream does not answer: %v; resourceVersion=0 asks for the last known state", err), time.Second)
+	e.Cause = &awayError{err}
+	return e
+}
+
+// awayError says that upstream did not answer.
+type awayError struct{ cause error }
+
+func (e *awayError) Error() string { return "upstream does not answer: " + e.cause.Error() }
+func (e *awayError) Unwrap() error { return e.cause }
+
+// refused reports that upstream has answered: it refuses the relay.
+func (e *awayError) refused() bool {
+	outcome := kube.Classify(e.cause)
+	return outcome == kube.OutcomeUnauthorized || outcome == kube.OutcomeForbidden || outcome == kube.OutcomeNotFound
 }

@@ -79,6 +79,12 @@ func serve(t testing.TB, upstream http.Handler) *served {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return running(t, r, m)
+}
+
+// running runs a relay until stop is called.
+func running(t testing.TB, r *relay.Relay, m *mirror.Mirror) *served {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	below, cancelBelow := context.WithCancel(context.Background())
 	logEnded, ended := make(chan error, 1), make(chan error, 1)

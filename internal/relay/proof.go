@@ -2,9 +2,11 @@ package relay
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gapless-io/gapless/client"
 	"github.com/gapless-io/gapless/kube"
@@ -88,7 +90,10 @@ func (c *collection) comparing(ctx context.Context) {
 		began := time.Now()
 		var err error
 		if h := c.current.Load(); h != nil {
-			err = c.sameAs(ctx, h)
+			var is *seen
+			if is, err = c.versions(ctx); err == nil {
+				is.prove(h)
+			}
 		}
 		c.fresh.mu.Lock()
 		c.fresh.failed = err
@@ -121,7 +126,7 @@ func pause(ctx context.Context, d time.Duration) error {
 func (c *collection) probe(ctx context.Context, h *history) {
 	ctx, cancel := context.WithTimeout(ctx, probeWithin)
 	defer cancel()
-	c.relay.metrics.upstream.WithLabelValues(c.name, "watch").Inc()
+	c.asks("watch")
 	last, timeout := h.log.Reached(), int64(probeSeconds)
 	w, err := c.relay.metadata.Watch(ctx, c.of(), metav1.ListOptions{ResourceVersion: last.String(), AllowWatchBookmarks: true, TimeoutSeconds: &timeout})
 	if err != nil {
@@ -153,15 +158,26 @@ func (c *collection) probe(ctx context.Context, h *history) {
 	}
 }
 
-// sameAs reads the versions of all of upstream's objects. If they are those of the mirror, then
-// the mirror has what upstream has.
-func (c *collection) sameAs(ctx context.Context, h *history) error {
-	c.relay.metrics.upstream.WithLabelValues(c.name, "compare").Inc()
+// seen is what upstream has of a collection.
+type seen struct {
+	versions map[kube.Key]version
+	last     kube.ResourceVersion // the highest of an object
+	through  kube.ResourceVersion // of the state
+}
+
+// version is what tells two states of an object from each other.
+type version struct {
+	uid types.UID
+	rv  string
+}
+
+// versions reads the versions of all of upstream's objects.
+func (c *collection) versions(ctx context.Context) (*seen, error) {
+	c.asks("compare")
+	c.fresh.passed.Store(0)
 	ctx, cancel := context.WithTimeout(ctx, progressWithin)
 	defer cancel()
-	state := h.cached.Cache.Snapshot()
-	same, found := true, 0
-	var through kube.ResourceVersion
+	s := &seen{versions: map[kube.Key]version{}}
 	o := metav1.ListOptions{Limit: comparePage}
 	for {
 		meta, err := c.relay.metadata.ListLent(ctx, c.of(), o, func(item []byte) error {
@@ -169,28 +185,40 @@ func (c *collection) sameAs(ctx context.Context, h *history) error {
 			if err != nil {
 				return err
 			}
-			has, is := state.Get(kube.Key{Namespace: of.Namespace, Name: of.Name})
-			same = same && is && has.UID() == of.UID && has.ResourceVersion().String() == of.ResourceVersion
-			found++
+			s.versions[kube.Key{Namespace: strings.Clone(of.Namespace), Name: strings.Clone(of.Name)}] = version{of.UID, strings.Clone(of.ResourceVersion)}
+			if rv, err := kube.ParseResourceVersion(of.ResourceVersion); err == nil {
+				s.last = max(s.last, rv)
+			}
 			return nil
 		})
 		if err != nil {
-			return err
+			return nil, err
 		}
-		if through == 0 { // all pages are of the first one's state
-			if through, err = kube.ParseResourceVersion(meta.ResourceVersion); err != nil {
-				return err
+		if s.through == 0 { // all pages are of the first one's state
+			if s.through, err = kube.ParseResourceVersion(meta.ResourceVersion); err != nil {
+				return nil, err
 			}
 		}
 		if meta.Continue == "" {
-			break
+			return s, nil
 		}
 		o.Continue = meta.Continue
 	}
-	if same && found == state.Len() {
-		h.prove(proof{position: int64(state.RV()), through: through}) //nolint:gosec // a position
+}
+
+// prove records a proof, and reports it, if a history has what upstream has.
+func (s *seen) prove(h *history) bool {
+	state := h.cached.Cache.Snapshot()
+	if state.Len() != len(s.versions) {
+		return false
 	}
-	return nil
+	for key, is := range s.versions {
+		if has, held := state.Get(key); !held || has.UID() != is.uid || has.ResourceVersion().String() != is.rv {
+			return false
+		}
+	}
+	h.prove(proof{position: int64(state.RV()), through: s.through}) //nolint:gosec // a position
+	return true
 }
 
 // comparePage is how many objects of upstream are compared with one request.

@@ -51,6 +51,7 @@ func (r reader) List(ctx context.Context, t schema.Target, o kube.ListOptions) (
 	}
 	defer v.leave()
 	c, h := v.collection, v.history
+	c.fresh.account.read()
 	if _, err := kube.PlanList(o); err != nil {
 		return nil, err
 	}
@@ -59,7 +60,7 @@ func (r reader) List(ctx context.Context, t schema.Target, o kube.ListOptions) (
 	case o.Continue != "":
 		asked, err = h.token(ctx, c, &o, size(h, t, o))
 	case o.ResourceVersion == "":
-		err = c.fresh.wait(ctx, h, size(h, t, o))
+		err = c.stale(ctx, h, c.fresh.wait(ctx, h, read{size(h, t, o), true}))
 	default:
 		err = c.position(ctx, h, &o, kube.ExpiredList)
 	}
@@ -120,13 +121,38 @@ func (c *collection) position(ctx context.Context, h *history, o *kube.ListOptio
 // find returns the position of a resourceVersion. It waits for one that is ahead.
 func (c *collection) find(ctx context.Context, h *history, rv kube.ResourceVersion, kind kube.ExpiredKind) (int64, error) {
 	at, err := h.log.Position(rv, kind)
-	if _, ahead := errors.AsType[*kube.TooLargeResourceVersionError](err); !ahead {
+	if err == nil || rv <= h.log.Reached() {
 		return at, err
+	}
+	if expired, is := errors.AsType[*kube.ExpiredError](err); is {
+		// The former history had it. So may the new one, which has not grown as long.
+		if reached, err := c.fresh.upstreamReached(ctx, rv); err != nil {
+			return 0, err
+		} else if !reached {
+			return 0, expired
+		}
+	}
+	soon, stop := context.WithTimeout(ctx, followWithin)
+	err = h.log.Wait(soon, rv) // most are not ahead by more than a moment
+	stop()
+	if err == nil {
+		return h.log.Position(rv, kind)
 	}
 	if _, err = c.fresh.proven(ctx, h, rv, c.fresh.probe); err != nil {
 		return 0, err
 	}
 	return h.log.Position(rv, kind)
+}
+
+// lost returns the error for a watch from a resourceVersion that was waited for in vain: 410 if upstream
+// has not reached it either, because then it is of another history, or of none. kube-apiserver stays
+// silent about such a watch.
+func (c *collection) lost(ctx context.Context, h *history, ahead *kube.TooLargeResourceVersionError) error {
+	reached, err := c.fresh.upstreamReached(ctx, ahead.Requested)
+	if err != nil || reached {
+		return ahead
+	}
+	return &kube.ExpiredError{Requested: ahead.Requested, Oldest: h.log.Reached(), Reason: kube.ReasonReplaced, Kind: kube.ExpiredWatch}
 }
 
 // token replaces the resourceVersion in a continue token by its position. size is that of the page.
@@ -137,14 +163,21 @@ func (h *history) token(ctx context.Context, c *collection, o *kube.ListOptions,
 		return 0, err
 	}
 	if rv < 0 {
-		return 0, c.fresh.wait(ctx, h, size)
+		return 0, c.fresh.wait(ctx, h, read{size, true})
 	}
 	asked = kube.ResourceVersion(rv)
 	at, err := h.log.Position(asked, kube.ExpiredContinue)
 	if expired, is := errors.AsType[*kube.ExpiredError](err); is {
 		expired.Continue = kube.EncodeContinue(-1, start)
 	}
-	if _, ahead := errors.AsType[*kube.TooLargeResourceVersionError](err); ahead {
+	_, ahead := errors.AsType[*kube.TooLargeResourceVersionError](err)
+	if err != nil && !ahead && asked > h.log.Reached() { // as in find
+		var lost error
+		if ahead, lost = c.fresh.upstreamReached(ctx, asked); lost != nil {
+			return 0, lost
+		}
+	}
+	if ahead {
 		return 0, &PassError{why: "the mirror has not seen the state of these pages"}
 	}
 	if err == nil {
@@ -182,6 +215,7 @@ func (h *history) translated(err error, asked kube.ResourceVersion) error {
 
 // Watch implements apiserver.Reader.
 func (r reader) Watch(ctx context.Context, t schema.Target, o kube.ListOptions) (kube.Watch, error) {
+	replaced := r.relay.Replaced(Reading{resource: t.Resource, watch: true}) // before the history is looked at
 	v, err := r.relay.enter(ctx, t.Resource)
 	if err != nil {
 		return nil, err
@@ -189,6 +223,9 @@ func (r reader) Watch(ctx context.Context, t schema.Target, o kube.ListOptions) 
 	w, err := r.open(ctx, v, t, o)
 	if err != nil {
 		v.leave()
+		if of, is := errors.AsType[*PassError](err); is {
+			return nil, of.until(replaced)
+		}
 		return nil, err
 	}
 	w.leave = v.leave
@@ -213,10 +250,14 @@ func (r reader) open(ctx context.Context, v visit, t schema.Target, o kube.ListO
 		return nil, err
 	}
 	asked := o.RV
+	c.fresh.account.read()
 	if plan.Start == kube.WatchInitialConsistent || plan.Start == kube.WatchFromNow {
-		err = c.fresh.wait(ctx, h, 0)
+		err = c.stale(ctx, h, c.fresh.wait(ctx, h, read{size: over(h).Count(t)}))
 	} else {
 		err = c.position(ctx, h, &o, kube.ExpiredWatch)
+	}
+	if ahead, is := errors.AsType[*kube.TooLargeResourceVersionError](err); is && plan.Start == kube.WatchAfter {
+		err = c.lost(ctx, h, ahead)
 	}
 	if expired, is := errors.AsType[*kube.ExpiredError](err); is && plan.Start == kube.WatchAfter {
 		if expired.Reason == mirror.ReasonUnseen {

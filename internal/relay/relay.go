@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,6 +28,7 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver"
 	"github.com/gapless-io/gapless/internal/mirror"
 	"github.com/gapless-io/gapless/internal/registry/stored"
+	"github.com/gapless-io/gapless/internal/relay/kept"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin"
 	"github.com/gapless-io/gapless/kube"
@@ -54,8 +56,14 @@ type Config struct {
 	Compress bool
 	// Grant is asked for the permission of each watch, which ends when that is refused. Nil:
 	// watches are not checked again.
-	Grant  GrantFunc
-	Logger *slog.Logger // nil: none
+	Grant GrantFunc
+	// Kept is where upstream's resources are kept for the next start; see Restore. The zero value keeps
+	// none.
+	Kept kept.File
+	// ServeStale serves a list of the most recent state, and a watch that begins with it, from the mirror
+	// when upstream cannot be asked, with a warning that says how old the state is.
+	ServeStale bool
+	Logger     *slog.Logger // nil: none
 }
 
 // Relay is the mirror of an API server. All methods are safe for concurrent use.
@@ -77,9 +85,14 @@ type Relay struct {
 	ready   chan struct{}    // closed when Config.Resources are mirrored
 	asked   chan struct{}    // closed when upstream was asked for its resources for the first time
 
-	// mu guards collections.
+	away atomic.Pointer[error] // why upstream did not answer the last discovery; nil: it did
+
+	// mu guards what follows.
 	mu          sync.Mutex
 	collections map[schema.GroupVersionResource]*collection
+	doubts      map[schema.GroupVersionResource]time.Time     // resources that upstream may not serve any more, since when
+	replaced    map[schema.GroupVersionResource]chan struct{} // closed when upstream's history is found to be another one
+	contacts    map[string]time.Time                          // what a relay before this one knew, by name
 }
 
 const defaultIdle = 10 * time.Minute
@@ -105,7 +118,8 @@ func New(cfg Config) (*Relay, error) {
 		upstream: upstream, metadata: upstream.As(client.Form{Metadata: true, Protobuf: true}),
 		live: schema.NewLive(schema.NewCatalog()), builtin: builtin.Catalog(),
 		starts: make(chan *collection), refresh: make(chan struct{}, 1), ready: make(chan struct{}), asked: make(chan struct{}), look: make(chan struct{}, 1),
-		collections: map[schema.GroupVersionResource]*collection{},
+		collections: map[schema.GroupVersionResource]*collection{}, doubts: map[schema.GroupVersionResource]time.Time{},
+		replaced: map[schema.GroupVersionResource]chan struct{}{}, contacts: map[string]time.Time{},
 	}
 	r.metrics = newMetrics(r)
 	return r, nil
@@ -158,12 +172,17 @@ func (r *Relay) nudge() {
 
 // discover keeps the list of upstream's resources current.
 func (r *Relay) discover(ctx context.Context) {
+	defer r.keep()
 	for failures := 0; ctx.Err() == nil; {
 		err := r.learn(ctx)
 		if r.learned.Swap(time.Now().UnixNano()) == 0 {
 			close(r.asked)
 		}
 		wait := refreshEvery
+		r.away.Store(nil)
+		if err != nil {
+			r.away.Store(&err)
+		}
 		r.nudge()
 		if err != nil {
 			failures++
@@ -174,6 +193,7 @@ func (r *Relay) discover(ctx context.Context) {
 		} else {
 			failures = 0
 			r.endUnserved()
+			r.keep()
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -247,15 +267,37 @@ func (r *Relay) supervise() (start []*collection) {
 	return start
 }
 
-// Ready returns nil once the resources that are mirrored from the start have been read, and
-// otherwise why not.
+// Away returns why upstream did not answer when it was asked for its resources last; nil: it did.
+func (r *Relay) Away() error {
+	if err := r.away.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// Ready returns nil once the resources that are mirrored from the start have been read, now or by a
+// relay before this one, and otherwise which are missing and why.
 func (r *Relay) Ready() error {
 	select {
 	case <-r.ready:
 		return nil
 	default:
-		return errors.New("the resources of --resources have not been read yet")
 	}
+	all := r.live.Load().Resources()
+	why := "upstream has not answered yet"
+	if err := r.Away(); err != nil {
+		why = "upstream does not answer: " + err.Error()
+	}
+	if len(all) == 0 {
+		return errors.New("upstream's resources are not known, and none are kept from before: " + why)
+	}
+	var missing []string
+	for _, resource := range all {
+		if c := r.known(resource); r.wanted(resource) && (c == nil || c.current.Load() == nil) {
+			missing = append(missing, name(resource))
+		}
+	}
+	return fmt.Errorf("of --resources %s have not been read yet: %s", strings.Join(missing, ", "), why)
 }
 
 // WaitReady blocks until Ready returns nil, or returns ctx's cause.
@@ -316,9 +358,11 @@ func cmpError(err error) error {
 
 // forget makes the next reader of a collection start it again.
 func (r *Relay) forget(c *collection) {
+	contact := r.contact(c.resource)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.collections[c.resource.GVR()] == c {
+		r.contacts[c.name] = contact
 		delete(r.collections, c.resource.GVR())
 		close(c.gone)
 	}

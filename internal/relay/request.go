@@ -11,11 +11,15 @@ import (
 	"github.com/gapless-io/gapless/kube"
 )
 
-// Reading is a request for a list or a watch that is served from the mirror.
-type Reading struct{ resource *schema.Resource }
+// Reading is a request for a list or a watch of a resource that can be mirrored. The zero value is any
+// other request.
+type Reading struct {
+	resource *schema.Resource
+	watch    bool
+}
 
-// Reading returns what a request reads from the mirror, and whether it does. Everything else is for
-// upstream: other verbs and resources, tables (which have upstream's columns), selectors that only
+// Reading returns what a request reads, and whether that is served from the mirror. Everything else is
+// for upstream: other verbs and resources, tables (which have upstream's columns), selectors that only
 // upstream knows, and what is wrong with a request.
 func (r *Relay) Reading(req *http.Request) (of Reading, served bool) {
 	if req.Method != http.MethodGet && req.Method != http.MethodHead || !strings.HasPrefix(req.URL.Path, "/api") {
@@ -28,17 +32,21 @@ func (r *Relay) Reading(req *http.Request) (of Reading, served bool) {
 		}
 		return Reading{}, false
 	}
-	if rt.Verb != route.List && rt.Verb != route.Watch || !servedForm(req.Header) {
+	if rt.Verb != route.List && rt.Verb != route.Watch {
 		return Reading{}, false
 	}
-	o, err := kube.ParseListOptions(rt.Query, rt.Verb == route.Watch)
+	of = Reading{resource: rt.Resource, watch: rt.Verb == route.Watch}
+	if !servedForm(req.Header) {
+		return of, false
+	}
+	o, err := kube.ParseListOptions(rt.Query, of.watch)
 	if err != nil || kube.CheckFields(o.Fields, rt.Resource.Fields) != nil {
-		return Reading{}, false
+		return of, false
 	}
 	if c := r.known(rt.Resource); c != nil && c.failed(nil) != nil {
-		return Reading{}, false
+		return of, false
 	}
-	return Reading{rt.Resource}, true
+	return of, true
 }
 
 // servedForm reports whether the mirror has what a request accepts.
@@ -50,15 +58,7 @@ func servedForm(h http.Header) bool {
 
 // Age returns how long ago upstream last answered about what is read; 0 if that is not known.
 func (r *Relay) Age(of Reading) time.Duration {
-	c := r.known(of.resource)
-	if c == nil {
-		return 0
-	}
-	reads := c.reads.Load()
-	if reads == nil {
-		return 0
-	}
-	at := reads.Status().LastContact
+	at := r.contact(of.resource)
 	if at.IsZero() {
 		return 0
 	}

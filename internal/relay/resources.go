@@ -20,31 +20,33 @@ const (
 )
 
 // learn asks upstream which resources it serves, and makes the catalog of those that can be
-// mirrored. Groups whose discovery fails keep what was known of them.
+// mirrored. One that discovery does not name any more stays until upstream says of it, too, that it
+// is not served.
 func (r *Relay) learn(ctx context.Context) error {
 	found, err := r.upstream.Resources(ctx)
 	if len(found) == 0 {
 		return err
 	}
 	if err != nil {
-		r.logger.WarnContext(ctx, "the discovery of some resources failed: they are passed through", slog.Any("error", err))
+		r.logger.WarnContext(ctx, "the discovery of some resources failed: they are passed through, if they were not known before", slog.Any("error", err))
 	}
 	before := r.live.Load()
 	var all []*schema.Resource
-	groups := map[string]bool{}
+	named := map[schema.GroupVersionResource]bool{}
 	for _, of := range found {
-		groups[of.Group] = true
+		named[of.GroupVersionResource] = true
 		if resource := r.mirrored(before, of); resource != nil {
 			all = append(all, resource)
 		}
 	}
-	if err != nil {
-		for _, known := range before.Resources() {
-			if !groups[known.Group] {
-				all = append(all, known)
-			}
+	for _, known := range before.Resources() {
+		if !named[known.GVR()] {
+			r.doubt(known)
+			all = append(all, known)
 		}
 	}
+	gone := r.unserved(ctx)
+	all = slices.DeleteFunc(all, func(resource *schema.Resource) bool { return gone[resource.GVR()] })
 	r.live.Store(schema.NewCatalog(all...))
 	return nil
 }

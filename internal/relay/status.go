@@ -22,7 +22,7 @@ type Status struct {
 	// Lists and Watches are how often upstream was asked since the resource is mirrored.
 	Lists   int64
 	Watches int64
-	// LastContact is when upstream last answered; zero: not since the mirror was loaded.
+	// LastContact is when upstream last answered, here or to a relay before this one; zero: that is not known.
 	LastContact time.Time
 	// ListsServed and WatchesResumed are what readers got without upstream, ListsPassed the lists
 	// that upstream answered after all, and Expired the 410s by their reason.
@@ -54,8 +54,9 @@ func (r *Relay) Status() []Status {
 		}
 		if reads := c.reads.Load(); reads != nil {
 			now := reads.Status()
-			s.Lists, s.Watches, s.LastContact = now.Lists, now.Watches, now.LastContact
+			s.Lists, s.Watches = now.Lists, now.Watches
 		}
+		s.LastContact = r.contact(c.resource)
 		if h := c.current.Load(); h != nil {
 			floor := floors[h.log.Key()]
 			s.ResourceVersion, s.Oldest = h.log.Reached(), h.log.Oldest(floor.Revision)

@@ -181,5 +181,6 @@ func (c *collection) rewrite(ctx context.Context, u informer.Update[*item], rv k
 	h.clock.Publish(kube.ResourceVersion(done.After))              //nolint:gosec // as above
 	c.writing = h
 	c.show(h)
+	c.relay.endPassed(c.resource)
 	return nil
 }

@@ -74,8 +74,10 @@ credentials for the API server: gapless relay kubeconfig writes the kubeconfig.
 
 The relay lists and watches each resource once, from its first reader on. A client that
 reconnects with an old resourceVersion resumes from the relay's history; one that asks for the
-most recent state gets it. When the API server is away, reads of the last known state and
-watches go on. docs/relay.md says what it costs and guarantees.`,
+most recent state gets it. When the API server is away, watches go on, and so do lists with
+resourceVersion=0, for callers whom the relay knows; also after the relay was started again.
+Lists of the most recent state, which is what kubectl get asks for, are refused then, unless
+--serve-stale is set. docs/relay.md says what it costs and guarantees.`,
 		Example: `  # mirror what the clients read, with a day of history
   gapless relay --kubeconfig ~/.kube/config
 
@@ -108,6 +110,7 @@ func (p Program) addFlags(flags *pflag.FlagSet, f *flags) {
 	flags.StringVar(&f.config.Access.ClientCAFile, "client-ca-file", "", "CAs of the clients' certificates (default those that the API server publishes in kube-system)")
 	flags.DurationVar(&f.allowed, "authorization-cache", 10*time.Second, "how long decisions of the API server are used; open watches are checked again after that; 0 means not at all")
 	flags.DurationVar(&f.stale, "authorization-stale", 5*time.Minute, "how long decisions are used while the API server cannot be reached; 0 means not at all")
+	flags.BoolVar(&f.config.ServeStale, "serve-stale", false, "serve lists of the most recent state also when the API server cannot be asked what that is: the last known state, with a Warning header that says how old it is")
 	flags.StringVar(&f.config.Access.FrontProxyCertFile, "proxy-client-cert-file", "", "client certificate by which the API server trusts the relay to name users (default callers with certificates are impersonated)")
 	flags.StringVar(&f.config.Access.FrontProxyKeyFile, "proxy-client-key-file", "", "its private key")
 	flags.StringVar(&f.config.TLSCertFile, "tls-cert-file", "", "serving certificate (default one of the relay's own CA)")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gapless-io/gapless"
 	"github.com/gapless-io/gapless/client"
+	"github.com/gapless-io/gapless/kube"
 )
 
 // status is gapless status.
@@ -25,7 +26,10 @@ func (p Program) status() *cobra.Command {
 		Long: `Show what a relay mirrors: up to which resourceVersion, how far back watches can resume,
 how many readers there are and to how many of them events are being sent, what they got without
 the API server since the relay began (lists, watches from a resourceVersion, bytes), watches that got
-410, and how often the API server was listed. The caller must be allowed to GET the path /relay/status.`,
+410, and how often the API server was listed. The caller must be allowed to GET the path /relay/status.
+
+It works while the API server is away, for a caller whose permission was confirmed not long before (see
+--authorization-stale of gapless relay), and for a client certificate of the group system:masters.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if output != "" && output != "json" {
@@ -54,6 +58,9 @@ the API server since the relay began (lists, watches from a resourceVersion, byt
 // show prints the status of the relay that c reaches.
 func show(ctx context.Context, out io.Writer, c *client.Client, output string) error {
 	body, err := c.Get(ctx, gapless.RelayStatusPath, "application/json")
+	if kube.Classify(err) == kube.OutcomeServerError {
+		return fmt.Errorf("ask the relay: %w; while the API server is away, use a client certificate of the group system:masters", err)
+	}
 	if err != nil {
 		return fmt.Errorf("ask the relay: %w", err)
 	}
@@ -66,6 +73,9 @@ func show(ctx context.Context, out io.Writer, c *client.Client, output string) e
 		return fmt.Errorf("the answer of the relay: %w", err)
 	}
 	_, _ = fmt.Fprintf(out, "mirror of %s\n", status.Upstream)
+	if status.Away != "" {
+		_, _ = fmt.Fprintf(out, "which does not answer: %s\n", status.Away)
+	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(table, "RESOURCE\tRESOURCEVERSION\tOLDEST\tHISTORY\tOBJECTS\tREADERS\tBEHIND\tLISTS\tRESUMED\tSENT\t410S\tUPSTREAM-LISTS\tLAST-CONTACT\tPROBLEM")
 	for _, r := range status.Resources {

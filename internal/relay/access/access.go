@@ -30,6 +30,7 @@ import (
 	"github.com/gapless-io/gapless/client"
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/auth/authn"
+	"github.com/gapless-io/gapless/internal/relay/kept"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -79,7 +80,9 @@ type Config struct {
 	// of a caller. kube-apiserver refuses everybody for a moment after its start, before it has read
 	// the roles. After that time former answers are not used either. 0 is DefaultRefused.
 	Refused time.Duration
-	Logger  *slog.Logger // nil discards
+	// Kept is where answers are kept for the next start; see Restore. The zero value keeps none.
+	Kept   kept.File
+	Logger *slog.Logger // nil discards
 }
 
 // Access asks upstream who callers are and what they may do. It is safe for concurrent use.
@@ -91,6 +94,7 @@ type Access struct {
 	mode      mode
 	certified *authn.Certificates
 	decisions *memo[verdict]
+	salt      []byte // of the keys of answers, which may be on the disk
 
 	// mu guards watched.
 	mu      sync.Mutex
@@ -130,7 +134,10 @@ func New(cfg Config) (*Access, error) {
 	if cfg.Refused == 0 {
 		cfg.Refused = DefaultRefused
 	}
-	a := &Access{cfg: cfg, logger: cfg.Logger, metrics: newMetrics(), watched: map[key]*watched{}}
+	if cfg.Mode == "" {
+		cfg.Mode = Reviews
+	}
+	a := &Access{cfg: cfg, logger: cfg.Logger, metrics: newMetrics(), watched: map[key]*watched{}, salt: newSalt()}
 	as := cfg.Upstream
 	if cfg.Mode == Passthrough {
 		as = rest.AnonymousClientConfig(as)
@@ -144,7 +151,7 @@ func New(cfg Config) (*Access, error) {
 	case Passthrough:
 		a.mode = newPassthrough(a)
 		a.decisions = newMemo[verdict](keptDecisions, cfg, a.metrics.cached(kindCredentials))
-	case Reviews, "":
+	case Reviews:
 		a.mode = newReviews(a)
 		a.decisions = newMemo[verdict](keptDecisions, cfg, a.metrics.cached(kindAccess))
 	default:

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/util/cert"
 
 	"github.com/gapless-io/gapless/client"
+	"github.com/gapless-io/gapless/internal/relay/kept"
 )
 
 const (
@@ -36,6 +37,7 @@ type ClientCA struct {
 	read    func(context.Context) ([]byte, error)
 	close   func()
 	logger  *slog.Logger
+	kept    kept.File
 	current atomic.Pointer[trust] // nil: nothing was read
 }
 
@@ -87,28 +89,59 @@ func newClientCA(read func(context.Context) ([]byte, error), logger *slog.Logger
 	return &ClientCA{read: read, close: func() {}, logger: logger}
 }
 
-// Load reads the CA, for at most 10 s, and reports whether it is another one than before. After an
-// error the former one stays.
-func (c *ClientCA) Load(ctx context.Context) (changed bool, err error) {
-	limited, cancel := context.WithTimeout(ctx, askWithin)
-	defer cancel()
-	source, err := c.read(limited)
-	if err != nil {
-		return false, fmt.Errorf("read upstream's CA of client certificates: %w", err)
+// Keep makes the CA that was kept in a file the current one, as if upstream could not be reached since,
+// and keeps in it what Load reads. It is called before Load. Errors: kept.ErrUnusable.
+func (c *ClientCA) Keep(f kept.File) error {
+	c.kept = f
+	source, err := f.Load()
+	if err != nil || source == nil {
+		return err
 	}
-	if former := c.current.Load(); former != nil && bytes.Equal(former.source, source) {
-		return false, nil
+	if err := c.set(source); err != nil {
+		return f.Unusable(err)
 	}
+	return nil
+}
+
+func (c *ClientCA) set(source []byte) (err error) {
 	t := &trust{source: source, pool: x509.NewCertPool()}
 	if t.cas, err = cert.ParseCertsPEM(source); err != nil {
-		return false, fmt.Errorf("read upstream's CA of client certificates: %w", err)
+		return err
 	}
 	for _, ca := range t.cas {
 		t.pool.AddCert(ca)
 	}
 	c.current.Store(t)
+	return nil
+}
+
+// Load reads the CA, for at most 10 s, and reports whether it is another one than before. After an
+// error the former one stays. Where there is a former one, it waits for 2 s.
+func (c *ClientCA) Load(ctx context.Context) (changed bool, err error) {
+	former, within := c.current.Load(), askWithin
+	if former != nil {
+		within = askAgainWithin
+	}
+	limited, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	source, err := c.read(limited)
+	if err != nil {
+		return false, fmt.Errorf("read upstream's CA of client certificates: %w", err)
+	}
+	if former != nil && bytes.Equal(former.source, source) {
+		return false, nil
+	}
+	if err := c.set(source); err != nil {
+		return false, fmt.Errorf("read upstream's CA of client certificates: %w", err)
+	}
+	if err := c.kept.Save(source); err != nil {
+		c.logger.LogAttrs(ctx, slog.LevelWarn, "the CA of client certificates is not kept for the next start", slog.Any("error", err))
+	}
 	return true, nil
 }
+
+// Known reports whether there is a CA.
+func (c *ClientCA) Known() bool { return c.current.Load() != nil }
 
 // Run loads the CA each minute until ctx ends. It is called once.
 func (c *ClientCA) Run(ctx context.Context) error {

@@ -97,15 +97,20 @@ func (a *Access) pace() time.Duration {
 }
 
 // Run asks for the permissions of open watches again, each when the decision is older than
-// Config.Allowed, until ctx ends. It is called once.
+// Config.Allowed, and keeps answers in Config.Kept, until ctx ends. It is called once.
 func (a *Access) Run(ctx context.Context) error {
 	const parts = 10 // of the pace, so that the questions are spread over it
 	ticks := time.NewTicker(max(a.pace()/parts, time.Millisecond))
 	defer ticks.Stop()
+	keeping := time.NewTicker(keepEvery)
+	defer keeping.Stop()
+	defer a.keep()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
+		case <-keeping.C:
+			a.keep()
 		case now := <-ticks.C:
 			a.askAgain(ctx, a.due(now))
 		}

@@ -31,8 +31,8 @@ type answer[V any] struct {
 	forget bool
 }
 
-// kept is an answer in a memo.
-type kept[V any] struct {
+// known is an answer in a memo.
+type known[V any] struct {
 	answer[V]
 
 	key   key
@@ -46,7 +46,7 @@ type asking[V any] struct {
 	done chan struct{} // closed at the end, after the rest was set
 	// left is set if the caller has left before the answer came: somebody else must ask.
 	left  bool
-	value kept[V]
+	value known[V]
 	err   error
 }
 
@@ -60,7 +60,7 @@ type memo[V any] struct {
 
 	// mu guards the rest.
 	mu     sync.Mutex
-	found  map[key]*list.Element // of *kept[V]
+	found  map[key]*list.Element // of *known[V]
 	order  *list.List            // the last used first
 	asking map[key]*asking[V]
 }
@@ -74,7 +74,7 @@ func newMemo[V any](most int, cfg Config, count func(from source)) *memo[V] {
 
 // get returns the answer to a question: the kept one, that which somebody else waits for, or what ask
 // returns. If upstream cannot be reached, it is the former answer, or the error of ask.
-func (m *memo[V]) get(ctx context.Context, k key, ask func(context.Context) (answer[V], error)) (kept[V], error) {
+func (m *memo[V]) get(ctx context.Context, k key, ask func(context.Context) (answer[V], error)) (known[V], error) {
 	for {
 		m.mu.Lock()
 		former := m.lookLocked(k)
@@ -94,7 +94,7 @@ func (m *memo[V]) get(ctx context.Context, k key, ask func(context.Context) (ans
 		m.mu.Unlock()
 		select {
 		case <-ctx.Done():
-			return kept[V]{}, context.Cause(ctx)
+			return known[V]{}, context.Cause(ctx)
 		case <-other.done:
 		}
 		if !other.left {
@@ -105,7 +105,7 @@ func (m *memo[V]) get(ctx context.Context, k key, ask func(context.Context) (ans
 }
 
 // ask asks upstream for this caller and for those who wait for him.
-func (m *memo[V]) ask(ctx context.Context, mine *asking[V], k key, ask func(context.Context) (answer[V], error)) (kept[V], error) {
+func (m *memo[V]) ask(ctx context.Context, mine *asking[V], k key, ask func(context.Context) (answer[V], error)) (known[V], error) {
 	mine.left = true // also after a panic
 	defer func() {
 		m.mu.Lock()
@@ -125,7 +125,7 @@ func (m *memo[V]) ask(ctx context.Context, mine *asking[V], k key, ask func(cont
 		got, err = ask(limited) // to ask changes nothing, also if it has arrived
 	}
 	if err != nil && ctx.Err() != nil {
-		return kept[V]{}, context.Cause(ctx)
+		return known[V]{}, context.Cause(ctx)
 	}
 	mine.left = false
 	switch {
@@ -160,18 +160,18 @@ func isPassing(err error) bool {
 }
 
 // lookLocked returns a kept answer, as the last used one; nil is none.
-func (m *memo[V]) lookLocked(k key) *kept[V] {
+func (m *memo[V]) lookLocked(k key) *known[V] {
 	element := m.found[k]
 	if element == nil {
 		return nil
 	}
 	m.order.MoveToFront(element)
-	v, _ := element.Value.(*kept[V]) // nothing else is there
+	v, _ := element.Value.(*known[V]) // nothing else is there
 	return v
 }
 
 // usable returns the former answer if it may be used when upstream cannot be reached; nil is none.
-func (m *memo[V]) usable(k key, now time.Time) *kept[V] {
+func (m *memo[V]) usable(k key, now time.Time) *known[V] {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	former := m.lookLocked(k)
@@ -183,7 +183,7 @@ func (m *memo[V]) usable(k key, now time.Time) *kept[V] {
 }
 
 // last is when an answer is used last.
-func (v *kept[V]) last(stale time.Duration) time.Time {
+func (v *known[V]) last(stale time.Duration) time.Time {
 	last := v.asked.Add(stale)
 	if !v.end.IsZero() && v.end.Before(last) {
 		return v.end
@@ -192,8 +192,8 @@ func (v *kept[V]) last(stale time.Duration) time.Time {
 }
 
 // keep keeps an answer, in the place of the longest unused one if there are too many.
-func (m *memo[V]) keep(k key, got answer[V], asked time.Time) kept[V] {
-	v := &kept[V]{answer: got, key: k, asked: asked, until: asked.Add(got.fresh)}
+func (m *memo[V]) keep(k key, got answer[V], asked time.Time) known[V] {
+	v := &known[V]{answer: got, key: k, asked: asked, until: asked.Add(got.fresh)}
 	if !got.end.IsZero() && got.end.Before(v.until) {
 		v.until = got.end
 	}
@@ -214,7 +214,7 @@ func (m *memo[V]) keep(k key, got answer[V], asked time.Time) kept[V] {
 }
 
 // useAgain lets a former answer be used for a while before upstream is asked again.
-func (m *memo[V]) useAgain(former kept[V]) kept[V] {
+func (m *memo[V]) useAgain(former known[V]) known[V] {
 	former.until = time.Now().Add(m.retry)
 	if last := former.last(m.stale); last.Before(former.until) {
 		former.until = last
@@ -236,6 +236,6 @@ func (m *memo[V]) forget(k key) {
 }
 
 func (m *memo[V]) dropLocked(element *list.Element) {
-	v, _ := m.order.Remove(element).(*kept[V])
+	v, _ := m.order.Remove(element).(*known[V])
 	delete(m.found, v.key)
 }

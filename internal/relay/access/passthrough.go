@@ -2,7 +2,6 @@ package access
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
@@ -73,11 +72,11 @@ func (p *passthrough) authenticate(r *http.Request) (user.Info, error) {
 		}
 	}
 	u := &reader{credentials: credentials}
-	hash := sha256.New()
+	var all []byte
 	for _, name := range slices.Sorted(maps.Keys(credentials)) {
-		_, _ = fmt.Fprintf(hash, "%q %q\n", name, credentials[name]) // a hash takes everything
+		all = fmt.Appendf(all, "%q %q\n", name, credentials[name])
 	}
-	u.key = key(hash.Sum(nil))
+	u.key = p.keyOf(all)
 	u.Name = fmt.Sprintf("%s%x", ReaderPrefix, u.key)
 	return u, nil
 }
@@ -105,7 +104,7 @@ func (p *passthrough) question(u user.Info, a auth.Attributes) (question, error)
 		return question{}, err
 	}
 	asked := fmt.Sprintf("%x %s?%s", who.key, req.Path, req.Query.Encode())
-	return question{key: sha256.Sum256([]byte(asked)), ask: func(ctx context.Context) (answer[verdict], error) {
+	return question{key: p.keyOf([]byte(asked)), ask: func(ctx context.Context) (answer[verdict], error) {
 		began := time.Now()
 		got, err := p.try(ctx, who, req)
 		// Paths such as /version may be open to everybody, whatever credentials come along.

@@ -2,7 +2,6 @@ package access
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -92,7 +91,7 @@ func (v *reviews) token(ctx context.Context, token string) (*authenticator.Respo
 	if len(token) > longestToken || !utf8.ValidString(token) { // JSON would change it to another one
 		return nil, false, nil
 	}
-	got, err := v.tokens.get(ctx, sha256.Sum256([]byte(token)), func(ctx context.Context) (answer[user.Info], error) {
+	got, err := v.tokens.get(ctx, v.keyOf([]byte(token)), func(ctx context.Context) (answer[user.Info], error) {
 		who, err := v.reviewToken(ctx, token)
 		v.metrics.count(kindToken, who != nil, err)
 		return answer[user.Info]{value: who, fresh: v.cfg.Allowed, end: expiry(token), forget: who == nil}, err
@@ -151,7 +150,7 @@ func (v *reviews) question(u user.Info, a auth.Attributes) (question, error) {
 	if err != nil {
 		return question{}, kube.Internal(fmt.Errorf("encode a review: %w", err))
 	}
-	return question{key: sha256.Sum256(body), ask: func(ctx context.Context) (answer[verdict], error) {
+	return question{key: v.keyOf(body), ask: func(ctx context.Context) (answer[verdict], error) {
 		return v.reviewAccess(ctx, json.RawMessage(body))
 	}}, nil
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
+
+	"github.com/gapless-io/gapless/internal/relay/kept"
 )
 
 const (
@@ -28,11 +30,13 @@ const (
 type Documents struct {
 	pass  *Handler
 	known func(*http.Request) (user.Info, error)
+	file  kept.File
 
 	// mu guards the rest.
-	mu    sync.Mutex
-	kept  map[documentKey]*document
-	bytes int
+	mu      sync.Mutex
+	kept    map[documentKey]*document
+	bytes   int
+	changed bool // since it was written to file
 }
 
 // documentKey is what an answer depends on.
@@ -167,9 +171,15 @@ func (d *Documents) keep(k documentKey, header http.Header, body []byte) {
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	former := d.kept[k]
+	d.changed = d.changed || former == nil || !bytes.Equal(former.body, body)
+	d.keepLocked(k, doc)
+}
+
+func (d *Documents) keepLocked(k documentKey, doc *document) {
 	d.dropLocked(k)
 	d.kept[k] = doc
-	d.bytes += len(body)
+	d.bytes += len(doc.body)
 	for len(d.kept) > keptDocuments || d.bytes > keptBytes {
 		oldest := k
 		for other, doc := range d.kept {
