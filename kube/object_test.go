@@ -293,7 +293,7 @@ func TestUntypedOmitsAPIVersionAndKind(t *testing.T) {
 		`{"spec":{"kind":"x"},"kind":"A","z":1,"apiVersion":"v1","a":[{"apiVersion":"b"}]}`:  `{"spec":{"kind":"x"},"z":1,"a":[{"apiVersion":"b"}]}`,
 		`{ "kind" : "A" , "z" : 1 }`:                                                         `{"z" : 1}`,
 		`{"metadata":{"name":"a"}}`:                                                          `{"metadata":{"name":"a"}}`,
-		`{}`: `{}`,
+		`{}`:                                                                                 `{}`,
 	} {
 		o, err := kube.ParseObject([]byte(raw), nil)
 		if err != nil {

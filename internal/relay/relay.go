@@ -69,6 +69,7 @@ type Relay struct {
 	live     *schema.Live
 	builtin  *schema.Catalog
 	metrics  *metrics
+	tables   *tables
 
 	starts  chan *collection // to Run, which runs them
 	refresh chan struct{}    // holds one token: discovery is wanted
@@ -76,6 +77,9 @@ type Relay struct {
 	learned atomic.Int64     // when upstream was last asked, in Unix nanoseconds
 	ready   chan struct{}    // closed when Config.Resources are mirrored
 	asked   chan struct{}    // closed when upstream was asked for its resources for the first time
+
+	histories atomic.Uint64 // how many there were
+	learning  sync.Mutex    // held while live is changed
 
 	// mu guards collections.
 	mu          sync.Mutex
@@ -108,6 +112,9 @@ func New(cfg Config) (*Relay, error) {
 		collections: map[schema.GroupVersionResource]*collection{},
 	}
 	r.metrics = newMetrics(r)
+	if r.tables, err = newTables(r); err != nil {
+		return nil, err
+	}
 	return r, nil
 }
 
@@ -174,6 +181,7 @@ func (r *Relay) discover(ctx context.Context) {
 		} else {
 			failures = 0
 			r.endUnserved()
+			r.tables.refresh(ctx)
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -209,7 +217,7 @@ func (r *Relay) endUnserved() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for gvr, c := range r.collections {
-		if now, served := catalog.Lookup(gvr); !served || now != c.resource {
+		if now, served := catalog.Lookup(gvr); !served || !same(now, c.resource) {
 			c.cancel(errUnserved)
 		}
 	}
