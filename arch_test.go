@@ -30,7 +30,7 @@ var policy = map[string][]string{
 	"internal/mirror":          {"kube", "internal/store", "internal/store/revlog"},
 	"internal/relay": {
 		"kube", "client", "informer", "internal/mirror", "internal/watchcache", "internal/schema", "internal/registry",
-		"internal/registry/caches", "internal/registry/stored", "internal/auth", "internal/apiserver",
+		"internal/registry/caches", "internal/registry/stored", "internal/auth", "internal/apiserver", "internal/relay/table",
 	},
 	"internal/watchcache": {"kube"},
 	"internal/schema":     {"kube"},
@@ -60,6 +60,7 @@ var policy = map[string][]string{
 	"internal/upstream":        nil,
 	"internal/proxy":           {"kube", "fault", "internal/auth", "internal/upstream"},
 	"internal/relay/access":    {"kube", "client", "internal/auth"},
+	"internal/relay/table":     {"kube", "internal/schema"},
 	"internal/relay/pass":      {"kube", "internal/auth", "internal/refusal", "internal/upstream"},
 	"internal/relay/relaytest": {"", "gaplesstest"}, // for tests
 

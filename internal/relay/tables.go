@@ -202,7 +202,7 @@ func (t *tables) shown(ctx context.Context, resource *schema.Resource, definitio
 		return nil, err
 	}
 	if version.Major != 1 || version.Minor < printers.Since(resource.GR()) || version.Minor > printers.Newest {
-		return nil, &table.DifferentError{What: fmt.Sprintf("printers than the ones that were compared: its version is %s", version.Git)}
+		return nil, &table.DifferentError{What: fmt.Sprintf("printers than the ones that were compared: its version is %d.%d (%s)", version.Major, version.Minor, version.Git)}
 	}
 	return resource, nil
 }

@@ -348,12 +348,12 @@ func TestTablesThatAreNotOursArePassedOn(t *testing.T) {
 		"no conditions":         {"/api/v1/pods", replace(`"conditions":[{"type":"Completed"`, `"conditions":[{"type":"Done"`), false},
 		"no table":              {"/api/v1/configmaps", replace(`"kind":"Table"`, `"kind":"Thing"`), false},
 		"nothing":               {"/api/v1/configmaps", replace(`{`, ``), false},
-		"an older version":      {"/api/v1/configmaps", replace(`"gitVersion":"v1.37`, `"gitVersion":"v1.33`), true},
-		"one before cells":      {"/api/v1/pods", replace(`"gitVersion":"v1.37`, `"gitVersion":"v1.34`), false},
-		"one after cells":       {"/api/v1/pods", replace(`"gitVersion":"v1.37`, `"gitVersion":"v1.35`), true},
-		"one that is too old":   {"/api/v1/configmaps", replace(`"gitVersion":"v1.37`, `"gitVersion":"v1.32`), false},
-		"one that is not known": {"/api/v1/configmaps", replace(`"gitVersion":"v1.37`, `"gitVersion":"v1.38`), false},
-		"none":                  {"/api/v1/configmaps", replace(`"gitVersion":"v`, `"gitVersion":"x`), false},
+		"an older version":      {"/api/v1/configmaps", replace(`"minor":"37`, `"minor":"33+`), true},
+		"one before cells":      {"/api/v1/pods", replace(`"minor":"37`, `"minor":"34`), false},
+		"one after cells":       {"/api/v1/pods", replace(`"minor":"37`, `"minor":"35`), true},
+		"one that is too old":   {"/api/v1/configmaps", replace(`"minor":"37`, `"minor":"32`), false},
+		"one that is not known": {"/api/v1/configmaps", replace(`"minor":"37`, `"minor":"38`), false},
+		"none":                  {"/api/v1/configmaps", replace(`"minor":"37`, `"minor":"x`), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			front := newAltered(t, upstream.RESTConfig())
@@ -396,8 +396,8 @@ func TestATableFollowsTheDefinition(t *testing.T) {
 	next(t, open)
 
 	showColumn(t, upstream.RESTConfig(), `{"name":"Color","type":"string","jsonPath":".spec.color"}`)
-	eventually(t, func() string {
-		got := must(t, s.config(), http.MethodGet, path+"?includeObject=None", "")
+	eventually(t, func() string { // from the mirror: others may be passed on
+		got := must(t, s.config(), http.MethodGet, path+"?includeObject=None&resourceVersion=0", "")
 		if strings.Contains(got, `"name":"Color"`) && strings.Contains(got, `"cells":["g","red"]`) {
 			return ""
 		}
@@ -427,7 +427,9 @@ func TestAnotherVersionOfUpstreamEndsItsTables(t *testing.T) {
 	next(t, open)
 
 	front.refuse(true)
-	front.set(func(_ string, body []byte) []byte { return bytes.ReplaceAll(body, []byte(`"v1.37`), []byte(`"v1.38`)) })
+	front.set(func(_ string, body []byte) []byte {
+		return bytes.ReplaceAll(body, []byte(`"minor":"37"`), []byte(`"minor":"38"`))
+	})
 	put(t, direct, "a", "2")
 	if code, answer := request(t, s.config(), http.MethodGet, path+"?resourceVersion=0", ""); code != http.StatusOK {
 		t.Errorf("the state of the version of before is not served: %d %s", code, answer)

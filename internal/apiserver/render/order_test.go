@@ -186,3 +186,51 @@ func BenchmarkListOrder(b *testing.B) {
 		}
 	}
 }
+
+// An API server that was restored from a backup gives the resourceVersions that it gave before to other
+// objects. What is kept of lists is of one history.
+func TestBlocksOfListsAreOfOneHistory(t *testing.T) {
+	for _, form := range listForms() {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/v1/configmaps?includeObject=None", http.NoBody)
+		r.Header.Set("Accept", form.accept)
+		r.Header.Set("Accept-Encoding", form.encoding)
+		rt, err := route.Resolve(catalog, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lists, bodies := render.NewLists(), map[string]bool{}
+		for history := range uint64(3) {
+			items := orderedMaps(t, structOrder, 200)
+			for i, o := range items { // another object at the same resourceVersion
+				other, err := kube.ParseObject([]byte(strings.Replace(string(o.JSON()), `"name":"m-`, fmt.Sprintf(`"name":"h%d-`, history), 1)), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				items[i] = other
+			}
+			into, err := render.Negotiate(r, &rt)
+			if err != nil {
+				t.Fatal(err)
+			}
+			renderer, err := render.New(&rt, into)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := httptest.NewRecorder()
+			l := &kube.List{ResourceVersion: 9, History: history, Items: func(yield func(*kube.Object, error) bool) {
+				for _, o := range items {
+					if !yield(o, nil) {
+						return
+					}
+				}
+			}}
+			if _, err := lists.Write(w, into, renderer, l); err != nil {
+				t.Fatal(err)
+			}
+			bodies[w.Body.String()] = true
+		}
+		if len(bodies) != 3 {
+			t.Errorf("%s: lists of 3 histories are %d", form.name, len(bodies))
+		}
+	}
+}

@@ -94,7 +94,7 @@ func (a *Asker) Ask(ctx context.Context, gvr schema.GroupVersionResource) (*Samp
 // Version is the version of an API server.
 type Version struct {
 	Git          string // "v1.37.2"
-	Major, Minor int    // 0 if Git has another form
+	Major, Minor int    // 0 if upstream says something else than numbers
 }
 
 // Version reads upstream's version.
@@ -104,14 +104,10 @@ func (a *Asker) Version(ctx context.Context) (Version, error) {
 		return Version{}, fmt.Errorf("ask for upstream's version: %w", err)
 	}
 	v := Version{Git: info.GitVersion}
-	major, rest, _ := strings.Cut(strings.TrimPrefix(info.GitVersion, "v"), ".")
-	minor, _, _ := strings.Cut(rest, ".")
-	var err error
-	if v.Major, err = strconv.Atoi(major); err == nil {
-		v.Minor, err = strconv.Atoi(minor)
-	}
-	if err != nil {
-		v.Major, v.Minor = 0, 0
+	major, err := strconv.Atoi(info.Major)
+	minor, failed := strconv.Atoi(strings.TrimSuffix(info.Minor, "+")) // of builds with changes
+	if err == nil && failed == nil {
+		v.Major, v.Minor = major, minor
 	}
 	return v, nil
 }

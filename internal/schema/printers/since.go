@@ -21,7 +21,7 @@ func Since(gr schema.GroupResource) int {
 		return 35
 	case "nodes", "ingressclasses.networking.k8s.io":
 		return 36
-	case "storageclasses.storage.k8s.io", "podgroups.scheduling.k8s.io":
+	case "storageclasses.storage.k8s.io":
 		return 37
 	}
 	return oldestCompared
