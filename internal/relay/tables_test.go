@@ -126,7 +126,7 @@ func openTable(t testing.TB, to *rest.Config, method, path string, body string) 
 	if method == http.MethodPatch {
 		req.Header.Set("Content-Type", "application/merge-patch+json")
 	}
-	resp, err := client.Do(req) //nolint:bodyclose // the caller closes it
+	resp, err := client.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -85,10 +85,17 @@ func (r *Run) listers(ctx context.Context, of *peer.Server, version string) (tim
 		return 0, err
 	}
 	defer hangUp()
+	for _, one := range readers {
+		one.List.Path = r.collection()
+	}
 	readers[0].List.Version = "0"
 	size, err := readers[0].Read()
 	if err != nil {
 		return 0, err
+	}
+	const smallest = 1 << 10 // an object has more bytes than its payload
+	if size < int64(r.filled)*smallest/2 {
+		return 0, fmt.Errorf("%w: %d bytes of %d objects", errShort, size, r.filled)
 	}
 	failed := make([]error, len(readers))
 	began := time.Now()

@@ -60,20 +60,23 @@ func (s *Sample) compareCells(theirs, ours []any) error {
 		return &DifferentError{"numbers of cells"}
 	}
 	for i, cell := range ours {
-		same := false
-		if ago, is := cell.(schema.Ago); is {
-			same = s.sameAge(ago, theirs[i])
-		} else {
-			var err error
-			if same, err = sameJSON(cell, theirs[i]); err != nil {
-				return err
-			}
+		same, err := s.sameCell(cell, theirs[i])
+		if err != nil {
+			return err
 		}
 		if !same {
 			return &DifferentError{fmt.Sprintf("cells in the column %q", s.Columns[i].Name)}
 		}
 	}
 	return nil
+}
+
+// sameCell reports whether upstream's cell is ours.
+func (s *Sample) sameCell(ours, theirs any) (bool, error) {
+	if ago, is := ours.(schema.Ago); is {
+		return s.sameAge(ago, theirs), nil
+	}
+	return sameJSON(ours, theirs)
 }
 
 // sameAge reports whether upstream's text is that of an age at a time at which it may have been computed.
