@@ -30,7 +30,7 @@ var policy = map[string][]string{
 	"internal/mirror":          {"kube", "internal/store", "internal/store/revlog"},
 	"internal/relay": {
 		"kube", "client", "informer", "internal/mirror", "internal/watchcache", "internal/schema", "internal/registry",
-		"internal/registry/caches", "internal/registry/stored", "internal/auth", "internal/apiserver", "internal/relay/kept",
+		"internal/registry/caches", "internal/registry/stored", "internal/auth", "internal/apiserver", "internal/relay/kept", "internal/relay/table",
 	},
 	"internal/watchcache": {"kube"},
 	"internal/schema":     {"kube"},
@@ -61,6 +61,7 @@ var policy = map[string][]string{
 	"internal/proxy":           {"fault", "internal/auth", "internal/upstream"},
 	"internal/relay/access":    {"kube", "client", "internal/auth", "internal/relay/kept"},
 	"internal/relay/kept":      {"internal/durable"},
+	"internal/relay/table":     {"kube", "internal/schema"},
 	"internal/relay/pass":      {"kube", "internal/auth", "internal/refusal", "internal/upstream", "internal/relay/kept"},
 	"internal/relay/relaytest": {"", "gaplesstest"}, // for tests
 

@@ -316,7 +316,7 @@ func (r *Relay) handler(ctx context.Context) (http.Handler, error) {
 			if age := r.relay.Age(reading); age > 0 { // of what resourceVersion=0 gets
 				w.Header().Set("Age", strconv.Itoa(int(age/time.Second)))
 			}
-			r.api.ServeHTTP(w, warned(w, req.WithContext(context.WithValue(req.Context(), sent{}, req.Header.Clone()))))
+			r.api.ServeHTTP(w, warned(w, req.WithContext(context.WithValue(reading.Context(req.Context()), sent{}, req.Header.Clone()))))
 		case req.URL.Path == RelayStatusPath:
 			r.serveStatus(w, req)
 		case pass.IsDocument(req):

@@ -26,6 +26,11 @@ func TestEveryCaseWorksOnBothServers(t *testing.T) {
 		b.Programs = append(b.Programs, p)
 		b.Relay = p // the last one is gapless
 	}
+	var err error
+	if b.Kube, err = peer.BuildKube(t.Context(), "..", b.Dir); err != nil {
+		t.Fatal(err)
+	}
+	b.Kube.NoSync = true
 	report, err := b.Run(t.Context())
 	if err != nil {
 		t.Error(err)

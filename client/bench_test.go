@@ -1,7 +1,11 @@
 package client_test
 
 import (
+	"fmt"
+	"strings"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gapless-io/gapless/client"
 )
@@ -26,6 +30,23 @@ func BenchmarkStripProtobuf(b *testing.B) {
 			b.Fatal(err)
 		}
 		if into, err = e.AppendStripped(into[:0]); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkTypedList reads 1 000 items of a built-in kind, which do not say what they are.
+func BenchmarkTypedList(b *testing.B) {
+	var items []string
+	for i := range 1000 {
+		items = append(items, fmt.Sprintf(`{"metadata":{"name":"n%d","resourceVersion":"%d"},"data":{"a":%q}}`, i, i+1, strings.Repeat("x", 1500)))
+	}
+	list := `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[` + strings.Join(items, ",") + `]}`
+	c := serve(b, jsonAnswer(list), false).As(client.Form{Typed: true})
+	b.ReportAllocs()
+	b.SetBytes(int64(len(list)))
+	for b.Loop() {
+		if _, err := c.ListLent(b.Context(), pods(""), metav1.ListOptions{}, func([]byte) error { return nil }); err != nil {
 			b.Fatal(err)
 		}
 	}

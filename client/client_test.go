@@ -23,7 +23,7 @@ import (
 )
 
 // serve starts a server and a client of it; h2 over TLS if secure.
-func serve(t *testing.T, h http.HandlerFunc, secure bool) *client.Client {
+func serve(t testing.TB, h http.HandlerFunc, secure bool) *client.Client {
 	t.Helper()
 	srv := httptest.NewUnstartedServer(h)
 	cfg := &rest.Config{}

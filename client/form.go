@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/gapless-io/gapless/kube"
+	jsonscan "github.com/gapless-io/gapless/kube/scan"
 )
 
 // Form is the encoding of objects that a client asks for in lists and watches. The zero
@@ -94,41 +95,50 @@ func kindOf(object []byte) string {
 		}
 		return string(e.Kind)
 	}
-	dec := jsontext.NewDecoder(strings.NewReader(string(object)), lenient())
-	if token, err := dec.ReadToken(); err != nil || token.Kind() != jsontext.KindBeginObject {
+	in := jsonscan.Scanner{Data: object, MaxDepth: maxDepth}
+	if in.Peek() != '{' {
 		return ""
 	}
-	for dec.PeekKind() == '"' {
-		name, err := dec.ReadToken()
-		if err != nil {
-			return ""
+	more, err := in.Enter('}')
+	for more && err == nil {
+		var name, value jsonscan.Token
+		if name, err = in.Key(); err != nil {
+			break
 		}
-		if name.String() != "kind" {
-			if dec.SkipValue() != nil {
+		in.Peek()
+		begin := in.Pos
+		if value, err = in.Skip(); err != nil {
+			break
+		}
+		if string(object[name.Start:name.End]) == "kind" {
+			if value.Kind != jsonscan.KindString {
 				return ""
 			}
-			continue
+			kind, err := jsontext.AppendUnquote(nil, object[begin:in.Pos])
+			if err != nil {
+				return ""
+			}
+			return string(kind)
 		}
-		kind, err := dec.ReadToken()
-		if err != nil || kind.Kind() != '"' {
-			return ""
-		}
-		return kind.String()
+		more, err = in.Next('}')
 	}
 	return ""
 }
 
-// withKind returns an item with the kind and the apiVersion of its list in front, if it
-// has no kind.
-func withKind(item []byte, listKind, apiVersion string) []byte {
+// maxDepth is how deeply JSON may be nested: encoding/json's own limit.
+const maxDepth = 10000
+
+// appendTyped appends an item with the kind and the apiVersion of its list in front, or the item
+// itself if it has a kind.
+func appendTyped(to, item []byte, listKind, apiVersion string) []byte {
 	kind, isList := strings.CutSuffix(listKind, "List")
 	if !isList || kind == "" || len(item) == 0 || item[0] != '{' || kindOf(item) != "" {
-		return item
+		return append(to, item...)
 	}
-	head := fmt.Appendf(nil, `{"apiVersion":%q,"kind":%q`, apiVersion, kind)
+	to = fmt.Appendf(to, `{"apiVersion":%q,"kind":%q`, apiVersion, kind)
 	rest := bytes.TrimLeft(item[1:], " \t\r\n")
 	if len(rest) > 0 && rest[0] != '}' {
-		head = append(head, ',')
+		to = append(to, ',')
 	}
-	return append(head, rest...)
+	return append(to, rest...)
 }

@@ -85,7 +85,8 @@ type listDecoder struct {
 	each    func([]byte) error
 	meta    metav1.ListMeta
 
-	refused error // by each
+	typed   []byte // the item that is lent, with what it is
+	refused error  // by each
 }
 
 func (d *listDecoder) list() error {
@@ -158,7 +159,8 @@ func (d *listDecoder) items() error {
 		}
 		d.limit.left = maxValue
 		if d.form.Typed {
-			item = withKind(item, d.kind, d.version)
+			d.typed = appendTyped(d.typed[:0], item, d.kind, d.version)
+			item = d.typed
 		}
 		if d.refused = d.each(item); d.refused != nil {
 			return d.refused

@@ -10,6 +10,9 @@ type List struct {
 	// Remaining is the number of items after this page; nil when unknown (a
 	// selector was given) or when nothing remains.
 	Remaining *int64
+	// History tells the histories of a collection apart that have the same resourceVersions for other
+	// objects, as those of an API server that was restored from a backup; 0 if there is only one.
+	History uint64
 	// Shard is the selector of the list's shard, "" if it has none.
 	Shard string
 	// Items yields the objects in key order. It may be ranged over more than once

@@ -69,7 +69,8 @@ func (o *Object) share(find func([]byte) *texts.Text, room int) *Object {
 	return other
 }
 
-// managers yields the place of each entry of managedFields, without a time at its end.
+// managers yields the places of each entry of managedFields: what precedes the time and what follows
+// it. In the stored form the time comes last; kube-apiserver writes it before the fields.
 func (o *Object) managers(yield func(from, to int) bool) {
 	s := newScanner(o.raw)
 	s.Pos = o.at.managed
@@ -79,8 +80,8 @@ func (o *Object) managers(yield func(from, to int) bool) {
 	more, err := s.Enter(']')
 	for more && err == nil && s.Peek() == '{' {
 		from := s.Pos
-		to, failed := s.SkipUntil("time")
-		if failed != nil || !yield(from, to) {
+		time, behind, failed := s.SkipAround("time")
+		if failed != nil || !yield(from, time) || behind < s.Pos && !yield(behind, s.Pos) {
 			return
 		}
 		more, err = s.Next(']')

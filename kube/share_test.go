@@ -82,6 +82,32 @@ func TestASharingObjectIsTheSame(t *testing.T) {
 	}
 }
 
+// kube-apiserver writes the members of its objects in the order of its structs: the time of a manager
+// comes before its fields.
+func TestObjectsInKubeAPIServersOrderShareTheirManagers(t *testing.T) {
+	object := func(name, time string) []byte {
+		return fmt.Appendf(nil, `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":%q,"uid":"u","resourceVersion":"9",`+
+			`"creationTimestamp":%[2]q,"managedFields":[{"manager":"kubectl","operation":"Update","apiVersion":"v1","time":%[2]q,`+
+			`"fieldsType":"FieldsV1","fieldsV1":{"f:data":{"f:%[3]s":{}}}},{"manager":"late","operation":"Apply","apiVersion":"v1",`+
+			`"fieldsType":"FieldsV1","fieldsV1":{"f:data":{"f:%[3]s":{}}}}]},"data":{"x":"y"}}`, name, time, strings.Repeat("k", 100))
+	}
+	set := texts.New()
+	for i, want := range []int{0, 2, 2} {
+		raw := object(fmt.Sprint("n", i), fmt.Sprintf("2026-11-23T10:00:%02dZ", i))
+		plain, err := ParseObject(raw, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := plain.Share(set)
+		if len(o.shared) != want {
+			t.Errorf("object %d shares %d texts, want %d", i, len(o.shared), want)
+		}
+		if got := slices.Concat(o.UntypedParts(nil)...); !bytes.Equal(o.JSON(), raw) || !bytes.Equal(got, plain.Untyped()) || o.untypedFrom() == 0 {
+			t.Errorf("%s\nbecame %s\nuntyped %s", raw, o.JSON(), got)
+		}
+	}
+}
+
 func TestObjectsShareWhatOccursTwice(t *testing.T) {
 	set := texts.New()
 	var all []*Object
@@ -106,6 +132,7 @@ func TestObjectsShareWhatOccursTwice(t *testing.T) {
 func FuzzShare(f *testing.F) {
 	f.Add(managedBy("n", "one", "timeless", "two"))
 	f.Add([]byte(`{"metadata":{"managedFields":[{"time":"` + strings.Repeat("x", 100) + `","a":1},[],null],"resourceVersion":"1"}}`))
+	f.Add([]byte(`{"kind":"A","apiVersion":"b","metadata":{"managedFields":[{"a":"` + strings.Repeat("x", 100) + `","time":"t","b":"` + strings.Repeat("y", 100) + `"}]}}`))
 	f.Add([]byte(`{"metadata":{"managedFields":[{"a":"` + strings.Repeat("x", 100) + `","time":{}}],"managedFields":[{"b":"` + strings.Repeat("y", 100) + `"}]},"apiVersion":"v1"}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		plain, err := ParseObject(raw, nil)

@@ -2,7 +2,6 @@ package kube
 
 import (
 	"bytes"
-	"encoding/json"
 	"slices"
 	"strconv"
 
@@ -83,7 +82,7 @@ func (o *Object) WithAPIVersion(apiVersion string) *Object {
 
 // Untyped returns the object without its apiVersion and kind, and without the brace
 // that opens it: "{" + Untyped is JSON. Items of lists of built-in kinds are written
-// so. The bytes are shared, except of objects that are not in the stored form.
+// so. The bytes are shared if these are the first members, as gapless and kube-apiserver write them.
 func (o *Object) Untyped() []byte {
 	if from := o.untypedFrom(); from > 0 {
 		return o.JSON()[from:]
@@ -92,18 +91,33 @@ func (o *Object) Untyped() []byte {
 }
 
 // untypedFrom returns where the bytes begin that follow apiVersion and kind; 0 if these
-// are not the first members.
+// are not the first members. gapless writes the apiVersion first, and kube-apiserver the kind, as
+// the objects of its watches are in a mirror.
 func (o *Object) untypedFrom() int {
-	const before, between = `{"apiVersion":"`, `","kind":"`
-	if o.at.apiVersion != len(before) {
+	const (
+		versionFirst, thenKind = `{"apiVersion":"`, `","kind":"`
+		kindFirst, thenVersion = `{"kind":"`, `","apiVersion":"`
+	)
+	var rest []byte // behind the closing quote of the second of them
+	switch o.at.apiVersion {
+	case len(versionFirst):
+		after, found := bytes.CutPrefix(o.raw[o.at.apiVersionEnd:], []byte(thenKind))
+		end := len(o.kind)
+		if !found || len(after) <= end || string(after[:end]) != o.kind || after[end] != '"' {
+			return 0
+		}
+		rest = after[end+1:]
+	case len(kindFirst) + len(o.kind) + len(thenVersion):
+		begin := o.raw[:o.at.apiVersion]
+		if !bytes.HasPrefix(begin, []byte(kindFirst)) || !bytes.HasSuffix(begin, []byte(thenVersion)) ||
+			string(begin[len(kindFirst):len(kindFirst)+len(o.kind)]) != o.kind {
+			return 0
+		}
+		rest = o.raw[o.at.apiVersionEnd+1:]
+	default:
 		return 0
 	}
-	rest, found := bytes.CutPrefix(o.raw[o.at.apiVersionEnd:], []byte(between))
-	end := len(o.kind)
-	if !found || len(rest) <= end+1 || string(rest[:end]) != o.kind || rest[end] != '"' {
-		return 0
-	}
-	return len(o.raw) - len(bytes.TrimPrefix(rest[end+1:], []byte{','}))
+	return len(o.raw) - len(bytes.TrimPrefix(rest, []byte{','}))
 }
 
 // Content returns the bytes that follow the metadata: the other members, each after a comma, and the
@@ -117,20 +131,35 @@ func (o *Object) Content() []byte {
 	return o.raw[len(o.raw)-o.at.after:]
 }
 
-// untyped is Untyped of an object in any form.
+// untyped is Untyped of an object that has these members anywhere: it leaves them out, and decodes
+// nothing.
 func (o *Object) untyped() []byte {
-	var members map[string]json.RawMessage
-	whole := o.JSON()
-	if err := json.Unmarshal(whole, &members); err != nil {
-		return whole[1:] // cannot be: it was parsed
+	s := newScanner(o.JSON())
+	out := make([]byte, 0, len(s.Data))
+	more, err := s.Enter('}')
+	for more && err == nil {
+		s.Peek()
+		begin := s.Pos
+		var key scan.Token
+		if key, err = s.Key(); err != nil {
+			break
+		}
+		name := s.value(key)
+		if _, err = s.Skip(); err != nil {
+			break
+		}
+		if n := string(name); n != "apiVersion" && n != "kind" {
+			if len(out) > 0 {
+				out = append(out, ',')
+			}
+			out = append(out, s.Data[begin:s.Pos]...)
+		}
+		more, err = s.Next('}')
 	}
-	delete(members, "apiVersion")
-	delete(members, "kind")
-	out, err := json.Marshal(members)
 	if err != nil {
-		return whole[1:] // the same
+		return s.Data[1:] // cannot be: it was parsed
 	}
-	return out[1:]
+	return append(out, '}')
 }
 
 // WithContent returns the object with other content, as another version shows it.

@@ -70,6 +70,7 @@ type history struct {
 	cached *caches.Resource
 	clock  *watchcache.Clock
 	proven atomic.Pointer[proof] // nil: there was none
+	number uint64                // of the histories of this process, from 1
 	// replaced is set when another history has taken its place.
 	replaced atomic.Bool
 }
@@ -184,7 +185,7 @@ const (
 func (c *collection) historyOf(log *mirror.Collection) *history {
 	clock := watchcache.NewClock(0)
 	stored := c.relay.source.Named(log.Key(), c.resource.GR(), c.resource.Fields)
-	return &history{log: log, clock: clock, cached: caches.Mirrored(stored, watchcache.Config{Clock: clock})}
+	return &history{log: log, clock: clock, number: c.relay.histories.Add(1), cached: caches.Mirrored(stored, watchcache.Config{Clock: clock})}
 }
 
 // load fills the watch cache with what the log has, and returns it for the reflector. Readers
@@ -279,6 +280,7 @@ func (c *collection) failed(otherwise error) error {
 // it impossible to say what upstream has, and so does a list that the relay may not make.
 func (c *collection) incident(in informer.Incident) {
 	c.relay.metrics.incident(c, in)
+	c.relay.tables.doubt()
 	switch {
 	case in.Kind == informer.Undecodable:
 		c.cancel(&unmirrored{fmt.Errorf("%s at resourceVersion %q cannot be read: %w", in.Key, in.RV, in.Err)})

@@ -92,11 +92,12 @@ func openRelay(t testing.TB, upstream *rest.Config, dir string, change func(*rel
 		},
 	})
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		if _, served := r.Reading(req); !served {
+		of, served := r.Reading(req)
+		if !served {
 			http.Error(w, "this is for upstream: "+req.URL.String(), http.StatusNotImplemented)
 			return
 		}
-		api.ServeHTTP(w, req)
+		api.ServeHTTP(w, req.WithContext(of.Context(req.Context())))
 	}))
 	stopped := false
 	s.url, s.stop = web.URL, func() {

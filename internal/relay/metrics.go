@@ -38,7 +38,7 @@ func newMetrics(r *Relay) *metrics {
 	}
 	return &metrics{
 		relay:     r,
-		upstream:  vec("upstream_progress_requests_total", "Requests to upstream for readers of the most recent state: progress, compare, watch.", "resource", "request"),
+		upstream:  vec("upstream_progress_requests_total", "Requests to upstream for readers of the most recent state: progress, compare, watch; and one for readers of tables: table.", "resource", "request"),
 		incidents: vec("upstream_incidents_total", "What went wrong while upstream was read.", "resource", "kind"),
 		failed:    vec("mirror_failures_total", "Times that a resource could no longer be mirrored and was passed through.", "resource"),
 		rewrites:  vec("upstream_rewrites_total", "Times that upstream's history was another one, so that readers got 410.", "resource"),

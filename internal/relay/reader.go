@@ -45,6 +45,9 @@ func (r reader) count(t schema.Target) int {
 
 // List implements apiserver.Reader.
 func (r reader) List(ctx context.Context, t schema.Target, o kube.ListOptions) (*kube.List, error) {
+	if _, err := tableOf(ctx, t.Resource); err != nil {
+		return nil, err
+	}
 	v, err := r.relay.enter(ctx, t.Resource)
 	if err != nil {
 		return nil, err
@@ -82,6 +85,7 @@ func (r reader) List(ctx context.Context, t schema.Target, o kube.ListOptions) (
 		}
 		list.Continue = kube.EncodeContinue(int64(list.ResourceVersion), start) //nolint:gosec // revisions fit
 	}
+	list.History = h.number
 	items := list.Items
 	list.Items = func(yield func(*kube.Object, error) bool) {
 		for o, err := range items {
@@ -215,10 +219,19 @@ func (h *history) translated(err error, asked kube.ResourceVersion) error {
 
 // Watch implements apiserver.Reader.
 func (r reader) Watch(ctx context.Context, t schema.Target, o kube.ListOptions) (kube.Watch, error) {
+	shows, err := tableOf(ctx, t.Resource)
+	if err != nil {
+		return nil, err
+	}
 	replaced := r.relay.Replaced(Reading{resource: t.Resource, watch: true}) // before the history is looked at
 	v, err := r.relay.enter(ctx, t.Resource)
 	if err != nil {
 		return nil, err
+	}
+	if shows != nil {
+		if v, err = r.relay.tables.hold(ctx, shows, v); err != nil {
+			return nil, err
+		}
 	}
 	w, err := r.open(ctx, v, t, o)
 	if err != nil {
@@ -229,17 +242,20 @@ func (r reader) Watch(ctx context.Context, t schema.Target, o kube.ListOptions) 
 		return nil, err
 	}
 	w.leave = v.leave
+	if shows != nil {
+		w.holds = func(ctx context.Context) bool { return r.relay.tables.holds(ctx, shows) }
+	}
 	if w.grant, err = r.relay.allow(t, o); err != nil {
 		w.Close()
 		return nil, err
 	}
-	if w.grant != nil {
-		w.leave = sync.OnceFunc(func() {
-			v.leave()
-			w.look.close()
+	w.leave = sync.OnceFunc(func() {
+		v.leave()
+		w.look.close()
+		if w.grant != nil {
 			w.grant.Close()
-		})
-	}
+		}
+	})
 	return w, nil
 }
 

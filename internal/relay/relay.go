@@ -77,6 +77,7 @@ type Relay struct {
 	live     *schema.Live
 	builtin  *schema.Catalog
 	metrics  *metrics
+	tables   *tables
 
 	starts  chan *collection // to Run, which runs them
 	refresh chan struct{}    // holds one token: discovery is wanted
@@ -86,6 +87,9 @@ type Relay struct {
 	asked   chan struct{}    // closed when upstream was asked for its resources for the first time
 
 	away atomic.Pointer[error] // why upstream did not answer the last discovery; nil: it did
+
+	histories atomic.Uint64 // how many there were
+	learning  sync.Mutex    // held while live is changed
 
 	// mu guards what follows.
 	mu          sync.Mutex
@@ -122,6 +126,9 @@ func New(cfg Config) (*Relay, error) {
 		replaced: map[schema.GroupVersionResource]chan struct{}{}, contacts: map[string]time.Time{},
 	}
 	r.metrics = newMetrics(r)
+	if r.tables, err = newTables(r); err != nil {
+		return nil, err
+	}
 	return r, nil
 }
 
@@ -194,6 +201,7 @@ func (r *Relay) discover(ctx context.Context) {
 			failures = 0
 			r.endUnserved()
 			r.keep()
+			r.tables.refresh(ctx)
 		}
 		timer := time.NewTimer(wait)
 		select {
@@ -229,7 +237,7 @@ func (r *Relay) endUnserved() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for gvr, c := range r.collections {
-		if now, served := catalog.Lookup(gvr); !served || now != c.resource {
+		if now, served := catalog.Lookup(gvr); !served || !same(now, c.resource) {
 			c.cancel(errUnserved)
 		}
 	}

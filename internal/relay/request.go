@@ -1,11 +1,13 @@
 package relay
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/gapless-io/gapless/internal/apiserver/render"
 	"github.com/gapless-io/gapless/internal/apiserver/route"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/kube"
@@ -16,11 +18,13 @@ import (
 type Reading struct {
 	resource *schema.Resource
 	watch    bool
+	table    *decision // nil: it is not for a table
 }
 
 // Reading returns what a request reads, and whether that is served from the mirror. Everything else is
-// for upstream: other verbs and resources, tables (which have upstream's columns), selectors that only
-// upstream knows, and what is wrong with a request.
+// for upstream: other verbs and resources, tables whose rows may not be upstream's, selectors that only
+// upstream knows, and what is wrong with a request. The first request for a table of a resource waits
+// until upstream was asked for one. It says nothing that its caller may not read.
 func (r *Relay) Reading(req *http.Request) (of Reading, served bool) {
 	if req.Method != http.MethodGet && req.Method != http.MethodHead || !strings.HasPrefix(req.URL.Path, "/api") {
 		return Reading{}, false
@@ -36,7 +40,8 @@ func (r *Relay) Reading(req *http.Request) (of Reading, served bool) {
 		return Reading{}, false
 	}
 	of = Reading{resource: rt.Resource, watch: rt.Verb == route.Watch}
-	if !servedForm(req.Header) {
+	form, err := render.Negotiate(req, &rt)
+	if err != nil {
 		return of, false
 	}
 	o, err := kube.ParseListOptions(rt.Query, of.watch)
@@ -46,14 +51,38 @@ func (r *Relay) Reading(req *http.Request) (of Reading, served bool) {
 	if c := r.known(rt.Resource); c != nil && c.failed(nil) != nil {
 		return of, false
 	}
+	if form.IsTable() {
+		if of.table = r.tables.of(req.Context(), rt.Resource); of.table == nil {
+			return of, false
+		}
+	}
 	return of, true
 }
 
-// servedForm reports whether the mirror has what a request accepts.
+// servedForm reports whether the mirror has what a request accepts: CBOR is upstream's.
 func servedForm(h http.Header) bool {
-	return !slices.ContainsFunc(h.Values("Accept"), func(v string) bool {
-		return strings.Contains(v, "as=Table") || strings.Contains(v, "application/cbor")
-	})
+	return !slices.ContainsFunc(h.Values("Accept"), func(v string) bool { return strings.Contains(v, "application/cbor") })
+}
+
+// tableKey is the key of the decision to serve a table, in the context of a request.
+type tableKey struct{}
+
+// Context returns the context in which the request is served. It says that a table is read.
+func (of Reading) Context(ctx context.Context) context.Context {
+	if of.table == nil {
+		return ctx
+	}
+	return context.WithValue(ctx, tableKey{}, of.table)
+}
+
+// tableOf returns the decision to serve a table of a resource that a request is for, nil if it is not for a table.
+// The rows of another state of the resource, which has come meanwhile, are upstream's.
+func tableOf(ctx context.Context, resource *schema.Resource) (*decision, error) {
+	d, _ := ctx.Value(tableKey{}).(*decision)
+	if d != nil && d.resource != resource {
+		return nil, &PassError{why: "the columns of the resource have changed"}
+	}
+	return d, nil
 }
 
 // Age returns how long ago upstream last answered about what is read; 0 if that is not known.

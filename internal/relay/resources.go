@@ -30,6 +30,8 @@ func (r *Relay) learn(ctx context.Context) error {
 	if err != nil {
 		r.logger.WarnContext(ctx, "the discovery of some resources failed: they are passed through, if they were not known before", slog.Any("error", err))
 	}
+	r.learning.Lock()
+	defer r.learning.Unlock()
 	before := r.live.Load()
 	var all []*schema.Resource
 	named := map[schema.GroupVersionResource]bool{}
@@ -72,9 +74,13 @@ func (r *Relay) mirrored(known *schema.Catalog, of client.Resource) *schema.Reso
 		resource.ListKind, resource.Custom = own.ListKind, false
 		resource.Fields, resource.GoType, resource.Protobuf = own.Fields, own.GoType, own.Protobuf
 		resource.Columns, resource.Row, resource.Rows = own.Columns, own.Row, own.Rows
+		resource.ListRow, resource.RowConditions = own.ListRow, own.RowConditions
 	}
 	return resource
 }
+
+// same reports whether two states of a resource have the same mirror: they may be shown otherwise.
+func same(a, b *schema.Resource) bool { return a.Kind == b.Kind && a.Namespaced == b.Namespaced }
 
 // own reports whether a resource, in all versions, belongs to this relay's shard.
 func (r *Relay) own(of client.Resource) bool {

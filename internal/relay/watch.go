@@ -36,7 +36,9 @@ type watch struct {
 	asked   kube.ResourceVersion
 	known   kube.ResourceVersion // what Position last returned
 	grant   Grant                // nil: it is not checked again
-	leave   func()
+	// holds reports whether the rows of a table are still upstream's; nil: it is no table.
+	holds func(context.Context) bool
+	leave func()
 
 	// look is a context of the caller's that ends in time to look at the grant. It is kept
 	// from one call of Next to the next: most come much earlier.
@@ -66,19 +68,26 @@ func (l *look) close() {
 	}
 }
 
-// Next implements kube.Watch. It returns the refusal once the watch is no longer allowed.
+// Next implements kube.Watch. It returns the refusal once the watch is no longer allowed, and io.EOF when
+// upstream shows objects otherwise than before.
 func (w *watch) Next(ctx context.Context) ([]kube.WatchEvent, error) {
-	if w.grant == nil {
+	if w.grant == nil && w.holds == nil {
 		return w.next(ctx)
 	}
 	for {
-		select {
-		case <-w.grant.Refused():
-			return nil, w.grant.Err()
-		default:
+		if w.grant != nil {
+			select {
+			case <-w.grant.Refused():
+				return nil, w.grant.Err()
+			default:
+			}
 		}
 		events, err := w.next(w.look.within(ctx))
-		if !errors.Is(err, errLook) || ctx.Err() != nil {
+		looking := errors.Is(err, errLook) && ctx.Err() == nil
+		if (looking || err == nil) && w.holds != nil && !w.holds(ctx) {
+			return nil, io.EOF
+		}
+		if !looking {
 			return events, err
 		}
 	}

@@ -195,10 +195,9 @@ func (s *Scanner) Skip() (Token, error) {
 	return t, err
 }
 
-// SkipUntil skips an object, which is next. It returns where the value of its last member
-// begins if that has a name; otherwise where the object ends.
-func (s *Scanner) SkipUntil(name string) (at int, err error) {
-	value := 0
+// SkipAround skips an object, which is next. It returns where the value of its member of that
+// name begins and ends, the last one if there are several; where the object ends if there is none.
+func (s *Scanner) SkipAround(name string) (from, to int, err error) {
 	more, err := s.Enter('}')
 	for more && err == nil {
 		var key Token
@@ -206,15 +205,17 @@ func (s *Scanner) SkipUntil(name string) (at int, err error) {
 			break
 		}
 		s.Peek()
-		if value = 0; string(s.Data[key.Start:key.End]) == name {
-			value = s.Pos
+		start := s.Pos
+		if _, err = s.Skip(); err != nil {
+			break
 		}
-		if _, err = s.Skip(); err == nil {
-			more, err = s.Next('}')
+		if string(s.Data[key.Start:key.End]) == name {
+			from, to = start, s.Pos
 		}
+		more, err = s.Next('}')
 	}
-	if value > 0 {
-		return value, err
+	if to == 0 {
+		from, to = s.Pos, s.Pos
 	}
-	return s.Pos, err
+	return from, to, err
 }

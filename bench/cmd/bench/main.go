@@ -38,6 +38,7 @@ type options struct {
 	root     string
 	gapless  string
 	upstream string
+	kube     string
 	profiles string
 	samples  string
 }
@@ -54,6 +55,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&o.root, "root", "..", "checkout to build the servers from")
 	flags.StringVar(&o.gapless, "gapless", "", "gapless program that is built already")
 	flags.StringVar(&o.upstream, "upstream", "", "reference server that is built already")
+	flags.StringVar(&o.kube, "kube", "", "directory with kube-apiserver and etcd that are built already")
 	flags.StringVar(&o.profiles, "profiles", "", "directory that gets CPU profiles of gapless, one per run")
 	flags.StringVar(&o.samples, "samples", "", "file that gets every sample, as JSON")
 	return o, flags.Parse(args)
@@ -91,6 +93,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	}
 	if b.Programs, b.Relay, err = programs(ctx, o, dir); err != nil {
 		return err
+	}
+	if b.NeedsKube() {
+		if b.Kube, err = kube(ctx, o, dir); err != nil {
+			return err
+		}
 	}
 	report, failed := b.Run(ctx)
 	fmt.Fprintf(stdout, "%s\n\n", cases.Machine(dir))
@@ -135,4 +142,13 @@ func programs(ctx context.Context, o options, dir string) (measured []peer.Progr
 		return nil, relay, fmt.Errorf("--only %q: want %s or %s", o.only, peer.Gapless, peer.Upstream)
 	}
 	return measured, relay, nil
+}
+
+// kube builds kube-apiserver if it was not given.
+func kube(ctx context.Context, o options, dir string) (peer.Program, error) {
+	if o.kube == "" {
+		return peer.BuildKube(ctx, o.root, dir)
+	}
+	path, err := filepath.Abs(filepath.Join(o.kube, peer.Kube))
+	return peer.Program{Name: peer.Kube, Path: path}, err
 }

@@ -21,6 +21,7 @@ import (
 // Bench runs cases.
 type Bench struct {
 	Programs []peer.Program // in the order of their turns
+	Kube     peer.Program   // kube-apiserver, for the cases with built-in kinds; it needs no path without them
 	Relay    peer.Program   // gapless, for the cases of a relay
 	Scale    Scale
 	Select   *regexp.Regexp // of names; nil selects all
@@ -31,6 +32,12 @@ type Bench struct {
 	stage  Stage
 	staged []*Run // one per program; the servers of stage
 	count  int    // of directories
+}
+
+// NeedsKube reports whether a selected case needs kube-apiserver.
+func (b *Bench) NeedsKube() bool {
+	return slices.ContainsFunc(b.Programs, func(p peer.Program) bool { return p.Name == peer.Upstream }) &&
+		slices.ContainsFunc(All(), func(c Case) bool { return c.Kinds && (b.Select == nil || b.Select.MatchString(c.Name)) })
 }
 
 // Run runs the selected cases and returns what they measured. Cases that fail are
@@ -67,8 +74,8 @@ func (b *Bench) play(ctx context.Context, c Case, report *Report) error {
 	}
 	row := report.row(c)
 	for nth := range repeats {
-		for i := range b.Programs {
-			if c.Ours && b.Programs[i].Name != peer.Gapless {
+		for i, p := range b.Programs {
+			if c.Ours && p.Name != peer.Gapless {
 				continue
 			}
 			if c.Fresh {
@@ -76,7 +83,7 @@ func (b *Bench) play(ctx context.Context, c Case, report *Report) error {
 					return err
 				}
 			}
-			r, err := b.prepare(ctx, c.Stage, i)
+			r, err := b.prepare(ctx, c, i)
 			if err != nil {
 				return errors.Join(err, b.clear())
 			}
@@ -87,19 +94,25 @@ func (b *Bench) play(ctx context.Context, c Case, report *Report) error {
 				// The state of this server is unknown: the next case gets a new one.
 				return errors.Join(fmt.Errorf("on %s: %w", r.Program.Name, err), b.clear())
 			}
-			row.add(r.Program.Name, sample)
+			row.add(p.Name, sample)
 			fmt.Fprintf(b.Log, "%-20s %-8s %s (%.1fs)\n", c.Name, r.Program.Name, sample, time.Since(began).Seconds())
 		}
 	}
 	return nil
 }
 
-// prepare returns the run of a program at a stage, and starts its server if there
+// prepare returns the run of a program at the stage of a case, and starts its server if there
 // is none.
-func (b *Bench) prepare(ctx context.Context, stage Stage, i int) (*Run, error) {
-	p := b.Programs[i]
+func (b *Bench) prepare(ctx context.Context, c Case, i int) (*Run, error) {
+	stage, p := c.Stage, b.Programs[i]
+	if c.Kinds && p.Name == peer.Upstream {
+		p = b.Kube
+	}
 	b.count++
 	r := &Run{Program: p, Relay: b.Relay, Scale: b.Scale, profiles: b.Profiles, dir: filepath.Join(b.Dir, fmt.Sprintf("%03d-%s", b.count, p.Name))}
+	if c.Kinds {
+		r.content = load.ConfigMap
+	}
 	if stage == Nothing {
 		return r, nil
 	}
@@ -137,7 +150,7 @@ func shards(ctx context.Context, s *peer.Server, n int) ([]*load.Writer, error) 
 	for i := range all {
 		all[i] = &load.Writer{Key: i, Object: load.Object{Namespace: namespace(i), Name: fmt.Sprintf("shard-%05d", i), Shard: shard(i)}}
 	}
-	if s.Name == peer.Gapless { // the reference server has no namespaces, and takes every name
+	if s.Name != peer.Upstream { // the reference server has no namespaces, and takes every name
 		if err := makeNamespaces(ctx, s, n, namespace); err != nil {
 			return nil, err
 		}

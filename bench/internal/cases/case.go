@@ -98,6 +98,7 @@ type Case struct {
 	Once    bool // too long to repeat
 	Ours    bool // only gapless can do it, or can within minutes
 	Relay   bool // measures a relay before the server: each server has to meet the goals
+	Kinds   bool // with ConfigMaps, and kube-apiserver in the place of the reference server, which has no built-in kinds
 	Metrics []Metric
 	Run     func(ctx context.Context, r *Run) (Sample, error)
 }
@@ -112,11 +113,12 @@ type Run struct {
 	Case    string
 	Shards  []*load.Writer // the writers of the stage of that name
 
-	filled   int      // objects that fill made
-	maps     bool     // fillMaps made its objects
-	passed   *history // that passedHistory made
-	dir      string   // for further servers
-	profiles string   // directory of profiles; empty takes none
+	content  load.Content // of what fill makes; zero: the custom resource
+	filled   int          // objects that fill made
+	maps     bool         // fillMaps made its objects
+	passed   *history     // that passedHistory made
+	dir      string       // for further servers
+	profiles string       // directory of profiles; empty takes none
 }
 
 // unique returns a name that no other run uses.
@@ -223,20 +225,20 @@ func define(ctx context.Context, t wire.Target) error {
 	}, io.Discard); err != nil {
 		return fmt.Errorf("define the custom resource: %w", err)
 	}
-	return served(ctx, conn)
+	return served(ctx, conn, load.Payload)
 }
 
-// served waits until the collection can be listed and written.
-func served(ctx context.Context, conn wire.Conn) error {
-	probe := &load.Writer{Object: load.Object{Namespace: "default", Name: "probe"}, Conn: conn}
+// served waits until the collection of a content can be listed and written.
+func served(ctx context.Context, conn wire.Conn, content load.Content) error {
+	probe := &load.Writer{Object: load.Object{Namespace: "default", Name: "probe", Content: content}, Conn: conn}
 	for {
 		err := probe.Create()
 		if err == nil {
-			_, err = conn.Do(wire.Request{Method: http.MethodDelete, Path: load.Namespaced("default") + "/probe"}, io.Discard)
+			_, err = conn.Do(wire.Request{Method: http.MethodDelete, Path: probe.Object.Collection() + "/probe"}, io.Discard)
 			return err
 		}
 		if refused, ok := errors.AsType[*wire.StatusError](err); !ok || refused.Status != http.StatusNotFound && refused.Status != http.StatusTooManyRequests {
-			return fmt.Errorf("wait until the custom resource is served: %w", err)
+			return fmt.Errorf("wait until objects can be made: %w", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -248,7 +250,7 @@ func served(ctx context.Context, conn wire.Conn) error {
 
 // fill creates objects from 16 clients until there are n.
 func (r *Run) fill(ctx context.Context, n int) error {
-	_, err := r.fillWith(ctx, n, load.Payload)
+	_, err := r.fillWith(ctx, n, r.content)
 	return err
 }
 

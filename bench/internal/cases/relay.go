@@ -35,7 +35,7 @@ func relaying() []Case {
 			},
 		}
 	}
-	return []Case{
+	all := []Case{
 		watch("relay-watch-500", "500 watchers, 50 changes/s", false),
 		watch("relay-watch-5000", "5 000 watchers, 50 changes/s", true),
 		{
@@ -82,10 +82,54 @@ func relaying() []Case {
 			},
 		},
 	}
+	for _, c := range all {
+		kinds := c
+		kinds.Name, kinds.Title, kinds.Kinds, kinds.Fresh = c.Name+"-kinds", c.Title+", ConfigMaps", true, true
+		all = append(all, kinds)
+	}
+	return append(all, relayForms())
 }
 
-// relayOf is the resource that relays mirror here.
-const relayOf = load.Plural + "." + load.Group
+// collection is the path of what is listed and watched.
+func (r *Run) collection() string {
+	return load.Object{Namespace: "default", Content: r.content}.Collection()
+}
+
+// plural is the resource of the collection, and relayOf its name for relays.
+func (r *Run) plural() string {
+	if r.content == load.ConfigMap {
+		return "configmaps"
+	}
+	return load.Plural
+}
+
+func (r *Run) relayOf() string {
+	if r.content == load.ConfigMap {
+		return r.plural()
+	}
+	return load.Plural + "." + load.Group
+}
+
+// large is the content of objects of 2 KB, as far as there is one.
+func (r *Run) large() load.Content {
+	if r.content == load.ConfigMap {
+		return r.content
+	}
+	return load.TwoKilobytes
+}
+
+// define makes the custom resource if that is what is used, and waits until there can be objects.
+func (r *Run) define(ctx context.Context) error {
+	if r.content != load.ConfigMap {
+		return define(ctx, r.Target)
+	}
+	conn, err := connection(ctx, r.Target)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return served(ctx, conn, r.content)
+}
 
 // relayWithin is how long a relay may need until it has mirrored everything.
 const relayWithin = time.Minute
@@ -98,7 +142,7 @@ func (r *Run) relayed(ctx context.Context) (relay *peer.Server, stop func() erro
 	if err != nil {
 		return nil, nil, err
 	}
-	relay, err = r.Relay.StartRelay(ctx, r.Server, front, dir, "--resources", relayOf)
+	relay, err = r.Relay.StartRelay(ctx, r.Server, front, dir, "--resources", r.relayOf())
 	if err != nil {
 		front.Cut()
 		return nil, nil, err
@@ -132,9 +176,9 @@ func cpuOf(work func() error, servers ...*peer.Server) ([]time.Duration, error) 
 	return used, errors.Join(work(), look(1))
 }
 
-// lists returns how many lists of the resource a server has answered.
-func lists(ctx context.Context, s *peer.Server) (float64, error) {
-	return s.Metric(ctx, "apiserver_request_total", `verb="LIST"`, fmt.Sprintf("resource=%q", load.Plural), `code="200"`)
+// lists returns how many lists of the resource the run's server has answered.
+func (r *Run) lists(ctx context.Context) (float64, error) {
+	return r.Metric(ctx, "apiserver_request_total", `verb="LIST"`, fmt.Sprintf("resource=%q", r.plural()), `code="200"`)
 }
 
 // relayReads returns how often a relay has listed its upstream.
@@ -142,9 +186,9 @@ func relayReads(ctx context.Context, relay *peer.Server) (float64, error) {
 	return relay.Metric(ctx, "gapless_relay_upstream_reads_total", `verb="list"`)
 }
 
-// relayAt is the path of a watch of the collection from a resourceVersion.
-func relayAt(version string) string {
-	return load.Query(load.Namespaced("default"), "watch", "1", "timeoutSeconds", "3600", "resourceVersion", version)
+// relayAt is the path of a watch of a collection from a resourceVersion.
+func relayAt(collection, version string) string {
+	return load.Query(collection, "watch", "1", "timeoutSeconds", "3600", "resourceVersion", version)
 }
 
 // connection opens one connection over HTTP/1.1.

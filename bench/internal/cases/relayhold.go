@@ -24,10 +24,10 @@ func runRelayHold(ctx context.Context, r *Run) (s Sample, err error) {
 		return s, err
 	}
 	defer func() { err = errors.Join(err, r.remove()) }()
-	if err := define(ctx, r.Target); err != nil {
+	if err := r.define(ctx); err != nil {
 		return s, err
 	}
-	all, err := r.fillWith(ctx, r.Scale.Held, load.TwoKilobytes)
+	all, err := r.fillWith(ctx, r.Scale.Held, r.large())
 	if err != nil {
 		return s, err
 	}
@@ -115,7 +115,7 @@ func (r *Run) cold(ctx context.Context, s *Sample, front *peer.Front, dir string
 // holding starts a relay on a directory, and returns how long it took until it had mirrored
 // everything, and how much CPU.
 func (r *Run) holding(ctx context.Context, front *peer.Front, dir string) (relay *peer.Server, took, cpu time.Duration, err error) { //nolint:revive // both are of one start
-	if relay, err = r.Relay.StartRelay(ctx, r.Server, front, dir, "--resources", relayOf); err != nil {
+	if relay, err = r.Relay.StartRelay(ctx, r.Server, front, dir, "--resources", r.relayOf()); err != nil {
 		return nil, 0, 0, err
 	}
 	took, err = relay.Complete(ctx, relayWithin)
@@ -134,7 +134,7 @@ func (r *Run) listOf(ctx context.Context, s *Sample, relay *peer.Server) (string
 	}
 	defer conn.Close()
 	began := time.Now()
-	list, err := load.ReadState(conn, load.Namespaced("default"))
+	list, err := load.ReadState(conn, r.collection())
 	if err != nil {
 		return "", err
 	}
@@ -175,7 +175,7 @@ func (r *Run) hour(ctx context.Context, all []*load.Writer, relay *peer.Server) 
 	}
 	defer conn.Close()
 	for end := time.Now().Add(relayWithin); ; {
-		at, err := load.ReadVersion(conn, load.Namespaced("default"), "0")
+		at, err := load.ReadVersion(conn, r.collection(), "0")
 		if err != nil || at >= newest {
 			return err
 		}
@@ -192,7 +192,7 @@ func (r *Run) hour(ctx context.Context, all []*load.Writer, relay *peer.Server) 
 // list upstream.
 func (r *Run) resumed(ctx context.Context, s *Sample, relay *peer.Server, from string) error {
 	follower := load.NewFollower(0, r.filled, 1)
-	watch := load.Watch{Path: load.Namespaced("default"), Follower: follower}
+	watch := load.Watch{Path: r.collection(), Follower: follower}
 	began := time.Now()
 	crowd, err := load.Open(ctx, relay.Target, 0, from, []load.Watch{watch})
 	if err != nil {

@@ -38,7 +38,7 @@ func runRelayLists(ctx context.Context, r *Run) (s Sample, err error) {
 		return s, err
 	}
 	defer one.Close()
-	reader := &load.Reader{Conn: one, List: load.List{Path: load.Namespaced("default")}}
+	reader := &load.Reader{Conn: one, List: load.List{Path: r.collection()}}
 	single, err := cpuOf(func() error {
 		for range singleLists {
 			if _, err := reader.Read(); err != nil {
@@ -85,10 +85,17 @@ func (r *Run) listers(ctx context.Context, of *peer.Server, version string) (tim
 		return 0, err
 	}
 	defer hangUp()
+	for _, one := range readers {
+		one.List.Path = r.collection()
+	}
 	readers[0].List.Version = "0"
 	size, err := readers[0].Read()
 	if err != nil {
 		return 0, err
+	}
+	const smallest = 1 << 10 // an object has more bytes than its payload
+	if size < int64(r.filled)*smallest/2 {
+		return 0, fmt.Errorf("%w: %d bytes of %d objects", errShort, size, r.filled)
 	}
 	failed := make([]error, len(readers))
 	began := time.Now()
@@ -220,7 +227,7 @@ func (r *Run) consistent(ctx context.Context, of *peer.Server, acknowledged *ato
 			return err
 		}
 		least := acknowledged.Load()
-		at, err := load.ReadVersion(conns[worker], load.Namespaced("default"), "")
+		at, err := load.ReadVersion(conns[worker], r.collection(), "")
 		latency[worker].Add(time.Since(due)) // a list that was late because others were counts so
 		if err == nil && at < least {
 			err = fmt.Errorf("a list of the most recent state is at %d, but a change at %d was acknowledged before", at, least)
@@ -273,7 +280,7 @@ func (r *Run) disturb(ctx context.Context, what changes, acknowledged *atomic.Ui
 // changer returns what makes one change.
 func (r *Run) changer(ctx context.Context, what changes, acknowledged *atomic.Uint64) (change func() error, interval time.Duration, hangUp func(), err error) { //nolint:revive // one thing and how often to do it
 	if what == changing {
-		writers, err := load.NewWriters(ctx, r.Target, 1, load.Object{Namespace: "default", Name: r.unique()})
+		writers, err := load.NewWriters(ctx, r.Target, 1, load.Object{Namespace: "default", Name: r.unique(), Content: r.content})
 		if err != nil {
 			return nil, 0, nil, err
 		}

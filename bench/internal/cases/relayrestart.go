@@ -36,7 +36,7 @@ type restarts struct {
 // meanwhile, and is started again: with informers of a relay, and with informers of its own.
 func runRelayRestart(ctx context.Context, r *Run) (s Sample, err error) {
 	s = Sample{Values: map[string]float64{}}
-	if r.Program.Name == peer.Upstream {
+	if r.Program.Name != peer.Gapless {
 		if r.Program.Certificates, err = peer.NewCertificates(r.dir + ".certificates"); err != nil {
 			return s, err
 		}
@@ -46,7 +46,7 @@ func runRelayRestart(ctx context.Context, r *Run) (s Sample, err error) {
 	}
 	// It is another server later.
 	defer func() { err = errors.Join(err, r.remove()) }()
-	if err := define(ctx, r.Target); err != nil {
+	if err := r.define(ctx); err != nil {
 		return s, err
 	}
 	x := &restarts{Run: r}
@@ -54,7 +54,7 @@ func runRelayRestart(ctx context.Context, r *Run) (s Sample, err error) {
 		return s, err
 	}
 	defer x.front.Cut()
-	if x.all, err = r.fillWith(ctx, r.Scale.Objects, load.Payload); err != nil {
+	if x.all, err = r.fillWith(ctx, r.Scale.Objects, r.content); err != nil {
 		return s, err
 	}
 	x.written = int64(len(x.all))
@@ -68,7 +68,7 @@ func runRelayRestart(ctx context.Context, r *Run) (s Sample, err error) {
 func (x *restarts) ofRelay(ctx context.Context, s *Sample) (err error) {
 	dir := x.dir + "-relay"
 	// The clients' credentials of before are good: who they are is not what is measured.
-	relay, err := x.Relay.StartRelay(ctx, x.Server, x.front, dir, "--resources", relayOf, "--authorization-cache", "1h")
+	relay, err := x.Relay.StartRelay(ctx, x.Server, x.front, dir, "--resources", x.relayOf(), "--authorization-cache", "1h")
 	if err != nil {
 		return err
 	}
@@ -76,7 +76,7 @@ func (x *restarts) ofRelay(ctx context.Context, s *Sample) (err error) {
 	if _, err := relay.Complete(ctx, relayWithin); err != nil {
 		return err
 	}
-	fleet, err := load.OpenFleet(ctx, relay.Target, load.Namespaced("default"), x.Scale.Informers, x.Scale.Objects)
+	fleet, err := load.OpenFleet(ctx, relay.Target, x.collection(), x.Scale.Informers, x.Scale.Objects)
 	if err != nil {
 		return err
 	}
@@ -93,7 +93,7 @@ func (x *restarts) ofRelay(ctx context.Context, s *Sample) (err error) {
 	if err != nil {
 		return err
 	}
-	all, err := lists(ctx, x.Server)
+	all, err := x.lists(ctx)
 	s.Values["relay-lists"] = after - before
 	// At most as many are the informers' as they sent to the relay. The rest are pages that the relay
 	// reads, to compare histories or to learn how new upstream is.
@@ -118,7 +118,7 @@ func (x *restarts) ofUpstream(ctx context.Context, s *Sample) error {
 	if err != nil {
 		return err
 	}
-	fleet, err := load.OpenFleet(ctx, target, load.Namespaced("default"), n, x.Scale.Objects)
+	fleet, err := load.OpenFleet(ctx, target, x.collection(), n, x.Scale.Objects)
 	if err != nil {
 		return err
 	}
@@ -127,7 +127,7 @@ func (x *restarts) ofUpstream(ctx context.Context, s *Sample) error {
 	if err != nil {
 		return err
 	}
-	all, err := lists(ctx, x.Server)
+	all, err := x.lists(ctx)
 	s.Values["alone-lists"], s.Values["alone-right"] = all/float64(n), right.Seconds()
 	if behind > 0 {
 		s.Notes = append(s.Notes, fmt.Sprintf("%s: %d of %d informers of its own are not right after %v", x.Program.Name, behind, n, rightWithin))

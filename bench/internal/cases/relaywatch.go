@@ -39,7 +39,7 @@ func attend(ctx context.Context, t wire.Target, n int, writers load.Writers) (*a
 	for i := range watches {
 		at := arrivals{}
 		a.arrivals = append(a.arrivals, at)
-		watches[i] = load.Watch{Path: load.Namespaced("default"), Follower: load.NewFollower(0, 1, writers[0].Seq)}
+		watches[i] = load.Watch{Path: writers[0].Object.Collection(), Follower: load.NewFollower(0, 1, writers[0].Seq)}
 		watches[i].Follower.Arrived = func(s load.Stamp, now int64) { at[s.Seq] = now }
 	}
 	var err error
@@ -47,7 +47,7 @@ func attend(ctx context.Context, t wire.Target, n int, writers load.Writers) (*a
 		a.sink.Close()
 		return nil, err
 	}
-	path := relayAt(writers.Newest())
+	path := relayAt(writers[0].Object.Collection(), writers.Newest())
 	if err := load.InParallel(ctx, 16, n-len(watches), func(ctx context.Context, _, _ int) error {
 		return a.sink.Open(ctx, wire.Request{Path: path})
 	}); err != nil {
@@ -108,7 +108,7 @@ func runRelayWatch(large bool) func(context.Context, *Run) (Sample, error) {
 		if large {
 			n = r.Scale.Crowd
 		}
-		writers, err := load.NewWriters(ctx, r.Target, 1, load.Object{Namespace: "default", Name: r.unique()})
+		writers, err := load.NewWriters(ctx, r.Target, 1, load.Object{Namespace: "default", Name: r.unique(), Content: r.content})
 		if err != nil {
 			return s, err
 		}
@@ -184,7 +184,7 @@ func (r *Run) attended(ctx context.Context, s *Sample, show showing) (*audience,
 	var one *load.Crowd
 	if show.direct != nil {
 		servers = append(servers, show.of)
-		watch := load.Watch{Path: load.Namespaced("default"), Follower: load.NewFollower(0, 1, show.writers[0].Seq)}
+		watch := load.Watch{Path: show.writers[0].Object.Collection(), Follower: load.NewFollower(0, 1, show.writers[0].Seq)}
 		watch.Follower.Arrived = func(s load.Stamp, now int64) { show.direct[s.Seq] = now }
 		if one, err = load.Open(ctx, r.Target, 0, show.writers.Newest(), []load.Watch{watch}); err != nil {
 			return nil, nil, errors.Join(err, a.close())

@@ -2,8 +2,8 @@
 // own on a directory of its own, and reads from the operating system what they use.
 //
 // It has six nouns. A [Program] is a server that was built from this tree:
-// gapless, or the reference server of conformance/oracle, which is upstream's own
-// code with its etcd. A [Server] is a program that runs; a relay is one as well. [Usage]
+// gapless, the reference server of conformance/oracle, which is upstream's own
+// code with its etcd, or kube-apiserver. A [Server] is a program that runs; a relay is one as well. [Usage]
 // is what a server's process has used. [Credentials] are how clients and servers know each
 // other. [Certificates] are those that a server keeps over a restart, and a [Front] is the
 // address that it keeps.
@@ -35,7 +35,7 @@ const (
 
 // Program is a built server.
 type Program struct {
-	Name string // Gapless or Upstream
+	Name string // Gapless, Upstream or Kube
 	Path string
 	// Debug asks gapless for its listener of profiles.
 	Debug bool
@@ -79,6 +79,7 @@ type Server struct {
 
 	dir   string
 	cmd   *exec.Cmd
+	store *exec.Cmd // etcd, of kube-apiserver; nil: none
 	stdin io.Closer
 	log   *os.File
 	exit  chan error
@@ -112,6 +113,9 @@ func (p Program) startBy(dir string, start func(*Server) error) (*Server, error)
 func (s *Server) start(ctx context.Context) error {
 	starting, cancel := context.WithTimeout(ctx, startWithin)
 	defer cancel()
+	if s.Name == Kube {
+		return s.kube(ctx, starting)
+	}
 	if s.Name == Gapless {
 		args := []string{"serve", "--data-dir", s.dir, "--listen", "127.0.0.1:0", "--ready-file", s.readyFile(), "--log-level", "warn", "--bootstrap", "none"}
 		if s.Debug {
@@ -276,7 +280,7 @@ func (s *Server) address(base string) error {
 // notes how long that took.
 func (s *Server) answers(ctx context.Context) error {
 	for {
-		err := s.try(ctx)
+		err := s.try(ctx, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions")
 		if err == nil {
 			s.Ready = time.Since(s.Began)
 			return nil
@@ -292,16 +296,6 @@ func (s *Server) answers(ctx context.Context) error {
 	}
 }
 
-func (s *Server) try(ctx context.Context) error {
-	c, err := s.Target.Dial(ctx, wire.HTTP1)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	_, err = c.Do(wire.Request{Path: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"}, io.Discard)
-	return err
-}
-
 // PID returns the number of the server's process.
 func (s *Server) PID() int { return s.cmd.Process.Pid }
 
@@ -312,6 +306,7 @@ const stopWithin = 30 * time.Second
 // killed, which is an error.
 func (s *Server) Stop() error {
 	defer func() { _ = s.log.Close() }() // a lost part of the log does no harm
+	defer s.stopStore()
 	if s.cmd == nil {
 		return nil
 	}
@@ -334,7 +329,7 @@ func (s *Server) Stop() error {
 
 // ended judges how the process ended: the peer may end as it likes.
 func (s *Server) ended(err error) error {
-	if err != nil && s.Name != Upstream {
+	if err != nil && s.Name != Upstream && s.Name != Kube {
 		return fmt.Errorf("%s ended with: %w", s.Name, err)
 	}
 	return nil

@@ -39,9 +39,12 @@ func (s *Server) relay(ctx context.Context, of *Server, front *Front, flags []st
 		"relay", "--kubeconfig", kubeconfig, "--data-dir", s.dir, "--listen", "127.0.0.1:0", "--ready-file", s.readyFile(), "--log-level", "error",
 		"--debug-listen", "127.0.0.1:0",
 	}
-	if of.Name == Gapless {
+	switch of.Name {
+	case Gapless:
 		args = append(args, "--client-ca-file", filepath.Join(of.dir, "pki", "ca.crt"))
-	} else { // the reference server has no reviews
+	case Kube:
+		args = append(args, "--client-ca-file", filepath.Join(of.Certificates.dir, "ca.crt"))
+	default: // the reference server has no reviews
 		args = append(args, "--auth", "passthrough")
 	}
 	if err := s.run(ctx, append(args, flags...), io.Discard); err != nil {

@@ -41,6 +41,9 @@ func (ls *Lists) blocksOf(r *Renderer) *blockzip.Cache {
 // same memory whatever its size; only YAML and indented JSON are put together first.
 // With an error the answer is not complete: begun reports whether a part of it was sent.
 func (ls *Lists) Write(w http.ResponseWriter, into Form, r *Renderer, l *kube.List) (begun bool, err error) {
+	if l.History != 0 {
+		r.history = fmt.Sprintf(" of history %d", l.History)
+	}
 	if into.format == formatProtobuf {
 		return ls.writeMessages(w, into, r, l)
 	}

@@ -171,7 +171,7 @@ func (m *messageList) block(group []*kube.Object) (*blockzip.Block, error) {
 	}
 	if m.form == "" {
 		kind := m.r.typeMeta()
-		m.form = "protobuf " + kind.APIVersion + " " + kind.Kind
+		m.form = "protobuf " + kind.APIVersion + " " + kind.Kind + m.r.history
 		if m.zip {
 			m.form += " gzip"
 		}

@@ -172,7 +172,7 @@ func (r *Renderer) heads(objects []*kube.Object) ([]byte, error) {
 		return r.makeHeads(objects)
 	}
 	if r.headsForm == "" {
-		r.headsForm = fmt.Sprintf("rows %s %t %s %s", r.resource.GVR(), r.drops, r.resource.Rows, r.resource.Schemas)
+		r.headsForm = fmt.Sprintf("rows %s %t %s %s%s", r.resource.GVR(), r.drops, r.resource.Rows, r.resource.Schemas, r.history)
 	}
 	r.ids = r.ids[:0]
 	for _, o := range objects {

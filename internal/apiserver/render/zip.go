@@ -106,7 +106,7 @@ func (z *zipper) begin() {
 	z.stream.Plain(z.head)
 	held := z.held
 	z.held, z.bytes = nil, 0
-	z.form = held[0].APIVersion() + " " + held[0].Kind() + " " + z.r.resource.Schemas
+	z.form = held[0].APIVersion() + " " + held[0].Kind() + " " + z.r.resource.Schemas + z.r.history
 	if z.r.drops {
 		z.form += " unmanaged"
 	}

@@ -24,14 +24,14 @@ const (
 	protobufWatch = "application/vnd.kubernetes.protobuf;stream=watch"
 )
 
-// framed returns an event of protobuf with its length.
-func framed(t *testing.T, event metav1.WatchEvent) string {
+// framedEvent returns an event of protobuf with its length.
+func framedEvent(t *testing.T, event metav1.WatchEvent) string {
 	t.Helper()
 	body, err := event.Marshal()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)) //nolint:gosec // small
+	return framed(string(body))
 }
 
 // watching is a server whose watch a test writes, behind a handler that ends it when over is closed.
@@ -90,7 +90,7 @@ func isReplaced(t *testing.T, status metav1.Status) {
 // TestAWatchThatIsPassedOnEndsBetweenTwoEvents: with an error as the last event, whatever of the one before
 // is on its way.
 func TestAWatchThatIsPassedOnEndsBetweenTwoEvents(t *testing.T) {
-	first := framed(t, metav1.WatchEvent{Type: "ADDED", Object: runtime.RawExtension{Raw: []byte("k8s\x00one")}})
+	first := framedEvent(t, metav1.WatchEvent{Type: "ADDED", Object: runtime.RawExtension{Raw: []byte("k8s\x00one")}})
 	for _, c := range []struct{ name, media, event string }{
 		{"JSON", jsonWatch, `{"type":"ADDED","object":{"kind":"ConfigMap"}}` + "\n"},
 		{"protobuf", protobufWatch, first},

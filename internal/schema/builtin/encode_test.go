@@ -15,6 +15,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin"
+	"github.com/gapless-io/gapless/kube"
 )
 
 // message is what generated code can decode.
@@ -136,5 +137,44 @@ func benchmarkEncode(b *testing.B, r *schema.Resource, body []byte) {
 		if _, err := r.Protobuf(body); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// kube-apiserver writes the members of its structs in their order, the empty ones that are not left
+// out, and <, > and & as escapes. A relay's lists in protobuf are made of such objects.
+func TestKubeAPIServersJSONIsReadTheFastWay(t *testing.T) {
+	fast := 0
+	for _, r := range builtin.Catalog().Resources() {
+		u := written(t, r, manifest(t, r))
+		u.SetAnnotations(map[string]string{"a": "<b> & \"c\" ä\n"})
+		u.SetCreationTimestamp(metav1.Unix(1_700_000_000, 0))
+		u.SetManagedFields([]metav1.ManagedFieldsEntry{{
+			Manager: "m", Operation: metav1.ManagedFieldsOperationUpdate, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:a":{}}`),
+			Time: &metav1.Time{Time: metav1.Unix(1_700_000_000, 0).Time},
+		}})
+		object, err := u.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		typed := reflect.New(r.GoType).Interface()
+		if err := json.Unmarshal(object, typed); err != nil {
+			t.Fatal(err)
+		}
+		if object, err = json.Marshal(typed); err != nil { // as kube-apiserver encodes it
+			t.Fatal(err)
+		}
+		own, err := kube.Canonical(u.UnstructuredContent())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if builtin.FillsFast(r.Type, own) {
+			fast++
+			if !builtin.FillsFast(r.Type, object) {
+				t.Errorf("%s is decoded the slow way: %s", r.GVR(), object)
+			}
+		}
+	}
+	if fast < 50 {
+		t.Errorf("only %d kinds are decoded the fast way", fast)
 	}
 }

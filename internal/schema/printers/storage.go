@@ -28,14 +28,8 @@ func storage(resource string) (Printer, bool) {
 			return []any{r.name, int64(len(o.Spec.Drivers)), r.age}
 		}, name(), integer("Drivers", "Drivers indicates the number of CSI drivers registered on the node"), age()), true
 	case "csistoragecapacities.storage.k8s.io":
-		capacity := storagev1.CSIStorageCapacity{}
-		return of(func(o *storagev1.CSIStorageCapacity, r row) []any {
-			amount := "<unset>"
-			if o.Capacity != nil {
-				amount = o.Capacity.String()
-			}
-			return []any{r.name, o.StorageClassName, amount}
-		}, name(), str("StorageClassName", doc(capacity, "storageClassName")), str("Capacity", doc(capacity, "capacity"))), true
+		// Upstream has a printer with more columns, and does not use it (registry/storage/csistoragecapacity).
+		return of(createdCells, createdAt()...), true
 	case "volumeattributesclasses.storage.k8s.io":
 		return of(func(o *storagev1.VolumeAttributesClass, r row) []any { return []any{r.name, o.DriverName, r.age} },
 			name(), str("DriverName", doc(storagev1.VolumeAttributesClass{}, "driverName")), age()), true

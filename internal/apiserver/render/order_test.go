@@ -1,0 +1,236 @@
+package render_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gapless-io/gapless/internal/apiserver/render"
+	"github.com/gapless-io/gapless/internal/apiserver/route"
+	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/schema/builtin"
+	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/kube/texts"
+)
+
+// order is the order of the members of objects.
+type order string
+
+const (
+	ownOrder    order = "gapless"        // the canonical one
+	structOrder order = "kube-apiserver" // that of the Go structs
+)
+
+// orderedMaps returns ConfigMaps as a mirror holds them, with managers that they share, in an order.
+func orderedMaps(tb testing.TB, in order, n int) []*kube.Object {
+	tb.Helper()
+	set := texts.New()
+	all := make([]*kube.Object, n)
+	for i := range all {
+		raw := fmt.Appendf(nil, `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"m-%06d","namespace":"n","uid":"u-%[1]d","resourceVersion":"%[2]d",`+
+			`"creationTimestamp":"2026-11-23T10:00:00Z","labels":{"app":"web"},"managedFields":[{"manager":"kubectl","operation":"Update","apiVersion":"v1",`+
+			`"time":"2026-11-23T10:00:00Z","fieldsType":"FieldsV1","fieldsV1":{"f:data":{".":{},"f:%[3]s":{}}}}]},"data":{"%[3]s":%[4]q}}`,
+			i, i+1, strings.Repeat("k", 100), strings.Repeat("x", 1200))
+		if in == ownOrder {
+			var tree map[string]any
+			if err := json.Unmarshal(raw, &tree); err != nil {
+				tb.Fatal(err)
+			}
+			canonical, err := kube.Canonical(tree)
+			if err != nil {
+				tb.Fatal(err)
+			}
+			o, err := kube.NewObject(canonical, kube.ResourceVersion(i+1), nil) //nolint:gosec // it is small
+			if err != nil {
+				tb.Fatal(err)
+			}
+			raw = o.JSON()
+		}
+		o, err := kube.ParseObject(raw, nil)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		all[i] = o.Share(set)
+	}
+	return all
+}
+
+// listForm is a form of lists.
+type listForm struct{ name, accept, encoding string }
+
+func listForms() []listForm {
+	return []listForm{
+		{"json", "application/json", ""},
+		{"json without managedFields", "application/json" + unmanaged, ""},
+		{"gzip", "application/json", "gzip"},
+		{"protobuf", "application/vnd.kubernetes.protobuf", ""},
+		{"protobuf without managedFields", "application/vnd.kubernetes.protobuf" + unmanaged, ""},
+		{"table", asTable, ""},
+		{"metadata", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", ""},
+		{"metadata in protobuf", "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", ""},
+	}
+}
+
+// nowhere is a client that reads everything.
+type nowhere struct{ header http.Header }
+
+func (n nowhere) Header() http.Header         { return n.header }
+func (n nowhere) Write(p []byte) (int, error) { return len(p), nil }
+func (n nowhere) WriteHeader(int)             {}
+
+// writing returns what answers with a list in a form, from a cache that is empty at the beginning.
+func (f listForm) writing(tb testing.TB, items []*kube.Object) (write func(http.ResponseWriter)) {
+	tb.Helper()
+	r := httptest.NewRequestWithContext(tb.Context(), http.MethodGet, "/api/v1/configmaps", http.NoBody)
+	r.Header.Set("Accept", f.accept)
+	r.Header.Set("Accept-Encoding", f.encoding)
+	rt, err := route.Resolve(catalog, r)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	lists := render.NewLists()
+	return func(w http.ResponseWriter) {
+		into, err := render.Negotiate(r, &rt)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		renderer, err := render.New(&rt, into)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		l := &kube.List{ResourceVersion: 9, Items: func(yield func(*kube.Object, error) bool) {
+			for _, o := range items {
+				if !yield(o, nil) {
+					return
+				}
+			}
+		}}
+		if _, err := lists.Write(w, into, renderer, l); err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
+
+// The objects in the mirror of a relay have the order of kube-apiserver's structs. A list of them
+// costs what one of ours costs, in every form: what is slower allocates, once for each object.
+func TestListsOfKubeAPIServersObjectsAreAsCheapAsOurs(t *testing.T) {
+	for _, form := range listForms() {
+		allocated := map[order]float64{}
+		for _, in := range []order{ownOrder, structOrder} {
+			write := form.writing(t, orderedMaps(t, in, 300))
+			allocated[in] = testing.AllocsPerRun(5, func() { write(nowhere{http.Header{}}) })
+		}
+		if own, theirs := allocated[ownOrder], allocated[structOrder]; theirs > own*1.2+30 {
+			t.Errorf("%s: a list of 300 makes %.0f allocations, and %.0f in kube-apiserver's order", form.name, own, theirs)
+		}
+	}
+}
+
+// What a client decodes does not depend on the order.
+func TestListsOfKubeAPIServersObjectsHaveTheSameContent(t *testing.T) {
+	for _, form := range listForms() {
+		if form.encoding != "" || strings.Contains(form.accept, "protobuf") {
+			continue // of the same items
+		}
+		var content [2]any
+		for i, in := range []order{ownOrder, structOrder} {
+			w := httptest.NewRecorder()
+			form.writing(t, orderedMaps(t, in, 20))(w)
+			if err := json.Unmarshal(w.Body.Bytes(), &content[i]); err != nil {
+				t.Fatalf("%s: %v", form.name, err)
+			}
+		}
+		own, err := json.Marshal(content[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		theirs, err := json.Marshal(content[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(own) != string(theirs) {
+			t.Errorf("%s: got\n%.600s, want\n%.600s", form.name, theirs, own)
+		}
+	}
+	maps, _ := builtin.Catalog().Lookup(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"})
+	for _, o := range orderedMaps(t, structOrder, 3) {
+		message, err := maps.Protobuf(o.JSON())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var decoded corev1.ConfigMap
+		if err := decoded.Unmarshal(message); err != nil || decoded.Name != o.Key().Name || len(decoded.ManagedFields) != 1 {
+			t.Errorf("%s is decoded as %+v (%v)", o.JSON(), decoded, err)
+		}
+	}
+}
+
+// BenchmarkListOrder writes lists of 3 000 ConfigMaps of 1.6 KB again and again, as a second client gets
+// them.
+func BenchmarkListOrder(b *testing.B) {
+	for _, form := range listForms() {
+		for _, in := range []order{ownOrder, structOrder} {
+			b.Run(form.name+"/"+string(in), func(b *testing.B) {
+				write := form.writing(b, orderedMaps(b, in, 3000))
+				write(nowhere{http.Header{}})
+				b.ReportAllocs()
+				for b.Loop() {
+					write(nowhere{http.Header{}})
+				}
+			})
+		}
+	}
+}
+
+// An API server that was restored from a backup gives the resourceVersions that it gave before to other
+// objects. What is kept of lists is of one history.
+func TestBlocksOfListsAreOfOneHistory(t *testing.T) {
+	for _, form := range listForms() {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/v1/configmaps?includeObject=None", http.NoBody)
+		r.Header.Set("Accept", form.accept)
+		r.Header.Set("Accept-Encoding", form.encoding)
+		rt, err := route.Resolve(catalog, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lists, bodies := render.NewLists(), map[string]bool{}
+		for history := range uint64(3) {
+			items := orderedMaps(t, structOrder, 200)
+			for i, o := range items { // another object at the same resourceVersion
+				other, err := kube.ParseObject([]byte(strings.Replace(string(o.JSON()), `"name":"m-`, fmt.Sprintf(`"name":"h%d-`, history), 1)), nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				items[i] = other
+			}
+			into, err := render.Negotiate(r, &rt)
+			if err != nil {
+				t.Fatal(err)
+			}
+			renderer, err := render.New(&rt, into)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := httptest.NewRecorder()
+			l := &kube.List{ResourceVersion: 9, History: history, Items: func(yield func(*kube.Object, error) bool) {
+				for _, o := range items {
+					if !yield(o, nil) {
+						return
+					}
+				}
+			}}
+			if _, err := lists.Write(w, into, renderer, l); err != nil {
+				t.Fatal(err)
+			}
+			bodies[w.Body.String()] = true
+		}
+		if len(bodies) != 3 {
+			t.Errorf("%s: lists of 3 histories are %d", form.name, len(bodies))
+		}
+	}
+}
