@@ -113,16 +113,20 @@ func TestEveryReaderSeesWhatThePresentSchemaMakesOfAStoredObject(t *testing.T) {
 		{"a default of the whole status", ``, ``, `{"a":"1"}`, ``, `,"default":{"n":7}`, `[spec:[a:1] status:[n:7]]`},
 		{"a nested field goes", inner + `,"y":{"type":"string"}}}`, ``, `{"in":{"x":"1","y":"2"}}`, inner + `}}`, ``, `[spec:[in:[x:1]]]`},
 		{"a nested default comes", inner + `}}`, ``, `{"in":{"x":"1"}}`, inner + `,"y":{"type":"string","default":"d"}}}`, ``, `[spec:[in:[x:1 y:d]]]`},
-		{"a default of items comes and a field goes", items + `,"g":{"type":"string"}}}}`, ``, `{"list":[{"k":"a","g":"1"},{"k":"b"}]}`,
-			items + `,"n":{"type":"integer","default":3}}}}`, ``, `[spec:[list:[[k:a n:3] [k:b n:3]]]]`},
+		{
+			"a default of items comes and a field goes", items + `,"g":{"type":"string"}}}}`, ``, `{"list":[{"k":"a","g":"1"},{"k":"b"}]}`,
+			items + `,"n":{"type":"integer","default":3}}}}`, ``, `[spec:[list:[[k:a n:3] [k:b n:3]]]]`,
+		},
 		{"a map becomes a struct", `,"in":{"type":"object","additionalProperties":{"type":"string"}}`, ``, `{"in":{"x":"1","y":"2"}}`, inner + `}}`, ``, `[spec:[in:[x:1]]]`},
 		{"unknown fields are no longer preserved", `,"in":{"type":"object","x-kubernetes-preserve-unknown-fields":true}`, ``, `{"in":{"x":"1","y":{"z":2}}}`, inner + `}}`, ``, `[spec:[in:[x:1]]]`},
 		{"null is no longer allowed", `,"in":{"type":"string","nullable":true}`, ``, `{"a":"1","in":null}`, `,"in":{"type":"string"}`, ``, `[spec:[a:1]]`},
 		{"null is no longer allowed, and there is a default", `,"in":{"type":"string","nullable":true}`, ``, `{"a":"1","in":null}`, `,"in":{"type":"string","default":"d"}`, ``, `[spec:[a:1 in:d]]`},
-		{"metadata of an embedded object must have its types", `,"in":{"type":"object","x-kubernetes-preserve-unknown-fields":true}`, ``,
+		{
+			"metadata of an embedded object must have its types", `,"in":{"type":"object","x-kubernetes-preserve-unknown-fields":true}`, ``,
 			`{"in":{"apiVersion":"v1","kind":"X","metadata":{"name":"e","labels":7}}}`,
 			`,"in":{"type":"object","x-kubernetes-preserve-unknown-fields":true,"x-kubernetes-embedded-resource":true}`, ``,
-			`[spec:[in:[apiVersion:v1 kind:X metadata:[name:e]]]]`},
+			`[spec:[in:[apiVersion:v1 kind:X metadata:[name:e]]]]`,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			log := openLog(t)

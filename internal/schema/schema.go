@@ -1,11 +1,12 @@
 // Package schema has the resource types that the server serves.
 //
-// It has five nouns. A [Resource] is one served version of one resource type:
+// It has six nouns. A [Resource] is one served version of one resource type:
 // its names, scope, verbs, how a body of it is decoded, defaulted, pruned and
 // validated, and how it is shown. A [Subresource] is a part of an object with a
-// path of its own. A [Conversion] makes a resource a view of another one. A [Catalog] is
-// an immutable set of resources, built-in and custom. [Live] holds the current catalog,
-// which the registry replaces when a CustomResourceDefinition changes.
+// path of its own. A [Reading] says what readers see of a stored object. A [Conversion]
+// makes a resource a view of another one. A [Catalog] is an immutable set of resources,
+// built-in and custom. [Live] holds the current catalog, which the registry replaces when a
+// CustomResourceDefinition changes.
 package schema
 
 import (

@@ -90,9 +90,11 @@ func Resources(crd []byte) ([]*schema.Resource, error) {
 	var resources []*schema.Resource
 	var readings schema.Readings
 	var schemas []byte
+	var fields []kube.FieldPath // of all versions: objects are stored in one and selected in each
 	for _, v := range d.Spec.Versions {
 		r := d.resource(v)
-		reading := readingOf(r)
+		fields = append(fields, r.Fields...)
+		reading := readingOf(r, func() []kube.FieldPath { return fields })
 		readings = append(readings, reading)
 		schemas = fmt.Appendf(schemas, "%s %s ", v.Name, reading.Schema)
 		r.StorageVersion, r.Webhook = stored, webhook

@@ -15,22 +15,23 @@ import (
 	"github.com/gapless-io/gapless/kube/scan"
 )
 
-// readingOf returns what makes the read forms of the objects that are stored in a version.
-func readingOf(r *schema.Resource) *schema.Reading {
+// readingOf returns what makes the read forms of the objects that are stored in a version. fields are
+// the selectable fields of all versions.
+func readingOf(r *schema.Resource, fields func() []kube.FieldPath) *schema.Reading {
 	t := r.Type.(*customType) //nolint:forcetypeassert // this package has made it
 	identity := digest(r.OpenAPI)
 	if t.preserve {
 		identity += " preserveUnknownFields"
 	}
 	reading := schema.NewReading(r.APIVersion(), identity, t.read)
-	reading.Selectable = t.selectable
+	reading.Selectable = func() string { return t.selectable(fields()) }
 	return reading
 }
 
-// selectable returns what the schema says about the values on the way to each selectable field: only
-// that decides what is read there.
-func (t *customType) selectable() string {
-	if len(t.resource.Fields) == 0 {
+// selectable returns what the schema says about the values on the way to each field: only that
+// decides what is read there.
+func (t *customType) selectable(fields []kube.FieldPath) string {
+	if len(fields) == 0 {
 		return "" // which compiles nothing
 	}
 	s, err := t.shapes.get()
@@ -38,7 +39,7 @@ func (t *customType) selectable() string {
 		return err.Error()
 	}
 	var b strings.Builder
-	for _, field := range t.resource.Fields {
+	for _, field := range fields {
 		at := s.structural
 		for i, name := range field.Path {
 			fmt.Fprintf(&b, "%d %q %t %t %v\n", i, name, at.Nullable, at.XPreserveUnknownFields, at.Default.Object)
