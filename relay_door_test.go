@@ -180,17 +180,13 @@ func TestEachLimitHoldsForARelay(t *testing.T) {
 		"changes": {gapless.Limits{MutatingRequestsInFlight: 1}, func(t *testing.T, r atRelay) {
 			from, to := io.Pipe()
 			defer func() { _ = to.Close() }()
-			began := make(chan struct{})
-			go func() { // ends with the body
-				_, _ = io.WriteString(to, "{") // is read once the request has its place
-				close(began)
-			}()
-			go func() { // ends with the body
+			go func() { _, _ = io.WriteString(to, "{") }() // ends with the body
+			go func() {                                    // ends with the body
 				if resp, err := r.as(t, "HTTP/2", "token-jane").send(t, "PUT /api/v1/namespaces/shop/configmaps/a", from); err == nil {
 					_ = resp.Body.Close()
 				}
 			}()
-			<-began
+			r.waitFor(t, `apiserver_flowcontrol_current_executing_seats{priority_level="write"}`) // it has its place
 			if code, answer := r.as(t, "HTTP/2", "token-jane").do(t, "DELETE /api/v1/namespaces/shop/configmaps/none", ""); code != http.StatusTooManyRequests {
 				t.Errorf("a change beyond the limit is answered %d %s", code, answer)
 			}
