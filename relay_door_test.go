@@ -64,16 +64,29 @@ func (r atRelay) dial(t *testing.T, protocol string) (*tls.Conn, error) {
 	return conn.(*tls.Conn), nil
 }
 
-// send sends a request as the owner of a token, "": nobody.
-func (r atRelay) send(t *testing.T, c *http.Client, token, request string, body io.Reader, headers ...string) (*http.Response, error) {
+// tokenClient is a client with connections of its own and a token.
+type tokenClient struct {
+	*http.Client
+
+	url, token string
+}
+
+// as returns a client with a token, "": nobody.
+func (r atRelay) as(t *testing.T, proto, token string) tokenClient {
+	t.Helper()
+	return tokenClient{r.client(t, proto), r.URL(), token}
+}
+
+// send sends a request ("GET /…") with headers, in pairs of name and value.
+func (c tokenClient) send(t *testing.T, request string, body io.Reader, headers ...string) (*http.Response, error) {
 	t.Helper()
 	method, path, _ := strings.Cut(request, " ")
-	req, err := http.NewRequestWithContext(t.Context(), method, r.URL()+path, body)
+	req, err := http.NewRequestWithContext(t.Context(), method, c.url+path, body)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if token != "" {
-		req.Header.Set("Authorization", "Bearer "+token)
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
@@ -82,9 +95,9 @@ func (r atRelay) send(t *testing.T, c *http.Client, token, request string, body 
 }
 
 // do is send for a request whose answer is short.
-func (r atRelay) do(t *testing.T, c *http.Client, token, request, body string, headers ...string) (code int, answer string) {
+func (c tokenClient) do(t *testing.T, request, body string, headers ...string) (code int, answer string) {
 	t.Helper()
-	resp, err := r.send(t, c, token, request, strings.NewReader(body), headers...)
+	resp, err := c.send(t, request, strings.NewReader(body), headers...)
 	if err != nil {
 		t.Fatalf("%s: %v", request, err)
 	}
@@ -100,7 +113,7 @@ func (r atRelay) do(t *testing.T, c *http.Client, token, request, body string, h
 func (r atRelay) waitFor(t *testing.T, line string) {
 	t.Helper()
 	waitUntil(t, func() error {
-		_, metrics := r.do(t, r.client(t, "HTTP/1.1"), "token-root", "GET /metrics", "")
+		_, metrics := r.as(t, "HTTP/1.1", "token-root").do(t, "GET /metrics", "")
 		for have := range strings.Lines(metrics) {
 			if value, is := strings.CutPrefix(strings.TrimSpace(have), line+" "); is && value != "0" {
 				return nil
@@ -137,9 +150,9 @@ func TestEachLimitHoldsForARelay(t *testing.T) {
 		"anonymous connections":   {gapless.Limits{AnonymousConnections: 8}, idle, refused("anonymous_connections")},
 		"streams":                 {gapless.Limits{StreamsPerConnection: 7}, wantStreams, ""},
 		"requests without a known caller": {gapless.Limits{ResetsPerMinute: 5}, func(t *testing.T, r atRelay) {
-			c := r.client(t, "HTTP/2")
+			c := r.as(t, "HTTP/2", "none")
 			for range 8 { // the connection is closed behind some of them
-				if resp, err := r.send(t, c, "none", "GET /api/v1/namespaces/shop/secrets/a", nil); err == nil {
+				if resp, err := c.send(t, "GET /api/v1/namespaces/shop/secrets/a", nil); err == nil {
 					_ = resp.Body.Close()
 				}
 			}
@@ -167,29 +180,25 @@ func TestEachLimitHoldsForARelay(t *testing.T) {
 		"changes": {gapless.Limits{MutatingRequestsInFlight: 1}, func(t *testing.T, r atRelay) {
 			from, to := io.Pipe()
 			defer func() { _ = to.Close() }()
-			began := make(chan struct{})
-			go func() { // ends with the body
-				_, _ = io.WriteString(to, "{") // is read once the request has its place
-				close(began)
-			}()
-			go func() { // ends with the body
-				if resp, err := r.send(t, r.client(t, "HTTP/2"), "token-jane", "PUT /api/v1/namespaces/shop/configmaps/a", from); err == nil {
+			go func() { _, _ = io.WriteString(to, "{") }() // ends with the body
+			go func() {                                    // ends with the body
+				if resp, err := r.as(t, "HTTP/2", "token-jane").send(t, "PUT /api/v1/namespaces/shop/configmaps/a", from); err == nil {
 					_ = resp.Body.Close()
 				}
 			}()
-			<-began
-			if code, answer := r.do(t, r.client(t, "HTTP/2"), "token-jane", "DELETE /api/v1/namespaces/shop/configmaps/none", ""); code != http.StatusTooManyRequests {
+			r.waitFor(t, `apiserver_flowcontrol_current_executing_seats{priority_level="write"}`) // it has its place
+			if code, answer := r.as(t, "HTTP/2", "token-jane").do(t, "DELETE /api/v1/namespaces/shop/configmaps/none", ""); code != http.StatusTooManyRequests {
 				t.Errorf("a change beyond the limit is answered %d %s", code, answer)
 			}
 		}, refused("in_flight")},
 		"watches": {gapless.Limits{Watches: 1}, func(t *testing.T, r atRelay) {
 			const watch = "GET /api/v1/namespaces/shop/secrets?watch=1" // is passed on
-			resp, err := r.send(t, r.client(t, "HTTP/2"), "token-root", watch, nil)
+			resp, err := r.as(t, "HTTP/2", "token-root").send(t, watch, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer func() { _ = resp.Body.Close() }()
-			if code, answer := r.do(t, r.client(t, "HTTP/2"), "token-root", watch, ""); code != http.StatusTooManyRequests || resp.StatusCode != http.StatusOK {
+			if code, answer := r.as(t, "HTTP/2", "token-root").do(t, watch, ""); code != http.StatusTooManyRequests || resp.StatusCode != http.StatusOK {
 				t.Errorf("the watches are answered %d and %d %s", resp.StatusCode, code, answer)
 			}
 		}, refused("watches")},
@@ -241,11 +250,11 @@ func TestALargeBodyOfATokenIsNotSlow(t *testing.T) {
 	u := relaytest.New(t)
 	r := relayTo(t, u, gapless.RelayConfig{})
 	for _, proto := range []string{"HTTP/1.1", "HTTP/2"} {
-		c := r.client(t, proto)
+		c := r.as(t, proto, "token-jane")
 		c.Timeout = 30 * time.Second // at the rate of an unknown connection it would take minutes
 		name := strings.ToLower(strings.NewReplacer("/", "-", ".", "-").Replace(proto))
 		body := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":%q},"data":{"x":%q}}`, name, strings.Repeat("x", 900_000))
-		code, answer := r.do(t, c, "token-jane", "POST /api/v1/namespaces/shop/configmaps", body, "User-Agent", "", "Content-Type", "application/json")
+		code, answer := c.do(t, "POST /api/v1/namespaces/shop/configmaps", body, "User-Agent", "", "Content-Type", "application/json")
 		var made metav1.PartialObjectMetadata
 		if err := json.Unmarshal([]byte(answer), &made); err != nil || code != http.StatusCreated {
 			t.Fatalf("%s: %d %.200s", proto, code, answer)
@@ -288,7 +297,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: "system:anony
 			"GET /api/v1/namespaces/shop/secrets":                              http.StatusForbidden,
 			"GET /api/v1/namespaces/default/configmaps?watch=1":                http.StatusForbidden,
 		} {
-			code, answer := r.do(t, r.client(t, "HTTP/2"), "", request, "")
+			code, answer := r.as(t, "HTTP/2", "").do(t, request, "")
 			method, path, _ := strings.Cut(request, " ")
 			req, err := http.NewRequestWithContext(t.Context(), method, u.URL()+path, nil)
 			if err != nil {
@@ -304,7 +313,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: "system:anony
 			}
 		}
 		// Nobody's token is not nobody.
-		if code, answer := r.do(t, r.client(t, "HTTP/2"), "none", "GET /api/v1/namespaces/shop/configmaps", ""); code == http.StatusOK {
+		if code, answer := r.as(t, "HTTP/2", "none").do(t, "GET /api/v1/namespaces/shop/configmaps", ""); code == http.StatusOK {
 			t.Errorf("%s: a token of nobody is answered %d %s", mode, code, answer)
 		}
 	}
@@ -341,13 +350,16 @@ func TestARelayStopsWithWatchesOpen(t *testing.T) {
 	open := 0
 	for _, proto := range []string{"HTTP/1.1", "HTTP/2"} {
 		for _, path := range []string{"/api/v1/namespaces/shop/secrets?watch=1", "/apis/apps/v1/deployments?watch=1", "/api/v1/namespaces/shop/configmaps?watch=1"} {
-			resp, err := r.send(t, r.client(t, proto), "token-root", "GET "+path, nil)
-			if err != nil || resp.StatusCode != http.StatusOK {
-				t.Fatal(path, resp, err)
+			resp, err := r.as(t, proto, "token-root").send(t, "GET "+path, nil)
+			if err != nil {
+				t.Fatal(path, err)
+			}
+			defer func() { _ = resp.Body.Close() }()
+			if resp.StatusCode != http.StatusOK {
+				t.Fatal(path, resp.Status)
 			}
 			open++
 			go func() { // ends with the relay
-				defer func() { _ = resp.Body.Close() }()
 				<-stopped
 				rest, err := io.ReadAll(resp.Body)
 				ends <- end{proto + " " + path, string(rest), err, time.Since(began)}
@@ -374,4 +386,3 @@ func TestARelayStopsWithWatchesOpen(t *testing.T) {
 		t.Logf("the relay has stopped after %s", took)
 	}
 }
-

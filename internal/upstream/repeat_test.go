@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"strconv"
@@ -23,7 +22,7 @@ import (
 )
 
 // post sends a body that cannot be read a second time, as those of a proxy's clients.
-func post(t *testing.T, s *upstream.Server, method string, body io.Reader, size int) (*http.Response, error) {
+func post(t *testing.T, s *upstream.Server, method string, body io.Reader, size int) error {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, s.URL.String(), io.MultiReader(body))
 	if err != nil {
@@ -38,18 +37,17 @@ func post(t *testing.T, s *upstream.Server, method string, body io.Reader, size 
 		_, _ = io.Copy(io.Discard, resp.Body)
 		_ = resp.Body.Close()
 	}
-	return resp, err
+	return err
 }
 
-// TestWritesSurviveAServerThatSendsClientsAway has one that does so at random, as kube-apiserver with
-// --goaway-chance: by the header Connection of an answer, which becomes a GOAWAY.
+// TestWritesSurviveAServerThatSendsClientsAway has one that does so with 2 % of its answers, as
+// kube-apiserver with --goaway-chance: by the header Connection, which becomes a GOAWAY.
 func TestWritesSurviveAServerThatSendsClientsAway(t *testing.T) {
 	var taken sync.Map // how often each write was taken, by its number
-	var away atomic.Int64
+	var answers atomic.Int64
 	s := open(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if rand.N(20) == 0 { //nolint:gosec // which ones does not matter
+		if answers.Add(1)%50 == 0 {
 			w.Header().Set("Connection", "close")
-			away.Add(1)
 		}
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
@@ -98,9 +96,6 @@ func TestWritesSurviveAServerThatSendsClientsAway(t *testing.T) {
 			t.Errorf("write %d was taken %v times, want once", i, count)
 		}
 	}
-	if away.Load() < writers*each/100 {
-		t.Errorf("only %d connections were sent away", away.Load())
-	}
 }
 
 // TestWhatWasNotTakenIsSentAgain plays a server that refuses the first request in different ways, before
@@ -131,7 +126,7 @@ func TestWhatWasNotTakenIsSentAgain(t *testing.T) {
 					}
 				}), time.Minute)
 				want := bytes.Repeat([]byte("0123456789"), size/10)
-				_, err := post(t, s, http.MethodPut, bytes.NewReader(want), size)
+				err := post(t, s, http.MethodPut, bytes.NewReader(want), size)
 				switch body := got.Load(); {
 				case size > 3<<20:
 					e, is := errors.AsType[*upstream.UnreachableError](err)
@@ -182,7 +177,7 @@ func TestABodyThatIsStillComingIsSentAgain(t *testing.T) {
 		_, _ = io.WriteString(to, "second")
 		_ = to.Close()
 	}()
-	if _, err := post(t, s, http.MethodPost, from, -1); err != nil {
+	if err := post(t, s, http.MethodPost, from, -1); err != nil {
 		t.Fatal(err)
 	}
 	if body := got.Load(); body == nil || string(*body) != "first second" {
@@ -283,7 +278,7 @@ type deaf struct {
 
 func (c *deaf) Write(p []byte) (int, error) {
 	if c.closed.Load() {
-		_ = c.Conn.Close()
+		_ = c.Close()
 		return 0, net.ErrClosed
 	}
 	return c.Conn.Write(p)
@@ -306,7 +301,7 @@ func TestAConnectionThatWasClosedWhileIdleLosesNothing(t *testing.T) {
 		}
 		s := open(t, cfg, time.Minute)
 		for range 5 {
-			if _, err := post(t, s, http.MethodPost, strings.NewReader("0123456789"), 10); err != nil {
+			if err := post(t, s, http.MethodPost, strings.NewReader("0123456789"), 10); err != nil {
 				t.Errorf("%v: %v", protocols, err)
 			}
 			last.Load().closed.Store(true)
@@ -321,7 +316,7 @@ func TestAConnectionThatWasClosedWhileIdleLosesNothing(t *testing.T) {
 func TestABodyThatItsClientBreaksOffIsTheClientsError(t *testing.T) {
 	s := open(t, serve(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }), time.Minute)
 	broken := errors.New("invalid byte in chunk length")
-	_, err := post(t, s, http.MethodPost, io.MultiReader(strings.NewReader("half"), failing{broken}), -1)
+	err := post(t, s, http.MethodPost, io.MultiReader(strings.NewReader("half"), failing{broken}), -1)
 	if e, is := errors.AsType[*upstream.BodyError](err); !is || !errors.Is(e, broken) {
 		t.Errorf("%v, want the error of the body", err)
 	}

@@ -98,7 +98,7 @@ func (b *repeatable) end(unanswered bool) error {
 	if closed {
 		_ = b.source.Close() // it was only read
 	}
-	if err == nil || err == io.EOF {
+	if err == nil || errors.Is(err, io.EOF) {
 		return nil
 	}
 	return err

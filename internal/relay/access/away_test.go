@@ -3,7 +3,6 @@ package access_test
 import (
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -42,10 +41,9 @@ func lists(name string) auth.Attributes {
 
 // TestReviewsSurviveAnUpstreamThatSendsClientsAway has one like kube-apiserver with --goaway-chance.
 func TestReviewsSurviveAnUpstreamThatSendsClientsAway(t *testing.T) {
-	var away atomic.Int64
+	var answers atomic.Int64
 	a := allowing(t, func(w http.ResponseWriter) {
-		if rand.N(20) == 0 { //nolint:gosec // which ones does not matter
-			away.Add(1)
+		if answers.Add(1)%50 == 0 {
 			w.Header().Set("Connection", "close")
 		}
 	})
@@ -61,9 +59,6 @@ func TestReviewsSurviveAnUpstreamThatSendsClientsAway(t *testing.T) {
 		})
 	}
 	asking.Wait()
-	if away.Load() == 0 {
-		t.Error("no connection was sent away")
-	}
 }
 
 // TestAQuestionWhoseAnswerIsLostIsAskedAgain: once, for it changes nothing.

@@ -48,7 +48,11 @@ func (l *lasting) begin(e *ending) error {
 	return nil
 }
 
+// end ends what last has begun.
 func (l *lasting) end(e *ending) {
+	if e == nil {
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.open, e)
@@ -114,7 +118,8 @@ func isSet(query url.Values, name string) bool {
 type ending struct {
 	io.ReadCloser // of a watch
 
-	cancel context.CancelCauseFunc
+	cancel  context.CancelCauseFunc
+	watches bool
 
 	// mu guards what follows.
 	mu    sync.Mutex
@@ -122,27 +127,26 @@ type ending struct {
 	at    events // nil: it is no watch, or not known
 }
 
-// last counts a request if it lasts, and ends it by cancel when the relay stops. The caller calls answered
-// with the answer, if there is one, and ended at the end. Errors: 503 while the relay stops.
-func (h *Handler) last(r *http.Request, cancel context.CancelCauseFunc) (answered func(*http.Response), ended func(), err error) {
-	answered = func(*http.Response) {}
+// last counts a request if it lasts, and ends it by cancel when the relay stops; nil: it does not last.
+// Errors: 503 while the relay stops.
+func (l *lasting) last(r *http.Request, cancel context.CancelCauseFunc) (*ending, error) {
 	does, watches := Lasts(r)
 	if !does {
-		return answered, func() {}, nil
+		return nil, nil //nolint:nilnil // the documentation says so
 	}
-	e := &ending{cancel: cancel}
-	if err := h.lasting.begin(e); err != nil {
-		return nil, nil, err
+	e := &ending{cancel: cancel, watches: watches}
+	return e, l.begin(e)
+}
+
+// answer follows the answer of a watch.
+func (e *ending) answer(resp *http.Response) {
+	if e == nil || !e.watches {
+		return
 	}
-	if watches {
-		answered = func(resp *http.Response) {
-			e.mu.Lock()
-			defer e.mu.Unlock()
-			e.ReadCloser, e.at = resp.Body, eventsOf(resp.Header)
-			resp.Body = e
-		}
-	}
-	return answered, func() { h.lasting.end(e) }, nil
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ReadCloser, e.at = resp.Body, eventsOf(resp.Header)
+	resp.Body = e
 }
 
 // end ends the request, a watch at once if no event is being sent.

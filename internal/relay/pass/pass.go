@@ -125,12 +125,12 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, d *detour) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
 	r = r.WithContext(ctx)
-	endAt, ended, err := h.last(r, cancel)
+	until, err := h.lasting.last(r, cancel)
 	if err != nil {
 		refusal.Write(w, err)
 		return
 	}
-	defer ended()
+	defer h.lasting.end(until)
 	e := upstream.Exchange{
 		Rewrite: func(p *httputil.ProxyRequest) {
 			forwarded(p)
@@ -147,7 +147,7 @@ func (h *Handler) pass(w http.ResponseWriter, r *http.Request, d *detour) {
 				resp.Header.Del("Content-Length") // HTTP/1.1 has trailers only behind chunks
 			}
 			h.cfg.Answered(r, resp.StatusCode)
-			endAt(resp)
+			until.answer(resp)
 			if d.answer != nil {
 				d.answer(resp)
 			}
