@@ -147,7 +147,7 @@ func (o *outage) read() {
 	o.want(http.StatusForbidden, "token-joe", lastMaps)
 }
 
-// TestARelayThatStartsWhileUpstreamIsAwayServesItsMirror to whom it knows, for as long as if it had run on.
+// TestARelayThatStartsWhileUpstreamIsAwayServesItsMirror to callers that it knows, for as long as if it had run on.
 func TestARelayThatStartsWhileUpstreamIsAwayServesItsMirror(t *testing.T) {
 	o := newOutage(t)
 	o.read()
@@ -182,7 +182,7 @@ func TestARelayThatStartsWhileUpstreamIsAwayServesItsMirror(t *testing.T) {
 	if got := o.want(http.StatusOK, "jane", "/readyz?verbose"); !strings.Contains(got.body, "[+]mirror-sync ok") {
 		t.Errorf("/readyz is %s", got.body)
 	}
-	// gapless status works, for whom upstream always allows it.
+	// gapless status works, for a caller that upstream always allows it.
 	o.want(http.StatusServiceUnavailable, "jane", gapless.RelayStatusPath)
 	got := o.want(http.StatusOK, "admin", gapless.RelayStatusPath, "system:masters")
 	var status gapless.RelayStatus
@@ -205,9 +205,11 @@ func TestARelayThatStartsWhileUpstreamIsAwayServesItsMirror(t *testing.T) {
 func TestServeStaleServesTheMostRecentStateWithAWarning(t *testing.T) {
 	o := newOutage(t)
 	o.read()
+	const watch = shopMaps + "?watch=1&timeoutSeconds=1"
+	o.want(http.StatusOK, "jane", watch+"&resourceVersion=0")
 	o.cfg.ServeStale = true
 	o.again(func() {})
-	for _, path := range []string{shopMaps, shopMaps + "?limit=500"} {
+	for _, path := range []string{shopMaps, shopMaps + "?limit=500", watch, watch + "&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"} {
 		got := o.want(http.StatusOK, "jane", path)
 		if w := got.header.Get("Warning"); !strings.HasPrefix(w, "299 - ") || !strings.Contains(w, "seconds old") || got.header.Get("Age") == "" {
 			t.Errorf("the headers are %v, want a warning that says how old the list is", got.header)

@@ -33,6 +33,11 @@ metadata: {name: mirror}
 roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: mirror}
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: relay}]
 `)
+	var many strings.Builder // fewer would be compared, which answers as fast
+	for i := range 120 {
+		fmt.Fprintf(&many, "---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: other-%d, namespace: default}}\n", i)
+	}
+	upstream.Apply(t, many.String())
 	_, before := upstream.Do(t, http.MethodGet, "/api/v1/namespaces/shop/configmaps/a", "")
 	upstream.Apply(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: b, namespace: shop}}")
 	cfg := upstream.Relay(t)

@@ -71,7 +71,9 @@ func TestAWatchThatWasPassedOnGets410WhenUpstreamWasRestored(t *testing.T) {
 		return resp
 	}
 	waitUntil(t, func() error {
-		if resp := open("/readyz"); resp.StatusCode != http.StatusOK {
+		resp := open("/readyz")
+		defer func() { _ = resp.Body.Close() }()
+		if resp.StatusCode != http.StatusOK {
 			return fmt.Errorf("/readyz is %s", resp.Status)
 		}
 		return nil

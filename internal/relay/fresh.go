@@ -271,8 +271,8 @@ func (f *freshness) asking(ctx context.Context) {
 // request only if readers have sent more requests than upstream got.
 func (c *collection) check(ctx context.Context, p *check) (kube.ResourceVersion, error) {
 	h, f := c.current.Load(), c.fresh
-	comparable := h != nil && f.comparable(h.cached.Cache.Stats().Objects, p.size)
-	if comparable && (f.quiet.Load() || !f.account.affords(2)) {
+	cheap := h != nil && f.comparable(h.cached.Cache.Stats().Objects, p.size)
+	if cheap && (f.quiet.Load() || !f.account.affords(2)) {
 		return c.compare(ctx, h)
 	}
 	upstream, err := c.progress(ctx)
@@ -286,7 +286,7 @@ func (c *collection) check(ctx context.Context, p *check) (kube.ResourceVersion,
 		stop()
 	}
 	f.quiet.Store(!has)
-	if has || !comparable || !f.account.affords(1) {
+	if has || !cheap || !f.account.affords(1) {
 		return upstream, nil
 	}
 	return c.compare(ctx, h)

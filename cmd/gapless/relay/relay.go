@@ -75,7 +75,7 @@ credentials for the API server: gapless relay kubeconfig writes the kubeconfig.
 The relay lists and watches each resource once, from its first reader on. A client that
 reconnects with an old resourceVersion resumes from the relay's history; one that asks for the
 most recent state gets it. When the API server is away, watches go on, and so do lists with
-resourceVersion=0, for callers whom the relay knows; also after the relay was started again.
+resourceVersion=0, for callers that the relay knows; also after the relay was started again.
 Lists of the most recent state, which is what kubectl get asks for, are refused then, unless
 --serve-stale is set. docs/relay.md says what it costs and guarantees.`,
 		Example: `  # mirror what the clients read, with a day of history

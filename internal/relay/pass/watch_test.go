@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -49,9 +50,7 @@ func newWatching(t *testing.T, header http.Header) *watching {
 		for {
 			select {
 			case part := <-w.parts:
-				for name, values := range w.header {
-					out.Header()[name] = values
-				}
+				maps.Copy(out.Header(), w.header)
 				_, _ = io.WriteString(out, part) // the relay may have left
 				_ = http.NewResponseController(out).Flush()
 			case <-r.Context().Done():
@@ -66,6 +65,22 @@ func newWatching(t *testing.T, header http.Header) *watching {
 		}})
 	}), nil, nil)
 	return w
+}
+
+// begin opens the watch, of which upstream sends a part. The caller closes the body.
+func (w *watching) begin(t *testing.T, proto, part string) *http.Response {
+	t.Helper()
+	sent := make(chan struct{})
+	go func() { // this call waits for it
+		defer close(sent)
+		w.parts <- part
+	}()
+	defer func() { <-sent }()
+	resp, err := send(t, w.front.Client(t, proto), "GET "+w.front.URL, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp
 }
 
 // read reads n bytes.
@@ -99,17 +114,8 @@ func TestAWatchThatIsPassedOnEndsBetweenTwoEvents(t *testing.T) {
 			for within := range 3 { // of the event: nothing, a part of its length, most of it
 				t.Run(strings.Join([]string{c.name, proto, []string{"between", "at its beginning", "within"}[within]}, ", "), func(t *testing.T) {
 					w := newWatching(t, http.Header{"Content-Type": {c.media}})
-					answer := make(chan *http.Response)
-					go func() { // the test waits for it
-						resp, err := send(t, w.front.Client(t, proto), "GET "+w.front.URL, nil)
-						if err != nil {
-							t.Error(err)
-						}
-						answer <- resp
-					}()
 					cut := []int{0, 2, len(c.event) - 3}[within]
-					w.parts <- c.event + c.event[:cut]
-					resp := <-answer
+					resp := w.begin(t, proto, c.event+c.event[:cut])
 					defer func() { _ = resp.Body.Close() }()
 					if got := read(t, resp.Body, len(c.event)+cut); got != c.event+c.event[:cut] {
 						t.Errorf("the watch begins with %q", got)
@@ -175,16 +181,7 @@ func TestAWatchThatEndsBeforeItsAnswerIs410(t *testing.T) {
 // TestAWatchWithoutEventsToAddToIsCut: an end that looks complete would hide that the history is another one.
 func TestAWatchWithoutEventsToAddToIsCut(t *testing.T) {
 	w := newWatching(t, http.Header{"Content-Type": {jsonWatch}, "Content-Encoding": {"gzip"}})
-	answer := make(chan *http.Response)
-	go func() { // the test waits for it
-		resp, err := send(t, w.front.Client(t, "HTTP/1.1"), "GET "+w.front.URL, nil)
-		if err != nil {
-			t.Error(err)
-		}
-		answer <- resp
-	}()
-	w.parts <- "bytes"
-	resp := <-answer
+	resp := w.begin(t, "HTTP/1.1", "bytes")
 	defer func() { _ = resp.Body.Close() }()
 	read(t, resp.Body, len("bytes"))
 	close(w.over)
