@@ -54,9 +54,9 @@ type decision struct {
 }
 
 const (
-	// tableWithin is how long a request for a table may wait for the decision. A client that gives up
-	// before would have had upstream's table.
-	tableWithin = 3 * time.Second
+	// tableWithin is how long a request for a table may wait for the decision. Who asks for the first one
+	// of a resource waits for upstream in any case.
+	tableWithin = 10 * time.Second
 	// tableAgain is how long tables of a resource are passed on after upstream did not say how it shows
 	// them.
 	tableAgain = time.Minute
