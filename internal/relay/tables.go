@@ -114,7 +114,7 @@ func (t *tables) claim(resource *schema.Resource, definition *kube.Object) (d *d
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if now := t.known[gvr]; now != was {
+	if now := t.known[gvr]; now != nil && now != was {
 		return now, false // another caller makes it
 	}
 	d = &decision{made: make(chan struct{})}
@@ -263,7 +263,7 @@ func (t *tables) hold(ctx context.Context, d *decision, v visit) (visit, error) 
 	beside, err := t.enterDefinitions(ctx)
 	if err != nil {
 		v.leave()
-		return visit{}, err
+		return visit{}, &PassError{why: "the definition is not mirrored: " + err.Error()}
 	}
 	leave := v.leave
 	v.leave = func() {
