@@ -54,9 +54,9 @@ type decision struct {
 }
 
 const (
-	// tableWithin is how long a request for a table may wait for the decision. A client that gives up
-	// before would have had upstream's table.
-	tableWithin = 3 * time.Second
+	// tableWithin is how long a request for a table may wait for the decision. Who asks for the first one
+	// of a resource waits for upstream in any case.
+	tableWithin = 10 * time.Second
 	// tableAgain is how long tables of a resource are passed on after upstream did not say how it shows
 	// them.
 	tableAgain = time.Minute
@@ -114,7 +114,7 @@ func (t *tables) claim(resource *schema.Resource, definition *kube.Object) (d *d
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if now := t.known[gvr]; now != was {
+	if now := t.known[gvr]; now != nil && now != was {
 		return now, false // another caller makes it
 	}
 	d = &decision{made: make(chan struct{})}
@@ -263,7 +263,7 @@ func (t *tables) hold(ctx context.Context, d *decision, v visit) (visit, error) 
 	beside, err := t.enterDefinitions(ctx)
 	if err != nil {
 		v.leave()
-		return visit{}, err
+		return visit{}, &PassError{why: "the definition is not mirrored: " + err.Error()}
 	}
 	leave := v.leave
 	v.leave = func() {

@@ -144,7 +144,7 @@ func must(t testing.TB, to *rest.Config, method, path string, body string) strin
 }
 
 // shownAge is a cell with the age of something that a test has made.
-var shownAge = regexp.MustCompile(`"\d+s"`)
+var shownAge = regexp.MustCompile(`"(\d+[hms])+"`)
 
 // aged is an answer without the ages in it.
 func aged(answer string) string { return shownAge.ReplaceAllString(answer, `"…s"`) }
