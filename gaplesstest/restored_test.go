@@ -1,6 +1,7 @@
 package gaplesstest_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -10,12 +11,18 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
 
 	"github.com/gapless-io/gapless/fault"
 	"github.com/gapless-io/gapless/gaplesstest"
 )
+
+// watcher opens the watches of a RetryWatcher.
+type watcher func(context.Context, metav1.ListOptions) (watch.Interface, error)
+
+func (w watcher) WatchWithContext(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+	return w(ctx, o)
+}
 
 // TestARetryWatcherEndsAfterARestore: client-go's RetryWatcher, as the watches of most languages,
 // goes on from the last version that it knows, which the restored data does not have. Before a
@@ -32,9 +39,7 @@ func TestARetryWatcherEndsAfterARestore(t *testing.T) {
 			for i := range 20 {
 				last = create(t, client(t, s.RESTConfig()), fmt.Sprint("b", i))
 			}
-			w, err := watchtools.NewRetryWatcherWithContext(t.Context(), last.ResourceVersion, &cache.ListWatch{
-				WatchFunc: func(o metav1.ListOptions) (watch.Interface, error) { return maps.Watch(t.Context(), o) },
-			})
+			w, err := watchtools.NewRetryWatcherWithContext(t.Context(), last.ResourceVersion, watcher(maps.Watch))
 			if err != nil {
 				t.Fatal(err)
 			}

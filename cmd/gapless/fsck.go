@@ -94,14 +94,8 @@ version wrote DIR; 2 invalid command line; 4 damaged, and --repair can repair it
 			if err != nil {
 				return err
 			}
-			if output == "json" {
-				body, err := json.MarshalIndent(report, "", "  ")
-				if err != nil {
-					return err
-				}
-				io.printf("%s\n", body)
-			} else {
-				report.print(io)
+			if err := report.write(io, output); err != nil {
+				return err
 			}
 			return report.verdict()
 		},
@@ -110,6 +104,20 @@ version wrote DIR; 2 invalid command line; 4 damaged, and --repair can repair it
 	cmd.Flags().Int64Var(&bump, "bump", fsck.DefaultBump, "how many resource versions a repair skips if clients may have seen some that were lost; if it is given, always")
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "format of the report: text or json")
 	return cmd
+}
+
+// write writes the report in a format.
+func (r *fsckReport) write(io streams, format string) error {
+	if format != "json" {
+		r.print(io)
+		return nil
+	}
+	body, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	io.printf("%s\n", body)
+	return nil
 }
 
 // verdict is the exit code.

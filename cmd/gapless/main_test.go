@@ -273,8 +273,8 @@ func TestFlagsComeFromTheEnvironmentUnlessGiven(t *testing.T) {
 		t.Errorf("exit code %d, want 2, with the variable's name:\n%s", code, stderr)
 	}
 	t.Setenv("GAPLESS_HISTORY", "1h")
-	t.Setenv("GAPLESS_STRICT_FUTURE_WATCH", "perhaps")
-	if code, _, stderr = command(t, "serve", "--memory"); code != exitUsage || !strings.Contains(stderr, "GAPLESS_STRICT_FUTURE_WATCH") {
+	t.Setenv("GAPLESS_STOP_AT_ONCE", "perhaps")
+	if code, _, stderr = command(t, "serve", "--memory"); code != exitUsage || !strings.Contains(stderr, "GAPLESS_STOP_AT_ONCE") {
 		t.Errorf("exit code %d, want 2, with the variable's name:\n%s", code, stderr)
 	}
 	t.Setenv("GAPLESS_OUTPUT", "xml")

@@ -213,7 +213,7 @@ func (l *Log) Check() error {
 var errTooLarge = errors.New("the event is too large even without its bodies")
 
 // record writes an event, and reports whether the request may go on. A health check always does:
-// whoever asks is to be told what the checks found, and must not take a full disk, or a pipe that
+// whoever asks gets what the checks found, and must not take a full disk, or a pipe that
 // nobody reads, for the end of the server.
 func (l *Log) record(event *auditinternal.Event, probe bool) bool {
 	l.counts.events.Inc()

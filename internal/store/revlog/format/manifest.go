@@ -55,8 +55,8 @@ type Manifest struct {
 	Floors      map[string]Mark `json:"floors"` // by resource
 	// Rest is the floor of every resource that has no records and is not in Floors.
 	Rest Mark `json:"rest"`
-	// Raised, if any, is the last range of revisions that a repair has skipped because it was told
-	// to: none of them was assigned.
+	// Raised, if any, is the last range of revisions that a repair has skipped on request: none of
+	// them was assigned.
 	Raised *Raised `json:"raised,omitempty"`
 	// Segments is in the order of their first revisions. The last one is the
 	// log segment that is written, unless there is none yet.
