@@ -48,7 +48,7 @@ func coreKinds() []*schema.Resource {
 		kind(row{
 			version: "v1", kind: "Node", short: []string{"no"}, cluster: true, status: true, statusOnCreate: true,
 			defaults: defaults.Node, fields: []kube.FieldPath{or("spec.unschedulable", "false")},
-		}, rules[*corev1.Node]{object: validation.Node}),
+		}, rules[*corev1.Node]{object: validation.Node, update: validation.NodeUpdate}),
 		kind(row{
 			version: "v1", kind: "Pod", short: []string{"po"}, categories: []string{all}, status: true,
 			returnDeleted: true, grace: 30 * time.Second, defaults: defaults.Pod, fields: podFields(), subresources: ofPods(),

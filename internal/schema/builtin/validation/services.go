@@ -2,6 +2,7 @@ package validation
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -154,11 +155,79 @@ func checkServicePort(at *field.Path, port *corev1.ServicePort, several bool, na
 	return append(errs, check.PortOrName(at.Child("targetPort"), port.TargetPort)...)
 }
 
-// ServiceUpdate validates the change of a Service: a cluster IP stays as long as the type
-// needs it.
+// ServiceUpdate validates the change of a Service: what was allocated for it stays as long as its
+// type needs it. It is one of upstream's rules that nothing is set that was not allocated; here
+// nothing is allocated, and a client may set what is missing.
 func ServiceUpdate(o, old *corev1.Service) field.ErrorList {
-	if o.Spec.Type == corev1.ServiceTypeExternalName || old.Spec.Type == corev1.ServiceTypeExternalName || old.Spec.ClusterIP == "" {
+	var errs field.ErrorList
+	now, was := &o.Spec, &old.Spec
+	if now.Type != corev1.ServiceTypeExternalName && was.Type != corev1.ServiceTypeExternalName {
+		errs = append(errs, checkClusterIPsUpdate(now, was)...)
+		errs = append(errs, checkFamiliesUpdate(now, was)...)
+	}
+	balanced := was.Type == corev1.ServiceTypeLoadBalancer && now.Type == corev1.ServiceTypeLoadBalancer
+	if balanced && !reflect.DeepEqual(now.LoadBalancerClass, was.LoadBalancerClass) {
+		errs = append(errs, field.Invalid(check.Spec("loadBalancerClass"), now.LoadBalancerClass, onceSet))
+	}
+	checked := balanced && was.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal &&
+		now.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
+	if checked && was.HealthCheckNodePort != 0 && now.HealthCheckNodePort != was.HealthCheckNodePort {
+		errs = append(errs, field.Forbidden(check.Spec("healthCheckNodePort"), check.Immutable))
+	}
+	return errs
+}
+
+// onceSet is upstream's text about addresses, which are not immutable: a second one may be added.
+const onceSet = "may not change once set"
+
+// checkClusterIPsUpdate checks the cluster IPs of a service that has them before and after
+// (upstream's validateUpgradeDowngradeClusterIPs).
+func checkClusterIPsUpdate(now, was *corev1.ServiceSpec) field.ErrorList {
+	if headless(now) && headless(was) || len(was.ClusterIPs) == 0 {
 		return nil
 	}
-	return check.Unchanged(check.Spec("clusterIPs").Index(0), "", o.Spec.ClusterIP, old.Spec.ClusterIP)
+	at := check.Spec("clusterIPs")
+	if len(now.ClusterIPs) == 0 {
+		return field.ErrorList{field.Invalid(at.Index(0), now.ClusterIPs, "primary clusterIP can not be unset")}
+	}
+	var errs field.ErrorList
+	for i := range min(len(now.ClusterIPs), len(was.ClusterIPs)) {
+		if now.ClusterIPs[i] != was.ClusterIPs[i] {
+			errs = append(errs, field.Invalid(at.Index(i), now.ClusterIPs, onceSet))
+		}
+	}
+	if len(now.ClusterIPs) < len(was.ClusterIPs) {
+		errs = append(errs, releases(now, "secondary cluster IP")...)
+	}
+	return errs
+}
+
+// checkFamiliesUpdate is checkClusterIPsUpdate for the families of the addresses (upstream's
+// validateUpgradeDowngradeIPFamilies).
+func checkFamiliesUpdate(now, was *corev1.ServiceSpec) field.ErrorList {
+	if headless(now) || headless(was) || len(was.IPFamilies) == 0 {
+		return nil
+	}
+	var errs field.ErrorList
+	for i := range min(len(now.IPFamilies), len(was.IPFamilies)) {
+		if now.IPFamilies[i] != was.IPFamilies[i] {
+			errs = append(errs, field.Invalid(check.Spec("ipFamilies").Index(0), now.IPFamilies, onceSet))
+		}
+	}
+	if len(now.IPFamilies) < len(was.IPFamilies) {
+		errs = append(errs, releases(now, "secondary IP family")...)
+	}
+	return errs
+}
+
+// releases requires that a service which loses one of two addresses asks for that.
+func releases(now *corev1.ServiceSpec, what string) field.ErrorList {
+	if policy := now.IPFamilyPolicy; policy != nil && *policy == corev1.IPFamilyPolicySingleStack {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(check.Spec("ipFamilyPolicy"), now.IPFamilyPolicy, "must be 'SingleStack' to release the "+what)}
+}
+
+func headless(spec *corev1.ServiceSpec) bool {
+	return len(spec.ClusterIPs) == 1 && spec.ClusterIPs[0] == corev1.ClusterIPNone
 }
