@@ -86,6 +86,11 @@ func (u Upstream) Update(ctx context.Context, t Target, was Verdict, body []byte
 	aboutOld.SetResourceVersion(StoredVersion)
 	about.SetResourceVersion(StoredVersion)
 	about.SetManagedFields(nil)
+	if service, is := object.(*core.Service); is && t.Subresource == "" {
+		if err := beginUpdate(service, old.(*core.Service)); err != nil {
+			return verdictOf(err)
+		}
+	}
 	if err := rest.BeforeUpdate(strategy, requestOf(ctx, t, "update"), object, old); err != nil {
 		return verdictOf(err)
 	}

@@ -81,7 +81,9 @@ func matchClusterIPs(now, was tree) {
 // asks for a single one (initIPFamilyFields). Upstream derives families that are left out from
 // the cluster IPs, and for headless services from the cluster's.
 func keepFamilies(now, was tree) {
-	set(now, "ipFamilyPolicy", was["ipFamilyPolicy"])
+	if policy := was["ipFamilyPolicy"]; policy != nil {
+		setPointer(now, "ipFamilyPolicy", policy)
+	}
 	keepList(now, was, "ipFamilies")
 	if now["ipFamilyPolicy"] != "SingleStack" {
 		return

@@ -110,7 +110,7 @@ func isExternal(spec *corev1.ServiceSpec) bool {
 // the type removes it.
 func NewService(o *corev1.Service) field.ErrorList {
 	spec := &o.Spec
-	var errs field.ErrorList
+	errs := append(checkClusterIPs(spec), checkNodePorts(spec)...)
 	if !isExternal(spec) && spec.ExternalTrafficPolicy != "" {
 		errs = append(errs, field.Invalid(check.Spec("externalTrafficPolicy"), spec.ExternalTrafficPolicy, "may only be set for externally-accessible services"))
 	}
@@ -156,14 +156,22 @@ func checkServicePort(at *field.Path, port *corev1.ServicePort, several bool, na
 }
 
 // ServiceUpdate validates the change of a Service: what was allocated for it stays as long as its
-// type needs it. It is one of upstream's rules that nothing is set that was not allocated; here
-// nothing is allocated, and a client may set what is missing.
+// type needs it. Upstream always has allocated something; here nothing is allocated, and a client
+// may set what is missing. What an update leaves as it was is not checked: earlier versions stored
+// any addresses and node ports.
 func ServiceUpdate(o, old *corev1.Service) field.ErrorList {
 	var errs field.ErrorList
 	now, was := &o.Spec, &old.Spec
-	if now.Type != corev1.ServiceTypeExternalName && was.Type != corev1.ServiceTypeExternalName {
-		errs = append(errs, checkClusterIPsUpdate(now, was)...)
-		errs = append(errs, checkFamiliesUpdate(now, was)...)
+	if !reflect.DeepEqual(now.Ports, was.Ports) {
+		errs = append(errs, checkNodePorts(now)...)
+	}
+	same := now.ClusterIP == was.ClusterIP && slices.Equal(now.ClusterIPs, was.ClusterIPs) && slices.Equal(now.IPFamilies, was.IPFamilies)
+	if named := now.Type == corev1.ServiceTypeExternalName || was.Type == corev1.ServiceTypeExternalName; !same {
+		addresses := checkClusterIPs(now)
+		if len(addresses) == 0 && !named {
+			addresses = append(checkClusterIPsUpdate(now, was), checkFamiliesUpdate(now, was)...)
+		}
+		errs = append(errs, addresses...)
 	}
 	balanced := was.Type == corev1.ServiceTypeLoadBalancer && now.Type == corev1.ServiceTypeLoadBalancer
 	if balanced && !reflect.DeepEqual(now.LoadBalancerClass, was.LoadBalancerClass) {
@@ -175,6 +183,74 @@ func ServiceUpdate(o, old *corev1.Service) field.ErrorList {
 		errs = append(errs, field.Forbidden(check.Spec("healthCheckNodePort"), check.Immutable))
 	}
 	return errs
+}
+
+// checkClusterIPs checks how the cluster IPs of a service fit together, and its families (upstream's
+// ValidateServiceClusterIPsRelatedFields).
+func checkClusterIPs(spec *corev1.ServiceSpec) field.ErrorList {
+	if spec.Type == corev1.ServiceTypeExternalName {
+		return nil
+	}
+	at, all := check.Spec("clusterIPs"), spec.ClusterIPs
+	var errs field.ErrorList
+	switch {
+	case spec.ClusterIP == "" && len(all) > 0:
+		errs = append(errs, field.Invalid(at, all, "must be empty when `clusterIP` is not specified"))
+	case spec.ClusterIP != "" && len(all) == 0:
+		errs = append(errs, field.Required(at, ""))
+	case len(all) > 0 && all[0] != spec.ClusterIP:
+		errs = append(errs, field.Invalid(at, all, "first value must match `clusterIP`"))
+	}
+	var malformed field.ErrorList
+	for i, ip := range all {
+		switch {
+		case i > 0 || ip != corev1.ClusterIPNone:
+			malformed = append(malformed, validation.IsValidIPForLegacyField(at.Index(i), ip, false, nil)...)
+		case len(all) > 1:
+			malformed = append(malformed, field.Invalid(at, all, "'None' must be the first and only value"))
+		}
+	}
+	if len(all) > 2 {
+		errs = append(errs, field.Invalid(at, all, "may only hold up to 2 values"))
+	}
+	if len(malformed) > 0 || headless(spec) {
+		return append(errs, malformed...)
+	}
+	if len(all) > 1 && !onePerFamily(all) {
+		errs = append(errs, field.Invalid(at, all, "may specify no more than one IP for each IP family"))
+	}
+	for i, family := range spec.IPFamilies[:min(len(spec.IPFamilies), len(all))] {
+		if !isNoFamily(family) && family != familyOf(all[i]) {
+			errs = append(errs, field.Invalid(at.Index(i), all[i], fmt.Sprintf("expected an %s value as indicated by `ipFamilies[%d]`", family, i)))
+		}
+	}
+	return errs
+}
+
+// checkNodePorts requires each node port to belong to one port of a service.
+func checkNodePorts(spec *corev1.ServiceSpec) field.ErrorList {
+	var errs field.ErrorList
+	used := map[servicePort]bool{}
+	for i, port := range spec.Ports {
+		key := servicePort{port.Protocol, port.NodePort}
+		if key.port != 0 && used[key] {
+			errs = append(errs, field.Duplicate(check.Spec("ports").Index(i).Child("nodePort"), key.port))
+		}
+		used[key] = true
+	}
+	return errs
+}
+
+func isNoFamily(family corev1.IPFamily) bool {
+	return family != corev1.IPv4Protocol && family != corev1.IPv6Protocol
+}
+
+// familyOf returns the family of an address.
+func familyOf(ip string) corev1.IPFamily {
+	if strings.Contains(ip, ":") {
+		return corev1.IPv6Protocol
+	}
+	return corev1.IPv4Protocol
 }
 
 // onceSet is upstream's text about addresses, which are not immutable: a second one may be added.
@@ -205,7 +281,7 @@ func checkClusterIPsUpdate(now, was *corev1.ServiceSpec) field.ErrorList {
 // checkFamiliesUpdate is checkClusterIPsUpdate for the families of the addresses (upstream's
 // validateUpgradeDowngradeIPFamilies).
 func checkFamiliesUpdate(now, was *corev1.ServiceSpec) field.ErrorList {
-	if headless(now) || headless(was) || len(was.IPFamilies) == 0 {
+	if headless(now) || headless(was) || len(was.IPFamilies) == 0 || slices.ContainsFunc(now.IPFamilies, isNoFamily) {
 		return nil
 	}
 	var errs field.ErrorList
