@@ -170,7 +170,7 @@ func TestDeleteCollectionDeletesSelectedObjects(t *testing.T) {
 	_, err = s.DeleteCollection(t.Context(), s.at("configmaps", "default"), metav1.DeleteOptions{}, options(func(o *kube.ListOptions) {
 		o.Fields = fields.OneTermEqualSelector("spec.a", "b")
 	}))
-	if diff := cmp.Diff("400 BadRequest field label not supported: spec.a", status(err)); diff != "" {
+	if diff := cmp.Diff(`400 BadRequest "spec.a" is not a known field selector: only "metadata.name", "metadata.namespace"`, status(err)); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -32,7 +32,7 @@ func (r *Relay) Reading(req *http.Request) (of Reading, served bool) {
 		return Reading{}, false
 	}
 	o, err := kube.ParseListOptions(rt.Query, rt.Verb == route.Watch)
-	if err != nil || kube.CheckFields(o.Fields, rt.Resource.Fields) != nil {
+	if err != nil || rt.Resource.CheckFields(o.Fields) != nil {
 		return Reading{}, false
 	}
 	if c := r.known(rt.Resource); c != nil && c.failed(nil) != nil {

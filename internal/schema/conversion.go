@@ -76,5 +76,8 @@ func (r *Resource) StoredField(label string) string {
 			return stored
 		}
 	}
+	if of := r.FieldAliases[label]; of != "" {
+		return of
+	}
 	return label
 }

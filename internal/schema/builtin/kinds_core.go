@@ -52,6 +52,7 @@ func coreKinds() []*schema.Resource {
 		kind(row{
 			version: "v1", kind: "Pod", short: []string{"po"}, categories: []string{all}, status: true,
 			returnDeleted: true, grace: 30 * time.Second, defaults: defaults.Pod, fields: podFields(), subresources: ofPods(),
+			aliases: map[string]string{"spec.host": "spec.nodeName", "status.podIPs": ""},
 		}, rules[*corev1.Pod]{object: pods.Pod, create: pods.NewPod, update: pods.PodUpdate}),
 		kind(row{
 			version: "v1", kind: "PodTemplate", returnDeleted: true,
