@@ -44,7 +44,7 @@ func coreKinds() []*schema.Resource {
 				Name: "finalize", Verbs: []string{"update"}, Apply: parts.Finalize,
 				Kind: schema.GroupVersionKind{Version: "v1", Kind: "Namespace"},
 			}},
-		}, rules[*corev1.Namespace]{}),
+		}, rules[*corev1.Namespace]{status: validation.NamespaceStatus}),
 		kind(row{
 			version: "v1", kind: "Node", short: []string{"no"}, cluster: true, status: true, statusOnCreate: true,
 			defaults: defaults.Node, fields: []kube.FieldPath{or("spec.unschedulable", "false")},
