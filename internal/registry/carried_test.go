@@ -1,13 +1,17 @@
 package registry_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/gapless-io/gapless/kube"
 )
@@ -153,5 +157,151 @@ func TestANodeKeepsWhatControllersAssigned(t *testing.T) {
 	}
 	if is := s.get(at); field(t, is, "spec", "providerID") != "cloud://1" || field(t, is, "spec", "podCIDR") != "10.0.0.0/24" {
 		t.Errorf("it is %s", is.JSON())
+	}
+}
+
+// ownedBy is the body of a config map with these owners, by name; all have the same UID.
+func ownedBy(owners ...string) string {
+	refs := make([]string, len(owners))
+	for i, name := range owners {
+		refs[i] = `{"apiVersion":"v1","kind":"ConfigMap","name":"` + name + `","uid":"u"}`
+	}
+	return `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c","ownerReferences":[` + strings.Join(refs, ",") + `]}}`
+}
+
+// TestOwnersThatStandTwiceAreRemovedWithAWarning has the rules and texts of apiserver
+// handlers dedupOwnerReferencesAndAddWarning.
+func TestOwnersThatStandTwiceAreRemovedWithAWarning(t *testing.T) {
+	const sent = ".metadata.ownerReferences contains duplicate entries; API server dedups owner references in 1.20+, and may reject such requests " +
+		"as early as 1.24; please fix your requests; duplicate UID(s) observed: u"
+	after := strings.Replace(sent, "entries;", "entries after mutating admission happens;", 1)
+	s := serve(t)
+	at := s.at("configmaps", "default", "c")
+	recorded := &recorder{}
+	ctx := warning.WithWarningRecorder(t.Context(), recorded)
+	patch := func(of types.PatchType, body string) func() (kube.Written, error) {
+		return func() (kube.Written, error) {
+			return s.Patch(ctx, at, kube.Patch{Type: of, Body: []byte(body)}, metav1.PatchOptions{})
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		write  func() (kube.Written, error)
+		owners []string
+		want   []string
+	}{
+		{"create", func() (kube.Written, error) {
+			return s.Create(ctx, s.at("configmaps", "default"), []byte(ownedBy("a", "a", "b", "a")), metav1.CreateOptions{})
+		}, []string{"a", "b"}, []string{sent + ", u"}},
+		{"update", func() (kube.Written, error) {
+			return s.Update(ctx, at, []byte(ownedBy("a", "b", "b")), metav1.UpdateOptions{})
+		}, []string{"a", "b"}, []string{sent}},
+		{"merge patch", patch(types.MergePatchType, ownedBy("b", "b")), []string{"b"}, []string{after}},
+		{"JSON patch", patch(types.JSONPatchType, `[{"op":"copy","from":"/metadata/ownerReferences/0","path":"/metadata/ownerReferences/-"}]`),
+			[]string{"b"}, []string{after}},
+		{"none twice", patch(types.MergePatchType, ownedBy("a", "b")), []string{"a", "b"}, nil},
+	} {
+		recorded.texts = nil
+		out, err := c.write()
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		var owners []string
+		refs, _ := field(t, out.Object, "metadata", "ownerReferences").([]any)
+		for _, ref := range refs {
+			ref, _ := ref.(map[string]any)
+			name, _ := ref["name"].(string)
+			owners = append(owners, name)
+		}
+		if diff := cmp.Diff(c.owners, owners); diff != "" {
+			t.Errorf("%s: owners: -want +got:\n%s", c.name, diff)
+		}
+		if diff := cmp.Diff(c.want, append(out.Warnings, recorded.texts...)); diff != "" {
+			t.Errorf("%s: warnings: -want +got:\n%s", c.name, diff)
+		}
+	}
+}
+
+// recorder keeps the warnings of a request.
+type recorder struct{ texts []string }
+
+// AddWarning implements warning.Recorder.
+func (r *recorder) AddWarning(_, text string) { r.texts = append(r.texts, text) }
+
+// TestPluginsCannotMakeAnOwnerTwice: what a webhook adds again is removed too.
+func TestPluginsCannotMakeAnOwnerTwice(t *testing.T) {
+	p := &reviewer{admit: func(_ context.Context, a admission.Attributes, _ func() error) error {
+		if u, is := a.GetObject().(*unstructured.Unstructured); is && u != nil {
+			u.SetOwnerReferences(append(u.GetOwnerReferences(), u.GetOwnerReferences()...))
+		}
+		return nil
+	}}
+	s := reviewed(t, p)
+	out, err := s.Create(t.Context(), by(s.at("configmaps", "default")), []byte(ownedBy("a")), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if refs, _ := field(t, out.Object, "metadata", "ownerReferences").([]any); len(refs) != 1 {
+		t.Errorf("created %s", out.Object.JSON())
+	}
+}
+
+// TestAnEmptyListOfManagersClearsThem holds for built-in kinds; upstream keeps the managers of a
+// custom resource, for which one empty entry clears.
+func TestAnEmptyListOfManagersClearsThem(t *testing.T) {
+	s := serve(t)
+	s.create(s.at(crds), definition(""))
+	for _, resource := range []string{"configmaps", foos} {
+		at, body := s.at(resource, "default", "f"), foo("f", `{"a":"1"}`)
+		if resource == "configmaps" {
+			body = configMap("f")
+		}
+		for _, c := range []struct {
+			managers string
+			cleared  bool
+		}{{"[]", resource == "configmaps"}, {"[{}]", true}, {"null", false}} {
+			created := s.create(s.at(resource, "default"), body)
+			whole := strings.Replace(body, `"metadata":{`, fmt.Sprintf(`"metadata":{"managedFields":%s,"resourceVersion":"%d",`, c.managers, created.ResourceVersion()), 1)
+			for what, write := range map[string]func() *kube.Object{
+				"update":      func() *kube.Object { return s.update(at, whole) },
+				"merge patch": func() *kube.Object { return s.merge(at, `{"metadata":{"managedFields":`+c.managers+`}}`) },
+			} {
+				got := field(t, write(), "metadata", "managedFields")
+				if (got == nil) != c.cleared {
+					t.Errorf("%s of %s with managedFields %s left %v", what, resource, c.managers, got)
+				}
+				s.delete(at)
+				created = s.create(s.at(resource, "default"), body)
+				whole = strings.Replace(body, `"metadata":{`, fmt.Sprintf(`"metadata":{"managedFields":%s,"resourceVersion":"%d",`, c.managers, created.ResourceVersion()), 1)
+			}
+			s.delete(at)
+		}
+	}
+}
+
+func TestTheStatusOfANamespaceSaysThePhaseThatItIsIn(t *testing.T) {
+	s := serve(t)
+	s.create(s.at("namespaces"), `{"metadata":{"name":"n","finalizers":["x.io/f"]}}`)
+	at := s.at("namespaces", "", "n", "status")
+	phase := func(name string) string {
+		_, err := s.Patch(t.Context(), at, mergePatch(`{"status":{"phase":"`+name+`"}}`), metav1.PatchOptions{})
+		if err == nil {
+			return ""
+		}
+		return status(err)
+	}
+	const refused = `422 Invalid Namespace "n" is invalid: status.Phase: Invalid value: "%s": may only be '%s' if ` + "`deletionTimestamp` is %s"
+	for name, want := range map[string]string{
+		"Active": "", "Terminating": fmt.Sprintf(refused, "Terminating", "Active", "empty"), "X": fmt.Sprintf(refused, "X", "Active", "empty"),
+	} {
+		if diff := cmp.Diff(want, phase(name)); diff != "" {
+			t.Errorf("live: %s: -want +got:\n%s", name, diff)
+		}
+	}
+	s.delete(s.at("namespaces", "", "n"))
+	for name, want := range map[string]string{"Terminating": "", "Active": fmt.Sprintf(refused, "Active", "Terminating", "not empty")} {
+		if diff := cmp.Diff(want, phase(name)); diff != "" {
+			t.Errorf("under deletion: %s: -want +got:\n%s", name, diff)
+		}
 	}
 }
