@@ -56,40 +56,74 @@ func TestAServiceKeepsWhatAnUpdateLeavesOut(t *testing.T) {
 	)
 	s := serve(t)
 	for _, c := range []struct{ name, was, now, want string }{
-		{"headless", `{"clusterIP":"None","ports":[{"port":80}]}`, `{"ports":[{"port":81}]}`,
-			"map[clusterIP:None clusterIPs:[None] type:ClusterIP] [<nil> 81→<nil>]"},
-		{"cluster IP", `{"clusterIP":"10.0.0.1","ports":[{"port":80}]}`, `{"ports":[{"port":80}]}`,
-			"map[clusterIP:10.0.0.1 clusterIPs:[10.0.0.1] type:ClusterIP] [<nil> 80→<nil>]"},
-		{"cluster IPs of a client that knows one", two, `{"clusterIP":"10.0.0.1","ports":[{"port":80}]}`,
-			"map[clusterIP:10.0.0.1 clusterIPs:[10.0.0.1 fd00::1] ipFamilies:[IPv4 IPv6] ipFamilyPolicy:RequireDualStack type:ClusterIP] [<nil> 80→<nil>]"},
-		{"one of two families is released", two, `{"ipFamilyPolicy":"SingleStack","ports":[{"port":80}]}`,
-			"map[clusterIP:10.0.0.1 clusterIPs:[10.0.0.1] ipFamilies:[IPv4] ipFamilyPolicy:SingleStack type:ClusterIP] [<nil> 80→<nil>]"},
-		{"one of two addresses without the policy", two, `{"clusterIP":"10.0.0.1","clusterIPs":["10.0.0.1"],"ports":[{"port":80}]}`,
-			`422 Invalid Service "s" is invalid: spec.ipFamilyPolicy: Invalid value: "RequireDualStack": must be 'SingleStack' to release the secondary cluster IP`},
-		{"another cluster IP", `{"clusterIP":"10.0.0.1","ports":[{"port":80}]}`, `{"clusterIP":"10.0.0.2","ports":[{"port":80}]}`,
-			`422 Invalid Service "s" is invalid: spec.clusterIPs[0]: Invalid value: ["10.0.0.2"]: may not change once set`},
-		{"ports in another order", node, `{"type":"NodePort","ports":[{"name":"b","port":81},{"name":"a","port":82}]}`,
-			"map[externalTrafficPolicy:Cluster type:NodePort] [b 81→30081 a 82→30080]"},
-		{"a port that another one has now", node, `{"type":"NodePort","ports":[{"name":"a","port":80},{"name":"b","port":81,"nodePort":30080}]}`,
-			"map[externalTrafficPolicy:Cluster type:NodePort] [a 80→<nil> b 81→30080]"},
-		{"a new port", node, `{"type":"NodePort","ports":[{"name":"a","port":80},{"name":"c","port":83}]}`,
-			"map[externalTrafficPolicy:Cluster type:NodePort] [a 80→30080 c 83→<nil>]"},
-		{"node ports of another type that has them", node, `{"type":"LoadBalancer","ports":[{"name":"a","port":80}]}`,
-			"map[allocateLoadBalancerNodePorts:true externalTrafficPolicy:Cluster type:LoadBalancer] [a 80→30080]"},
-		{"node ports of a type that has none", node, `{"ports":[{"name":"a","port":80,"nodePort":30080}]}`,
-			"map[type:ClusterIP] [a 80→<nil>]"},
-		{"no node ports are wanted", node, `{"type":"LoadBalancer","allocateLoadBalancerNodePorts":false,"ports":[{"name":"a","port":80}]}`,
-			"map[allocateLoadBalancerNodePorts:false externalTrafficPolicy:Cluster type:LoadBalancer] [a 80→<nil>]"},
-		{"health check's port", load, `{"type":"LoadBalancer","externalTrafficPolicy":"Local","ports":[{"port":80}]}`,
-			"map[allocateLoadBalancerNodePorts:true externalTrafficPolicy:Local healthCheckNodePort:30099 type:LoadBalancer] [<nil> 80→30080]"},
-		{"another health check's port", load, `{"type":"LoadBalancer","externalTrafficPolicy":"Local","healthCheckNodePort":30098,"ports":[{"port":80}]}`,
-			`422 Invalid Service "s" is invalid: spec.healthCheckNodePort: Forbidden: field is immutable`},
-		{"health checks of a policy that needs none", load, `{"type":"LoadBalancer","externalTrafficPolicy":"Cluster","ports":[{"port":80}]}`,
-			"map[allocateLoadBalancerNodePorts:true externalTrafficPolicy:Cluster type:LoadBalancer] [<nil> 80→30080]"},
-		{"a name instead of addresses", two, `{"type":"ExternalName","externalName":"a.example.org","ports":[{"port":80}]}`,
-			"map[externalName:a.example.org type:ExternalName] [<nil> 80→<nil>]"},
-		{"an address instead of a name", `{"type":"ExternalName","externalName":"a.example.org"}`, `{"clusterIP":"10.0.0.1","ports":[{"port":80}]}`,
-			"map[clusterIP:10.0.0.1 clusterIPs:[10.0.0.1] type:ClusterIP] [<nil> 80→<nil>]"},
+		{
+			"headless", `{"clusterIP":"None","ports":[{"port":80}]}`, `{"ports":[{"port":81}]}`,
+			"map[clusterIP:None clusterIPs:[None] type:ClusterIP] [<nil> 81→<nil>]",
+		},
+		{
+			"cluster IP", `{"clusterIP":"10.0.0.1","ports":[{"port":80}]}`, `{"ports":[{"port":80}]}`,
+			"map[clusterIP:10.0.0.1 clusterIPs:[10.0.0.1] type:ClusterIP] [<nil> 80→<nil>]",
+		},
+		{
+			"cluster IPs of a client that knows one", two, `{"clusterIP":"10.0.0.1","ports":[{"port":80}]}`,
+			"map[clusterIP:10.0.0.1 clusterIPs:[10.0.0.1 fd00::1] ipFamilies:[IPv4 IPv6] ipFamilyPolicy:RequireDualStack type:ClusterIP] [<nil> 80→<nil>]",
+		},
+		{
+			"one of two families is released", two, `{"ipFamilyPolicy":"SingleStack","ports":[{"port":80}]}`,
+			"map[clusterIP:10.0.0.1 clusterIPs:[10.0.0.1] ipFamilies:[IPv4] ipFamilyPolicy:SingleStack type:ClusterIP] [<nil> 80→<nil>]",
+		},
+		{
+			"one of two addresses without the policy", two, `{"clusterIP":"10.0.0.1","clusterIPs":["10.0.0.1"],"ports":[{"port":80}]}`,
+			`422 Invalid Service "s" is invalid: spec.ipFamilyPolicy: Invalid value: "RequireDualStack": must be 'SingleStack' to release the secondary cluster IP`,
+		},
+		{
+			"another cluster IP", `{"clusterIP":"10.0.0.1","ports":[{"port":80}]}`, `{"clusterIP":"10.0.0.2","ports":[{"port":80}]}`,
+			`422 Invalid Service "s" is invalid: spec.clusterIPs[0]: Invalid value: ["10.0.0.2"]: may not change once set`,
+		},
+		{
+			"ports in another order", node, `{"type":"NodePort","ports":[{"name":"b","port":81},{"name":"a","port":82}]}`,
+			"map[externalTrafficPolicy:Cluster type:NodePort] [b 81→30081 a 82→30080]",
+		},
+		{
+			"a port that another one has now", node, `{"type":"NodePort","ports":[{"name":"a","port":80},{"name":"b","port":81,"nodePort":30080}]}`,
+			"map[externalTrafficPolicy:Cluster type:NodePort] [a 80→<nil> b 81→30080]",
+		},
+		{
+			"a new port", node, `{"type":"NodePort","ports":[{"name":"a","port":80},{"name":"c","port":83}]}`,
+			"map[externalTrafficPolicy:Cluster type:NodePort] [a 80→30080 c 83→<nil>]",
+		},
+		{
+			"node ports of another type that has them", node, `{"type":"LoadBalancer","ports":[{"name":"a","port":80}]}`,
+			"map[allocateLoadBalancerNodePorts:true externalTrafficPolicy:Cluster type:LoadBalancer] [a 80→30080]",
+		},
+		{
+			"node ports of a type that has none", node, `{"ports":[{"name":"a","port":80,"nodePort":30080}]}`,
+			"map[type:ClusterIP] [a 80→<nil>]",
+		},
+		{
+			"no node ports are wanted", node, `{"type":"LoadBalancer","allocateLoadBalancerNodePorts":false,"ports":[{"name":"a","port":80}]}`,
+			"map[allocateLoadBalancerNodePorts:false externalTrafficPolicy:Cluster type:LoadBalancer] [a 80→<nil>]",
+		},
+		{
+			"health check's port", load, `{"type":"LoadBalancer","externalTrafficPolicy":"Local","ports":[{"port":80}]}`,
+			"map[allocateLoadBalancerNodePorts:true externalTrafficPolicy:Local healthCheckNodePort:30099 type:LoadBalancer] [<nil> 80→30080]",
+		},
+		{
+			"another health check's port", load, `{"type":"LoadBalancer","externalTrafficPolicy":"Local","healthCheckNodePort":30098,"ports":[{"port":80}]}`,
+			`422 Invalid Service "s" is invalid: spec.healthCheckNodePort: Forbidden: field is immutable`,
+		},
+		{
+			"health checks of a policy that needs none", load, `{"type":"LoadBalancer","externalTrafficPolicy":"Cluster","ports":[{"port":80}]}`,
+			"map[allocateLoadBalancerNodePorts:true externalTrafficPolicy:Cluster type:LoadBalancer] [<nil> 80→30080]",
+		},
+		{
+			"a name instead of addresses", two, `{"type":"ExternalName","externalName":"a.example.org","ports":[{"port":80}]}`,
+			"map[externalName:a.example.org type:ExternalName] [<nil> 80→<nil>]",
+		},
+		{
+			"an address instead of a name", `{"type":"ExternalName","externalName":"a.example.org"}`, `{"clusterIP":"10.0.0.1","ports":[{"port":80}]}`,
+			"map[clusterIP:10.0.0.1 clusterIPs:[10.0.0.1] type:ClusterIP] [<nil> 80→<nil>]",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if diff := cmp.Diff(c.want, s.replaced(c.was, c.now)); diff != "" {
@@ -197,8 +231,11 @@ func TestOwnersThatStandTwiceAreRemovedWithAWarning(t *testing.T) {
 			return s.Update(ctx, at, []byte(ownedBy("a", "b", "b")), metav1.UpdateOptions{})
 		}, []string{"a", "b"}, []string{sent}},
 		{"merge patch", patch(types.MergePatchType, ownedBy("b", "b")), []string{"b"}, []string{after}},
-		{"JSON patch", patch(types.JSONPatchType, `[{"op":"copy","from":"/metadata/ownerReferences/0","path":"/metadata/ownerReferences/-"}]`),
-			[]string{"b"}, []string{after}},
+		{
+			"JSON patch", patch(types.JSONPatchType, `[{"op":"copy","from":"/metadata/ownerReferences/0","path":"/metadata/ownerReferences/-"}]`),
+			[]string{"b"},
+			[]string{after},
+		},
 		{"none twice", patch(types.MergePatchType, ownedBy("a", "b")), []string{"a", "b"}, nil},
 	} {
 		recorded.texts = nil
