@@ -81,27 +81,26 @@ const strictly = "strict decoding error: "
 // in the JSON any more, so that the decoder of the kind cannot know them. Upstream names them before
 // other fields that it refuses.
 func duplicated(r *http.Request, t schema.Target, converted []byte, duplicates error) error {
-	switch v := schema.FieldValidation(r.URL.Query().Get("fieldValidation")); v {
-	case schema.FieldsIgnore:
-		return nil
-	default:
+	v := schema.FieldValidation(r.URL.Query().Get("fieldValidation"))
+	if v != schema.FieldsStrict {
 		for _, text := range yamltext.Lines(duplicates) {
-			warning.AddWarning(r.Context(), "", text)
-		}
-		return nil
-	case schema.FieldsStrict:
-		if t.Subresource != "scale" {
-			if _, _, err := t.BodyType().Decode(converted, v); err != nil {
-				refused, is := errors.AsType[*kube.StatusError](err)
-				if is && strings.Contains(refused.Status.Message, strictly) {
-					refused.Status.Message = strings.Replace(refused.Status.Message, strictly, strictly+duplicates.Error()+", ", 1)
-				}
-				return err
+			if v != schema.FieldsIgnore {
+				warning.AddWarning(r.Context(), "", text)
 			}
 		}
-		kind := kindOf(t)
-		return kube.BadRequest("%s in version %q cannot be handled as a %s: %s%v", kind.Kind, kind.Version, kind.Kind, strictly, duplicates)
+		return nil
 	}
+	if t.Subresource != "scale" {
+		if _, _, err := t.BodyType().Decode(converted, v); err != nil {
+			refused, is := errors.AsType[*kube.StatusError](err)
+			if is && strings.Contains(refused.Status.Message, strictly) {
+				refused.Status.Message = strings.Replace(refused.Status.Message, strictly, strictly+duplicates.Error()+", ", 1)
+			}
+			return err
+		}
+	}
+	kind := kindOf(t)
+	return kube.BadRequest("%s in version %q cannot be handled as a %s: %s%v", kind.Kind, kind.Version, kind.Kind, strictly, duplicates)
 }
 
 // kindOf is the kind of a body.

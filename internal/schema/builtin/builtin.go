@@ -13,7 +13,7 @@
 // both with upstream's. The rules are a selection. Not checked are, among others: kernel
 // parameters and what is for Windows only in security contexts, the volume sources of
 // single storage vendors, resource claims of pods, pod resize, the CEL expressions of device selectors; the cron syntax beyond its shape,
-// success policies of jobs; the IP families and cluster IPs of services; which resources
+// success policies of jobs; which resources
 // limit ranges and quotas may name; status subresources as a whole. Nothing is allocated
 // (cluster IPs, node ports), and there are no admission plugins.
 package builtin
