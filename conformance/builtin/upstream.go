@@ -48,6 +48,7 @@ func (u Upstream) Create(ctx context.Context, t Target, body []byte) (v Verdict)
 	if err != nil {
 		return verdictOf(err)
 	}
+	dedupOwners(object, ctx, false)
 	rest.WipeObjectMetaSystemFields(about)
 	rest.FillObjectMetaSystemFields(about)
 	about.SetManagedFields(nil)
@@ -79,6 +80,7 @@ func (u Upstream) Update(ctx context.Context, t Target, was Verdict, body []byte
 	if err != nil {
 		return verdictOf(err)
 	}
+	dedupOwners(object, ctx, false)
 	var strategy rest.RESTUpdateStrategy = kind.whole
 	if t.Subresource != "" {
 		strategy = kind.parts[t.Subresource]

@@ -1,18 +1,25 @@
 package builtin
 
 import (
+	"context"
 	"fmt"
 	"net"
 	_ "unsafe" // for go:linkname
 
+	"k8s.io/apimachinery/pkg/runtime"
+	_ "k8s.io/apiserver/pkg/endpoints/handlers" // has dedupOwners
 	"k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/registry/core/service/ipallocator"
 	"k8s.io/kubernetes/pkg/registry/core/service/portallocator"
 	"k8s.io/kubernetes/pkg/registry/core/service/storage"
 )
 
-// kube-apiserver completes a Service around its strategy: it keeps what was allocated for it, and
-// allocates what is missing. Its functions for that are not exported, and need an etcd otherwise.
+// What kube-apiserver does around its strategies: it removes owner references that stand twice, and
+// keeps what was allocated for a Service, and allocates what is missing. Its functions for that are
+// not exported, and some need an etcd otherwise.
+
+//go:linkname dedupOwners k8s.io/apiserver/pkg/endpoints/handlers.dedupOwnerReferencesAndAddWarning
+func dedupOwners(object runtime.Object, ctx context.Context, admitted bool) //nolint:revive // upstream's order
 
 //go:linkname patchAllocatedValues k8s.io/kubernetes/pkg/registry/core/service/storage.patchAllocatedValues
 func patchAllocatedValues(after storage.After, before storage.Before)
