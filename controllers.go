@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
@@ -68,12 +69,18 @@ func (c Config) runs(controller string) bool {
 	return star
 }
 
+// namespaceQuiet is how long the content of a deleted namespace stays after the last deletion in it.
+// kubectl needs a few milliseconds from one object of a file to the next; upstream waits for 5 s in
+// any case.
+const namespaceQuiet = 500 * time.Millisecond
+
 // newRegistry makes the registry with the controllers that are turned on, and returns the
 // garbage collector; nil if it is turned off.
 func (s *Server) newRegistry(log *revlog.Log, live *schema.Live) *gc.Collector {
 	cfg := registry.Config{
 		Store: s.store(), Stale: s.values.Stale, Live: live, Logger: s.cfg.Logger,
 		KeepNamespaces: !s.cfg.runs(NamespaceController),
+		NamespaceQuiet: namespaceQuiet,
 	}
 	var garbage *gc.Collector
 	if s.cfg.runs(GarbageCollectorController) {

@@ -24,7 +24,7 @@ func badQueries() []badInput {
 		{name: "deep label", request: get("labelSelector=" + strings.Repeat("(", 50_000)), message: "found '('"},
 		{name: "long label", request: get("labelSelector=" + strings.Repeat("a", 50_000)), message: "unable to parse"},
 		{name: "field", request: get("fieldSelector=metadata.name"), message: "invalid selector"},
-		{name: "unknown field", request: get("fieldSelector=data.x%3D1"), message: "field label not supported: data.x"},
+		{name: "unknown field", request: get("fieldSelector=data.x%3D1"), message: `"data.x" is not a known field selector`},
 		{name: "escape in field", request: get(`fieldSelector=metadata.name%3D%5Cz`), message: "invalid field selector"},
 		{name: "token that is no base64", request: get("continue=!!!"), message: invalidToken + "illegal base64"},
 		{name: "token that is no JSON", request: get("continue=YWJj"), message: invalidToken},

@@ -60,7 +60,7 @@ func listRows() []listRow {
 		{name: "negative", query: "resourceVersion=-5", code: bad, reason: "BadRequest", message: "invalid resource version"},
 		{name: "timeoutSeconds", query: "timeoutSeconds=abc", code: bad, reason: "BadRequest", message: `strconv.ParseInt: parsing "abc": invalid syntax`},
 		{name: "timeout", query: "timeout=abc", code: bad, reason: "BadRequest", message: `invalid timeout specified in the request URL - time: invalid duration "abc"`},
-		{name: "field", query: "fieldSelector=spec.a%3D1", code: bad, reason: "BadRequest", message: "field label not supported: spec.a"},
+		{name: "field", query: "fieldSelector=spec.a%3D1", code: bad, reason: "BadRequest", message: `"spec.a" is not a known field selector: only "metadata.name", "metadata.namespace"`},
 		{name: "label", query: "labelSelector=!!", code: bad, reason: "BadRequest", message: "unable to parse requirement: found '!', expected: identifier"},
 		{name: "name", query: "fieldSelector=metadata.name%3Da", code: ok, rv: "{d}", keys: "default/a"},
 		{name: "labels", query: "labelSelector=x+in+(2,3)", code: ok, rv: "{d}", keys: "default/b"},

@@ -56,13 +56,16 @@ func watchRows() []watchRow {
 		{name: "heartbeat", query: "timeoutSeconds=3&resourceVersion={d}" + marks, frames: "BOOKMARK@{d}"},
 		{name: "deprecated path", path: "/api/v1/watch/namespaces/default/configmaps", query: "resourceVersion={c}", frames: "MODIFIED default/b@{b2}, DELETED default/c@{gone}"},
 		{name: "deprecated path of one", path: "/api/v1/watch/namespaces/default/configmaps/b", query: "resourceVersion={a}", frames: "ADDED default/b@{b}, MODIFIED default/b@{b2}"},
+		{name: "deprecated path of one that is selected too", path: "/api/v1/watch/namespaces/default/configmaps/b", query: "resourceVersion={b}&fieldSelector=metadata.name%3Db", frames: "MODIFIED default/b@{b2}"},
+		{name: "deprecated path of one, and another one", path: "/api/v1/watch/namespaces/default/configmaps/b", query: "fieldSelector=metadata.name%3Dc", refused: listRow{code: http.StatusBadRequest, reason: "BadRequest", message: "fieldSelector metadata.name doesn't match requested name"}},
+		{name: "deprecated path of one, and no name", path: "/api/v1/watch/namespaces/default/configmaps/b", query: "fieldSelector=metadata.namespace%3Ddefault", refused: listRow{code: http.StatusBadRequest, reason: "BadRequest", message: "fieldSelector metadata.name doesn't match requested name"}},
 		{name: "negative timeout", query: "timeoutSeconds=-1", frames: ""},
 		{name: "initial without match", query: "sendInitialEvents=true", refused: invalid("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")},
 		{name: "match without initial", query: "resourceVersion={a}&resourceVersionMatch=NotOlderThan", refused: invalid("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")},
 		{name: "other match", query: "sendInitialEvents=true&resourceVersionMatch=Exact&resourceVersion={a}", refused: invalid(`Unsupported value: "Exact": supported values: "NotOlderThan"`)},
 		{name: "match and continue", query: "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&continue=x", refused: invalid("resourceVersionMatch is forbidden when continue is provided")},
 		{name: "no number", query: "resourceVersion=abc", refused: listRow{code: http.StatusBadRequest, reason: "BadRequest", message: `parsing "abc": invalid syntax`}},
-		{name: "field", query: "fieldSelector=spec.a%3D1", refused: listRow{code: http.StatusBadRequest, reason: "BadRequest", message: "field label not supported: spec.a"}},
+		{name: "field", query: "fieldSelector=spec.a%3D1", refused: listRow{code: http.StatusBadRequest, reason: "BadRequest", message: `"spec.a" is not a known field selector: only "metadata.name", "metadata.namespace"`}},
 	}
 }
 

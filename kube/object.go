@@ -27,6 +27,12 @@ func (k Key) String() string {
 	return k.Namespace + "/" + k.Name
 }
 
+// The labels that every resource can be selected by.
+const (
+	fieldName      = "metadata.name"
+	fieldNamespace = "metadata.namespace"
+)
+
 // FieldPath is one selectable field: the label that a field selector uses, and
 // the path of its value in the object. Default is the value when it is absent.
 type FieldPath struct {

@@ -58,7 +58,7 @@ func (o ListOptions) BookmarkEvery(otherwise time.Duration) time.Duration {
 // requests a watch, whatever the parameter says. Only the first value of a
 // parameter counts and unknown ones are ignored, as upstream does. Errors are 400
 // with upstream's texts. PlanList and PlanWatch check the combination of
-// parameters, CheckFields checks the field selector.
+// parameters; which fields can be selected by is the resource's to say.
 func ParseListOptions(q url.Values, watch bool) (ListOptions, error) {
 	o := ListOptions{
 		ResourceVersion: q.Get("resourceVersion"),

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/gapless-io/gapless/kube"
 )
@@ -134,21 +133,6 @@ func TestBookmarkIntervalIsIgnoredOnLists(t *testing.T) {
 	o, err := kube.ParseListOptions(query(t, "bookmarkIntervalSeconds=soon"), false)
 	if err != nil || o.BookmarkInterval != nil {
 		t.Errorf("%v, %v", o.BookmarkInterval, err)
-	}
-}
-
-func TestFieldLabelsMustBeSupported(t *testing.T) {
-	for sel, want := range map[string]string{
-		"": "", "metadata.name=a": "", "metadata.namespace!=b": "", "spec.nodeName=n,status.phase!=Failed": "",
-		"spec.a=1":                 "400 BadRequest: field label not supported: spec.a",
-		"metadata.name=a,spec.b=1": "400 BadRequest: field label not supported: spec.b",
-	} {
-		if got := statusText(kube.CheckFields(fields.ParseSelectorOrDie(sel), podFields())); got != want {
-			t.Errorf("%q: %q, want %q", sel, got, want)
-		}
-	}
-	if kube.CheckFields(fields.Nothing(), nil) != nil {
-		t.Error("a selector that selects nothing has no unsupported label")
 	}
 }
 

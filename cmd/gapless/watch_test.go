@@ -167,7 +167,7 @@ func TestWatchEndsWhenTheFirstRequestIsRefused(t *testing.T) {
 	b := newBench(t)
 	for _, args := range [][]string{{}, {"-o", "json"}, {"-A", "-o", "name"}} {
 		code, out, stderr := command(t, append([]string{"watch", "--kubeconfig", b.ready.Kubeconfig, "cm", "--field-selector", "a=b"}, args...)...)
-		if code != exitRunTime || out != "" || !strings.Contains(stderr, "error: ") || !strings.Contains(stderr, "field label not supported: a") {
+		if code != exitRunTime || out != "" || !strings.Contains(stderr, "error: ") || !strings.Contains(stderr, `"a" is not a known field selector`) {
 			t.Errorf("%v: exit code %d, want 1, with the server's words; %q:\n%s", args, code, out, stderr)
 		}
 		t.Log(stderr)

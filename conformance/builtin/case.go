@@ -62,6 +62,12 @@ func (m *mutator) walkMap(path string, at map[string]any) {
 		}
 		delete(at, name)
 		m.emit("without %s", path)
+		if several, has := at[name+"s"]; has {
+			// Two forms of one value: a client that knows of neither leaves out both.
+			delete(at, name+"s")
+			m.emit("without %s and %ss", path, path)
+			at[name+"s"] = several
+		}
 		m.replace(path, was, func(value any) { at[name] = value })
 		m.walk(path, was, func(value any) { at[name] = value })
 	}
@@ -90,12 +96,46 @@ func (m *mutator) walk(path string, was any, set func(any)) {
 			set(was[1:])
 			m.emit("without %s[0]", path)
 		}
+		if len(was) > 1 && m.depth > Removals {
+			reversed := slices.Clone(was)
+			slices.Reverse(reversed)
+			set(reversed)
+			m.emit("%s reversed", path)
+			m.withoutMembers(path, was, set)
+		}
 		set(was)
 		for i := range was {
 			item, path := was[i], fmt.Sprintf("%s[%d]", path, i)
 			m.replace(path, item, func(value any) { was[i] = value })
 			m.walk(path, item, func(value any) { was[i] = value })
 		}
+	}
+}
+
+// withoutMembers leaves each member out of all items of a list, as they are and in the opposite
+// order: values that a server keeps for them must find the right item.
+func (m *mutator) withoutMembers(path string, was []any, set func(any)) {
+	names := map[string]bool{}
+	for _, item := range was {
+		item, _ := item.(map[string]any)
+		for name := range item {
+			names[name] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		left := make([]any, len(was))
+		for i, item := range was {
+			left[i] = item
+			if item, is := item.(map[string]any); is {
+				item = maps.Clone(item)
+				delete(item, name)
+				left[i] = item
+			}
+		}
+		set(left)
+		m.emit("without %s[*].%s", path, name)
+		slices.Reverse(left)
+		m.emit("%s reversed, without %s", path, name)
 	}
 }
 

@@ -11,6 +11,31 @@ import (
 
 func none(string) bool { return false }
 
+// TestMutationsLeaveOutWhatServersKeep: both forms of a value, a member of all items of a list, and
+// that in another order.
+func TestMutationsLeaveOutWhatServersKeep(t *testing.T) {
+	const text = `{"spec":{"ip":"1","ips":["1"],"ports":[{"name":"a","port":1},{"name":"b"}]}}`
+	o := object(t, []byte(text))
+	got := map[string]string{}
+	for _, c := range builtin.Mutate(o, builtin.Brief, none) {
+		got[c.What] = string(c.Body)
+	}
+	for what, want := range map[string]string{
+		"without spec.ip and spec.ips":      `{"spec":{"ports":[{"name":"a","port":1},{"name":"b"}]}}`,
+		"spec.ports reversed":               `{"spec":{"ip":"1","ips":["1"],"ports":[{"name":"b"},{"name":"a","port":1}]}}`,
+		"without spec.ports[*].port":        `{"spec":{"ip":"1","ips":["1"],"ports":[{"name":"a"},{"name":"b"}]}}`,
+		"spec.ports reversed, without name": `{"spec":{"ip":"1","ips":["1"],"ports":[{},{"port":1}]}}`,
+		"without spec.ports[0]":             `{"spec":{"ip":"1","ips":["1"],"ports":[{"name":"b"}]}}`,
+	} {
+		if diff := cmp.Diff(want, got[what]); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", what, diff)
+		}
+	}
+	if left := string(body(t, o)); left != text {
+		t.Errorf("the object is %s, want %s", left, text)
+	}
+}
+
 // TestMutationsChangeOneThingEach also says that the object is left as it was.
 func TestMutationsChangeOneThingEach(t *testing.T) {
 	const text = `{"kind":"K","metadata":{"name":"a"},"spec":{"list":["x","y"],"map":{"on":true}}}`

@@ -48,6 +48,7 @@ func (u Upstream) Create(ctx context.Context, t Target, body []byte) (v Verdict)
 	if err != nil {
 		return verdictOf(err)
 	}
+	dedupOwners(object, ctx, false)
 	rest.WipeObjectMetaSystemFields(about)
 	rest.FillObjectMetaSystemFields(about)
 	about.SetManagedFields(nil)
@@ -79,6 +80,7 @@ func (u Upstream) Update(ctx context.Context, t Target, was Verdict, body []byte
 	if err != nil {
 		return verdictOf(err)
 	}
+	dedupOwners(object, ctx, false)
 	var strategy rest.RESTUpdateStrategy = kind.whole
 	if t.Subresource != "" {
 		strategy = kind.parts[t.Subresource]
@@ -86,6 +88,11 @@ func (u Upstream) Update(ctx context.Context, t Target, was Verdict, body []byte
 	aboutOld.SetResourceVersion(StoredVersion)
 	about.SetResourceVersion(StoredVersion)
 	about.SetManagedFields(nil)
+	if service, is := object.(*core.Service); is && t.Subresource == "" {
+		if err := beginUpdate(service, old.(*core.Service)); err != nil {
+			return verdictOf(err)
+		}
+	}
 	if err := rest.BeforeUpdate(strategy, requestOf(ctx, t, "update"), object, old); err != nil {
 		return verdictOf(err)
 	}

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestMalformedBodiesAreRefused(t *testing.T) {
@@ -30,7 +32,8 @@ func TestMalformedBodiesAreRefused(t *testing.T) {
 		{"too deep", "POST", configMaps, "application/json", deep, "400 BadRequest "},
 		{"deep YAML", "POST", configMaps, "application/yaml", strings.Repeat("[", 20000), "400 BadRequest "},
 		{"broken YAML", "POST", configMaps, "application/yaml", "a: b: c", "400 BadRequest the object provided is unrecognized: yaml: "},
-		{"YAML with a key twice", "POST", configMaps, "application/yaml", "kind: ConfigMap\nkind: Pod\n", "400 BadRequest the object provided is unrecognized: yaml: "},
+		{"YAML with a key twice, of which the last one counts", "POST", configMaps, "application/yaml", "kind: ConfigMap\nkind: Pod\n", `400 BadRequest Pod in version "" cannot be handled as a ConfigMap`},
+		{"options with a key twice, in YAML", "DELETE", configMaps + "/a", "application/yaml", "gracePeriodSeconds: 1\ngracePeriodSeconds: 2\n", "400 BadRequest decode DeleteOptions: yaml: "},
 		{"YAML that grows", "POST", configMaps, "application/yaml", laughs(), "400 BadRequest "},
 		{"no protobuf", "POST", configMaps, "application/vnd.kubernetes.protobuf", body, "400 BadRequest " + noKind},
 		{"a cut off envelope", "POST", configMaps, "application/vnd.kubernetes.protobuf", "k8s\x00\x0a\xff", "400 BadRequest " + noKind},
@@ -88,6 +91,55 @@ func TestMalformedBodiesAreRefused(t *testing.T) {
 	}
 	if a := d.do("GET", configMaps+"/b", ""); a.StatusCode != http.StatusNotFound {
 		t.Errorf("something was written: %s", a.body)
+	}
+}
+
+// TestDuplicateKeysOfYAMLFollowFieldValidation: what is refused, and the texts, are upstream's.
+func TestDuplicateKeysOfYAMLFollowFieldValidation(t *testing.T) {
+	d := openServer(t, nil)
+	d.create("a", "")
+	const (
+		twice   = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  k: \"1\"\n  k: \"2\"\n"
+		key     = `line 7: key "k" already set in map`
+		strict  = "strict decoding error: yaml: unmarshal errors:\n  " + key
+		refused = `400 ConfigMap in version "v1" cannot be handled as a ConfigMap: ` + strict
+	)
+	for _, c := range []struct {
+		name, validation, extra string
+		want                    string
+		warnings                []string
+	}{
+		{"strict", "Strict", "", refused, nil},
+		{"strict, and an unknown field", "Strict", "zz: 1\n", refused + `, unknown field "zz"`, nil},
+		{"strict, and a value of another type", "Strict", "immutable: 5\n", `400 ConfigMap in version "v1" cannot be handled as a ConfigMap: json: `, nil},
+		{"warn", "Warn", "", "200 2", []string{key}},
+		{"default", "", "zz: 1\n", "200 2", []string{key, `unknown field "zz"`}},
+		{"ignore", "Ignore", "zz: 1\n", "200 2", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			a := d.do("PUT", configMaps+"/a?dryRun=All&fieldValidation="+c.validation, twice+c.extra, "Content-Type: application/yaml")
+			o := tree(t, a.body)
+			data, _ := o["data"].(map[string]any)
+			got := fmt.Sprintf("%d %v", a.StatusCode, data["k"])
+			if a.StatusCode != http.StatusOK {
+				got = fmt.Sprintf("%d %v", a.StatusCode, o["message"])
+			}
+			if !strings.HasPrefix(got, c.want) {
+				t.Errorf("%s\nwant %s", got, c.want)
+			}
+			var warnings []string
+			for _, text := range c.warnings {
+				warnings = append(warnings, fmt.Sprintf("299 - %q", text))
+			}
+			if diff := cmp.Diff(warnings, a.Header.Values("Warning")); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+	const scale = "apiVersion: autoscaling/v1\nkind: Scale\nmetadata: {name: d, namespace: default}\nspec:\n  replicas: 1\n  replicas: 2\n"
+	a := d.do("PUT", "/apis/apps/v1/namespaces/default/deployments/d/scale?fieldValidation=Strict", scale, "Content-Type: application/yaml")
+	if got := tree(t, a.body)["message"]; got != `Scale in version "v1" cannot be handled as a Scale: strict decoding error: yaml: unmarshal errors:`+"\n"+`  line 6: key "replicas" already set in map` {
+		t.Errorf("a scale: %d %v", a.StatusCode, got)
 	}
 }
 

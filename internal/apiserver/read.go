@@ -54,7 +54,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, rt route.Route) er
 	if err != nil {
 		return err
 	}
-	if err := kube.CheckFields(o.Fields, rt.Resource.Fields); err != nil {
+	if err := rt.Resource.CheckFields(o.Fields); err != nil {
 		return err
 	}
 	l, err := s.cfg.Reader.List(r.Context(), rt.Target, o)

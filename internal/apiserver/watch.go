@@ -127,11 +127,15 @@ func watchOptions(rt *route.Route) (kube.ListOptions, error) {
 	if err != nil {
 		return o, err
 	}
-	if err := kube.CheckFields(o.Fields, rt.Resource.Fields); err != nil {
+	if err := rt.Resource.CheckFields(o.Fields); err != nil {
 		return o, err
 	}
 	if rt.Name != "" {
-		o.Fields = fields.AndSelectors(o.Fields, fields.OneTermEqualSelector("metadata.name", rt.Name))
+		if o.Fields.Empty() {
+			o.Fields = fields.OneTermEqualSelector("metadata.name", rt.Name)
+		} else if selected, exact := o.Fields.RequiresExactMatch("metadata.name"); !exact || selected != rt.Name {
+			return o, kube.BadRequest("fieldSelector metadata.name doesn't match requested name")
+		}
 		rt.Name = ""
 	}
 	return o, nil

@@ -150,7 +150,7 @@ func (s *Server) deleteCollection(w http.ResponseWriter, r *http.Request, rt rou
 	if err != nil {
 		return err
 	}
-	if err := kube.CheckFields(selected.Fields, rt.Resource.Fields); err != nil {
+	if err := rt.Resource.CheckFields(selected.Fields); err != nil {
 		return err
 	}
 	o, err := body.DeleteOptions(r, rt.Query)

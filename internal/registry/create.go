@@ -42,6 +42,7 @@ func (r *Registry) Create(ctx context.Context, t schema.Target, body []byte, o m
 		return kube.Written{}, err
 	}
 	warnings = append(warnings, strategy.Warnings(t.Resource, u, nil)...)
+	warnings = append(warnings, strategy.UniqueOwners(u, strategy.Sent)...)
 	object, err := r.create(ctx, w, u)
 	if err != nil {
 		return kube.Written{}, err
@@ -117,7 +118,7 @@ func (r *Registry) createNamed(ctx context.Context, w write, u *unstructured.Uns
 		resource.Signed(u, w.target.Caller)
 	}
 	versioned := hasVersion(u)
-	managed, err := r.prepareCreate(resource, u, w.review.After(ctx, w.track))
+	managed, err := r.prepareCreate(resource, u, uniqueAfter(ctx, w.review.After(ctx, w.track)))
 	if err == nil {
 		err = metadata.MatchNamespace(w.target, u) // a plugin may have changed it
 	}

@@ -56,22 +56,68 @@ func removed(t schema.Target, last *kube.Object) *metav1.Status {
 	}
 }
 
-// delete deletes one object as far as it may be deleted now.
+// delete deletes one object as far as it may be deleted now. An object of a kind that has
+// grace periods, and that gets none, is deleted in two steps, as upstream does it: readers see
+// first that it is being deleted, and then that it is gone. When the server ends, or the client
+// leaves, between the two, the object stays marked, and another deletion removes it.
 func (r *Registry) delete(ctx context.Context, w write, o metav1.DeleteOptions) (outcome, error) {
-	return r.mutate(ctx, w, func(current *kube.Object) (decision, error) {
+	var deleted strategy.Deletion
+	out, err := r.mutate(ctx, w, func(current *kube.Object) (decision, error) {
 		if current == nil {
 			return decision{}, kube.NotFound(w.target.Resource.GR(), w.target.Name)
 		}
-		if err := preconditions(w.target, current, o.Preconditions); err != nil {
+		if err := r.mayDelete(ctx, w, current, o.Preconditions); err != nil {
 			return decision{}, err
 		}
-		if w.review.Asks() {
-			if err := r.reviewDeletion(ctx, w, current); err != nil {
-				return decision{}, err
-			}
-		}
-		return r.deletion(w.target.Resource, current, o)
+		var decided decision
+		var err error
+		decided, deleted, err = r.deletion(w.target.Resource, current, o)
+		return decided, err
 	})
+	switch {
+	case err != nil || deleted != strategy.DeleteMarked:
+		return out, err
+	case w.dryRun:
+		out.removed = true
+		return out, nil
+	}
+	return r.removeMarked(ctx, w, out.object, o.Preconditions)
+}
+
+// removeMarked does the second step of a deletion: it removes an object that the first one has
+// marked. Errors: those of the first step, but not 404: who removed the marked object meanwhile
+// did what was asked for. Upstream would also remove another object that has got the name by
+// then; here it stays.
+func (r *Registry) removeMarked(ctx context.Context, w write, marked *kube.Object, p *metav1.Preconditions) (outcome, error) {
+	if p != nil && p.ResourceVersion != nil {
+		rv := marked.ResourceVersion().String()
+		p = &metav1.Preconditions{UID: p.UID, ResourceVersion: &rv}
+	}
+	out, err := r.mutate(ctx, w, func(current *kube.Object) (decision, error) {
+		if current == nil || current.UID() != marked.UID() {
+			return decision{}, nil
+		}
+		if err := r.mayDelete(ctx, w, current, p); err != nil {
+			return decision{}, err
+		}
+		return decision{remove: true}, nil
+	})
+	if err == nil && !out.removed {
+		return outcome{object: marked, removed: true}, nil
+	}
+	return out, err
+}
+
+// mayDelete checks the preconditions of a deletion, and asks the plugins about it. Like
+// upstream it is called for each step, since the object may be another one than at the first.
+func (r *Registry) mayDelete(ctx context.Context, w write, current *kube.Object, p *metav1.Preconditions) error {
+	if err := preconditions(w.target, current, p); err != nil {
+		return err
+	}
+	if !w.review.Asks() {
+		return nil
+	}
+	return r.reviewDeletion(ctx, w, current)
 }
 
 // reviewDeletion asks the plugins about the deletion of an object.
@@ -110,23 +156,23 @@ func preconditions(t schema.Target, current *kube.Object, p *metav1.Precondition
 	return nil
 }
 
-// deletion decides what a DELETE does to an object.
-func (r *Registry) deletion(resource *schema.Resource, current *kube.Object, o metav1.DeleteOptions) (decision, error) {
+// deletion decides what a DELETE does to an object, for DeleteMarked what its first step does.
+func (r *Registry) deletion(resource *schema.Resource, current *kube.Object, o metav1.DeleteOptions) (decision, strategy.Deletion, error) {
 	u, err := treeOf(resource.Readings.Of(current))
 	if err != nil {
-		return decision{}, err
+		return decision{}, 0, err
 	}
 	deleted, err := strategy.Delete(resource, u, o)
 	if err != nil {
-		return decision{}, err
+		return decision{}, 0, err
 	}
 	switch deleted {
 	case strategy.DeleteNow:
-		return decision{remove: true}, nil
-	case strategy.DeleteLater:
+		return decision{remove: true}, deleted, nil
+	case strategy.DeleteLater, strategy.DeleteMarked:
 		value, err := encodeAsStored(resource, u)
-		return decision{value: value}, err
+		return decision{value: value}, deleted, err
 	case strategy.DeleteUnchanged:
 	}
-	return decision{}, nil
+	return decision{}, deleted, nil
 }

@@ -61,7 +61,7 @@ func (r *Reader) List(ctx context.Context, t schema.Target, o kube.ListOptions) 
 	if err != nil {
 		return nil, err
 	}
-	if err := kube.CheckFields(o.Fields, t.Resource.Fields); err != nil {
+	if err := t.Resource.CheckFields(o.Fields); err != nil {
 		return nil, err
 	}
 	plan, err := kube.PlanList(o)
@@ -270,7 +270,7 @@ func selection(t schema.Target, o kube.ListOptions) watchcache.Selection {
 	if o.Fields == nil {
 		return sel
 	}
-	if t.Resource.Conversion != nil {
+	if t.Resource.Conversion != nil || len(t.Resource.FieldAliases) > 0 {
 		sel.Fields = storedFields(t.Resource, o.Fields)
 	}
 	if name, exact := o.Fields.RequiresExactMatch("metadata.name"); exact && sel.Name == "" {

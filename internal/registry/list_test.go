@@ -157,7 +157,7 @@ func TestListSelectors(t *testing.T) {
 		}
 	}
 	_, err := s.List(t.Context(), s.at("configmaps"), options(func(o *kube.ListOptions) { o.Fields = fields.OneTermEqualSelector("spec.a", "1") }))
-	if diff := cmp.Diff("400 BadRequest field label not supported: spec.a", status(err)); diff != "" {
+	if diff := cmp.Diff(`400 BadRequest "spec.a" is not a known field selector: only "metadata.name", "metadata.namespace"`, status(err)); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -310,5 +310,26 @@ func TestListItemsCanBeReadMoreThanOnce(t *testing.T) {
 	s.create(s.at("configmaps", "default"), configMap("b"))
 	if once, twice := names(list), names(list); !slices.Equal(once, twice) || len(once) != 1 {
 		t.Errorf("%v, then %v", once, twice)
+	}
+}
+
+// TestPodsAreSelectedByTheOldLabelsOfTheirFields: spec.host is spec.nodeName, and no pod has a
+// value of status.podIPs, as upstream.
+func TestPodsAreSelectedByTheOldLabelsOfTheirFields(t *testing.T) {
+	s := serve(t)
+	s.create(s.at("pods", "default"), podOnNode)
+	s.create(s.at("pods", "default"), pod("q"))
+	for selector, want := range map[string][]string{
+		"spec.host=n": {"default/p"}, "spec.host!=n": {"default/q"}, "status.podIPs=10.0.0.1": {}, "status.podIPs=": {"default/p", "default/q"},
+	} {
+		got := names(s.list(s.at("pods", "default"), func(o *kube.ListOptions) { o.Fields = fields.ParseSelectorOrDie(selector) }))
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s: -want +got:\n%s", selector, diff)
+		}
+	}
+	w := s.watch(s.at("pods"), func(o *kube.ListOptions) { o.Fields = fields.ParseSelectorOrDie("spec.host=m") })
+	s.create(s.at("pods", "default"), `{"metadata":{"name":"r"},"spec":{"nodeName":"m","containers":[{"name":"c","image":"i"}]}}`)
+	if got := w.until(kube.Added, "default/r"); got.Object == nil {
+		t.Errorf("the watch got %v", got)
 	}
 }

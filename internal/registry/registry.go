@@ -62,6 +62,10 @@ type Config struct {
 	// KeepNamespaces leaves the content of namespaces under deletion to another program,
 	// and their finalizer.
 	KeepNamespaces bool
+	// NamespaceQuiet is for how long nothing must have been deleted in a namespace under deletion
+	// before its content goes; 0: it goes at once. A client that deletes a manifest with a
+	// namespace in it finds the objects then.
+	NamespaceQuiet time.Duration
 	// Stale says whether the stored form of an object at a revision is another one than a write
 	// would give it now, because the keys of the store's encryption have changed: then an
 	// update that changes nothing is written all the same. Nil: it never is.
@@ -123,7 +127,7 @@ func New(cfg Config) *Registry {
 	}
 	r.controller = lifecycle.NewController(lifecycle.Config{
 		Caches: set, Live: cfg.Live, Admission: r.admission, Verbs: lifecycleVerbs{r}, Logger: cfg.Logger,
-		KeepNamespaces: cfg.KeepNamespaces,
+		KeepNamespaces: cfg.KeepNamespaces, Quiet: cfg.NamespaceQuiet,
 	})
 	return r
 }

@@ -72,7 +72,15 @@ func (r *Registry) modify(ctx context.Context, t schema.Target, dryRun []string,
 	if err != nil {
 		return err
 	}
-	_, err = r.update(ctx, w, func(current *kube.Object) (*unstructured.Unstructured, error) {
+	_, err = r.update(ctx, w, r.changed(ctx, t, func(u *unstructured.Unstructured, _ *kube.Object) (*unstructured.Unstructured, error) {
+		return wanted(u)
+	}))
+	return err
+}
+
+// changed makes of a change of an object's tree what update calls. Errors: 404 without the object.
+func (r *Registry) changed(ctx context.Context, t schema.Target, change func(u *unstructured.Unstructured, current *kube.Object) (*unstructured.Unstructured, error)) revise {
+	return func(current *kube.Object) (*unstructured.Unstructured, error) {
 		if current == nil {
 			return nil, kube.NotFound(t.Resource.GR(), t.Name)
 		}
@@ -84,9 +92,8 @@ func (r *Registry) modify(ctx context.Context, t schema.Target, dryRun []string,
 		if err != nil {
 			return nil, err
 		}
-		return wanted(u)
-	})
-	return err
+		return change(u, current)
+	}
 }
 
 // evictionVerbs implements eviction.Verbs.
@@ -105,6 +112,17 @@ func (v evictionVerbs) Delete(ctx context.Context, t schema.Target, o metav1.Del
 }
 
 // Change implements eviction.Verbs.
-func (v evictionVerbs) Change(ctx context.Context, t schema.Target, change func(u *unstructured.Unstructured) error) error {
-	return v.modify(ctx, t, nil, func(u *unstructured.Unstructured) (*unstructured.Unstructured, error) { return u, change(u) })
+func (v evictionVerbs) Change(ctx context.Context, t schema.Target, p *metav1.Preconditions, change func(u *unstructured.Unstructured) error) (*kube.Object, error) {
+	t.Caller = nil
+	w, err := v.newWrite(t, nil)
+	if err != nil {
+		return nil, err
+	}
+	out, err := v.update(ctx, w, v.changed(ctx, t, func(u *unstructured.Unstructured, current *kube.Object) (*unstructured.Unstructured, error) {
+		if err := preconditions(t, current, p); err != nil {
+			return nil, err
+		}
+		return u, change(u)
+	}))
+	return out.Object, err
 }

@@ -54,6 +54,7 @@ func (r *Registry) Update(ctx context.Context, t schema.Target, body []byte, o m
 	if err := metadata.MatchPath(t, u); err != nil {
 		return kube.Written{}, err
 	}
+	warnings = append(warnings, strategy.UniqueOwners(u, strategy.Sent)...)
 	mayCreate := t.Resource.CreateOnUpdate && t.Subresource == ""
 	revise := func(current *kube.Object) (*unstructured.Unstructured, error) {
 		if err := matchUID(w, u, current); err != nil {
@@ -187,7 +188,7 @@ func (r *Registry) prepareUpdate(ctx context.Context, w write, u *unstructured.U
 	if err := metadata.MatchNamespace(w.target, u); err != nil {
 		return decision{}, err
 	}
-	if err := strategy.Update(w.target, u, old, w.review.After(ctx, w.track)); err != nil {
+	if err := strategy.Update(w.target, u, old, uniqueAfter(ctx, w.review.After(ctx, w.track))); err != nil {
 		return decision{}, err
 	}
 	if err := r.checkUpdate(w.target, u, old); err != nil {

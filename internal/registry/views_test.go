@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -81,11 +82,12 @@ func TestUpdateWithAConvertedObjectChangesNothing(t *testing.T) {
 	s := serve(t)
 	s.create(s.at("events", "default"), oldEvent("old"))
 	s.create(s.at(newEvents, "default"), newEvent("new"))
-	metrics := `[{"type":"Resource","resource":{"name":"cpu","target":{"type":"Utilization","averageUtilization":70}}},` +
+	metrics := `[` + // the old version has the CPU apart, and puts it last
 		`{"type":"ContainerResource","containerResource":{"name":"memory","container":"c","target":{"type":"AverageValue","averageValue":"1Gi"}}},` +
 		`{"type":"Pods","pods":{"metric":{"name":"rps","selector":{"matchLabels":{"a":"b"}}},"target":{"type":"AverageValue","averageValue":"1k"}}},` +
 		`{"type":"Object","object":{"describedObject":{"kind":"Service","name":"s"},"metric":{"name":"hits"},"target":{"type":"Value","value":"10"}}},` +
-		`{"type":"External","external":{"metric":{"name":"queue"},"target":{"type":"AverageValue","averageValue":"5"}}}]`
+		`{"type":"External","external":{"metric":{"name":"queue"},"target":{"type":"AverageValue","averageValue":"5"}}},` +
+		`{"type":"Resource","resource":{"name":"cpu","target":{"type":"Utilization","averageUtilization":70}}}]`
 	s.create(s.at(newScaler, "default"), `{"apiVersion":"autoscaling/v2","kind":"HorizontalPodAutoscaler","metadata":{"name":"h","annotations":{"mine":"x"}},`+
 		`"spec":{"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"d"},"maxReplicas":3,"metrics":`+metrics+`,"behavior":{"scaleDown":{"stabilizationWindowSeconds":7}}}}`)
 	for resource, name := range map[string]string{"events": "new", newEvents: "new", oldScaler: "h"} {
@@ -107,7 +109,7 @@ func TestAutoscalingV1IsStoredAsV2(t *testing.T) {
 	s.merge(s.at(newScaler, "default", "h"), `{"spec":{"metrics":[`+memory+`],"behavior":{"scaleUp":{"selectPolicy":"Min"}}}}`)
 	old := s.get(s.at(oldScaler, "default", "h"))
 	notes, _ := field(t, old, "metadata", "annotations").(map[string]any)
-	if notes["autoscaling.alpha.kubernetes.io/metrics"] != `[{"resource":{"name":"memory","targetAverageValue":"1Gi"},"type":"Resource"}]` {
+	if notes["autoscaling.alpha.kubernetes.io/metrics"] != `[{"type":"Resource","resource":{"name":"memory","targetAverageValue":"1Gi"}}]` {
 		t.Errorf("annotations %v", notes)
 	}
 	// An update through the old version keeps what it cannot say.
@@ -126,11 +128,104 @@ func TestAutoscalingV1IsStoredAsV2(t *testing.T) {
 	}
 }
 
+// TestAutoscalingV1KnowsTheFormsOfUpstream: metrics that are said twice, the texts of its
+// annotations, and which of them belong to the status. What is expected is kube-apiserver 1.37.2's.
+func TestAutoscalingV1KnowsTheFormsOfUpstream(t *testing.T) {
+	const (
+		metrics, current = "autoscaling.alpha.kubernetes.io/metrics", "autoscaling.alpha.kubernetes.io/current-metrics"
+		behavior         = "autoscaling.alpha.kubernetes.io/behavior"
+		cpu              = `{"type":"Resource","resource":{"name":"cpu","targetAverageUtilization":50}}`
+		memory           = `{"type":"Resource","resource":{"name":"memory","targetAverageValue":"10Mi"}}`
+		use              = `{"type":"Resource","resource":{"name":"memory","currentAverageValue":"1"}}`
+	)
+	type notes map[string]string
+	for _, c := range []struct {
+		name      string
+		notes     notes
+		cpu       string // of spec
+		shown     notes
+		shownCPU  float64
+		stored    string   // metrics of autoscaling/v2, as "cpu 50%"
+		contained []string // in the v2 object
+	}{
+		{"CPU twice", notes{metrics: "[" + cpu + "]"}, "60", nil, 50, "cpu 50% cpu 60%", nil},
+		{"CPU and memory", notes{metrics: "[" + cpu + "," + memory + "]"}, "60", notes{metrics: "[" + memory + "]"}, 50, "cpu 50% memory 10Mi cpu 60%", nil},
+		{"memory", notes{metrics: "[" + memory + "]"}, "60", notes{metrics: "[" + memory + "]"}, 60, "memory 10Mi cpu 60%", nil},
+		{"malformed", notes{metrics: `[{"type":5}]`}, "null", nil, 80, "cpu 80%", nil},
+		{"empty behavior", notes{behavior: "{}"}, "60", nil, 60, "cpu 60%", nil},
+		{"behavior in any case", notes{behavior: `{"scaledown":{"policies":[{"type":"Pods","value":1,"periodSeconds":5}]}}`}, "60", notes{
+			behavior: `{"ScaleUp":{"StabilizationWindowSeconds":0,"SelectPolicy":"Max","Policies":[{"Type":"Pods","Value":4,"PeriodSeconds":15},` +
+				`{"Type":"Percent","Value":100,"PeriodSeconds":15}],"Tolerance":null},"ScaleDown":{"StabilizationWindowSeconds":null,"SelectPolicy":"Max",` +
+				`"Policies":[{"Type":"Pods","Value":1,"PeriodSeconds":5}],"Tolerance":null}}`,
+		}, 60, "cpu 60%", []string{`"scaleDown":{"policies":[{"periodSeconds":5,"type":"Pods","value":1}]`}},
+		{"status", notes{current: "[" + use + "]"}, "60", nil, 60, "cpu 60%", []string{`"currentMetrics":null`}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := serve(t)
+			text, err := json.Marshal(c.notes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			created := s.create(s.at(oldScaler, "default"), fmt.Sprintf(`{"metadata":{"name":"h","annotations":%s},`+
+				`"spec":{"scaleTargetRef":{"apiVersion":"apps/v1","kind":"D","name":"d"},"maxReplicas":3,"targetCPUUtilizationPercentage":%s}}`, text, c.cpu))
+			shown := notes{}
+			annotations, _ := field(t, created, "metadata", "annotations").(map[string]any)
+			for name, note := range annotations {
+				shown[name], _ = note.(string)
+			}
+			if c.shown == nil {
+				c.shown = notes{}
+			}
+			if diff := cmp.Diff(c.shown, shown); diff != "" || field(t, created, "spec", "targetCPUUtilizationPercentage") != c.shownCPU {
+				t.Errorf("annotations: -want +got:\n%s\nobject %s", diff, created.JSON())
+			}
+			stored := s.get(s.at(newScaler, "default", "h"))
+			var all []string
+			list, _ := field(t, stored, "spec", "metrics").([]any)
+			for _, m := range list {
+				m, _ := m.(map[string]any)
+				resource, _ := m["resource"].(map[string]any)
+				target, _ := resource["target"].(map[string]any)
+				value := fmt.Sprint(target["averageValue"])
+				if percent := target["averageUtilization"]; percent != nil {
+					value = fmt.Sprintf("%v%%", percent)
+				}
+				all = append(all, fmt.Sprint(resource["name"], " ", value))
+			}
+			if got := strings.Join(all, " "); got != c.stored {
+				t.Errorf("stored are the metrics %q, want %q", got, c.stored)
+			}
+			for _, want := range c.contained {
+				if !bytes.Contains(stored.JSON(), []byte(want)) {
+					t.Errorf("stored without %s: %s", want, stored.JSON())
+				}
+			}
+		})
+	}
+}
+
+// TestTheGenerationOfAConvertedAutoscalerCountsItsAnnotations: they are a part of the spec, and not
+// the status's to write.
+func TestTheGenerationOfAConvertedAutoscalerCountsItsAnnotations(t *testing.T) {
+	s := serve(t)
+	at := s.at(oldScaler, "default", "h")
+	s.create(s.at(oldScaler, "default"), `{"metadata":{"name":"h"},"spec":{"scaleTargetRef":{"apiVersion":"apps/v1","kind":"D","name":"d"},"maxReplicas":3}}`)
+	const memory = `{"metadata":{"annotations":{"autoscaling.alpha.kubernetes.io/metrics":"[{\"type\":\"Resource\",\"resource\":{\"name\":\"memory\",\"targetAverageValue\":\"%s\"}}]"}}}`
+	if got := s.merge(at, fmt.Sprintf(memory, "1Gi")); got.Generation() != 2 {
+		t.Errorf("generation %d of %s, want 2", got.Generation(), got.JSON())
+	}
+	status := at
+	status.Subresource = "status"
+	if got := s.merge(status, fmt.Sprintf(memory, "2Gi")); got.Generation() != 2 || bytes.Contains(got.JSON(), []byte("2Gi")) {
+		t.Errorf("the status has changed the spec: %s", got.JSON())
+	}
+}
+
 func TestConvertedObjectMustBeValidInItsStoredForm(t *testing.T) {
 	s := serve(t)
 	for name, body := range map[string]string{
-		"metric without a type": `{"autoscaling.alpha.kubernetes.io/metrics":"[{}]"}`,
-		"metric of a number":    `{"autoscaling.alpha.kubernetes.io/metrics":"[{\"type\":5}]"}`,
+		"metric without a type":   `{"autoscaling.alpha.kubernetes.io/metrics":"[{}]"}`,
+		"metric without a source": `{"autoscaling.alpha.kubernetes.io/metrics":"[{\"type\":\"Resource\"}]"}`,
 	} {
 		_, err := s.Create(t.Context(), s.at(oldScaler, "default"), fmt.Appendf(nil,
 			`{"metadata":{"name":"h","annotations":%s},"spec":{"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"d"},"maxReplicas":3}}`, body), metav1.CreateOptions{})

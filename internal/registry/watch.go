@@ -35,7 +35,7 @@ func (r *Reader) Watch(ctx context.Context, t schema.Target, o kube.ListOptions)
 	if err != nil {
 		return nil, err
 	}
-	if err := kube.CheckFields(o.Fields, t.Resource.Fields); err != nil {
+	if err := t.Resource.CheckFields(o.Fields); err != nil {
 		return nil, err
 	}
 	plan, err := kube.PlanWatch(o)

@@ -197,6 +197,10 @@ func (r *Registry) commit(ctx context.Context, w write, current *kube.Object, d 
 		return outcome{}, err
 	}
 	if d.remove {
+		if d.after == nil && w.target.Resource.ReturnDeleted {
+			// A deletion is answered under its own version (etcd3 store.conditionalDelete).
+			last = last.WithResourceVersion(kube.ResourceVersion(done.Revision))
+		}
 		return outcome{object: last, removed: true}, nil
 	}
 	o, err := written(w.cached, current.Key(), d.value, done.Revision)

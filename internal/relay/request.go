@@ -40,12 +40,15 @@ func (r *Relay) Reading(req *http.Request) (of Reading, served bool) {
 		return Reading{}, false
 	}
 	of = Reading{resource: rt.Resource, watch: rt.Verb == route.Watch}
+	if !servedForm(req.Header) {
+		return of, false
+	}
 	form, err := render.Negotiate(req, &rt)
 	if err != nil {
 		return of, false
 	}
 	o, err := kube.ParseListOptions(rt.Query, of.watch)
-	if err != nil || kube.CheckFields(o.Fields, rt.Resource.Fields) != nil {
+	if err != nil || rt.Resource.CheckFields(o.Fields) != nil {
 		return of, false
 	}
 	if c := r.known(rt.Resource); c != nil && c.failed(nil) != nil {

@@ -73,6 +73,7 @@ func (r *Relay) mirrored(known *schema.Catalog, of client.Resource) *schema.Reso
 	if own, is := r.builtin.Lookup(of.GroupVersionResource); is && own.Kind == of.Kind && own.Namespaced == of.Namespaced {
 		resource.ListKind, resource.Custom = own.ListKind, false
 		resource.Fields, resource.GoType, resource.Protobuf = own.Fields, own.GoType, own.Protobuf
+		resource.FieldAliases, resource.NoNamespaceField = own.FieldAliases, own.NoNamespaceField
 		resource.Columns, resource.Row, resource.Rows = own.Columns, own.Row, own.Rows
 		resource.ListRow, resource.RowConditions = own.ListRow, own.RowConditions
 	}

@@ -16,6 +16,9 @@ type Conversion struct {
 	Show, Store func(content map[string]any) map[string]any
 	// Fields maps the selectable fields that have another label in Of.
 	Fields map[string]string
+	// SpecNotes and StatusNotes are annotations that say what the fields of the spec and of the
+	// status cannot: who may not write the one part does not write its annotations.
+	SpecNotes, StatusNotes []string
 }
 
 // Versions are two versions of a resource, which may be in different groups.
@@ -75,6 +78,9 @@ func (r *Resource) StoredField(label string) string {
 		if stored, is := r.Conversion.Fields[label]; is {
 			return stored
 		}
+	}
+	if of := r.FieldAliases[label]; of != "" {
+		return of
 	}
 	return label
 }

@@ -120,6 +120,12 @@ type Resource struct {
 	PatchTypes []string
 	// Fields are the selectable fields besides metadata.name and metadata.namespace.
 	Fields []kube.FieldPath
+	// FieldAliases are further labels of field selectors: old ones, with the label of Fields
+	// that they mean, and those that select by nothing, since no object has a value ("").
+	FieldAliases map[string]string
+	// NoNamespaceField says that objects, though they have one, cannot be selected by
+	// metadata.namespace.
+	NoNamespaceField bool
 	// Columns are the columns of a Table, without the object.
 	Columns []metav1.TableColumnDefinition
 	// GoType is the struct of k8s.io/api behind a built-in kind; nil for custom

@@ -10,9 +10,12 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/warning"
 	kjson "sigs.k8s.io/json"
 
 	"github.com/gapless-io/gapless/internal/apiserver/limit"
@@ -41,11 +44,14 @@ func Object(r *http.Request, t schema.Target, load *limit.Load) ([]byte, error) 
 	body := limit.Received(r)
 	switch contentType {
 	case media.YAML:
-		converted, err := yamlToJSON(body)
+		converted, duplicates, err := yamlToJSON(body)
 		if err != nil {
 			return nil, err
 		}
-		return converted, load.CheckDepth(converted)
+		if err := load.CheckDepth(converted); err != nil || duplicates == nil {
+			return converted, err
+		}
+		return converted, duplicated(r, t, converted, duplicates)
 	case media.Protobuf:
 		if scale {
 			return builtin.DecodeScale(body)
@@ -55,16 +61,57 @@ func Object(r *http.Request, t schema.Target, load *limit.Load) ([]byte, error) 
 	return body, load.CheckDepth(body)
 }
 
-// yamlToJSON converts a body.
-func yamlToJSON(body []byte) ([]byte, error) {
-	converted, err := yamltext.ToJSON(body, schema.MaxObjectBytes)
+// yamlToJSON converts a body, in which the last of duplicate keys counts. duplicates says which
+// there are, nil for none.
+func yamlToJSON(body []byte) (converted []byte, duplicates, err error) {
+	converted, duplicates, err = yamltext.ToJSONWithDuplicates(body, schema.MaxObjectBytes)
 	if large, is := errors.AsType[*yamltext.SizeError](err); is {
-		return nil, kube.TooLarge("%s", large.Error())
+		return nil, nil, kube.TooLarge("%s", large.Error())
 	}
 	if err != nil {
-		return nil, kube.BadRequest("the object provided is unrecognized: yaml: %v", err)
+		return nil, nil, kube.BadRequest("the object provided is unrecognized: yaml: %v", err)
 	}
-	return converted, nil
+	return converted, duplicates, nil
+}
+
+// strictly begins the problems of a body that is refused for them.
+const strictly = "strict decoding error: "
+
+// duplicated does about the duplicate keys of a YAML body what fieldValidation asks for. They are not
+// in the JSON any more, so that the decoder of the kind cannot know them. Upstream names them before
+// other fields that it refuses.
+func duplicated(r *http.Request, t schema.Target, converted []byte, duplicates error) error {
+	v := schema.FieldValidation(r.URL.Query().Get("fieldValidation"))
+	if v != schema.FieldsStrict {
+		for _, text := range yamltext.Lines(duplicates) {
+			if v != schema.FieldsIgnore {
+				warning.AddWarning(r.Context(), "", text)
+			}
+		}
+		return nil
+	}
+	if t.Subresource != "scale" {
+		if _, _, err := t.BodyType().Decode(converted, v); err != nil {
+			refused, is := errors.AsType[*kube.StatusError](err)
+			if is && strings.Contains(refused.Status.Message, strictly) {
+				refused.Status.Message = strings.Replace(refused.Status.Message, strictly, strictly+duplicates.Error()+", ", 1)
+			}
+			return err
+		}
+	}
+	kind := kindOf(t)
+	return kube.BadRequest("%s in version %q cannot be handled as a %s: %s%v", kind.Kind, kind.Version, kind.Kind, strictly, duplicates)
+}
+
+// kindOf is the kind of a body.
+func kindOf(t schema.Target) schema.GroupVersionKind {
+	if t.Subresource == "scale" {
+		return autoscalingv1.SchemeGroupVersion.WithKind("Scale")
+	}
+	if sub := t.Resource.Subresource(t.Subresource); sub != nil {
+		return sub.Kind
+	}
+	return t.Resource.GVK()
 }
 
 // Patch returns a patch, whose media type must be one that the resource accepts. Errors:
@@ -136,8 +183,12 @@ func decodeDeleteOptions(r *http.Request, body []byte) (metav1.DeleteOptions, er
 		return *o, nil
 	case media.JSON, media.YAML:
 		if contentType == media.YAML {
-			if body, err = yamlToJSON(body); err != nil {
+			var duplicates error
+			if body, duplicates, err = yamlToJSON(body); err != nil {
 				return metav1.DeleteOptions{}, err
+			}
+			if duplicates != nil {
+				return metav1.DeleteOptions{}, kube.BadRequest("decode DeleteOptions: %v", duplicates)
 			}
 		}
 		return strictDeleteOptions(body)

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,9 +31,10 @@ type Verbs interface {
 	Get(ctx context.Context, t schema.Target, rv string) (*kube.Object, error)
 	List(ctx context.Context, t schema.Target, o kube.ListOptions) (*kube.List, error)
 	Delete(ctx context.Context, t schema.Target, o metav1.DeleteOptions) (kube.Written, error)
-	// Change updates an object by change, which it calls again after a conflict. It returns
-	// an error of change.
-	Change(ctx context.Context, t schema.Target, change func(u *unstructured.Unstructured) error) error
+	// Change updates an object, which p allows, by change, which it calls again after a
+	// conflict, and returns the object as it is then. It returns an error of change; others
+	// are 404, and 409 for the preconditions.
+	Change(ctx context.Context, t schema.Target, p *metav1.Preconditions, change func(u *unstructured.Unstructured) error) (*kube.Object, error)
 	// Budgets is the resource of disruption budgets; nil if there is none.
 	Budgets() *schema.Resource
 }
@@ -114,13 +116,55 @@ func ignoresBudgets(pod *corev1.Pod) bool {
 		pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// delete deletes the pod; exactly: only if it has not changed since it was read.
+// delete says in the status of the pod that it is evicted, and deletes it; exactly: only if it
+// has not changed since it was read (upstream's addConditionAndDeletePod).
 func (r Request) delete(ctx context.Context, v Verbs, o metav1.DeleteOptions, pod *corev1.Pod, exactly bool) error {
 	if exactly {
 		o.Preconditions = conditions(o.Preconditions, pod.ResourceVersion)
 	}
+	if len(o.DryRun) == 0 {
+		t := r.Pod
+		t.Subresource = "status"
+		evicted, err := v.Change(ctx, t, o.Preconditions, disrupt)
+		if err != nil {
+			return err
+		}
+		if o.Preconditions != nil && o.Preconditions.ResourceVersion != nil {
+			// The change is ours.
+			o.Preconditions = conditions(o.Preconditions, evicted.ResourceVersion().String())
+		}
+	}
 	_, err := v.Delete(ctx, r.Pod, o)
 	return err
+}
+
+// disrupt sets the condition of a pod by which job controllers know a disruption from a failure.
+func disrupt(u *unstructured.Unstructured) error {
+	condition := map[string]any{
+		"type": string(corev1.DisruptionTarget), "status": string(corev1.ConditionTrue), "reason": "EvictionByEvictionAPI",
+		"message": "Eviction API: evicting", "lastProbeTime": nil, "lastTransitionTime": time.Now().UTC().Format(time.RFC3339),
+	}
+	all, _, err := unstructured.NestedSlice(u.Object, "status", "conditions")
+	if err != nil {
+		return kube.Internal(fmt.Errorf("read the conditions of the pod: %w", err))
+	}
+	i := slices.IndexFunc(all, func(c any) bool {
+		was, is := c.(map[string]any)
+		return is && was["type"] == condition["type"]
+	})
+	if i < 0 {
+		all = append(all, condition)
+	} else {
+		was, _ := all[i].(map[string]any)
+		if was["status"] == condition["status"] {
+			condition["lastTransitionTime"] = was["lastTransitionTime"]
+		}
+		all[i] = condition
+	}
+	if err := unstructured.SetNestedSlice(u.Object, all, "status", "conditions"); err != nil {
+		return kube.Internal(fmt.Errorf("set the conditions of the pod: %w", err))
+	}
+	return nil
 }
 
 // conditions adds a resourceVersion to preconditions.
@@ -204,7 +248,7 @@ func budgetOf(ctx context.Context, v Verbs, t schema.Target, pod *corev1.Pod) (*
 func (r Request) spend(ctx context.Context, v Verbs, name string, dryRun bool) error {
 	t := schema.Target{Resource: v.Budgets(), Namespace: r.Pod.Namespace, Name: name, Subresource: "status"}
 	errDry := errors.New("dry run")
-	err := v.Change(ctx, t, func(u *unstructured.Unstructured) error {
+	_, err := v.Change(ctx, t, nil, func(u *unstructured.Unstructured) error {
 		budget := &policyv1.PodDisruptionBudget{}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, budget); err != nil {
 			return kube.Internal(fmt.Errorf("decode the budget: %w", err))

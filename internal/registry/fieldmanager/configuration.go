@@ -2,7 +2,6 @@ package fieldmanager
 
 import (
 	"errors"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -39,9 +38,7 @@ func Read(body []byte, v schema.FieldValidation) (*unstructured.Unstructured, []
 	case duplicates != nil && v == schema.FieldsStrict:
 		return nil, nil, kube.BadRequest("error strict decoding patch: error converting YAML to JSON: %v", duplicates)
 	case duplicates != nil && v == schema.FieldsWarn:
-		for line := range strings.SplitSeq(strings.TrimPrefix(duplicates.Error(), "yaml: unmarshal errors:\n"), "\n") {
-			warnings = append(warnings, strings.TrimSpace(line))
-		}
+		warnings = yamltext.Lines(duplicates)
 	}
 	if schema.TooDeep(text) {
 		return nil, nil, kube.BadRequest("the body is nested more than %d levels deep", schema.MaxDepth)

@@ -34,7 +34,7 @@ type Verbs interface {
 	Finalize(ctx context.Context, t schema.Target, release func(*unstructured.Unstructured)) error
 }
 
-// Config configures a Controller. All members but KeepNamespaces are required.
+// Config configures a Controller. All members but KeepNamespaces and Quiet are required.
 type Config struct {
 	Caches    *caches.Set
 	Live      *schema.Live
@@ -43,6 +43,9 @@ type Config struct {
 	Logger    *slog.Logger
 	// KeepNamespaces leaves namespaces under deletion, and their content, to another program.
 	KeepNamespaces bool
+	// Quiet is for how long nothing must have been deleted in a namespace under deletion before
+	// its content goes, so that clients find what they delete with it; 0: it goes at once.
+	Quiet time.Duration
 }
 
 // Controller deletes the content of namespaces and definitions under deletion, and then
@@ -52,11 +55,12 @@ type Controller struct {
 	cfg    Config
 	wake   chan struct{} // holds one token: look again
 	active atomic.Bool   // something under deletion still has content: every removal counts
+	quiet  quiet
 }
 
 // NewController returns a controller; it starts no goroutine.
 func NewController(cfg Config) *Controller {
-	return &Controller{cfg: cfg, wake: make(chan struct{}, 1)}
+	return &Controller{cfg: cfg, wake: make(chan struct{}, 1), quiet: quiet{after: cfg.Quiet}}
 }
 
 // How long the controller waits after an error before it tries again.
@@ -95,6 +99,7 @@ func (c *Controller) Notify(r *caches.Resource, entries []*watchcache.Entry) {
 	if !container && !active {
 		return
 	}
+	c.quiet.seen(entries)
 	if slices.ContainsFunc(entries, func(e *watchcache.Entry) bool {
 		freed := definitions && (e.Deleted || e.Replaces) // names that others may have now
 		return container && e.Object.Deleting() || active && e.Deleted || freed
@@ -112,7 +117,7 @@ func (c *Controller) Run(ctx context.Context) {
 	retry := minRetry
 	for {
 		c.active.Store(true) // before the look, so that no removal is missed
-		left, err := c.deleteAll(ctx)
+		left, next, err := c.deleteAll(ctx)
 		if left == 0 && err == nil {
 			c.active.Store(false)
 		}
@@ -123,10 +128,15 @@ func (c *Controller) Run(ctx context.Context) {
 			}
 			c.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "delete the content of namespaces and definitions",
 				slog.Int64("retry_ms", retry.Milliseconds()), slog.Any("err", err))
-			again = time.After(retry)
+			if next == 0 || next > retry {
+				next = retry
+			}
 			retry = min(2*retry, maxRetry)
 		} else {
 			retry = minRetry
+		}
+		if next > 0 {
+			again = time.After(next)
 		}
 		select {
 		case <-c.wake:
@@ -137,8 +147,9 @@ func (c *Controller) Run(ctx context.Context) {
 	}
 }
 
-// deleteAll does what can be done now; left is how many objects are still held.
-func (c *Controller) deleteAll(ctx context.Context) (left int, err error) {
+// deleteAll does what can be done now; left is how many objects are still held. If next is not 0,
+// there is more to do after that time.
+func (c *Controller) deleteAll(ctx context.Context) (left int, next time.Duration, err error) {
 	errs := []error{c.acceptNames(ctx)}
 	for _, container := range []struct {
 		gr     schema.GroupResource
@@ -156,6 +167,15 @@ func (c *Controller) deleteAll(ctx context.Context) (left int, err error) {
 			if !o.Deleting() {
 				continue
 			}
+			if container.gr == schema.Namespaces() {
+				if stays := c.quiet.left(o, func() bool { return c.empty(o.Key().Name) }); stays > 0 {
+					left++
+					if next == 0 || stays < next {
+						next = stays
+					}
+					continue
+				}
+			}
 			n, err := container.delete(ctx, schema.Target{Resource: resource, Name: o.Key().Name})
 			left += n
 			if err != nil {
@@ -163,7 +183,14 @@ func (c *Controller) deleteAll(ctx context.Context) (left int, err error) {
 			}
 		}
 	}
-	return left, errors.Join(errs...)
+	if namespaces := c.cfg.Caches.Lookup(schema.Namespaces()); namespaces != nil {
+		s := namespaces.Cache.Snapshot()
+		c.quiet.keep(func(name string) bool {
+			_, is := s.Get(kube.Key{Name: name})
+			return is
+		})
+	}
+	return left, next, errors.Join(errs...)
 }
 
 // acceptNames writes the definitions again whose names another one had, so that they get

@@ -20,15 +20,18 @@ const DefinitionFinalizer = "customresourcecleanup.apiextensions.k8s.io"
 type Deletion int
 
 // DeleteNow removes the object. DeleteLater marks it as being deleted, or shortens its
-// grace period. DeleteUnchanged does nothing, since the object is already marked.
+// grace period. DeleteMarked does both, one after the other: it marks an object whose grace
+// period is 0, and then removes it. DeleteUnchanged does nothing, since the object is already
+// marked.
 const (
 	DeleteNow Deletion = iota
 	DeleteLater
+	DeleteMarked
 	DeleteUnchanged
 )
 
-// Delete decides what a DELETE does to an object, and for DeleteLater changes u in
-// place (apiserver rest.BeforeDelete, and Store.updateForGracefulDeletionAndFinalizers).
+// Delete decides what a DELETE does to an object, and for DeleteLater and DeleteMarked changes
+// u in place (apiserver rest.BeforeDelete, and Store.updateForGracefulDeletionAndFinalizers).
 func Delete(r *schema.Resource, u *unstructured.Unstructured, o metav1.DeleteOptions) (Deletion, error) {
 	deleting := u.GetDeletionTimestamp() != nil
 	if r.IsDefinition() && !deleting {
@@ -36,8 +39,7 @@ func Delete(r *schema.Resource, u *unstructured.Unstructured, o metav1.DeleteOpt
 	}
 	finalizers := deletionFinalizers(r, u.GetFinalizers(), o)
 	held := len(finalizers) > 0 || r.IsNamespace() && len(namespaceFinalizers(u)) > 0
-	period := gracePeriod(r, u, o)
-	at := now()
+	at, period := now(), int64(0)
 	if deleting {
 		pending := int64(0)
 		if grace := u.GetDeletionGracePeriodSeconds(); grace != nil {
@@ -45,20 +47,20 @@ func Delete(r *schema.Resource, u *unstructured.Unstructured, o metav1.DeleteOpt
 		}
 		switch {
 		case pending == 0 && !held:
+			// Its grace period has ended, or a server ended between the two steps.
 			return DeleteNow, nil
 		case pending == 0 && !r.IsNamespace() && !sameElements(finalizers, u.GetFinalizers()):
 			u.SetFinalizers(finalizers) // another policy than before
 			return DeleteLater, nil
-		case pending == 0, o.GracePeriodSeconds == nil, period >= pending:
+		case pending == 0, o.GracePeriodSeconds == nil, requested(o) >= pending:
 			return DeleteUnchanged, nil
-		case period == 0 && !held:
-			return DeleteNow, nil
 		}
-		at, period = shortened(u, pending, period)
+		at, period = shortened(u, pending, requested(o))
 	} else {
-		if period == 0 && !held {
+		if r.GracefulSeconds == 0 && !held {
 			return DeleteNow, nil
 		}
+		period = gracePeriod(r, u, o)
 		at = metav1.NewTime(at.Add(time.Duration(period) * time.Second))
 		if generation := u.GetGeneration(); generation > 0 {
 			u.SetGeneration(generation + 1)
@@ -71,6 +73,9 @@ func Delete(r *schema.Resource, u *unstructured.Unstructured, o metav1.DeleteOpt
 		if err := unstructured.SetNestedField(u.Object, "Terminating", "status", "phase"); err != nil {
 			return DeleteUnchanged, kube.Internal(err)
 		}
+	}
+	if period == 0 && !held {
+		return DeleteMarked, nil
 	}
 	return DeleteLater, nil
 }
@@ -109,27 +114,41 @@ func namespaceFinalizers(u *unstructured.Unstructured) []string {
 	return finalizers
 }
 
-// gracePeriod is how many seconds the object has from now on (pods: kubernetes
-// pkg/registry/core/pod strategy.CheckGracefulDelete). Negative ones are 1.
+// gracePeriod is how many seconds an object has that is not being deleted yet (pods:
+// kubernetes pkg/registry/core/pod strategy.CheckGracefulDelete).
 func gracePeriod(resource *schema.Resource, u *unstructured.Unstructured, o metav1.DeleteOptions) int64 {
 	if resource.GracefulSeconds == 0 {
 		return 0
-	}
-	period := resource.GracefulSeconds
-	if o.GracePeriodSeconds != nil {
-		period = *o.GracePeriodSeconds
-	} else if own, found, err := unstructured.NestedInt64(u.Object, "spec", "terminationGracePeriodSeconds"); found && err == nil {
-		period = own
 	}
 	node, _, _ := unstructured.NestedString(u.Object, "spec", "nodeName") // "" for what is no string
 	phase, _, _ := unstructured.NestedString(u.Object, "status", "phase")
 	if node == "" || phase == "Succeeded" || phase == "Failed" {
 		return 0 // nothing is running
 	}
-	if period < 0 {
+	if o.GracePeriodSeconds != nil {
+		return requested(o)
+	}
+	if own, found, err := unstructured.NestedInt64(u.Object, "spec", "terminationGracePeriodSeconds"); found && err == nil {
+		return notNegative(own)
+	}
+	return resource.GracefulSeconds
+}
+
+// requested is the grace period that a DELETE asks for, 0 for none.
+func requested(o metav1.DeleteOptions) int64 {
+	if o.GracePeriodSeconds == nil {
+		return 0
+	}
+	return notNegative(*o.GracePeriodSeconds)
+}
+
+// notNegative is a grace period, which is 1 second where a client says less than none
+// (apiserver rest.BeforeDelete).
+func notNegative(seconds int64) int64 {
+	if seconds < 0 {
 		return 1
 	}
-	return period
+	return seconds
 }
 
 // shortened is the end of a grace period that becomes shorter while it runs.

@@ -42,6 +42,9 @@ func Create(r *schema.Resource, u *unstructured.Unstructured, track Track) (mana
 		// The defaults of a built-in kind include its initial status.
 		delete(u.Object, "status")
 	}
+	if dropStatus {
+		keepNotes(u, nil, statusNotes(r))
+	}
 	err = r.Type.Default(u)
 	if dropStatus && r.Custom {
 		delete(u.Object, "status")
@@ -128,6 +131,7 @@ func Restrict(t schema.Target, u, old *unstructured.Unstructured) error {
 	}
 	if r.HasStatus && t.Subresource == "" {
 		keep(u, old, "status")
+		keepNotes(u, old, statusNotes(r))
 	}
 	if !r.Custom {
 		err = r.Type.Default(u)
@@ -149,6 +153,38 @@ func changeStatus(r *schema.Resource, u, old *unstructured.Unstructured) {
 	for _, name := range r.StatusKeeps {
 		setPart(metadata(u.Object), kept, name)
 	}
+	if r.Conversion != nil {
+		keepNotes(u, old, r.Conversion.SpecNotes)
+	}
+}
+
+// statusNotes are the annotations that belong to the status of a kind.
+func statusNotes(r *schema.Resource) []string {
+	if r.Conversion == nil {
+		return nil
+	}
+	return r.Conversion.StatusNotes
+}
+
+// keepNotes gives u the named annotations of old, which is nil for a creation, and no others of
+// these names.
+func keepNotes(u, old *unstructured.Unstructured, names []string) {
+	if len(names) == 0 {
+		return
+	}
+	annotations := maps.Clone(u.GetAnnotations())
+	maps.DeleteFunc(annotations, func(name, _ string) bool { return slices.Contains(names, name) })
+	if old != nil {
+		for name, text := range old.GetAnnotations() {
+			if slices.Contains(names, name) {
+				if annotations == nil {
+					annotations = map[string]string{}
+				}
+				annotations[name] = text
+			}
+		}
+	}
+	u.SetAnnotations(annotations) // none removes the member
 }
 
 // wipe removes the fields that only the server sets (apiserver
@@ -193,7 +229,11 @@ func firstGeneration(r *schema.Resource) int64 {
 
 // count adds one to the generation when anything changed that it counts.
 func count(r *schema.Resource, u, old *unstructured.Unstructured) error {
-	is, err := same(counted(r, u.Object), counted(r, old.Object))
+	now, was := u.Object, old.Object
+	if r.Conversion != nil { // a part of the spec may be in annotations
+		now, was = r.Store(now), r.Store(was)
+	}
+	is, err := same(counted(r, now), counted(r, was))
 	if err != nil {
 		return kube.BadRequest("%v", err)
 	}

@@ -13,7 +13,7 @@
 // both with upstream's. The rules are a selection. Not checked are, among others: kernel
 // parameters and what is for Windows only in security contexts, the volume sources of
 // single storage vendors, resource claims of pods, pod resize, the CEL expressions of device selectors; the cron syntax beyond its shape,
-// success policies of jobs; the IP families and cluster IPs of services; which resources
+// success policies of jobs; which resources
 // limit ranges and quotas may name; status subresources as a whole. Nothing is allocated
 // (cluster IPs, node ports), and there are no admission plugins.
 package builtin
@@ -76,7 +76,9 @@ type row struct {
 	signed               func(*unstructured.Unstructured, user.Info)
 	name                 func(string) []string // nil: schema.SubdomainName
 	fields               []kube.FieldPath
-	defaults             func(tree) // nil: nothing to default
+	aliases              map[string]string // see schema.Resource.FieldAliases
+	noNamespaceField     bool              // see schema.Resource.NoNamespaceField
+	defaults             func(tree)        // nil: nothing to default
 }
 
 // rules are the validation rules of one kind. Each may be nil.
@@ -111,7 +113,8 @@ func kind[T any, P object[T]](r row, check rules[P]) *schema.Resource {
 		HasStatus: r.status, StatusOnCreate: r.statusOnCreate, Scale: r.scale,
 		UnconditionalUpdate: !r.needsVersion, CreateOnUpdate: r.createOnUpdate,
 		ReturnDeleted: r.returnDeleted, GracefulSeconds: int64(r.grace / time.Second),
-		ValidName: r.name, Fields: r.fields, KeptParts: r.keeps, Subresources: r.subresources, Signed: r.signed,
+		ValidName: r.name, Fields: r.fields, FieldAliases: r.aliases, NoNamespaceField: r.noNamespaceField,
+		KeptParts: r.keeps, Subresources: r.subresources, Signed: r.signed,
 		PatchTypes: []string{string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType), string(types.ApplyYAMLPatchType)},
 		GoType:     reflect.TypeFor[T](),
 	}

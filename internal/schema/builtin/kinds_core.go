@@ -44,14 +44,15 @@ func coreKinds() []*schema.Resource {
 				Name: "finalize", Verbs: []string{"update"}, Apply: parts.Finalize,
 				Kind: schema.GroupVersionKind{Version: "v1", Kind: "Namespace"},
 			}},
-		}, rules[*corev1.Namespace]{}),
+		}, rules[*corev1.Namespace]{status: validation.NamespaceStatus}),
 		kind(row{
 			version: "v1", kind: "Node", short: []string{"no"}, cluster: true, status: true, statusOnCreate: true,
 			defaults: defaults.Node, fields: []kube.FieldPath{or("spec.unschedulable", "false")},
-		}, rules[*corev1.Node]{object: validation.Node}),
+		}, rules[*corev1.Node]{object: validation.Node, update: validation.NodeUpdate}),
 		kind(row{
 			version: "v1", kind: "Pod", short: []string{"po"}, categories: []string{all}, status: true,
 			returnDeleted: true, grace: 30 * time.Second, defaults: defaults.Pod, fields: podFields(), subresources: ofPods(),
+			aliases: map[string]string{"spec.host": "spec.nodeName", "status.podIPs": ""},
 		}, rules[*corev1.Pod]{object: pods.Pod, create: pods.NewPod, update: pods.PodUpdate}),
 		kind(row{
 			version: "v1", kind: "PodTemplate", returnDeleted: true,

@@ -38,7 +38,7 @@ func clusterKinds() []*schema.Resource {
 			name: func(string) []string { return nil }, fields: []kube.FieldPath{at("spec.signerName")},
 		}, rules[*certificatesv1.ClusterTrustBundle]{create: cluster.NewTrustBundle, update: cluster.TrustBundleUpdate}),
 		kind(row{
-			group: certificates, version: "v1", kind: "PodCertificateRequest", status: true, needsVersion: true,
+			group: certificates, version: "v1", kind: "PodCertificateRequest", status: true, needsVersion: true, noNamespaceField: true,
 			defaults: defaults.PodRequest,
 			fields:   []kube.FieldPath{at("spec.nodeName"), at("spec.podName"), at("spec.signerName")},
 		}, rules[*certificatesv1.PodCertificateRequest]{create: cluster.NewPodCertificateRequest, update: cluster.PodCertificateRequestUpdate}),

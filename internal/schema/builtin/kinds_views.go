@@ -30,7 +30,10 @@ func viewKinds(stored []*schema.Resource) []*schema.Resource {
 			group: "autoscaling", version: "v1", kind: "HorizontalPodAutoscaler", short: []string{"hpa"},
 			categories: []string{all}, status: true,
 			defaults: defaults.OldAutoscaler,
-		}, rules[*autoscalingv1.HorizontalPodAutoscaler]{}), view{show: convert.ShowAutoscaler, store: convert.StoreAutoscaler}),
+		}, rules[*autoscalingv1.HorizontalPodAutoscaler]{}), view{
+			show: convert.ShowAutoscaler, store: convert.StoreAutoscaler,
+			specNotes: convert.AutoscalerSpecNotes(), statusNotes: convert.AutoscalerStatusNotes(),
+		}),
 	}
 }
 

@@ -31,7 +31,6 @@ func appsKinds() []*schema.Resource {
 		kind(row{
 			group: group, version: "v1", kind: "ReplicaSet", short: []string{"rs"}, categories: []string{all},
 			status: true, scale: scale(), defaults: defaults.ReplicaSet,
-			fields: []kube.FieldPath{or("status.replicas", "0")},
 		}, rules[*appsv1.ReplicaSet]{object: validation.ReplicaSet, update: validation.ReplicaSetUpdate}),
 		kind(row{
 			group: group, version: "v1", kind: "StatefulSet", short: []string{"sts"}, categories: []string{all},

@@ -103,7 +103,7 @@ func complete(gr schema.GroupResource) func(u, old map[string]any) error {
 	case "pods":
 		return defaults.PodStatus
 	case "services":
-		return defaults.ServiceType
+		return defaults.ServiceFields
 	case "csinodes.storage.k8s.io":
 		return defaults.StorageHealth
 	case "devicetaintrules.resource.k8s.io":

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -60,6 +61,22 @@ func (t *goType[T, P]) Decode(body []byte, v schema.FieldValidation) (*unstructu
 	return t.readStruct(body, v)
 }
 
+// keepReset lets an empty list of managedFields, which Go structs do not encode, be known as what it
+// is: a client forgets who manages what. One empty entry says the same (managedfields
+// isResetManagedFields).
+func keepReset(content tree) {
+	if metadata, is := content["metadata"].(tree); is {
+		metadata["managedFields"] = []any{tree{}}
+	}
+}
+
+// resets reports whether a list of managedFields is there and empty.
+func resets(content tree) bool {
+	metadata, _ := content["metadata"].(tree)
+	entries, is := metadata["managedFields"].([]any)
+	return is && len(entries) == 0
+}
+
 // read decodes a body without a struct. It returns nil for one with something unusual.
 func (t *goType[T, P]) read(body []byte) tree {
 	s, err := t.shape()
@@ -76,8 +93,12 @@ func (t *goType[T, P]) read(body []byte) tree {
 		}
 		content[name] = want
 	}
+	reset := resets(content)
 	if !s.Normalize(content) {
 		return nil
+	}
+	if reset {
+		keepReset(content)
 	}
 	return content
 }
@@ -105,6 +126,9 @@ func (t *goType[T, P]) readStruct(body []byte, v schema.FieldValidation) (*unstr
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {
 		return nil, nil, t.cannotBe(t.gvk, err)
+	}
+	if about, is := any(obj).(metav1.Object); is && about.GetManagedFields() != nil && len(about.GetManagedFields()) == 0 {
+		keepReset(content)
 	}
 	warnings := make([]string, 0, len(problems))
 	for _, p := range problems {

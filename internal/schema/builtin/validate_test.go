@@ -175,7 +175,7 @@ func TestUpdatesOfImmutableFieldsAreRefused(t *testing.T) {
 		{"priorityclasses", `{}`, `{"value":5}`, `value: Forbidden: may not be changed in an update.`},
 		{"storageclasses", `{}`, `{"parameters":{"a":"b"}}`, `parameters: Invalid value: {"a":"b","type":"ssd"}: field is immutable`},
 		{"persistentvolumeclaims", `{}`, `{"spec":{"accessModes":["ReadWriteMany"]}}`, `spec: Forbidden: spec is immutable after creation`},
-		{"services", `{"spec":{"clusterIP":"10.0.0.1"}}`, `{"spec":{"clusterIP":"10.0.0.2"}}`, `spec.clusterIPs[0]: Invalid value: "10.0.0.2": field is immutable`},
+		{"services", `{"spec":{"clusterIP":"10.0.0.1"}}`, `{"spec":{"clusterIP":"10.0.0.2"}}`, `spec.clusterIPs[0]: Invalid value: ["10.0.0.2"]: may not change once set`},
 		{"customresourcedefinitions", `{}`, `{"spec":{"scope":"Cluster","names":{"plural":"bars"}},"status":{"conditions":[]}}`, `spec.names.plural: Invalid value: "bars": field is immutable`},
 	}
 	for _, tt := range tests {

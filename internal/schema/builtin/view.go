@@ -12,7 +12,9 @@ import (
 // view converts between a resource and another one that stores its objects.
 type view struct {
 	show, store func(tree) tree
-	fields      map[string]string // see schema.Conversion
+	fields      map[string]string // see schema.Conversion, as of the next
+	specNotes   []string
+	statusNotes []string
 }
 
 // normal is content as the Go struct of the kind has it: without members that it
@@ -70,12 +72,16 @@ func asViewOf(stored, r *schema.Resource, v view) *schema.Resource {
 	store := func(content tree) tree {
 		content = v.store(content)
 		content["apiVersion"] = stored.APIVersion()
-		return kept.normal(content)
+		u := &unstructured.Unstructured{Object: kept.normal(content)}
+		if stored.Type.Default(u) != nil {
+			return content // for Validate to refuse
+		}
+		return u.Object
 	}
 	r.Type = viewType{normalizer: shown, stored: stored.Type, store: store}
 	r.StorageVersion = ""
 	r.Conversion = &schema.Conversion{
-		Of: stored, Store: store, Fields: v.fields,
+		Of: stored, Store: store, Fields: v.fields, SpecNotes: v.specNotes, StatusNotes: v.statusNotes,
 		Show: func(content tree) tree { return shown.normal(v.show(content)) },
 	}
 	r.Columns = stored.Columns

@@ -1,12 +1,13 @@
 // Package yamltext converts YAML to JSON within a bound on the result.
 //
 // It has one noun. A document is the YAML text of one value. ToJSON refuses
-// duplicate keys in it.
+// duplicate keys in it, ToJSONWithDuplicates reports them.
 package yamltext
 
 import (
 	"bytes"
 	"fmt"
+	"strings"
 
 	yamlv2 "go.yaml.in/yaml/v2"
 	"sigs.k8s.io/yaml"
@@ -42,6 +43,16 @@ func ToJSONWithDuplicates(document []byte, limit int) (text []byte, duplicates, 
 	}
 	text, err = yaml.YAMLToJSON(document)
 	return text, duplicates, err
+}
+
+// Lines returns what an error about duplicate keys says, one text for each: upstream makes a warning
+// of each line.
+func Lines(duplicates error) []string {
+	var lines []string
+	for line := range strings.SplitSeq(strings.TrimPrefix(duplicates.Error(), "yaml: unmarshal errors:\n"), "\n") {
+		lines = append(lines, strings.TrimSpace(line))
+	}
+	return lines
 }
 
 // check refuses a document that would be larger than limit as JSON.

@@ -5,6 +5,9 @@ import (
 	"maps"
 	"slices"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	"k8s.io/apimachinery/pkg/api/resource"
 	kjson "sigs.k8s.io/json"
 )
 
@@ -16,6 +19,12 @@ const (
 	currentNote    = "autoscaling.alpha.kubernetes.io/current-metrics"
 	conditionsNote = "autoscaling.alpha.kubernetes.io/conditions"
 )
+
+// AutoscalerSpecNotes are the annotations that are parts of the spec.
+func AutoscalerSpecNotes() []string { return []string{metricsNote, behaviorNote} }
+
+// AutoscalerStatusNotes are the annotations that are parts of the status.
+func AutoscalerStatusNotes() []string { return []string{currentNote, conditionsNote} }
 
 // usualUtilization is the target of an autoscaler without metrics, in percent of the
 // requested CPU (pkg/apis/autoscaling DefaultCPUUtilization).
@@ -29,14 +38,17 @@ func ShowAutoscaler(content map[string]any) map[string]any {
 		v1 := pick(spec, "scaleTargetRef", "minReplicas", "maxReplicas")
 		var others []any
 		for m := range each(spec["metrics"]) {
-			if use := cpuUse(m, "target"); use != nil && v1["targetCPUUtilizationPercentage"] == nil {
-				v1["targetCPUUtilizationPercentage"] = use
+			if use := cpuUse(m, "target"); use != nil {
+				// The first one; others of this form have no place, also upstream.
+				if v1["targetCPUUtilizationPercentage"] == nil {
+					v1["targetCPUUtilizationPercentage"] = use
+				}
 				continue
 			}
 			others = append(others, flat(m, "target"))
 		}
-		notes.put(metricsNote, others, len(others))
-		notes.put(behaviorNote, spec["behavior"], size(spec["behavior"]))
+		put[[]autoscalingv1.MetricSpec](notes, metricsNote, others, len(others))
+		put[behavior](notes, behaviorNote, spec["behavior"], size(spec["behavior"]))
 		shown["spec"] = v1
 	}
 	if status, is := content["status"].(tree); is {
@@ -49,8 +61,8 @@ func ShowAutoscaler(content map[string]any) map[string]any {
 			current = append(current, flat(m, "current"))
 		}
 		// With the CPU, whose raw value has no field of its own.
-		notes.put(currentNote, current, len(current))
-		notes.put(conditionsNote, status["conditions"], size(status["conditions"]))
+		put[[]autoscalingv1.MetricStatus](notes, currentNote, current, len(current))
+		put[[]autoscalingv1.HorizontalPodAutoscalerCondition](notes, conditionsNote, status["conditions"], size(status["conditions"]))
 		shown["status"] = v1
 	}
 	return notes.onto(shown)
@@ -64,17 +76,17 @@ func StoreAutoscaler(content map[string]any) map[string]any {
 	if spec, is := content["spec"].(tree); is {
 		v2 := pick(spec, "scaleTargetRef", "minReplicas", "maxReplicas")
 		var metrics []any
-		if use := spec["targetCPUUtilizationPercentage"]; use != nil {
-			metrics = append(metrics, cpu(use))
-		}
 		for m := range each(said[metricsNote]) {
 			metrics = append(metrics, deep(m, "target"))
+		}
+		if use := spec["targetCPUUtilizationPercentage"]; use != nil {
+			metrics = append(metrics, cpu(use))
 		}
 		if len(metrics) == 0 {
 			metrics = []any{cpu(int64(usualUtilization))}
 		}
 		v2["metrics"] = metrics
-		if behavior, is := said[behaviorNote].(tree); is {
+		if behavior, is := said[behaviorNote].(tree); is && len(behavior) > 0 {
 			v2["behavior"] = behavior
 		}
 		stored["spec"] = v2
@@ -208,14 +220,36 @@ func deep(metric tree, goal string) tree {
 // notes are annotations with JSON in them.
 type notes map[string]string
 
-// put adds one, unless it is empty.
-func (n notes) put(name string, value any, size int) {
+// put adds one, unless it is empty. T has its members in the order in which upstream writes them.
+func put[T any](n notes, name string, value any, size int) {
 	if size == 0 {
 		return
 	}
-	if text, err := json.Marshal(value); err == nil { // it comes from JSON
+	text, err := json.Marshal(value)
+	if err != nil {
+		return // it comes from JSON
+	}
+	var typed T
+	if err := json.Unmarshal(text, &typed); err != nil {
+		return // validation has refused what does not fit
+	}
+	if text, err = json.Marshal(typed); err == nil {
 		n[name] = string(text)
 	}
+}
+
+// behavior is how upstream writes the behavior of an autoscaler: as the struct inside of
+// kube-apiserver, whose members have no names for JSON. It is read by any case of the names.
+type behavior struct{ ScaleUp, ScaleDown *scalingRules }
+
+type scalingRules struct {
+	StabilizationWindowSeconds *int32
+	SelectPolicy               *string
+	Policies                   []struct {
+		Type                 string
+		Value, PeriodSeconds int32
+	}
+	Tolerance *resource.Quantity
 }
 
 // onto adds the annotations to an object.
@@ -239,19 +273,34 @@ func (n notes) onto(object tree) tree {
 	return object
 }
 
-// read decodes the annotations of an object.
+// read decodes the annotations of an object. One that does not fit says nothing.
 func read(object tree) tree {
 	metadata, _ := object["metadata"].(tree)
 	annotations, _ := metadata["annotations"].(tree)
 	said := tree{}
-	for _, name := range []string{metricsNote, behaviorNote, currentNote, conditionsNote} {
-		text, _ := annotations[name].(string)
-		var value any
-		if kjson.UnmarshalCaseSensitivePreserveInts([]byte(text), &value) == nil {
-			said[name] = value
-		}
-	}
+	take[[]autoscalingv1.MetricSpec](said, annotations, metricsNote)
+	take[autoscalingv2.HorizontalPodAutoscalerBehavior](said, annotations, behaviorNote)
+	take[[]autoscalingv1.MetricStatus](said, annotations, currentNote)
+	take[[]autoscalingv1.HorizontalPodAutoscalerCondition](said, annotations, conditionsNote)
 	return said
+}
+
+// take decodes one annotation as T: without what T does not know, and by any case of the names, as
+// encoding/json reads it.
+func take[T any](said, annotations tree, name string) {
+	text, _ := annotations[name].(string)
+	var typed T
+	if json.Unmarshal([]byte(text), &typed) != nil {
+		return
+	}
+	normal, err := json.Marshal(typed)
+	if err != nil {
+		return // it comes from JSON
+	}
+	var value any
+	if kjson.UnmarshalCaseSensitivePreserveInts(normal, &value) == nil {
+		said[name] = value
+	}
 }
 
 // unnoted returns an object without the annotations.
@@ -262,7 +311,7 @@ func unnoted(object tree) tree {
 		return object
 	}
 	left := maps.Clone(annotations)
-	for _, name := range []string{metricsNote, behaviorNote, currentNote, conditionsNote} {
+	for _, name := range slices.Concat(AutoscalerSpecNotes(), AutoscalerStatusNotes()) {
 		delete(left, name)
 	}
 	metadata = maps.Clone(metadata)

@@ -70,9 +70,6 @@ func Service(o tree) {
 			port["targetPort"] = port["port"]
 		}
 	}
-	if ip := text(spec, "clusterIP"); ip != "" {
-		set(spec, "clusterIPs", []any{ip})
-	}
 	switch spec["type"] {
 	case "LoadBalancer":
 		setPointer(spec, "allocateLoadBalancerNodePorts", true)

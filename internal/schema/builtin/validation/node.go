@@ -27,6 +27,35 @@ func Node(o *corev1.Node) field.ErrorList {
 	return append(errs, checkQuantities(field.NewPath("status", "allocatable"), o.Status.Allocatable)...)
 }
 
+// NodeUpdate validates the change of a Node: what the controllers of the cloud and of the network
+// have assigned stays. An update that leaves it out is refused, and not completed.
+func NodeUpdate(o, old *corev1.Node) field.ErrorList {
+	var errs field.ErrorList
+	if was := old.Spec.PodCIDRs; len(was) > 0 {
+		change := field.Forbidden(check.Spec("podCIDRs"), `node updates may not change podCIDR except from "" to valid`)
+		if len(was) != len(o.Spec.PodCIDRs) {
+			errs = append(errs, change)
+		} else {
+			for i, block := range was {
+				if block != o.Spec.PodCIDRs[i] {
+					errs = append(errs, change)
+				}
+			}
+		}
+	}
+	switch was, now := old.Spec.ProviderID, o.Spec.ProviderID; {
+	case was == "" || was == now:
+	case now == "":
+		errs = append(errs, field.Invalid(check.Spec("providerID"), nil, "field cannot be cleared once set"))
+	default:
+		errs = append(errs, field.Invalid(check.Spec("providerID"), nil, "field cannot be modified once set"))
+	}
+	if o.Spec.DoNotUseExternalID != old.Spec.DoNotUseExternalID {
+		errs = append(errs, field.Forbidden(check.Spec("externalID"), "may not be updated"))
+	}
+	return errs
+}
+
 // onePerFamily reports whether blocks are one of IPv4 and one of IPv6.
 func onePerFamily(blocks []string) bool {
 	v6 := 0

@@ -2,6 +2,7 @@ package validation
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -109,7 +110,7 @@ func isExternal(spec *corev1.ServiceSpec) bool {
 // the type removes it.
 func NewService(o *corev1.Service) field.ErrorList {
 	spec := &o.Spec
-	var errs field.ErrorList
+	errs := append(checkClusterIPs(spec), checkNodePorts(spec)...)
 	if !isExternal(spec) && spec.ExternalTrafficPolicy != "" {
 		errs = append(errs, field.Invalid(check.Spec("externalTrafficPolicy"), spec.ExternalTrafficPolicy, "may only be set for externally-accessible services"))
 	}
@@ -154,11 +155,155 @@ func checkServicePort(at *field.Path, port *corev1.ServicePort, several bool, na
 	return append(errs, check.PortOrName(at.Child("targetPort"), port.TargetPort)...)
 }
 
-// ServiceUpdate validates the change of a Service: a cluster IP stays as long as the type
-// needs it.
+// ServiceUpdate validates the change of a Service: what was allocated for it stays as long as its
+// type needs it. Upstream always has allocated something; here nothing is allocated, and a client
+// may set what is missing. What an update leaves as it was is not checked: earlier versions stored
+// any addresses and node ports.
 func ServiceUpdate(o, old *corev1.Service) field.ErrorList {
-	if o.Spec.Type == corev1.ServiceTypeExternalName || old.Spec.Type == corev1.ServiceTypeExternalName || old.Spec.ClusterIP == "" {
+	var errs field.ErrorList
+	now, was := &o.Spec, &old.Spec
+	if !reflect.DeepEqual(now.Ports, was.Ports) {
+		errs = append(errs, checkNodePorts(now)...)
+	}
+	same := now.ClusterIP == was.ClusterIP && slices.Equal(now.ClusterIPs, was.ClusterIPs) && slices.Equal(now.IPFamilies, was.IPFamilies)
+	if named := now.Type == corev1.ServiceTypeExternalName || was.Type == corev1.ServiceTypeExternalName; !same {
+		addresses := checkClusterIPs(now)
+		if len(addresses) == 0 && !named {
+			addresses = append(checkClusterIPsUpdate(now, was), checkFamiliesUpdate(now, was)...)
+		}
+		errs = append(errs, addresses...)
+	}
+	balanced := was.Type == corev1.ServiceTypeLoadBalancer && now.Type == corev1.ServiceTypeLoadBalancer
+	if balanced && !reflect.DeepEqual(now.LoadBalancerClass, was.LoadBalancerClass) {
+		errs = append(errs, field.Invalid(check.Spec("loadBalancerClass"), now.LoadBalancerClass, onceSet))
+	}
+	checked := balanced && was.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal &&
+		now.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
+	if checked && was.HealthCheckNodePort != 0 && now.HealthCheckNodePort != was.HealthCheckNodePort {
+		errs = append(errs, field.Forbidden(check.Spec("healthCheckNodePort"), check.Immutable))
+	}
+	return errs
+}
+
+// checkClusterIPs checks how the cluster IPs of a service fit together, and its families (upstream's
+// ValidateServiceClusterIPsRelatedFields).
+func checkClusterIPs(spec *corev1.ServiceSpec) field.ErrorList {
+	if spec.Type == corev1.ServiceTypeExternalName {
 		return nil
 	}
-	return check.Unchanged(check.Spec("clusterIPs").Index(0), "", o.Spec.ClusterIP, old.Spec.ClusterIP)
+	at, all := check.Spec("clusterIPs"), spec.ClusterIPs
+	var errs field.ErrorList
+	switch {
+	case spec.ClusterIP == "" && len(all) > 0:
+		errs = append(errs, field.Invalid(at, all, "must be empty when `clusterIP` is not specified"))
+	case spec.ClusterIP != "" && len(all) == 0:
+		errs = append(errs, field.Required(at, ""))
+	case len(all) > 0 && all[0] != spec.ClusterIP:
+		errs = append(errs, field.Invalid(at, all, "first value must match `clusterIP`"))
+	}
+	var malformed field.ErrorList
+	for i, ip := range all {
+		switch {
+		case i > 0 || ip != corev1.ClusterIPNone:
+			malformed = append(malformed, validation.IsValidIPForLegacyField(at.Index(i), ip, false, nil)...)
+		case len(all) > 1:
+			malformed = append(malformed, field.Invalid(at, all, "'None' must be the first and only value"))
+		}
+	}
+	if len(all) > 2 {
+		errs = append(errs, field.Invalid(at, all, "may only hold up to 2 values"))
+	}
+	if len(malformed) > 0 || headless(spec) {
+		return append(errs, malformed...)
+	}
+	if len(all) > 1 && !onePerFamily(all) {
+		errs = append(errs, field.Invalid(at, all, "may specify no more than one IP for each IP family"))
+	}
+	for i, family := range spec.IPFamilies[:min(len(spec.IPFamilies), len(all))] {
+		if !isNoFamily(family) && family != familyOf(all[i]) {
+			errs = append(errs, field.Invalid(at.Index(i), all[i], fmt.Sprintf("expected an %s value as indicated by `ipFamilies[%d]`", family, i)))
+		}
+	}
+	return errs
+}
+
+// checkNodePorts requires each node port to belong to one port of a service.
+func checkNodePorts(spec *corev1.ServiceSpec) field.ErrorList {
+	var errs field.ErrorList
+	used := map[servicePort]bool{}
+	for i, port := range spec.Ports {
+		key := servicePort{port.Protocol, port.NodePort}
+		if key.port != 0 && used[key] {
+			errs = append(errs, field.Duplicate(check.Spec("ports").Index(i).Child("nodePort"), key.port))
+		}
+		used[key] = true
+	}
+	return errs
+}
+
+func isNoFamily(family corev1.IPFamily) bool {
+	return family != corev1.IPv4Protocol && family != corev1.IPv6Protocol
+}
+
+// familyOf returns the family of an address.
+func familyOf(ip string) corev1.IPFamily {
+	if strings.Contains(ip, ":") {
+		return corev1.IPv6Protocol
+	}
+	return corev1.IPv4Protocol
+}
+
+// onceSet is upstream's text about addresses, which are not immutable: a second one may be added.
+const onceSet = "may not change once set"
+
+// checkClusterIPsUpdate checks the cluster IPs of a service that has them before and after
+// (upstream's validateUpgradeDowngradeClusterIPs).
+func checkClusterIPsUpdate(now, was *corev1.ServiceSpec) field.ErrorList {
+	if headless(now) && headless(was) || len(was.ClusterIPs) == 0 {
+		return nil
+	}
+	at := check.Spec("clusterIPs")
+	if len(now.ClusterIPs) == 0 {
+		return field.ErrorList{field.Invalid(at.Index(0), now.ClusterIPs, "primary clusterIP can not be unset")}
+	}
+	var errs field.ErrorList
+	for i := range min(len(now.ClusterIPs), len(was.ClusterIPs)) {
+		if now.ClusterIPs[i] != was.ClusterIPs[i] {
+			errs = append(errs, field.Invalid(at.Index(i), now.ClusterIPs, onceSet))
+		}
+	}
+	if len(now.ClusterIPs) < len(was.ClusterIPs) {
+		errs = append(errs, releases(now, "secondary cluster IP")...)
+	}
+	return errs
+}
+
+// checkFamiliesUpdate is checkClusterIPsUpdate for the families of the addresses (upstream's
+// validateUpgradeDowngradeIPFamilies).
+func checkFamiliesUpdate(now, was *corev1.ServiceSpec) field.ErrorList {
+	if headless(now) || headless(was) || len(was.IPFamilies) == 0 || slices.ContainsFunc(now.IPFamilies, isNoFamily) {
+		return nil
+	}
+	var errs field.ErrorList
+	for i := range min(len(now.IPFamilies), len(was.IPFamilies)) {
+		if now.IPFamilies[i] != was.IPFamilies[i] {
+			errs = append(errs, field.Invalid(check.Spec("ipFamilies").Index(0), now.IPFamilies, onceSet))
+		}
+	}
+	if len(now.IPFamilies) < len(was.IPFamilies) {
+		errs = append(errs, releases(now, "secondary IP family")...)
+	}
+	return errs
+}
+
+// releases requires that a service which loses one of two addresses asks for that.
+func releases(now *corev1.ServiceSpec, what string) field.ErrorList {
+	if policy := now.IPFamilyPolicy; policy != nil && *policy == corev1.IPFamilyPolicySingleStack {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(check.Spec("ipFamilyPolicy"), now.IPFamilyPolicy, "must be 'SingleStack' to release the "+what)}
+}
+
+func headless(spec *corev1.ServiceSpec) bool {
+	return len(spec.ClusterIPs) == 1 && spec.ClusterIPs[0] == corev1.ClusterIPNone
 }

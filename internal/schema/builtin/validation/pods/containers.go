@@ -30,9 +30,11 @@ func checkContainers(spec *field.Path, pod *corev1.PodSpec, volumes podVolumes) 
 			errs = append(errs, checkHostNetwork(p, c.Ports)...)
 		}
 	}
+	unnamed := names[""]
 	for i := range pod.InitContainers {
 		c, p := &pod.InitContainers[i], spec.Child("initContainers").Index(i)
 		errs = append(errs, checkContainer(p, c, names, volumes)...)
+		names[""] = unnamed // upstream does not count the missing name of an init container
 		errs = append(errs, checkNeeds(p, c, claims, pod.RestartPolicy)...)
 		errs = append(errs, checkInitial(p, c, pod.TerminationGracePeriodSeconds)...)
 		errs = append(errs, checkRestart(p, c)...)

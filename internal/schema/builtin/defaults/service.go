@@ -1,0 +1,116 @@
+package defaults
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// ServiceFields completes a service. An update keeps what was given to the service and what the
+// update leaves out: upstream allocates these values, here they come from clients and controllers
+// (pkg/registry/core/service/storage beginCreate and beginUpdate). What the new type of a service
+// does not have is removed.
+func ServiceFields(u, old tree) error {
+	spec := made(u, "spec")
+	if old == nil {
+		if ip := text(spec, "clusterIP"); ip != "" && len(list(spec, "clusterIPs")) == 0 {
+			spec["clusterIPs"] = []any{ip}
+		}
+		return nil
+	}
+	was := child(old, "spec")
+	if spec["type"] != "ExternalName" && was["type"] != "ExternalName" {
+		set(spec, "clusterIP", was["clusterIP"])
+		keepList(spec, was, "clusterIPs")
+	}
+	if takesNodePorts(spec) && takesNodePorts(was) {
+		keepNodePorts(spec, was)
+	}
+	if healthPort(spec) && healthPort(was) {
+		setNumber(spec, "healthCheckNodePort", was["healthCheckNodePort"])
+	}
+	matchClusterIPs(spec, was)
+	if spec["type"] != "ExternalName" {
+		keepFamilies(spec, was)
+	}
+	return ServiceType(u, old)
+}
+
+// takesNodePorts reports whether node ports are allocated for a service.
+func takesNodePorts(spec tree) bool {
+	return spec["type"] == "NodePort" || spec["type"] == "LoadBalancer" && spec["allocateLoadBalancerNodePorts"] != false
+}
+
+// keepNodePorts gives ports without a node port the one that the port of their name had, unless
+// another port has it now (patchAllocatedValues).
+func keepNodePorts(now, was tree) {
+	before, held, used := tree{}, map[any]bool{}, map[any]bool{}
+	for port := range items(was, "ports") {
+		before[text(port, "name")] = port["nodePort"]
+		held[port["nodePort"]] = true
+	}
+	for port := range items(now, "ports") {
+		used[port["nodePort"]] = held[port["nodePort"]]
+	}
+	for port := range items(now, "ports") {
+		if n := before[text(port, "name")]; !used[n] {
+			setNumber(port, "nodePort", n)
+		}
+	}
+}
+
+// matchClusterIPs makes clusterIPs follow a change of clusterIP, for clients that know only that
+// (normalizeClusterIPs).
+func matchClusterIPs(now, was tree) {
+	ip, before := text(now, "clusterIP"), text(was, "clusterIP")
+	if ip == before {
+		keepList(now, was, "clusterIPs")
+		return
+	}
+	if !slices.Equal(list(now, "clusterIPs"), list(was, "clusterIPs")) {
+		return // validation compares them
+	}
+	if ip == "" {
+		delete(now, "clusterIPs")
+		return
+	}
+	now["clusterIPs"] = []any{ip}
+}
+
+// keepFamilies keeps the IP families of a service, and releases the second one when the update
+// asks for a single one (initIPFamilyFields). Upstream derives families that are left out from
+// the cluster IPs, and for headless services from the cluster's.
+func keepFamilies(now, was tree) {
+	if policy := was["ipFamilyPolicy"]; policy != nil {
+		setPointer(now, "ipFamilyPolicy", policy)
+	}
+	keepList(now, was, "ipFamilies")
+	if now["ipFamilyPolicy"] != "SingleStack" {
+		return
+	}
+	for _, name := range []string{"clusterIPs", "ipFamilies"} {
+		if all := list(now, name); len(all) > 1 && slices.Equal(all, list(was, name)) {
+			now[name] = all[:1:1]
+		}
+	}
+}
+
+// keepList gives now the list that was has, if it has none.
+func keepList(now, was tree, name string) {
+	if all := list(was, name); len(all) > 0 && len(list(now, name)) == 0 {
+		now[name] = runtime.DeepCopyJSONValue(all)
+	}
+}
+
+// list returns the list at key; nil when there is none.
+func list(o tree, key string) []any {
+	all, _ := o[key].([]any)
+	return all
+}
+
+// setNumber is set for a number, of which 0 counts as none.
+func setNumber(o tree, key string, value any) {
+	if value != nil && (o[key] == nil || o[key] == int64(0)) {
+		o[key] = value
+	}
+}
