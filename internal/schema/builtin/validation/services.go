@@ -19,7 +19,7 @@ func Service(o *corev1.Service) field.ErrorList {
 	errs := check.OneOf(check.Spec(), "type", spec.Type, corev1.ServiceTypeClusterIP, corev1.ServiceTypeExternalName, corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeNodePort)
 	errs = append(errs, check.OneOf(check.Spec(), "sessionAffinity", spec.SessionAffinity, corev1.ServiceAffinityClientIP, corev1.ServiceAffinityNone)...)
 	errs = append(errs, metavalidation.ValidateLabels(spec.Selector, check.Spec("selector"))...)
-	headless := spec.ClusterIP == corev1.ClusterIPNone
+	headless := len(spec.ClusterIPs) == 1 && spec.ClusterIPs[0] == corev1.ClusterIPNone
 	if spec.Type == corev1.ServiceTypeExternalName {
 		errs = append(errs, check.Required(check.Spec(), "externalName", strings.TrimSuffix(spec.ExternalName, "."), validation.IsDNS1123Subdomain)...)
 		if spec.ClusterIP != "" {
@@ -41,7 +41,6 @@ func Service(o *corev1.Service) field.ErrorList {
 		used[key] = true
 	}
 	errs = append(errs, checkAffinityTimeout(spec)...)
-	errs = append(errs, serviceStatus(&o.Status)...)
 	return append(errs, checkTraffic(spec)...)
 }
 
@@ -69,10 +68,6 @@ func checkTraffic(spec *corev1.ServiceSpec) field.ErrorList {
 	}
 	errs = append(errs, check.KnownIfSet(check.Spec(), "ipFamilyPolicy", spec.IPFamilyPolicy,
 		corev1.IPFamilyPolicyPreferDualStack, corev1.IPFamilyPolicyRequireDualStack, corev1.IPFamilyPolicySingleStack)...)
-	for i, ip := range spec.ExternalIPs {
-		errs = append(errs, validation.IsValidIPForLegacyField(check.Spec("externalIPs").Index(i), ip, false, nil)...)
-		errs = append(errs, reachable(check.Spec("externalIPs").Index(i), ip)...)
-	}
 	for i, family := range spec.IPFamilies {
 		p := check.Spec("ipFamilies").Index(i)
 		errs = append(errs, check.Known(p, "", family, corev1.IPv4Protocol, corev1.IPv6Protocol)...)
@@ -88,14 +83,6 @@ func checkTraffic(spec *corev1.ServiceSpec) field.ErrorList {
 	if port := spec.HealthCheckNodePort; port != 0 {
 		errs = append(errs, check.PortNumber(check.Spec("healthCheckNodePort"), port)...)
 	}
-	// Upstream's path begins with a capital letter.
-	ranges := check.Spec("LoadBalancerSourceRanges")
-	if len(spec.LoadBalancerSourceRanges) > 0 && spec.Type != corev1.ServiceTypeLoadBalancer {
-		errs = append(errs, field.Forbidden(ranges, "may only be used when `type` is 'LoadBalancer'"))
-	}
-	for i, block := range spec.LoadBalancerSourceRanges {
-		errs = append(errs, validation.IsValidCIDRForLegacyField(ranges.Index(i), strings.TrimSpace(block), false, nil)...)
-	}
 	return errs
 }
 
@@ -109,7 +96,7 @@ func isExternal(spec *corev1.ServiceSpec) bool {
 // the type removes it.
 func NewService(o *corev1.Service) field.ErrorList {
 	spec := &o.Spec
-	var errs field.ErrorList
+	errs := serviceAddresses(o, &corev1.Service{})
 	if !isExternal(spec) && spec.ExternalTrafficPolicy != "" {
 		errs = append(errs, field.Invalid(check.Spec("externalTrafficPolicy"), spec.ExternalTrafficPolicy, "may only be set for externally-accessible services"))
 	}
@@ -157,8 +144,15 @@ func checkServicePort(at *field.Path, port *corev1.ServicePort, several bool, na
 // ServiceUpdate validates the change of a Service: a cluster IP stays as long as the type
 // needs it.
 func ServiceUpdate(o, old *corev1.Service) field.ErrorList {
-	if o.Spec.Type == corev1.ServiceTypeExternalName || old.Spec.Type == corev1.ServiceTypeExternalName || old.Spec.ClusterIP == "" {
-		return nil
+	errs := serviceAddresses(o, old)
+	now, was := o.Spec.ClusterIPs, old.Spec.ClusterIPs
+	first := check.Spec("clusterIPs").Index(0)
+	switch {
+	case o.Spec.Type == corev1.ServiceTypeExternalName || old.Spec.Type == corev1.ServiceTypeExternalName || len(was) == 0:
+	case len(now) == 0:
+		errs = append(errs, field.Invalid(first, now, "primary clusterIP can not be unset"))
+	case now[0] != was[0]:
+		errs = append(errs, field.Invalid(first, now, "may not change once set"))
 	}
-	return check.Unchanged(check.Spec("clusterIPs").Index(0), "", o.Spec.ClusterIP, old.Spec.ClusterIP)
+	return errs
 }
