@@ -10,8 +10,8 @@
 //
 // Defaults (package defaults) are functions on the decoded tree, rules (package
 // validation) and warnings (package warnings) are functions on the Go struct. The suite in
-// conformance/builtin compares all with upstream's. The rules are a selection. Not checked are, among others: kernel
-// parameters and what is for Windows only in security contexts, the volume sources of
+// conformance/builtin compares all with upstream's. The rules are a selection. Not checked
+// are, among others: kernel parameters and what is for Windows only in security contexts, the volume sources of
 // single storage vendors, resource claims of pods, pod resize, the CEL expressions of device selectors; the cron syntax beyond its shape,
 // success policies of jobs; the IP families of services; which resources
 // limit ranges and quotas may name; most of the status subresources. Nothing is allocated
@@ -134,8 +134,8 @@ func kind[T any, P object[T]](r row, check rules[P]) *schema.Resource {
 	return res
 }
 
-// deprecated returns the warning that every request for a kind gets which is not to be used any more;
-// "" for the others. The Go struct knows it.
+// deprecated returns the warning that every request for a deprecated kind gets; "" for the
+// others. The Go struct knows it.
 func deprecated[T any, P object[T]](gvk schema.GroupVersionKind) string {
 	obj := P(new(T))
 	obj.GetObjectKind().SetGroupVersionKind(gvk)
