@@ -19,6 +19,6 @@ type Written struct {
 	Status *metav1.Status
 	// Created says that the object is new (201 instead of 200).
 	Created bool
-	// Warnings become Warning headers (299).
+	// Warnings become Warning headers (299). They are there beside an error, too.
 	Warnings []string
 }

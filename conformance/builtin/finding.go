@@ -16,25 +16,28 @@ import (
 type Class string
 
 // The classes, by harm. Stricter is a valid object that gapless refuses, Different one
-// that both accept in different forms, Looser one that only upstream refuses, Causes one
-// that both refuse for different reasons.
+// that both accept in different forms, Warnings one about which both warn differently, Looser
+// one that only upstream refuses, Causes one that both refuse for different reasons.
 const (
 	Stricter  Class = "stricter"
 	Different Class = "different"
+	Warnings  Class = "warnings"
 	Looser    Class = "looser"
 	Causes    Class = "causes"
 )
 
 // classes are all classes in the order of their harm.
-func classes() []Class { return []Class{Stricter, Different, Looser, Causes} }
+func classes() []Class { return []Class{Stricter, Different, Warnings, Looser, Causes} }
 
 // Write says which write of a kind is compared.
 type Write string
 
-// The writes. Default is no write: what a decoded body and its defaults look like.
+// The writes. Decode is no write: what a decoded body and its defaults look like. Kept is an
+// update of an object, or of its status, that was stored under older rules.
 const (
 	Create Write = "create"
 	Update Write = "update"
+	Kept   Write = "kept"
 	Status Write = "status"
 	Random Write = "random" // a creation of a random object
 	Decode Write = "decode"
@@ -63,9 +66,10 @@ func Compare(of Finding, upstream, gapless Verdict) []Finding {
 		}
 		return all
 	}
+	warned := find(Warnings, otherWarnings(upstream.Warnings, gapless.Warnings))
 	switch {
 	case upstream.Status == nil && gapless.Status == nil:
-		return find(Different, differences("", upstream.Object, gapless.Object))
+		return append(find(Different, differences("", upstream.Object, gapless.Object)), warned...)
 	case upstream.Status == nil:
 		return find(Stricter, causesOf(gapless.Status))
 	case gapless.Status == nil:
@@ -75,8 +79,27 @@ func Compare(of Finding, upstream, gapless Verdict) []Finding {
 		return nil // an object with many errors: which are found is not compared
 	}
 	ours, theirs := causesOf(gapless.Status), causesOf(upstream.Status)
-	all := find(Causes, without(theirs, ours, "only upstream: "))
-	return append(all, find(Causes, without(ours, theirs, "only gapless: "))...)
+	found := append(warned, find(Causes, without(theirs, ours, "only upstream: "))...)
+	return append(found, find(Causes, without(ours, theirs, "only gapless: "))...)
+}
+
+// otherWarnings returns how warnings differ: by their texts, or else by their order.
+func otherWarnings(theirs, ours []string) []cause {
+	if slices.Equal(theirs, ours) {
+		return nil
+	}
+	causes := func(texts []string) []cause {
+		var all []cause
+		for _, text := range texts {
+			all = append(all, cause{"", position.ReplaceAllString(text, "[*]")})
+		}
+		return all
+	}
+	all := append(without(causes(theirs), causes(ours), "only upstream: "), without(causes(ours), causes(theirs), "only gapless: ")...)
+	if len(all) == 0 {
+		return []cause{{"", "another order, or another position"}}
+	}
+	return all
 }
 
 // cause is why an object is refused, or what differs, and where.

@@ -11,6 +11,10 @@ import (
 
 func took(o map[string]any) builtin.Verdict { return builtin.Verdict{Object: o} }
 
+func warned(texts ...string) builtin.Verdict {
+	return builtin.Verdict{Object: map[string]any{}, Warnings: texts}
+}
+
 func refused(causes ...metav1.StatusCause) builtin.Verdict {
 	return builtin.Verdict{Status: &metav1.Status{
 		Reason: metav1.StatusReasonInvalid, Details: &metav1.StatusDetails{Causes: causes},
@@ -35,6 +39,8 @@ func TestCompareFindsEachClassOfDifference(t *testing.T) {
 		{"stricter", took(ports(1.0)), refused(invalid), []string{"K | create | stricter | spec.ports[*].port | FieldValueInvalid"}},
 		{"looser", refused(invalid), took(ports(1.0)), []string{"K | create | looser | spec.ports[*].port | FieldValueInvalid"}},
 		{"causes", refused(invalid, required), refused(required), []string{"K | create | causes | spec.ports[*].port | only upstream: FieldValueInvalid"}},
+		{"a warning", warned("spec.ports[0]: x"), warned(), []string{"K | create | warnings |  | only upstream: spec.ports[*]: x"}},
+		{"warnings in another order", warned("x", "y"), warned("y", "x"), []string{"K | create | warnings |  | another order, or another position"}},
 		{"the same causes", refused(invalid, required), refused(required, invalid), nil},
 	}
 	for _, test := range tests {

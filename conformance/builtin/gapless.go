@@ -4,18 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gapless-io/gapless/internal/registry"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin"
+	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/revlog"
 	"github.com/gapless-io/gapless/kube"
 )
 
 // Gapless writes objects with this module's registry, in memory.
 type Gapless struct {
+	log      *revlog.Log
 	registry *registry.Registry
 	stop     func() error
 }
@@ -26,7 +29,7 @@ func NewGapless(ctx context.Context) (*Gapless, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the log: %w", err)
 	}
-	g := &Gapless{registry: registry.New(registry.Config{Store: log, Live: schema.NewLive(builtin.Catalog())})}
+	g := &Gapless{log: log, registry: registry.New(registry.Config{Store: log, Live: schema.NewLive(builtin.Catalog())})}
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 2)
 	go func() { ended <- log.Run(running) }()        // ends with running
@@ -52,6 +55,21 @@ func (g *Gapless) Close() error { return g.stop() }
 func (g *Gapless) Store(ctx context.Context, t Target, body []byte) (v Verdict) {
 	defer recovered(&v, "gapless panics")
 	return verdict(g.registry.Create(ctx, t, body, metav1.CreateOptions{}))
+}
+
+// Keep stores an object as an earlier version has done, which had other rules. The body has
+// what the server sets.
+func (g *Gapless) Keep(ctx context.Context, t Target, body []byte) Verdict {
+	v := g.Decode(t, body)
+	if v.Object == nil {
+		return v
+	}
+	done, err := g.log.Commit(ctx, store.Txn{Key: t.Resource.GR().String() + "/" + t.Key().String(), Value: v.raw})
+	if err != nil {
+		return failed("store the %s: %w", t.Resource.Kind, err)
+	}
+	v.uid, v.version = FixedUID, strconv.FormatInt(done.Revision, 10)
+	return v
 }
 
 // Create returns what becomes of the body of a POST. It stores nothing.
@@ -86,13 +104,19 @@ func (g *Gapless) Decode(t Target, body []byte) Verdict {
 	if err != nil {
 		return failed("encode the %s: %w", t.Resource.Kind, err)
 	}
-	return accepted(raw, "")
+	v := accepted(raw, "")
+	v.raw = raw
+	return v
 }
 
 // verdict is the verdict of a write.
 func verdict(out kube.Written, err error) Verdict {
+	v := Verdict{}
 	if err != nil {
-		return refused(kube.StatusOf(err))
+		v = refused(kube.StatusOf(err))
+	} else {
+		v = accepted(out.Object.JSON(), string(out.Object.UID()))
 	}
-	return accepted(out.Object.JSON(), string(out.Object.UID()))
+	v.Warnings = out.Warnings
+	return v
 }

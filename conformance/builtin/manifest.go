@@ -33,7 +33,9 @@ func Manifests(dir string, resources []*schema.Resource) ([]Manifest, error) {
 		return nil, fmt.Errorf("find manifests: %w", err)
 	}
 	last := filepath.Join(dir, minimal)
-	files = append(slices.DeleteFunc(files, func(name string) bool { return name == last }), last)
+	if i := slices.Index(files, last); i >= 0 {
+		files = append(slices.Delete(files, i, i+1), last)
+	}
 	var all []Manifest
 	for _, file := range files {
 		text, err := os.ReadFile(file)

@@ -54,7 +54,7 @@ func (r *report) judge(t *testing.T, of builtin.Finding, c builtin.Case, upstrea
 // said is a verdict for people: of an object, what it has at a field.
 func said(v builtin.Verdict, field string) string {
 	const most = 400
-	text := "accepted"
+	text := fmt.Sprintf("accepted, warnings: %q", v.Warnings)
 	if v.Status != nil {
 		text = v.Status.Message
 	} else if field != "" {
@@ -100,19 +100,19 @@ func (r *report) found() map[builtin.Finding]bool {
 
 // figures is a table in Markdown: what was played, and what was found, by kind.
 func (r *report) figures(known builtin.Table) string {
-	classes := []builtin.Class{builtin.Stricter, builtin.Different, builtin.Looser, builtin.Causes}
+	classes := []builtin.Class{builtin.Stricter, builtin.Different, builtin.Warnings, builtin.Looser, builtin.Causes}
 	var b strings.Builder
-	b.WriteString("| kind | writes | agree | stricter | different | looser | other causes | of these stay |\n|---|---|---|---|---|---|---|---|\n")
-	var total [7]int
+	b.WriteString("| kind | writes | agree | stricter | different | warnings | looser | other causes | of these stay |\n|---|---|---|---|---|---|---|---|---|\n")
+	var total [8]int
 	for _, kind := range slices.Sorted(maps.Keys(r.objects)) {
-		row := [7]int{r.objects[kind], r.agree[kind]}
+		row := [8]int{r.objects[kind], r.agree[kind]}
 		for f := range r.examples {
 			if f.Kind != kind {
 				continue
 			}
 			row[2+slices.Index(classes, f.Class)]++
 			if known.Stays(f) {
-				row[6]++
+				row[7]++
 			}
 		}
 		writeRow(&b, kind, row)
@@ -124,7 +124,7 @@ func (r *report) figures(known builtin.Table) string {
 	return b.String()
 }
 
-func writeRow(b *strings.Builder, name string, row [7]int) {
+func writeRow(b *strings.Builder, name string, row [8]int) {
 	b.WriteString("| " + name)
 	for _, n := range row {
 		fmt.Fprintf(b, " | %d", n)

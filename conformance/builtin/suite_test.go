@@ -41,6 +41,10 @@ func TestKindsAgreeWithUpstream(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	kept, err := builtin.Manifests("testdata/kept", catalog.Resources())
+	if err != nil {
+		t.Fatal(err)
+	}
 	s := suite{upstream: builtin.NewUpstream(), report: newReport(), api: apiModule(t)}
 	played := map[string]bool{} // guarded by the mutex of the report
 	t.Run("kinds", func(t *testing.T) {
@@ -61,6 +65,7 @@ func TestKindsAgreeWithUpstream(t *testing.T) {
 					t.Fatalf("testdata/manifests has no %s", kind)
 				}
 				s.play(t, of)
+				s.keeps(t, slices.DeleteFunc(slices.Clone(kept), func(m builtin.Manifest) bool { return m.Target.Resource != r }))
 			})
 		}
 	})
@@ -198,8 +203,55 @@ func (s suite) creates(t *testing.T, g *builtin.Gapless, m builtin.Manifest, fir
 	}
 }
 
+// keeps updates objects that were stored under older rules, and their status: by a label that
+// they did not have, and by mutations of all that they have.
+func (s suite) keeps(t *testing.T, manifests []builtin.Manifest) {
+	t.Helper()
+	g := start(t)
+	for _, m := range manifests {
+		body := keptBody(t, m)
+		if refused := s.upstream.Create(t.Context(), m.Target, m.Body); refused.Object != nil {
+			t.Errorf("upstream accepts %s, which is meant to be valid under older rules only", m.Name)
+		}
+		m.Target.Name = m.Name
+		o := stored{
+			kept: true, target: m.Target, registry: g,
+			upstream: s.upstream.Decode(m.Target, body), gapless: g.Keep(t.Context(), m.Target, body),
+		}
+		if o.upstream.Object == nil || o.gapless.Object == nil {
+			t.Fatalf("%s: %+v, %+v", m.Name, o.upstream, o.gapless)
+		}
+		skip := func(path string) bool { return generated(path) || path == "metadata.name" || path == "status" }
+		s.changes(t, o, append(labelled(t, o), builtin.Mutate(versioned(t, o.upstream.Object), builtin.Brief, skip)...))
+		if o.target.Subresource = "status"; s.upstream.Has(o.target) {
+			skip := func(path string) bool {
+				return generated(path) || path == "metadata.name" || strings.HasPrefix(path, "spec")
+			}
+			s.changes(t, o, append(labelled(t, o), builtin.Mutate(versioned(t, o.upstream.Object), builtin.Brief, skip)...))
+		}
+	}
+}
+
+// labelled is an object that has got a label.
+func labelled(t *testing.T, o stored) []builtin.Case {
+	t.Helper()
+	changed := versioned(t, o.upstream.Object)
+	changed["metadata"].(map[string]any)["labels"] = map[string]any{"new": "label"}
+	return []builtin.Case{{What: "with a label", Body: body(t, changed)}}
+}
+
+// keptBody is a manifest with what a server sets.
+func keptBody(t *testing.T, m builtin.Manifest) []byte {
+	t.Helper()
+	whole := object(t, m.Body)
+	metadata := whole["metadata"].(map[string]any)
+	metadata["uid"], metadata["creationTimestamp"] = builtin.FixedUID, "2020-01-02T03:04:05Z"
+	return body(t, whole)
+}
+
 // stored is an object that both have stored, and the registry of gapless that has it.
 type stored struct {
+	kept              bool // under older rules
 	target            builtin.Target
 	registry          *builtin.Gapless
 	upstream, gapless builtin.Verdict // of the write that stored it
@@ -252,6 +304,9 @@ func (s suite) changes(t *testing.T, o stored, cases []builtin.Case) {
 	of := builtin.Finding{Kind: builtin.KindOf(o.target.Resource), Write: builtin.Update}
 	if o.target.Subresource != "" {
 		of.Write = builtin.Write(o.target.Subresource)
+	}
+	if o.kept {
+		of.Write = builtin.Kept
 	}
 	for _, c := range cases {
 		c.What = o.target.Name + ": " + c.What

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/kubernetes/pkg/apis/core"
 	"k8s.io/kubernetes/pkg/capabilities"
 )
@@ -43,6 +44,9 @@ func (u Upstream) Has(t Target) bool {
 // Create returns what becomes of the body of a POST.
 func (u Upstream) Create(ctx context.Context, t Target, body []byte) (v Verdict) {
 	defer recovered(&v, "upstream panics")
+	said := &recorder{}
+	ctx = warning.WithWarningRecorder(ctx, said)
+	defer func() { v.Warnings = said.texts }()
 	kind := u.kinds[t.Resource.GR().String()]
 	object, about, err := kind.decode(t, body)
 	if err != nil {
@@ -52,7 +56,7 @@ func (u Upstream) Create(ctx context.Context, t Target, body []byte) (v Verdict)
 	rest.WipeObjectMetaSystemFields(about)
 	rest.FillObjectMetaSystemFields(about)
 	about.SetManagedFields(nil)
-	about.SetUID(fixedUID)
+	about.SetUID(FixedUID)
 	if about.GetName() == "" && about.GetGenerateName() != "" {
 		about.SetName(kind.whole.GenerateName(about.GetGenerateName()))
 	}
@@ -70,6 +74,9 @@ func (u Upstream) Create(ctx context.Context, t Target, body []byte) (v Verdict)
 // that is stored as was says.
 func (u Upstream) Update(ctx context.Context, t Target, was Verdict, body []byte) (v Verdict) {
 	defer recovered(&v, "upstream panics")
+	said := &recorder{}
+	ctx = warning.WithWarningRecorder(ctx, said)
+	defer func() { v.Warnings = said.texts }()
 	kind := u.kinds[t.Resource.GR().String()]
 	old := was.internal.DeepCopyObject()
 	aboutOld, err := meta.Accessor(old)
@@ -155,7 +162,7 @@ func (k kindOfUpstream) shown(t Target, object runtime.Object) Verdict {
 	if err != nil {
 		return Verdict{Err: err}
 	}
-	v := accepted(body, fixedUID)
+	v := accepted(body, FixedUID)
 	v.internal = object
 	return v
 }

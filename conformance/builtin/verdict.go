@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,8 +19,8 @@ import (
 // Target is an object, a part of one (status), or a collection into which one is created.
 type Target = schema.Target
 
-// fixedUID stands for the UID of every object, which some kinds repeat in labels.
-const fixedUID = "11111111-2222-4333-8444-555555555555"
+// FixedUID stands for the UID of every object, which some kinds repeat in labels.
+const FixedUID = "11111111-2222-4333-8444-555555555555"
 
 // fixedTime stands for the time of a write.
 const fixedTime = "2001-02-03T04:05:06Z"
@@ -28,16 +29,20 @@ const fixedTime = "2001-02-03T04:05:06Z"
 // refused with this Status.
 type Verdict struct {
 	// Object is what would be stored, without what differs from write to write: the UID
-	// (elsewhere fixedUID), the time of the write (elsewhere fixedTime), versions, and the
+	// (elsewhere FixedUID), the time of the write (elsewhere fixedTime), versions, and the
 	// random part of a name.
 	Object map[string]any
 	Status *metav1.Status
-	Err    error // the test failed, not the write
+	// Warnings are those for the client, also of a write that is refused.
+	Warnings []string
+	Err      error // the test failed, not the write
 
 	// For updates of the object: its UID and resourceVersion, and the time of the write,
 	// "" if it is not in the object. Upstream's internal form.
 	uid, version, now string
 	internal          runtime.Object
+	// raw is the object as it was decoded.
+	raw []byte
 }
 
 // refused is the verdict of a write that is answered by a Status.
@@ -54,12 +59,22 @@ func recovered(v *Verdict, reason metav1.StatusReason) {
 // failed is the verdict of a test that could not be done.
 func failed(format string, args ...any) Verdict { return Verdict{Err: fmt.Errorf(format, args...)} }
 
+// recorder collects the warnings of a write, each once.
+type recorder struct{ texts []string }
+
+// AddWarning implements warning.Recorder.
+func (r *recorder) AddWarning(_, text string) {
+	if !slices.Contains(r.texts, text) {
+		r.texts = append(r.texts, text)
+	}
+}
+
 // accepted is the verdict of an object as it is stored, in JSON.
 func accepted(raw []byte, uid string) Verdict {
 	v := Verdict{uid: uid}
 	text := raw
 	if uid != "" {
-		text = bytes.ReplaceAll(raw, []byte(uid), []byte(fixedUID))
+		text = bytes.ReplaceAll(raw, []byte(uid), []byte(FixedUID))
 	}
 	if err := json.Unmarshal(text, &v.Object); err != nil {
 		return failed("read an object: %w", err)
@@ -83,7 +98,7 @@ func accepted(raw []byte, uid string) Verdict {
 // current puts the UID, the resourceVersion and the time of a stored object into a body
 // that has those that stand for them.
 func current(was Verdict, body []byte) []byte {
-	for fixed, actual := range map[string]string{fixedUID: was.uid, StoredVersion: was.version, fixedTime: was.now} {
+	for fixed, actual := range map[string]string{FixedUID: was.uid, StoredVersion: was.version, fixedTime: was.now} {
 		if actual != "" {
 			body = bytes.ReplaceAll(body, []byte(fixed), []byte(actual))
 		}

@@ -224,28 +224,3 @@ func TestBodiesOverThreeMegabytesAreRefused(t *testing.T) {
 		})
 	}
 }
-
-func TestWarningsFitIntoTheHeaders(t *testing.T) {
-	d := openServer(t, nil)
-	var fields strings.Builder
-	for i := range 20000 {
-		fmt.Fprintf(&fields, `,"unknown-%d":1`, i)
-	}
-	a := d.do("POST", configMaps, `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"},"f\u0001é":1`+fields.String()+`}`)
-	if a.StatusCode != http.StatusCreated {
-		t.Fatalf("%d %.300s", a.StatusCode, a.body)
-	}
-	warnings, total := a.Header.Values("Warning"), 0
-	for _, w := range warnings {
-		total += len(w)
-		if !strings.HasPrefix(w, `299 - "`) {
-			t.Errorf("warning %q", w)
-		}
-	}
-	if len(warnings) < 10 || total > 8192 {
-		t.Errorf("%d warnings of %d bytes", len(warnings), total)
-	}
-	if a := d.do("POST", configMaps, `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"b"},"zz":1}`); a.Header.Get("Warning") != `299 - "unknown field \"zz\""` {
-		t.Errorf("warning %q", a.Header.Values("Warning"))
-	}
-}

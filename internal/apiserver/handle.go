@@ -55,7 +55,7 @@ func (s *Server) handle(rec *recorder, r *http.Request) *feed.Feed {
 		s.serveOpen(rec, r, rt, began)
 		return nil
 	}
-	sender, authErr := s.cfg.Authenticator.Authenticate(r) // who sent it: limits count for him
+	sender, authErr := s.cfg.Authenticator.Authenticate(hearing(rec, r)) // who sent it: limits count for him
 	r, auditErr := s.audit(rec, r, knownAs(sender, authErr), began)
 	switch {
 	case auditErr != nil:
@@ -80,7 +80,7 @@ func (s *Server) handle(rec *recorder, r *http.Request) *feed.Feed {
 		}
 		r.Body = conn.Request(r.Body)
 	}
-	if err == nil && rt.Resource != nil && rt.Resource.Deprecation != "" { // the text is only for who may ask
+	if err == nil && rt.Resource != nil && rt.Resource.Deprecation != "" && !rt.Verb.Writes() { // the text is only for who may ask
 		addWarning(rec, rt.Resource.Deprecation)
 	}
 	ended := s.account(rec, r, rt, began)

@@ -80,7 +80,11 @@ func (s *Server) serveLimited(w http.ResponseWriter, r *http.Request, rt route.R
 	_ = ctl.SetReadDeadline(last.Add(time.Second)) // without support there is no limit
 	_ = ctl.SetWriteDeadline(last.Add(answerWithin))
 	if rt.Verb.Writes() {
-		ctx = warning.WithWarningRecorder(ctx, &warnings{w: w})
+		recorder := &warnings{w: w}
+		if rt.Resource != nil {
+			recorder.AddWarning("", rt.Resource.Deprecation)
+		}
+		ctx = warning.WithWarningRecorder(ctx, recorder)
 	}
 	r = r.WithContext(ctx)
 	if r.Body != http.NoBody && r.Method != http.MethodGet && r.Method != http.MethodHead {

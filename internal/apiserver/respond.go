@@ -7,12 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strconv"
-	"strings"
-	"sync"
-
-	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/gapless-io/gapless/internal/apiserver/render"
 	"github.com/gapless-io/gapless/kube"
@@ -68,52 +63,4 @@ func (s *Server) writeJSON(w http.ResponseWriter, r *http.Request, v any) error 
 // is over its client still waits for the answer.
 func isGone(r *http.Request, err error) bool {
 	return errors.Is(r.Context().Err(), context.Canceled) && errors.Is(err, context.Canceled)
-}
-
-// warnings adds Warning headers to an answer, each once, up to 4 KiB: clients refuse an answer
-// whose headers are too long, and a body may have a hundred thousand unknown fields (apiserver
-// pkg/endpoints/filters/warning.go).
-type warnings struct {
-	w http.ResponseWriter
-
-	// mu is for admission plugins, which may add warnings at the same time.
-	mu    sync.Mutex
-	added []string
-	total int
-}
-
-var _ warning.Recorder = (*warnings)(nil)
-
-// AddWarning implements warning.Recorder.
-func (a *warnings) AddWarning(_, text string) {
-	const oneBytes, allBytes = 1024, 4096
-	if len(text) > oneBytes {
-		text = strings.ToValidUTF8(text[:oneBytes], "")
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if slices.Contains(a.added, text) || a.total+len(text) > allBytes {
-		return
-	}
-	a.total += len(text)
-	a.added = append(a.added, text)
-	addWarning(a.w, text)
-}
-
-// addWarnings adds the warnings of a write to its answer.
-func addWarnings(ctx context.Context, texts []string) {
-	for _, text := range texts {
-		warning.AddWarning(ctx, "", text)
-	}
-}
-
-// addWarning adds a Warning header (RFC 7234, code 299), as kubectl prints them.
-func addWarning(w http.ResponseWriter, text string) {
-	text = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, text)
-	w.Header().Add("Warning", "299 - "+strconv.Quote(text))
 }

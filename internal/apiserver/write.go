@@ -63,6 +63,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, rt route.Route) 
 	} else {
 		out, err = s.cfg.Writer.Create(r.Context(), rt.Target, object, o)
 	}
+	addWarnings(r.Context(), out.Warnings)
 	if err != nil {
 		return err
 	}
@@ -83,6 +84,7 @@ func (s *Server) update(w http.ResponseWriter, r *http.Request, rt route.Route) 
 	rt.Manager = fieldManager(r)
 	o := metav1.UpdateOptions{DryRun: q["dryRun"], FieldManager: q.Get("fieldManager"), FieldValidation: q.Get("fieldValidation")}
 	out, err := s.cfg.Writer.Update(r.Context(), s.mayCreate(r, rt), object, o)
+	addWarnings(r.Context(), out.Warnings)
 	if err != nil {
 		return err
 	}
@@ -107,6 +109,7 @@ func (s *Server) patch(w http.ResponseWriter, r *http.Request, rt route.Route) e
 		o.Force = &force
 	}
 	out, err := s.cfg.Writer.Patch(r.Context(), s.mayCreate(r, rt), p, o)
+	addWarnings(r.Context(), out.Warnings)
 	if err != nil {
 		return err
 	}
@@ -135,6 +138,7 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request, rt route.Route) 
 	}
 	audit.From(r.Context()).Options(limit.Received(r))
 	out, err := s.cfg.Writer.Delete(r.Context(), rt.Target, o)
+	addWarnings(r.Context(), out.Warnings)
 	if err != nil {
 		return err
 	}
@@ -207,7 +211,6 @@ func answerWrite(w http.ResponseWriter, r *http.Request, as answering, out kube.
 	if err != nil {
 		return kube.Internal(fmt.Errorf("encode the written object: %w", err))
 	}
-	addWarnings(r.Context(), out.Warnings)
 	code := http.StatusOK
 	if out.Created {
 		code = http.StatusCreated

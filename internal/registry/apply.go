@@ -31,11 +31,10 @@ func (r *Registry) apply(ctx context.Context, w write, body []byte, o metav1.Pat
 	if err != nil {
 		return kube.Written{}, err
 	}
+	warn(ctx, warnings)
 	config := fieldmanager.Configuration{Object: sent, Manager: o.FieldManager, Force: o.Force != nil && *o.Force}
 	if t.Subresource == "scale" {
-		out, err := r.applyScale(ctx, w, config)
-		out.Warnings = append(warnings, out.Warnings...)
-		return out, err
+		return r.applyScale(ctx, w, config)
 	}
 	if err := served(t); err != nil {
 		return kube.Written{}, err
@@ -64,7 +63,7 @@ func (r *Registry) apply(ctx context.Context, w write, body []byte, o metav1.Pat
 		}
 		return merge(old)
 	}
-	out, err := r.updateOrCreate(ctx, w, revise, func() (*unstructured.Unstructured, error) {
+	return r.updateOrCreate(ctx, w, revise, func() (*unstructured.Unstructured, error) {
 		u, err := merge(nil)
 		if err != nil {
 			return nil, err
@@ -76,8 +75,6 @@ func (r *Registry) apply(ctx context.Context, w write, body []byte, o metav1.Pat
 		u.SetResourceVersion("") // upstream ignores it here, unlike that of a creation
 		return u, nil
 	})
-	out.Warnings = append(warnings, out.Warnings...)
-	return out, err
 }
 
 // decodeApplied brings an object, which an applied configuration was merged into, into the

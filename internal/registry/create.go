@@ -24,7 +24,14 @@ import (
 // Create makes a new object from a JSON body, or does a POST to a subresource, which is
 // answered by a Status. It returns when the object is durable and visible. Errors: 400, 403 in a terminating namespace, 404 without
 // the namespace, 409, 413, 422.
-func (r *Registry) Create(ctx context.Context, t schema.Target, body []byte, o metav1.CreateOptions) (kube.Written, error) {
+func (r *Registry) Create(ctx context.Context, t schema.Target, body []byte, o metav1.CreateOptions) (out kube.Written, err error) {
+	ctx, said := hear(ctx)
+	defer func() { out.Warnings = said.all() }()
+	return r.createFrom(ctx, t, body, o)
+}
+
+// createFrom makes a new object, or does a POST to a subresource.
+func (r *Registry) createFrom(ctx context.Context, t schema.Target, body []byte, o metav1.CreateOptions) (kube.Written, error) {
 	if err := invalidOptions("CreateOptions", metavalidation.ValidateCreateOptions(&o)); err != nil {
 		return kube.Written{}, err
 	}
@@ -41,13 +48,13 @@ func (r *Registry) Create(ctx context.Context, t schema.Target, body []byte, o m
 	if err != nil {
 		return kube.Written{}, err
 	}
-	warnings = append(warnings, strategy.Warnings(t.Resource, u, nil)...)
-	warnings = append(warnings, strategy.UniqueOwners(u, strategy.Sent)...)
+	warn(ctx, warnings)
+	warn(ctx, strategy.UniqueOwners(u, strategy.Sent))
 	object, err := r.create(ctx, w, u)
 	if err != nil {
 		return kube.Written{}, err
 	}
-	return r.writtenAs(ctx, t, kube.Written{Object: object, Created: true, Warnings: warnings})
+	return r.writtenAs(ctx, t, kube.Written{Object: object, Created: true})
 }
 
 // Check returns what would be refused in a configuration that is applied and creates an
@@ -65,7 +72,7 @@ func (r *Registry) Check(t schema.Target, body []byte) error {
 	if err := r.fields.Check(t, body); err != nil {
 		return err
 	}
-	if _, err := r.prepareCreate(t.Resource, u, tracked); err != nil || !t.Resource.IsDefinition() {
+	if _, _, err := r.prepareCreate(t.Resource, u, tracked); err != nil || !t.Resource.IsDefinition() {
 		return err
 	}
 	return r.definitions.Establish(u)
@@ -118,7 +125,8 @@ func (r *Registry) createNamed(ctx context.Context, w write, u *unstructured.Uns
 		resource.Signed(u, w.target.Caller)
 	}
 	versioned := hasVersion(u)
-	managed, err := r.prepareCreate(resource, u, uniqueAfter(ctx, w.review.After(ctx, w.track)))
+	managed, warnings, err := r.prepareCreate(resource, u, uniqueAfter(ctx, w.review.After(ctx, w.track)))
+	warn(ctx, warnings)
 	if err == nil {
 		err = metadata.MatchNamespace(w.target, u) // a plugin may have changed it
 	}
@@ -174,16 +182,24 @@ func (r *Registry) createNamed(ctx context.Context, w write, u *unstructured.Uns
 }
 
 // prepareCreate completes and validates a new object: what upstream's BeforeCreate and
-// strategies do. managed is as track has returned it.
-func (r *Registry) prepareCreate(resource *schema.Resource, u *unstructured.Unstructured, track strategy.Track) (managed []byte, err error) {
+// strategies do. managed is as track has returned it. It returns the warnings, also beside an
+// error.
+func (r *Registry) prepareCreate(resource *schema.Resource, u *unstructured.Unstructured, track strategy.Track) (managed []byte, warnings []string, err error) {
 	if managed, err = strategy.Create(resource, u, track); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	errs := append(metadata.Check(resource, u, nil), resource.Type.Validate(u, nil)...)
+	errs := metadata.Check(resource, u, nil)
+	wrong, warnings := resource.Type.Validate(u, nil)
+	errs = append(errs, wrong...)
 	if resource.IsDefinition() {
 		errs = append(errs, r.definitions.Check(u)...)
 	}
-	return managed, metadata.Invalid(resource, u.GetName(), errs)
+	if len(errs) == 0 {
+		warnings = append(warnings, strategy.Warnings(resource, u, nil)...)
+	} else if !resource.Custom {
+		warnings = nil
+	}
+	return managed, warnings, metadata.Invalid(resource, u.GetName(), errs)
 }
 
 // hasVersion reports whether a client, or a plugin after it, gave a new object a resourceVersion.

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/gapless-io/gapless/internal/registry/strategy"
 )
@@ -15,9 +14,7 @@ func uniqueAfter(ctx context.Context, track strategy.Track) strategy.Track {
 	return func(u, old *unstructured.Unstructured) ([]byte, error) {
 		managed, err := track(u, old)
 		if err == nil {
-			for _, text := range strategy.UniqueOwners(u, strategy.Admitted) {
-				warning.AddWarning(ctx, "", text)
-			}
+			warn(ctx, strategy.UniqueOwners(u, strategy.Admitted))
 		}
 		return managed, err
 	}

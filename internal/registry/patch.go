@@ -21,7 +21,14 @@ import (
 // creates it if there is none (server-side apply). A resourceVersion in the patch is a
 // condition; without one the patch is applied to the current object. Errors: 400,
 // 404, 409, 413, 415 for other types of patches, 422.
-func (r *Registry) Patch(ctx context.Context, t schema.Target, p kube.Patch, o metav1.PatchOptions) (kube.Written, error) {
+func (r *Registry) Patch(ctx context.Context, t schema.Target, p kube.Patch, o metav1.PatchOptions) (out kube.Written, err error) {
+	ctx, said := hear(ctx)
+	defer func() { out.Warnings = said.all() }()
+	return r.patchBy(ctx, t, p, o)
+}
+
+// patchBy changes an object, its status or its scale by a patch.
+func (r *Registry) patchBy(ctx context.Context, t schema.Target, p kube.Patch, o metav1.PatchOptions) (kube.Written, error) {
 	if !slices.Contains(t.Resource.PatchTypes, string(p.Type)) {
 		return kube.Written{}, kube.UnsupportedMediaType(t.Resource.PatchTypes)
 	}
@@ -47,8 +54,7 @@ func (r *Registry) Patch(ctx context.Context, t schema.Target, p kube.Patch, o m
 		return kube.Written{}, err
 	}
 	w.track = r.tracking(t, o.FieldManager)
-	var warnings []string
-	out, err := r.update(ctx, w, func(current *kube.Object) (*unstructured.Unstructured, error) {
+	return r.update(ctx, w, func(current *kube.Object) (*unstructured.Unstructured, error) {
 		if current == nil {
 			return nil, kube.NotFound(t.Resource.GR(), t.Name)
 		}
@@ -56,13 +62,11 @@ func (r *Registry) Patch(ctx context.Context, t schema.Target, p kube.Patch, o m
 		if err != nil {
 			return nil, err
 		}
-		u, warned, err := change.Apply(shown)
+		u, warnings, err := change.Apply(shown)
 		if err != nil {
 			return nil, err
 		}
-		warnings = warned
+		warn(ctx, warnings)
 		return u, metadata.MatchName(t, u)
 	})
-	out.Warnings = append(warnings, out.Warnings...)
-	return out, err
 }

@@ -99,7 +99,6 @@ func (r *Registry) setScale(ctx context.Context, w write, wanted func(*scaled) (
 	if t.Resource.Scale == nil {
 		return kube.Written{}, kube.NotFound(t.Resource.GR(), t.Name)
 	}
-	var warnings []string
 	main, review := w, scale.Reviewed(w.review)
 	main.target.Subresource, main.review = "", nil
 	main.waits = review.Asks()
@@ -111,11 +110,11 @@ func (r *Registry) setScale(ctx context.Context, w write, wanted func(*scaled) (
 		if err != nil {
 			return nil, err
 		}
-		s, warned, err := wanted(now)
+		s, warnings, err := wanted(now)
 		if err != nil {
 			return nil, err
 		}
-		warnings = warned
+		warn(ctx, warnings)
 		if s, err = s.Review(ctx, review, now.Scale); err != nil {
 			return nil, err
 		}
@@ -133,5 +132,5 @@ func (r *Registry) setScale(ctx context.Context, w write, wanted func(*scaled) (
 	if err != nil {
 		return kube.Written{}, err
 	}
-	return kube.Written{Object: now.shown, Warnings: warnings}, nil
+	return kube.Written{Object: now.shown}, nil
 }

@@ -33,6 +33,7 @@ func (r *Registry) createSubresource(ctx context.Context, t schema.Target, body 
 	if through != nil {
 		t.Name = sent.GetName()
 	}
+	warn(ctx, warnings)
 	ours := func() error {
 		if sent.GetName() != t.Name || t.Name == "" {
 			return kube.BadRequest("name in URL does not match name in %s object", sub.Kind.Kind)
@@ -63,7 +64,7 @@ func (r *Registry) createSubresource(ctx context.Context, t schema.Target, body 
 	done := &metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess, Code: http.StatusCreated,
 	}
-	return kube.Written{Status: done, Created: true, Warnings: warnings}, nil
+	return kube.Written{Status: done, Created: true}, nil
 }
 
 // modify updates the object of a target by wanted.

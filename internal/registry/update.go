@@ -31,7 +31,14 @@ var errMissing = errors.New("there is no such object")
 // that changes nothing writes nothing. The update that removes the last finalizer
 // of an object under deletion removes the object, and answers with it as it was
 // under its old resourceVersion. Errors: 400, 404, 409, 413, 422.
-func (r *Registry) Update(ctx context.Context, t schema.Target, body []byte, o metav1.UpdateOptions) (kube.Written, error) {
+func (r *Registry) Update(ctx context.Context, t schema.Target, body []byte, o metav1.UpdateOptions) (out kube.Written, err error) {
+	ctx, said := hear(ctx)
+	defer func() { out.Warnings = said.all() }()
+	return r.updateFrom(ctx, t, body, o)
+}
+
+// updateFrom replaces an object, its status or its scale.
+func (r *Registry) updateFrom(ctx context.Context, t schema.Target, body []byte, o metav1.UpdateOptions) (kube.Written, error) {
 	if err := invalidOptions("UpdateOptions", metavalidation.ValidateUpdateOptions(&o)); err != nil {
 		return kube.Written{}, err
 	}
@@ -51,10 +58,11 @@ func (r *Registry) Update(ctx context.Context, t schema.Target, body []byte, o m
 	if err != nil {
 		return kube.Written{}, err
 	}
+	warn(ctx, warnings)
 	if err := metadata.MatchPath(t, u); err != nil {
 		return kube.Written{}, err
 	}
-	warnings = append(warnings, strategy.UniqueOwners(u, strategy.Sent)...)
+	warn(ctx, strategy.UniqueOwners(u, strategy.Sent))
 	mayCreate := t.Resource.CreateOnUpdate && t.Subresource == ""
 	revise := func(current *kube.Object) (*unstructured.Unstructured, error) {
 		if err := matchUID(w, u, current); err != nil {
@@ -65,13 +73,11 @@ func (r *Registry) Update(ctx context.Context, t schema.Target, body []byte, o m
 		}
 		return u.DeepCopy(), nil
 	}
-	out, err := r.updateOrCreate(ctx, w, revise, func() (*unstructured.Unstructured, error) {
+	return r.updateOrCreate(ctx, w, revise, func() (*unstructured.Unstructured, error) {
 		fresh := u.DeepCopy()
 		fresh.SetResourceVersion("")
 		return fresh, nil
 	})
-	out.Warnings = append(warnings, out.Warnings...)
-	return out, err
 }
 
 // updateOrCreate changes an object by wanted, or creates what fresh returns when wanted says
@@ -167,7 +173,7 @@ func (r *Registry) update(ctx context.Context, w write, wanted revise) (kube.Wri
 	if err != nil {
 		return kube.Written{}, err
 	}
-	return r.writtenAs(ctx, w.target, kube.Written{Object: out.object, Warnings: out.warnings})
+	return r.writtenAs(ctx, w.target, kube.Written{Object: out.object})
 }
 
 // prepareUpdate completes and validates the new form of an object, and decides what to
@@ -191,7 +197,7 @@ func (r *Registry) prepareUpdate(ctx context.Context, w write, u *unstructured.U
 	if err := strategy.Update(w.target, u, old, uniqueAfter(ctx, w.review.After(ctx, w.track))); err != nil {
 		return decision{}, err
 	}
-	if err := r.checkUpdate(w.target, u, old); err != nil {
+	if err := checkUpdate(ctx, w.target, u, old); err != nil {
 		return decision{}, err
 	}
 	keepTimes(u, old)
@@ -205,7 +211,7 @@ func (r *Registry) prepareUpdate(ctx context.Context, w write, u *unstructured.U
 	if err != nil {
 		return decision{}, err
 	}
-	decided := decision{warnings: strategy.Warnings(resource, u, old)}
+	var decided decision
 	switch {
 	case current.Deleting() && strategy.Finished(resource, u):
 		decided.remove, decided.after = true, value
@@ -235,17 +241,31 @@ func matchVersion(t schema.Target, u *unstructured.Unstructured, current *kube.O
 	return nil
 }
 
-// checkUpdate validates u as the successor of old.
-func (r *Registry) checkUpdate(t schema.Target, u, old *unstructured.Unstructured) error {
-	resource, check := t.Resource, t.Resource.Type.Validate
-	if sub := resource.Subresource(t.Subresource); sub != nil {
-		check = sub.Check
-	} else if t.Subresource == "status" && resource.CheckStatus != nil {
-		check = resource.CheckStatus
+// checkUpdate validates u as the successor of old, and adds the warnings about it.
+func checkUpdate(ctx context.Context, t schema.Target, u, old *unstructured.Unstructured) error {
+	errs := metadata.Check(t.Resource, u, old)
+	wrong, warnings := validateUpdate(t, u, old)
+	errs = append(errs, wrong...)
+	if len(errs) == 0 || t.Resource.Custom {
+		warn(ctx, warnings)
 	}
-	errs := metadata.Check(resource, u, old)
-	if check != nil {
-		errs = append(errs, check(u, old)...)
+	if len(errs) > 0 {
+		return metadata.Invalid(t.Resource, u.GetName(), errs)
 	}
-	return metadata.Invalid(resource, u.GetName(), errs)
+	warn(ctx, strategy.Warnings(t.Resource, u, old))
+	return nil
+}
+
+// validateUpdate applies the rules of the kind for what the target is.
+func validateUpdate(t schema.Target, u, old *unstructured.Unstructured) (field.ErrorList, []string) {
+	sub := t.Resource.Subresource(t.Subresource)
+	switch {
+	case sub != nil && sub.Check == nil:
+		return nil, nil
+	case sub != nil:
+		return sub.Check(u, old), nil
+	case t.Subresource == "status" && t.Resource.CheckStatus != nil:
+		return t.Resource.CheckStatus(u, old)
+	}
+	return t.Resource.Type.Validate(u, old)
 }

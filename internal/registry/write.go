@@ -59,16 +59,12 @@ type decision struct {
 	// after is the form that the answer shows when the object is removed; nil: the object
 	// that was found.
 	after []byte
-	// warnings go into the answer of a write that is accepted.
-	warnings []string
 }
 
 // outcome is what a write has done.
 type outcome struct {
 	object  *kube.Object // the new state; the last state when it was removed
 	removed bool
-	// warnings are the decision's.
-	warnings []string
 }
 
 // decide looks at the current object, nil if there is none, and says what to do.
@@ -123,7 +119,6 @@ func (r *Registry) mutate(ctx context.Context, w write, d decide) (outcome, erro
 		done, err := r.commit(ctx, w, current, decided)
 		conflict, is := errors.AsType[*store.ConflictError](err)
 		if !is {
-			done.warnings = decided.warnings
 			return done, err
 		}
 		if conflicts++; conflicts > most {

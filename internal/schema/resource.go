@@ -45,7 +45,7 @@ type Resource struct {
 	HasStatus bool
 	Scale     *ScalePaths
 	// CheckStatus replaces Type.Validate in updates of the status; nil: nothing does.
-	CheckStatus func(u, old *unstructured.Unstructured) field.ErrorList
+	CheckStatus func(u, old *unstructured.Unstructured) (field.ErrorList, []string)
 	// Subresources are those besides status and scale.
 	Subresources []Subresource
 	// StorageVersion is the version in which objects are stored; another served
@@ -178,8 +178,10 @@ type Type interface {
 	// when they would make more of the object than it may be.
 	Default(u *unstructured.Unstructured) error
 	// Validate checks a whole object; old is nil for a creation. metadata is
-	// checked by the caller, except for the rules of the kind's own name.
-	Validate(u, old *unstructured.Unstructured) field.ErrorList
+	// checked by the caller, except for the rules of the kind's own name. The other result
+	// are warnings for the client. For a built-in kind there are none beside errors, and they
+	// count only if nothing else is wrong with the object either.
+	Validate(u, old *unstructured.Unstructured) (field.ErrorList, []string)
 	// DecodeProtobuf turns the body of a protobuf request (the k8s\0 envelope) into
 	// JSON; custom resources answer *kube.StatusError with 415.
 	DecodeProtobuf(body []byte) ([]byte, error)

@@ -1,8 +1,7 @@
 // Package guard checks who configures admission.
 //
 // It has one noun. A [Plugin] refuses policies and bindings with parameters that the caller
-// may not read: what a policy answers could tell him of them. It warns of webhooks for
-// requests that no webhook is asked about. Upstream's strategies do so
+// may not read: what a policy answers could tell him of them. Upstream's strategies do so
 // (pkg/registry/admissionregistration of Kubernetes 1.37).
 package guard
 
@@ -19,10 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	upstream "k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/gapless-io/gapless/internal/admission"
-	"github.com/gapless-io/gapless/internal/admission/match"
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/kube"
@@ -51,6 +48,10 @@ func New(cfg Config) *Plugin { return &Plugin{cfg: cfg} }
 
 // Handles implements admission.Plugin.
 func (p *Plugin) Handles(r *schema.Resource, subresource string, op upstream.Operation) bool {
+	switch r.Plural {
+	case "mutatingwebhookconfigurations", "validatingwebhookconfigurations":
+		return false // they have no parameters
+	}
 	return r.Group == admissionv1.GroupName && subresource == "" && (op == upstream.Create || op == upstream.Update)
 }
 
@@ -65,10 +66,6 @@ func (p *Plugin) Validate(ctx context.Context, a upstream.Attributes) error {
 	object, is := a.GetObject().(*unstructured.Unstructured)
 	if !is {
 		return nil // a deletion
-	}
-	switch a.GetResource().Resource {
-	case "mutatingwebhookconfigurations", "validatingwebhookconfigurations":
-		return warn(ctx, object)
 	}
 	u := a.GetUserInfo()
 	if u == nil || slices.Contains(u.GetGroups(), user.SystemPrivilegedGroup) {
@@ -203,38 +200,4 @@ func read(object *unstructured.Unstructured, into any) error {
 		return kube.Internal(fmt.Errorf("read the spec of %s %s: %w", object.GetKind(), object.GetName(), err))
 	}
 	return nil
-}
-
-// warn tells the client of each rule that names a review.
-func warn(ctx context.Context, object *unstructured.Unstructured) error {
-	var hooks struct {
-		Webhooks []struct {
-			Rules []admissionv1.RuleWithOperations `json:"rules"`
-		} `json:"webhooks"`
-	}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &hooks); err != nil {
-		return kube.Internal(fmt.Errorf("read the webhooks of %s: %w", object.GetName(), err))
-	}
-	for i, hook := range hooks.Webhooks {
-		for j, rule := range hook.Rules {
-			for _, resource := range reviews(rule.APIGroups, rule.Resources) {
-				warning.AddWarning(ctx, "", fmt.Sprintf("webhooks[%d].rules[%d]: %s is excluded from admission webhooks; this rule will have no effect", i, j, resource))
-			}
-		}
-	}
-	return nil
-}
-
-// reviews returns the resources of a rule without wildcards that no webhook is asked about.
-func reviews(groups, resources []string) []schema.GroupResource {
-	if slices.Contains(groups, "*") || slices.Contains(resources, "*") {
-		return nil
-	}
-	var found []schema.GroupResource
-	for _, gr := range match.Reviews() {
-		if slices.Contains(groups, gr.Group) && slices.Contains(resources, gr.Resource) {
-			found = append(found, gr)
-		}
-	}
-	return found
 }

@@ -10,7 +10,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/gapless-io/gapless/internal/admission/guard"
 	"github.com/gapless-io/gapless/internal/auth"
@@ -152,29 +151,5 @@ func TestOnlyReadersOfParametersMayUseThem(t *testing.T) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
-	}
-}
-
-// heard records warnings.
-type heard []string
-
-// AddWarning implements warning.Recorder.
-func (h *heard) AddWarning(_, text string) { *h = append(*h, text) }
-
-func TestWebhooksForReviewsGetAWarning(t *testing.T) {
-	in, live := serve(t)
-	r, _ := live.Load().Storage(schema.GroupResource{Group: "admissionregistration.k8s.io", Resource: "mutatingwebhookconfigurations"})
-	var got heard
-	rule := func(groups, resources string) string {
-		return `{"operations":["CREATE"],"apiGroups":[` + groups + `],"apiVersions":["v1"],"resources":[` + resources + `]}`
-	}
-	body := `{"metadata":{"name":"a"},"webhooks":[{"name":"a.b.c","clientConfig":{"url":"https://h"},"sideEffects":"None","admissionReviewVersions":["v1"],"rules":[` +
-		rule(`"*"`, `"tokenreviews"`) + "," + rule(`"authentication.k8s.io"`, `"tokenreviews","pods"`) + "," + rule(`"authentication.k8s.io"`, `"*"`) + `]}]}`
-	if _, err := in.Create(warning.WithWarningRecorder(t.Context(), &got), schema.Target{Resource: r, Caller: &user.DefaultInfo{Name: "jane"}}, []byte(body), metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	want := "webhooks[0].rules[1]: tokenreviews.authentication.k8s.io is excluded from admission webhooks; this rule will have no effect"
-	if !slices.Equal(got, []string{want}) {
-		t.Errorf("got %q, want %q", got, want)
 	}
 }

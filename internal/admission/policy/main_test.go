@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
-	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/gapless-io/gapless/internal/admission"
 	"github.com/gapless-io/gapless/internal/admission/policy"
@@ -135,11 +134,6 @@ func forAll(resource string) string {
 	return fmt.Sprintf(`"matchConstraints":{"resourceRules":[{"apiGroups":["*"],"apiVersions":["*"],"operations":["*"],"resources":[%q]}]}`, resource)
 }
 
-// recorder gathers warnings.
-type recorder []string
-
-func (r *recorder) AddWarning(_, text string) { *r = append(*r, text) }
-
 // outcome is what became of a write.
 type outcome struct {
 	Error    string
@@ -169,14 +163,11 @@ func (s *server) try(t schema.Target, body string) outcome {
 }
 
 func (s *server) write(t schema.Target, body string, options metav1.CreateOptions) outcome {
-	var warnings recorder
-	ctx := warning.WithWarningRecorder(s.t.Context(), &warnings)
-	written, err := s.Create(ctx, t, []byte(body), options)
-	return outcomeOf(written, err, warnings)
+	return outcomeOf(s.Create(s.t.Context(), t, []byte(body), options))
 }
 
-func outcomeOf(written kube.Written, err error, warnings recorder) outcome {
-	o := outcome{Warnings: warnings, object: written.Object}
+func outcomeOf(written kube.Written, err error) outcome {
+	o := outcome{Warnings: written.Warnings, object: written.Object}
 	if err != nil {
 		status := kube.StatusOf(err)
 		o.Error, o.Reason, o.Code = status.Message, status.Reason, status.Code

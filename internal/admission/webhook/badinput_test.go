@@ -149,13 +149,13 @@ func TestPatchesChangeOnlyWhatTheyMay(t *testing.T) {
 		t.Errorf("uid %s, rv %d", o.UID(), o.ResourceVersion())
 	}
 	h.patches(`[{"op":"replace","path":"/metadata/managedFields","value":[{"manager":"x","operation":"Odd","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{}}]}]`)
-	ctx, got := recording(t.Context())
 	patch := kube.Patch{Type: types.MergePatchType, Body: []byte(`{"data":{"x":"1"}}`)}
-	if _, err := s.Patch(ctx, s.maps("old"), patch, metav1.PatchOptions{}); err != nil {
+	got, err := s.Patch(t.Context(), s.maps("old"), patch, metav1.PatchOptions{})
+	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got.texts) != 1 || !strings.HasPrefix(got.texts[0], ".metadata.managedFields was in an invalid state after admission") {
-		t.Errorf("warnings %q", got.texts)
+	if len(got.Warnings) != 1 || !strings.HasPrefix(got.Warnings[0], ".metadata.managedFields was in an invalid state after admission") {
+		t.Errorf("warnings %q", got.Warnings)
 	}
 }
 

@@ -20,7 +20,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/gapless-io/gapless/internal/admission"
 	"github.com/gapless-io/gapless/internal/admission/webhook"
@@ -243,25 +242,6 @@ func codeOf(err error) int32 {
 		return s.ErrStatus.Code
 	}
 	return 0
-}
-
-// warnings records the warnings of a write.
-type warnings struct {
-	// mu guards texts.
-	mu    sync.Mutex
-	texts []string
-}
-
-// AddWarning implements warning.Recorder.
-func (w *warnings) AddWarning(_, text string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.texts = append(w.texts, text)
-}
-
-func recording(ctx context.Context) (context.Context, *warnings) {
-	w := &warnings{}
-	return warning.WithWarningRecorder(ctx, w), w
 }
 
 // decoded returns the object of a review.

@@ -14,6 +14,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authentication/user"
 
@@ -52,6 +53,13 @@ func Answer(ctx context.Context, r Request) (kube.Written, error) {
 	if err != nil {
 		return kube.Written{}, err
 	}
+	out, err := r.answer(ctx, u)
+	out.Warnings = warnings
+	return out, err
+}
+
+// answer returns the decoded review with its status.
+func (r Request) answer(ctx context.Context, u *unstructured.Unstructured) (kube.Written, error) {
 	body, err := json.Marshal(u.Object)
 	if err != nil {
 		return kube.Written{}, kube.Internal(err)
@@ -86,7 +94,7 @@ func Answer(ctx context.Context, r Request) (kube.Written, error) {
 	if err != nil {
 		return kube.Written{}, kube.Internal(err)
 	}
-	return kube.Written{Object: object, Created: true, Warnings: warnings}, nil
+	return kube.Written{Object: object, Created: true}, nil
 }
 
 // read decodes a review, which was decoded before.

@@ -64,7 +64,7 @@ func benchmarkDecode(b *testing.B, r *schema.Resource, body []byte) {
 		if err := typ.Default(u); err != nil {
 			b.Fatal(err)
 		}
-		if errs := typ.Validate(u, nil); len(errs) > 0 {
+		if errs, _ := typ.Validate(u, nil); len(errs) > 0 {
 			b.Fatal(errs)
 		}
 	}

@@ -9,12 +9,12 @@
 // [EncodeMetadata], and Protobuf of each resource).
 //
 // Defaults (package defaults) are functions on the decoded tree, rules (package
-// validation) are functions on the Go struct. The suite in conformance/builtin compares
-// both with upstream's. The rules are a selection. Not checked are, among others: kernel
-// parameters and what is for Windows only in security contexts, the volume sources of
+// validation) and warnings (package warnings) are functions on the Go struct. The suite in
+// conformance/builtin compares all with upstream's. The rules are a selection. Not checked
+// are, among others: kernel parameters and what is for Windows only in security contexts, the volume sources of
 // single storage vendors, resource claims of pods, pod resize, the CEL expressions of device selectors; the cron syntax beyond its shape,
 // success policies of jobs; which resources
-// limit ranges and quotas may name; status subresources as a whole. Nothing is allocated
+// limit ranges and quotas may name; most of the status subresources. Nothing is allocated
 // (cluster IPs, node ports), and there are no admission plugins.
 package builtin
 
@@ -29,6 +29,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/deprecation"
 
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/printers"
@@ -86,7 +87,10 @@ type rules[P any] struct {
 	object func(obj P) field.ErrorList      // of every write
 	create func(obj P) field.ErrorList      // of every creation, besides
 	update func(obj, old P) field.ErrorList // of every update, besides
-	status func(obj P) field.ErrorList      // of every update of the status, instead of the others
+	status func(obj, old P) field.ErrorList // of every update of the status, instead of the others
+	// warn and warnStatus return the warnings about a write of the object, and of its status,
+	// that is accepted. old is nil for a creation.
+	warn, warnStatus func(obj, old P) []string
 }
 
 // kind makes a resource of a row of the table.
@@ -120,16 +124,25 @@ func kind[T any, P object[T]](r row, check rules[P]) *schema.Resource {
 	}
 	res.Generation, res.StatusKeeps, res.Complete = generation(res.GR()), statusKeeps(res.GR()), complete(res.GR())
 	res.OrphansByDefault, res.NoDependents, res.OrphanWarning = dependents(res.GR())
+	res.Deprecation = deprecated[T, P](res.GVK())
 	res.NameByUID = res.GR().String() == "limitranges"
 	shown := printers.For(res.GR())
 	res.Columns, res.Row, res.ListRow, res.RowConditions = shown.Columns, shown.Row, shown.ListRow, shown.Conditions
 	typ := newType[T, P](res.GVK())
 	typ.hasStatus, typ.validName, typ.defaults, typ.check = r.status, r.name, r.defaults, check
 	res.Type, res.Protobuf = typ, typ.encodeProtobuf
-	if check.status != nil {
+	if r.status {
 		res.CheckStatus = typ.validateStatus
 	}
 	return res
+}
+
+// deprecated returns the warning that every request for a deprecated kind gets; "" for the
+// others. The Go struct knows it.
+func deprecated[T any, P object[T]](gvk schema.GroupVersionKind) string {
+	obj := P(new(T))
+	obj.GetObjectKind().SetGroupVersionKind(gvk)
+	return deprecation.WarningMessage(obj)
 }
 
 // at is a selectable field whose label is its path.

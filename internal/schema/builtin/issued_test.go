@@ -64,7 +64,8 @@ func TestIssuedCertificateMustFitItsRequest(t *testing.T) {
 				old := changed(t, r, before)
 				issued := changed(t, r, before)
 				maps.Copy(issued.Object, object(t, status))
-				got := r.Type.Validate(issued, old).ToAggregate()
+				errs, _ := r.Type.Validate(issued, old)
+				got := errs.ToAggregate()
 				if tt.want == "" && got != nil || tt.want != "" && (got == nil || !strings.Contains(got.Error(), tt.want)) {
 					t.Errorf("got %v\nwant %q", got, tt.want)
 				}

@@ -6,6 +6,7 @@ import (
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin/defaults"
 	"github.com/gapless-io/gapless/internal/schema/builtin/validation/admission"
+	"github.com/gapless-io/gapless/internal/schema/builtin/warnings"
 )
 
 // admissionKinds are the webhooks and the policies that have a say in writes.
@@ -16,28 +17,29 @@ func admissionKinds() []*schema.Resource {
 		kind(row{
 			group: group, version: "v1", kind: "MutatingAdmissionPolicy", plural: "mutatingadmissionpolicies", categories: extensions,
 			cluster: true, needsVersion: true, defaults: defaults.AdmissionPolicy,
-		}, rules[*admissionv1.MutatingAdmissionPolicy]{create: admission.NewMutatingPolicy, update: admission.MutatingPolicyUpdate}),
+		}, rules[*admissionv1.MutatingAdmissionPolicy]{create: admission.NewMutatingPolicy, update: admission.MutatingPolicyUpdate, warn: warnings.MutatingPolicy}),
 		kind(row{
 			group: group, version: "v1", kind: "MutatingAdmissionPolicyBinding", categories: extensions,
 			cluster: true, needsVersion: true, defaults: defaults.AdmissionBinding,
-		}, rules[*admissionv1.MutatingAdmissionPolicyBinding]{create: admission.NewMutatingBinding, update: admission.MutatingBindingUpdate}),
+		}, rules[*admissionv1.MutatingAdmissionPolicyBinding]{create: admission.NewMutatingBinding, update: admission.MutatingBindingUpdate, warn: warnings.MutatingBinding}),
 		kind(row{
 			group: group, version: "v1", kind: "MutatingWebhookConfiguration", categories: extensions,
 			cluster: true, needsVersion: true, defaults: defaults.MutatingWebhooks,
-		}, rules[*admissionv1.MutatingWebhookConfiguration]{create: admission.NewMutatingWebhooks, update: admission.MutatingWebhooksUpdate}),
+		}, rules[*admissionv1.MutatingWebhookConfiguration]{create: admission.NewMutatingWebhooks, update: admission.MutatingWebhooksUpdate, warn: warnings.MutatingWebhooks}),
 		kind(row{
 			group: group, version: "v1", kind: "ValidatingAdmissionPolicy", plural: "validatingadmissionpolicies", categories: extensions,
 			cluster: true, status: true, needsVersion: true, defaults: defaults.AdmissionPolicy,
 		}, rules[*admissionv1.ValidatingAdmissionPolicy]{
 			create: admission.NewValidatingPolicy, update: admission.ValidatingPolicyUpdate, status: admission.ValidatingPolicyStatus,
+			warn: warnings.ValidatingPolicy, warnStatus: warnings.ValidatingPolicy,
 		}),
 		kind(row{
 			group: group, version: "v1", kind: "ValidatingAdmissionPolicyBinding", categories: extensions,
 			cluster: true, needsVersion: true, defaults: defaults.AdmissionBinding,
-		}, rules[*admissionv1.ValidatingAdmissionPolicyBinding]{create: admission.NewValidatingBinding, update: admission.ValidatingBindingUpdate}),
+		}, rules[*admissionv1.ValidatingAdmissionPolicyBinding]{create: admission.NewValidatingBinding, update: admission.ValidatingBindingUpdate, warn: warnings.ValidatingBinding}),
 		kind(row{
 			group: group, version: "v1", kind: "ValidatingWebhookConfiguration", categories: extensions,
 			cluster: true, needsVersion: true, defaults: defaults.ValidatingWebhooks,
-		}, rules[*admissionv1.ValidatingWebhookConfiguration]{create: admission.NewValidatingWebhooks, update: admission.ValidatingWebhooksUpdate}),
+		}, rules[*admissionv1.ValidatingWebhookConfiguration]{create: admission.NewValidatingWebhooks, update: admission.ValidatingWebhooksUpdate, warn: warnings.ValidatingWebhooks}),
 	}
 }

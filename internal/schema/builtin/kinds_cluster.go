@@ -12,6 +12,7 @@ import (
 	"github.com/gapless-io/gapless/internal/schema/builtin/defaults"
 	"github.com/gapless-io/gapless/internal/schema/builtin/validation"
 	"github.com/gapless-io/gapless/internal/schema/builtin/validation/cluster"
+	"github.com/gapless-io/gapless/internal/schema/builtin/warnings"
 	"github.com/gapless-io/gapless/internal/schema/custom"
 )
 
@@ -20,15 +21,19 @@ func storageKinds() []*schema.Resource {
 		kind(row{
 			version: "v1", kind: "PersistentVolume", short: []string{"pv"}, cluster: true, status: true,
 			returnDeleted: true, defaults: defaults.Volume,
-		}, rules[*corev1.PersistentVolume]{object: validation.PersistentVolume, update: validation.PersistentVolumeUpdate}),
+		}, rules[*corev1.PersistentVolume]{
+			object: validation.PersistentVolume, update: validation.PersistentVolumeUpdate, warn: warnings.PersistentVolume,
+		}),
 		kind(row{
 			version: "v1", kind: "PersistentVolumeClaim", short: []string{"pvc"}, status: true,
 			returnDeleted: true, defaults: defaults.Claim,
-		}, rules[*corev1.PersistentVolumeClaim]{object: validation.PersistentVolumeClaim, update: validation.PersistentVolumeClaimUpdate}),
+		}, rules[*corev1.PersistentVolumeClaim]{
+			object: validation.PersistentVolumeClaim, update: validation.PersistentVolumeClaimUpdate, warn: warnings.PersistentVolumeClaim,
+		}),
 		kind(row{
 			group: "storage.k8s.io", version: "v1", kind: "StorageClass", plural: "storageclasses",
 			short: []string{"sc"}, cluster: true, returnDeleted: true, defaults: defaults.StorageClass,
-		}, rules[*storagev1.StorageClass]{object: validation.StorageClass, update: validation.StorageClassUpdate}),
+		}, rules[*storagev1.StorageClass]{object: validation.StorageClass, update: validation.StorageClassUpdate, warn: warnings.StorageClass}),
 		kind(row{
 			group: "storage.k8s.io", version: "v1", kind: "VolumeAttributesClass", plural: "volumeattributesclasses",
 			short: []string{"vac"}, cluster: true, returnDeleted: true,
@@ -44,10 +49,14 @@ func networkKinds() []*schema.Resource {
 		}, rules[*coordinationv1.Lease]{object: validation.Lease}),
 		kind(row{
 			group: "discovery.k8s.io", version: "v1", kind: "EndpointSlice", defaults: defaults.EndpointSlice,
-		}, rules[*discoveryv1.EndpointSlice]{object: validation.EndpointSlice, update: validation.EndpointSliceUpdate}),
+		}, rules[*discoveryv1.EndpointSlice]{
+			object: validation.EndpointSlice, create: validation.NewEndpointSlice, update: validation.EndpointSliceUpdate, warn: warnings.EndpointSlice,
+		}),
 		kind(row{
 			group: group, version: "v1", kind: "Ingress", plural: "ingresses", short: []string{"ing"}, status: true,
-		}, rules[*networkingv1.Ingress]{object: validation.Ingress}),
+		}, rules[*networkingv1.Ingress]{
+			object: validation.Ingress, status: validation.IngressStatus, warn: warnings.Ingress, warnStatus: warnings.IngressStatus,
+		}),
 		kind(row{
 			group: group, version: "v1", kind: "IngressClass", plural: "ingressclasses", cluster: true,
 			defaults: defaults.IngressClass,
@@ -62,7 +71,9 @@ func networkKinds() []*schema.Resource {
 		kind(row{
 			group: group, version: "v1", kind: "NetworkPolicy", plural: "networkpolicies", short: []string{"netpol"},
 			defaults: defaults.NetworkPolicy,
-		}, rules[*networkingv1.NetworkPolicy]{object: validation.NetworkPolicy}),
+		}, rules[*networkingv1.NetworkPolicy]{
+			create: validation.NewNetworkPolicy, update: validation.NetworkPolicyUpdate, warn: warnings.NetworkPolicy,
+		}),
 	}
 }
 
@@ -74,6 +85,8 @@ func crdKinds() []*schema.Resource {
 			group: "apiextensions.k8s.io", version: "v1", kind: "CustomResourceDefinition",
 			short: []string{"crd", "crds"}, categories: []string{"api-extensions"}, cluster: true, status: true,
 			needsVersion: true, name: anyName, defaults: custom.DefaultDefinition,
-		}, rules[*apiextensionsv1.CustomResourceDefinition]{create: custom.CheckDefinition, update: custom.CheckDefinitionUpdate}),
+		}, rules[*apiextensionsv1.CustomResourceDefinition]{
+			create: custom.CheckDefinition, update: custom.CheckDefinitionUpdate, warn: custom.DefinitionWarnings,
+		}),
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/gapless-io/gapless/internal/schema/builtin/parts"
 	"github.com/gapless-io/gapless/internal/schema/builtin/validation"
 	"github.com/gapless-io/gapless/internal/schema/builtin/validation/pods"
+	"github.com/gapless-io/gapless/internal/schema/builtin/warnings"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -27,7 +28,7 @@ func coreKinds() []*schema.Resource {
 		kind(row{
 			version: "v1", kind: "Endpoints", plural: "endpoints", short: []string{"ep"},
 			createOnUpdate: true, defaults: defaults.Endpoints,
-		}, rules[*corev1.Endpoints]{object: validation.Endpoints}), //nolint:staticcheck // clients may use EndpointSlice; a server serves both
+		}, rules[*corev1.Endpoints]{create: validation.NewEndpoints, update: validation.EndpointsUpdate, warn: warnings.Endpoints}), //nolint:staticcheck // clients may use EndpointSlice; a server serves both
 		kind(row{
 			version: "v1", kind: "Event", short: []string{"ev"}, createOnUpdate: true,
 			name: schema.SegmentName, fields: eventFields(),
@@ -48,35 +49,40 @@ func coreKinds() []*schema.Resource {
 		kind(row{
 			version: "v1", kind: "Node", short: []string{"no"}, cluster: true, status: true, statusOnCreate: true,
 			defaults: defaults.Node, fields: []kube.FieldPath{or("spec.unschedulable", "false")},
-		}, rules[*corev1.Node]{object: validation.Node, update: validation.NodeUpdate}),
+		}, rules[*corev1.Node]{object: validation.Node, update: validation.NodeUpdate, warn: warnings.Node}),
 		kind(row{
 			version: "v1", kind: "Pod", short: []string{"po"}, categories: []string{all}, status: true,
 			returnDeleted: true, grace: 30 * time.Second, defaults: defaults.Pod, fields: podFields(), subresources: ofPods(),
 			aliases: map[string]string{"spec.host": "spec.nodeName", "status.podIPs": ""},
-		}, rules[*corev1.Pod]{object: pods.Pod, create: pods.NewPod, update: pods.PodUpdate}),
+		}, rules[*corev1.Pod]{
+			object: pods.Pod, create: pods.NewPod, update: pods.PodUpdate, status: pods.PodStatus, warn: warnings.Pod, warnStatus: warnings.PodStatus,
+		}),
 		kind(row{
 			version: "v1", kind: "PodTemplate", returnDeleted: true,
 			defaults: defaults.PodTemplate,
-		}, rules[*corev1.PodTemplate]{object: pods.PodTemplate}),
+		}, rules[*corev1.PodTemplate]{object: pods.PodTemplate, warn: warnings.PodTemplate}),
 		kind(row{
 			version: "v1", kind: "ReplicationController", short: []string{"rc"}, categories: []string{all}, status: true,
 			scale:    scale(),
 			defaults: defaults.ReplicationController, fields: []kube.FieldPath{or("status.replicas", "0")},
-		}, rules[*corev1.ReplicationController]{object: validation.ReplicationController}),
+		}, rules[*corev1.ReplicationController]{object: validation.ReplicationController, warn: warnings.ReplicationController}),
 		kind(row{
 			version: "v1", kind: "ResourceQuota", short: []string{"quota"}, status: true, returnDeleted: true,
-		}, rules[*corev1.ResourceQuota]{object: validation.ResourceQuota}),
+		}, rules[*corev1.ResourceQuota]{object: validation.ResourceQuota, warn: warnings.ResourceQuota}),
 		kind(row{
 			version: "v1", kind: "Secret", defaults: defaults.Secret, fields: []kube.FieldPath{at("type")},
-		}, rules[*corev1.Secret]{object: validation.Secret, update: validation.SecretUpdate}),
+		}, rules[*corev1.Secret]{object: validation.Secret, update: validation.SecretUpdate, warn: warnings.Secret}),
 		kind(row{
 			version: "v1", kind: "Service", short: []string{"svc"}, categories: []string{all}, status: true,
 			createOnUpdate: true, returnDeleted: true, name: schema.LabelName, defaults: defaults.Service,
 			fields: []kube.FieldPath{at("spec.clusterIP"), at("spec.type")},
-		}, rules[*corev1.Service]{object: validation.Service, create: validation.NewService, update: validation.ServiceUpdate}),
+		}, rules[*corev1.Service]{
+			object: validation.Service, create: validation.NewService, update: validation.ServiceUpdate, status: validation.ServiceStatus,
+			warn: warnings.Service, warnStatus: warnings.ServiceStatus,
+		}),
 		kind(row{
 			version: "v1", kind: "ServiceAccount", short: []string{"sa"}, returnDeleted: true, subresources: ofServiceAccounts(),
-		}, rules[*corev1.ServiceAccount]{}),
+		}, rules[*corev1.ServiceAccount]{warn: warnings.ServiceAccount}),
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin/defaults"
 	"github.com/gapless-io/gapless/internal/schema/builtin/validation/devices"
+	"github.com/gapless-io/gapless/internal/schema/builtin/warnings"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -30,6 +31,6 @@ func deviceKinds() []*schema.Resource {
 		kind(row{
 			group: group, version: "v1", kind: "ResourceSlice", cluster: true, returnDeleted: true, defaults: defaults.DeviceSlice,
 			fields: []kube.FieldPath{at("spec.driver"), at("spec.nodeName"), at("spec.pool.name")},
-		}, rules[*resourcev1.ResourceSlice]{create: devices.NewSlice, update: devices.SliceUpdate}),
+		}, rules[*resourcev1.ResourceSlice]{create: devices.NewSlice, update: devices.SliceUpdate, warn: warnings.ResourceSlice}),
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/gapless-io/gapless/internal/schema/builtin/parts"
 	"github.com/gapless-io/gapless/internal/schema/builtin/validation"
 	"github.com/gapless-io/gapless/internal/schema/builtin/validation/cluster"
+	"github.com/gapless-io/gapless/internal/schema/builtin/warnings"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -45,13 +46,15 @@ func clusterKinds() []*schema.Resource {
 		kind(row{
 			group: volumes, version: "v1", kind: "CSIDriver", cluster: true, needsVersion: true, returnDeleted: true,
 			defaults: defaults.Driver,
-		}, rules[*storagev1.CSIDriver]{object: validation.CSIDriver, update: validation.CSIDriverUpdate}),
+		}, rules[*storagev1.CSIDriver]{object: validation.CSIDriver, update: validation.CSIDriverUpdate, warn: warnings.CSIDriver}),
 		kind(row{
 			group: volumes, version: "v1", kind: "CSINode", cluster: true, status: true, needsVersion: true, returnDeleted: true,
 		}, rules[*storagev1.CSINode]{object: validation.CSINode, update: validation.CSINodeUpdate}),
 		kind(row{
 			group: volumes, version: "v1", kind: "CSIStorageCapacity", plural: "csistoragecapacities", needsVersion: true,
-		}, rules[*storagev1.CSIStorageCapacity]{object: cluster.CSIStorageCapacity, update: cluster.CSIStorageCapacityUpdate}),
+		}, rules[*storagev1.CSIStorageCapacity]{
+			object: cluster.CSIStorageCapacity, update: cluster.CSIStorageCapacityUpdate, warn: warnings.CSIStorageCapacity,
+		}),
 		kind(row{
 			group: "storagemigration.k8s.io", version: "v1", kind: "StorageVersionMigration", cluster: true, status: true, needsVersion: true,
 		}, rules[*migrationv1.StorageVersionMigration]{object: cluster.StorageVersionMigration, update: cluster.StorageVersionMigrationUpdate}),
@@ -62,7 +65,7 @@ func clusterKinds() []*schema.Resource {
 		kind(row{
 			group: "node.k8s.io", version: "v1", kind: "RuntimeClass", plural: "runtimeclasses", cluster: true,
 			needsVersion: true,
-		}, rules[*nodev1.RuntimeClass]{object: validation.RuntimeClass, update: validation.RuntimeClassUpdate}),
+		}, rules[*nodev1.RuntimeClass]{object: validation.RuntimeClass, update: validation.RuntimeClassUpdate, warn: warnings.RuntimeClass}),
 	}
 }
 

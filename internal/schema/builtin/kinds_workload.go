@@ -11,6 +11,7 @@ import (
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin/defaults"
 	"github.com/gapless-io/gapless/internal/schema/builtin/validation"
+	"github.com/gapless-io/gapless/internal/schema/builtin/warnings"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -23,19 +24,21 @@ func appsKinds() []*schema.Resource {
 		kind(row{
 			group: group, version: "v1", kind: "DaemonSet", short: []string{"ds"}, categories: []string{all},
 			status: true, defaults: defaults.DaemonSet,
-		}, rules[*appsv1.DaemonSet]{object: validation.DaemonSet, update: validation.DaemonSetUpdate}),
+		}, rules[*appsv1.DaemonSet]{object: validation.DaemonSet, update: validation.DaemonSetUpdate, warn: warnings.DaemonSet}),
 		kind(row{
 			group: group, version: "v1", kind: "Deployment", short: []string{"deploy"}, categories: []string{all},
 			status: true, scale: scale(), defaults: defaults.Deployment,
-		}, rules[*appsv1.Deployment]{object: validation.Deployment, update: validation.DeploymentUpdate}),
+		}, rules[*appsv1.Deployment]{object: validation.Deployment, update: validation.DeploymentUpdate, warn: warnings.Deployment}),
 		kind(row{
 			group: group, version: "v1", kind: "ReplicaSet", short: []string{"rs"}, categories: []string{all},
 			status: true, scale: scale(), defaults: defaults.ReplicaSet,
-		}, rules[*appsv1.ReplicaSet]{object: validation.ReplicaSet, update: validation.ReplicaSetUpdate}),
+		}, rules[*appsv1.ReplicaSet]{object: validation.ReplicaSet, update: validation.ReplicaSetUpdate, warn: warnings.ReplicaSet}),
 		kind(row{
 			group: group, version: "v1", kind: "StatefulSet", short: []string{"sts"}, categories: []string{all},
 			status: true, scale: scale(), defaults: defaults.StatefulSet,
-		}, rules[*appsv1.StatefulSet]{object: validation.StatefulSet, create: validation.NewStatefulSet, update: validation.StatefulSetUpdate}),
+		}, rules[*appsv1.StatefulSet]{
+			object: validation.StatefulSet, create: validation.NewStatefulSet, update: validation.StatefulSetUpdate, warn: warnings.StatefulSet,
+		}),
 	}
 }
 
@@ -47,11 +50,11 @@ func batchKinds() []*schema.Resource {
 		kind(row{
 			group: group, version: "v1", kind: "CronJob", short: []string{"cj"}, categories: []string{all},
 			status: true, name: schema.ControllerName(maxCronJobName), defaults: defaults.CronJob,
-		}, rules[*batchv1.CronJob]{object: validation.CronJob}),
+		}, rules[*batchv1.CronJob]{object: validation.CronJob, warn: warnings.CronJob}),
 		kind(row{
 			group: group, version: "v1", kind: "Job", categories: []string{all}, status: true, defaults: defaults.Job,
 			fields: []kube.FieldPath{{Label: "status.successful", Path: []string{"status", "succeeded"}, Default: "0"}},
-		}, rules[*batchv1.Job]{object: validation.Job, create: validation.NewJob, update: validation.JobUpdate}),
+		}, rules[*batchv1.Job]{object: validation.Job, create: validation.NewJob, update: validation.JobUpdate, warn: warnings.Job}),
 		kind(row{
 			group: "autoscaling", version: "v2", kind: "HorizontalPodAutoscaler", short: []string{"hpa"},
 			categories: []string{all}, status: true, defaults: defaults.Autoscaler,

@@ -73,10 +73,10 @@ func TestManifestOfEveryKindIsDefaultedAndValid(t *testing.T) {
 	for _, r := range builtin.Catalog().Resources() {
 		t.Run(r.GR().String(), func(t *testing.T) {
 			u := written(t, r, manifest(t, r))
-			if errs := r.Type.Validate(u, nil); len(errs) > 0 {
+			if errs, _ := r.Type.Validate(u, nil); len(errs) > 0 {
 				t.Errorf("invalid: %v", errs.ToAggregate())
 			}
-			if errs := r.Type.Validate(u, u.DeepCopy()); len(errs) > 0 {
+			if errs, _ := r.Type.Validate(u, u.DeepCopy()); len(errs) > 0 {
 				t.Errorf("an update that changes nothing is invalid: %v", errs.ToAggregate())
 			}
 			encoded, err := kube.Canonical(u.Object)

@@ -191,43 +191,71 @@ func (t *goType[T, P]) Default(u *unstructured.Unstructured) error {
 }
 
 // Validate applies the rules of the kind; old is nil for a creation.
-func (t *goType[T, P]) Validate(u, old *unstructured.Unstructured) field.ErrorList {
+func (t *goType[T, P]) Validate(u, old *unstructured.Unstructured) (field.ErrorList, []string) {
 	var errs field.ErrorList
 	if name := u.GetName(); old == nil && name != "" {
 		for _, why := range t.validName(name) {
 			errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), name, why))
 		}
 	}
-	if t.check.object == nil && (old != nil || t.check.create == nil) && (old == nil || t.check.update == nil) {
-		return errs
+	c := &t.check
+	if c.object == nil && c.warn == nil && (old != nil || c.create == nil) && (old == nil || c.update == nil) {
+		return errs, nil
 	}
 	obj, err := t.unmanaged(u)
-	if err != nil {
-		return append(errs, field.Invalid(nil, nil, err.Error()))
+	var before P
+	if err == nil && old != nil && (c.update != nil || c.warn != nil) {
+		before, err = t.unmanaged(old)
 	}
+	if err != nil {
+		return append(errs, field.Invalid(nil, nil, err.Error())), nil
+	}
+	errs = append(errs, t.apply(obj, before, old == nil)...)
+	if c.warn == nil || len(errs) > 0 {
+		return errs, nil
+	}
+	return nil, c.warn(obj, before)
+}
+
+// apply applies the rules for an object that is new, or was before.
+func (t *goType[T, P]) apply(obj, before P, isNew bool) field.ErrorList {
+	var errs field.ErrorList
 	if t.check.object != nil {
 		errs = append(errs, t.check.object(obj)...)
 	}
-	if t.check.create != nil && old == nil {
+	switch {
+	case isNew && t.check.create != nil:
 		errs = append(errs, t.check.create(obj)...)
+	case !isNew && t.check.update != nil:
+		errs = append(errs, t.check.update(obj, before)...)
 	}
-	if t.check.update == nil || old == nil {
-		return errs
-	}
-	before, err := t.unmanaged(old)
-	if err != nil {
-		return append(errs, field.Invalid(nil, nil, err.Error()))
-	}
-	return append(errs, t.check.update(obj, before)...)
+	return errs
 }
 
-// validateStatus applies the rules of the kind to an update of the status.
-func (t *goType[T, P]) validateStatus(u, _ *unstructured.Unstructured) field.ErrorList {
+// validateStatus applies the rules of the kind to an update of the status. Such an update
+// cannot change the spec, and is not refused for it: it may have been valid under older rules.
+func (t *goType[T, P]) validateStatus(u, old *unstructured.Unstructured) (field.ErrorList, []string) {
 	obj, err := t.unmanaged(u)
-	if err != nil {
-		return field.ErrorList{field.Invalid(nil, nil, err.Error())}
+	var before P
+	if err == nil {
+		before, err = t.unmanaged(old)
 	}
-	return t.check.status(obj)
+	if err != nil {
+		return field.ErrorList{field.Invalid(nil, nil, err.Error())}, nil
+	}
+	var errs field.ErrorList
+	if t.check.status != nil {
+		errs = t.check.status(obj, before)
+	} else {
+		errs = slices.DeleteFunc(t.apply(obj, before, false), func(err *field.Error) bool {
+			part, _, _ := strings.Cut(err.Field, ".")
+			return part == "spec"
+		})
+	}
+	if t.check.warnStatus == nil || len(errs) > 0 {
+		return errs, nil
+	}
+	return nil, t.check.warnStatus(obj, before)
 }
 
 // unmanaged returns an object as a struct, without its managedFields: no rule is about them.

@@ -136,7 +136,7 @@ func TestInvalidCreationsAreRefused(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.plural+tt.patch, func(t *testing.T) {
 			r := byPlural(t, tt.plural)
-			got := r.Type.Validate(changed(t, r, tt.patch), nil)
+			got, _ := r.Type.Validate(changed(t, r, tt.patch), nil)
 			if aggregate := got.ToAggregate(); aggregate == nil || !strings.Contains(aggregate.Error(), tt.want) {
 				t.Errorf("got %v\nwant %s", aggregate, tt.want)
 			}
@@ -181,7 +181,7 @@ func TestUpdatesOfImmutableFieldsAreRefused(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.plural+tt.patch, func(t *testing.T) {
 			r := byPlural(t, tt.plural)
-			errs := r.Type.Validate(changed(t, r, tt.patch), changed(t, r, tt.before))
+			errs, _ := r.Type.Validate(changed(t, r, tt.patch), changed(t, r, tt.before))
 			if aggregate := errs.ToAggregate(); aggregate == nil || !strings.Contains(aggregate.Error(), tt.want) {
 				t.Errorf("got %v\nwant %s", aggregate, tt.want)
 			}
@@ -205,7 +205,7 @@ func TestUpdatesThatUpstreamAllowsAreValid(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.plural+tt.patch, func(t *testing.T) {
 			r := byPlural(t, tt.plural)
-			if errs := r.Type.Validate(changed(t, r, tt.patch), changed(t, r, tt.before)); len(errs) > 0 {
+			if errs, _ := r.Type.Validate(changed(t, r, tt.patch), changed(t, r, tt.before)); len(errs) > 0 {
 				t.Errorf("got %v, want none", errs.ToAggregate())
 			}
 		})
@@ -271,7 +271,7 @@ func TestPodQualityOfServiceFollowsResources(t *testing.T) {
 func TestNamesThatUpstreamAcceptsAreAccepted(t *testing.T) {
 	for _, plural := range []string{"roles", "rolebindings", "poddisruptionbudgets"} {
 		r := byPlural(t, plural)
-		if errs := r.Type.Validate(changed(t, r, `{"metadata":{"name":"Any segment: of a path!"}}`), nil); len(errs) > 0 {
+		if errs, _ := r.Type.Validate(changed(t, r, `{"metadata":{"name":"Any segment: of a path!"}}`), nil); len(errs) > 0 {
 			t.Errorf("%s: %v", plural, errs)
 		}
 	}
@@ -289,7 +289,8 @@ func TestKeysOfDataAreThoseThatUpstreamAccepts(t *testing.T) {
 			u := written(t, r, manifest(t, r))
 			u.Object["data"] = map[string]any{key: ""}
 			delete(u.Object, "binaryData")
-			errs, want := r.Type.Validate(u, nil), validation.IsConfigMapKey(key)
+			errs, _ := r.Type.Validate(u, nil)
+			want := validation.IsConfigMapKey(key)
 			if len(errs) != len(want) {
 				t.Errorf("%s: data of key %q: %v, want %q", r.Plural, key, errs, want)
 			}

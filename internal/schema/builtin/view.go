@@ -48,18 +48,21 @@ type viewType struct {
 }
 
 // Validate applies the rules of both kinds.
-func (t viewType) Validate(u, old *unstructured.Unstructured) field.ErrorList {
-	errs := t.normalizer.Validate(u, old)
+func (t viewType) Validate(u, old *unstructured.Unstructured) (field.ErrorList, []string) {
+	errs, warnings := t.normalizer.Validate(u, old)
 	if len(errs) > 0 {
-		return errs // the stored form would give other errors
+		return errs, nil // the stored form would give other errors
 	}
-	kept := func(u *unstructured.Unstructured) *unstructured.Unstructured {
-		if u == nil {
-			return nil
-		}
-		return &unstructured.Unstructured{Object: t.store(u.Object)}
+	errs, more := t.stored.Validate(t.kept(u), t.kept(old))
+	return errs, append(warnings, more...)
+}
+
+// kept returns an object in its stored form; nil if there is none.
+func (t viewType) kept(u *unstructured.Unstructured) *unstructured.Unstructured {
+	if u == nil {
+		return nil
 	}
-	return t.stored.Validate(kept(u), kept(old))
+	return &unstructured.Unstructured{Object: t.store(u.Object)}
 }
 
 // asViewOf makes r show the objects of another resource.
@@ -78,7 +81,13 @@ func asViewOf(stored, r *schema.Resource, v view) *schema.Resource {
 		}
 		return u.Object
 	}
-	r.Type = viewType{normalizer: shown, stored: stored.Type, store: store}
+	typ := viewType{normalizer: shown, stored: stored.Type, store: store}
+	r.Type = typ
+	if check := stored.CheckStatus; check != nil {
+		r.CheckStatus = func(u, old *unstructured.Unstructured) (field.ErrorList, []string) {
+			return check(typ.kept(u), typ.kept(old))
+		}
+	}
 	r.StorageVersion = ""
 	r.Conversion = &schema.Conversion{
 		Of: stored, Store: store, Fields: v.fields, SpecNotes: v.specNotes, StatusNotes: v.statusNotes,

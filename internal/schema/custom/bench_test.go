@@ -20,7 +20,7 @@ func BenchmarkDecodeCustom(b *testing.B) {
 		if err := foo.Type.Default(u); err != nil {
 			b.Fatal(err)
 		}
-		if errs := foo.Type.Validate(u, nil); len(errs) > 0 {
+		if errs, _ := foo.Type.Validate(u, nil); len(errs) > 0 {
 			b.Fatal(errs)
 		}
 	}

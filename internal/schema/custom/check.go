@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/common"
+	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/gapless-io/gapless/internal/schema"
 )
@@ -56,13 +57,20 @@ func (unhurried) Done() <-chan struct{}       { return nil }
 func (unhurried) Err() error                  { return nil }
 func (unhurried) Value(any) any               { return nil }
 
+// tolerated collects the errors of rules that an unchanged part of an object breaks: upstream's
+// validator makes warnings of them.
+type tolerated struct{ texts []string }
+
+// AddWarning implements warning.Recorder.
+func (t *tolerated) AddWarning(_, text string) { t.texts = append(t.texts, text) }
+
 // Validate checks an object in the order of upstream's strategy for custom
 // resources. In an update, unchanged values may be invalid (ratcheting,
-// KEP-4008).
-func (t *customType) Validate(u, old *unstructured.Unstructured) field.ErrorList {
+// KEP-4008): the warnings, beside errors too, are about those.
+func (t *customType) Validate(u, old *unstructured.Unstructured) (field.ErrorList, []string) {
 	c, err := t.compiled.get()
 	if err != nil {
-		return field.ErrorList{field.InternalError(nil, err)}
+		return field.ErrorList{field.InternalError(nil, err)}, nil
 	}
 	var errs field.ErrorList
 	if name := u.GetName(); old == nil && name != "" {
@@ -76,34 +84,31 @@ func (t *customType) Validate(u, old *unstructured.Unstructured) field.ErrorList
 		many, err := flooded(c.props, u.Object, before(old))
 		switch {
 		case err != nil:
-			return field.ErrorList{field.InternalError(nil, err)}
+			return field.ErrorList{field.InternalError(nil, err)}, nil
 		case many != nil:
-			return many
+			return many, nil
 		}
 		errs = append(errs, t.checkSchema(c, u, old)...)
 	}
-	if c.rules == nil {
-		return errs
-	}
-	return append(errs, c.checkRules(u, old, slices.ContainsFunc(errs, blocksRules))...)
+	return c.checkRules(u, old, errs)
 }
 
 // ValidateStatus checks an update of the status: of the schema only what it says of the
 // status, since nothing else changes (apiextensions registry/customresource
 // statusStrategy).
-func (t *customType) ValidateStatus(u, old *unstructured.Unstructured) field.ErrorList {
+func (t *customType) ValidateStatus(u, old *unstructured.Unstructured) (field.ErrorList, []string) {
 	c, err := t.compiled.get()
 	if err != nil {
-		return field.ErrorList{field.InternalError(nil, err)}
+		return field.ErrorList{field.InternalError(nil, err)}, nil
 	}
 	var errs field.ErrorList
 	if c.plain == nil || !c.plain.accepts(u.Object) {
 		many, err := flooded(c.props, u.Object, old.Object)
 		switch {
 		case err != nil:
-			return field.ErrorList{field.InternalError(nil, err)}
+			return field.ErrorList{field.InternalError(nil, err)}, nil
 		case many != nil:
-			return many
+			return many, nil
 		}
 		if status, has := u.Object["status"]; has && c.status != nil {
 			errs = validation.ValidateCustomResourceUpdate(field.NewPath("status"), status, old.Object["status"], c.status,
@@ -114,10 +119,7 @@ func (t *customType) ValidateStatus(u, old *unstructured.Unstructured) field.Err
 	if lists := listtype.ValidateListSetsAndMaps(nil, c.structural, u.Object); len(lists) > 0 && len(listtype.ValidateListSetsAndMaps(nil, c.structural, old.Object)) == 0 {
 		errs = append(errs, lists...)
 	}
-	if c.rules == nil {
-		return errs
-	}
-	return append(errs, c.checkRules(u, old, slices.ContainsFunc(errs, blocksRules))...)
+	return c.checkRules(u, old, errs)
 }
 
 // before is the content of an old object: nil, and not a nil map, when there is none.
@@ -150,19 +152,25 @@ func (c *checks) pair(u, old *unstructured.Unstructured) *common.CorrelatedObjec
 	return common.NewCorrelatedObject(u.Object, before(old), &model.Structural{Structural: c.structural})
 }
 
-// checkRules checks the rules of the schema, unless the object is invalid in a way on
-// which they cannot rely.
-func (c *checks) checkRules(u, old *unstructured.Unstructured, blocked bool) field.ErrorList {
-	if blocked {
-		return field.ErrorList{field.Invalid(nil, nil,
-			"some validation rules were not checked because the object was invalid; correct the existing errors to complete validation")}
+// checkRules checks the rules of the schema after what gave these errors, unless the object
+// is invalid in a way on which the rules cannot rely. It returns all errors, and warnings
+// about rules that unchanged parts break.
+func (c *checks) checkRules(u, old *unstructured.Unstructured, errs field.ErrorList) (field.ErrorList, []string) {
+	if c.rules == nil {
+		return errs, nil
+	}
+	if slices.ContainsFunc(errs, blocksRules) {
+		return append(errs, field.Invalid(nil, nil,
+			"some validation rules were not checked because the object was invalid; correct the existing errors to complete validation")), nil
 	}
 	var options []cel.Option
 	if old != nil {
 		options = append(options, cel.WithRatcheting(c.pair(u, old)))
 	}
-	broken, _ := c.rules.Validate(unhurried{}, nil, c.structural, u.Object, before(old), celconfig.RuntimeCELCostBudget, options...)
-	return broken
+	var kept tolerated
+	ctx := warning.WithWarningRecorder(unhurried{}, &kept)
+	broken, _ := c.rules.Validate(ctx, nil, c.structural, u.Object, before(old), celconfig.RuntimeCELCostBudget, options...)
+	return append(errs, broken...), kept.texts
 }
 
 // blocksRules reports whether after an error the rules cannot rely on the

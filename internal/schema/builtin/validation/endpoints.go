@@ -1,19 +1,20 @@
 package validation
 
 import (
-	"net/netip"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	netutils "k8s.io/utils/net"
 
 	"github.com/gapless-io/gapless/internal/schema/builtin/validation/check"
 )
 
-// Endpoints validates an Endpoints.
-func Endpoints(o *corev1.Endpoints) field.ErrorList { //nolint:staticcheck // clients may use EndpointSlice; a server serves both
+// NewEndpoints validates a new Endpoints.
+func NewEndpoints(o *corev1.Endpoints) field.ErrorList { //nolint:staticcheck // clients may use EndpointSlice; a server serves both
 	var errs field.ErrorList
 	for i, subset := range o.Subsets {
 		at := field.NewPath("subsets").Index(i)
@@ -41,6 +42,16 @@ func Endpoints(o *corev1.Endpoints) field.ErrorList { //nolint:staticcheck // cl
 	return errs
 }
 
+// EndpointsUpdate validates the change of an Endpoints from old to o. What was stored may stay:
+// older rules were weaker.
+func EndpointsUpdate(o, old *corev1.Endpoints) field.ErrorList { //nolint:staticcheck // as above
+	errs := NewEndpoints(o)
+	if len(errs) > 0 && equality.Semantic.DeepEqual(o.Subsets, old.Subsets) {
+		return nil
+	}
+	return errs
+}
+
 func appProtocol(at *field.Path, name *string) field.ErrorList {
 	if name == nil {
 		return nil
@@ -49,7 +60,7 @@ func appProtocol(at *field.Path, name *string) field.ErrorList {
 }
 
 func checkEndpointAddress(at *field.Path, ip, host string, node *string) field.ErrorList {
-	errs := validation.IsValidIPForLegacyField(at.Child("ip"), ip, false, nil)
+	errs := check.IP(at.Child("ip"), ip, nil)
 	errs = append(errs, endpointIP(at.Child("ip"), ip)...)
 	if host != "" {
 		errs = append(errs, check.Invalid(at.Child("hostname"), host, validation.IsDNS1123Label(host))...)
@@ -64,7 +75,7 @@ func checkEndpointAddress(at *field.Path, ip, host string, node *string) field.E
 // Upstream refuses loopback addresses, but the endpoints of this server's own service have
 // one when it listens on loopback (e2e, TestServerCreatesConfiguredBootstrapObjects).
 func endpointIP(at *field.Path, text string) field.ErrorList {
-	if ip, err := netip.ParseAddr(text); err == nil && ip.IsLoopback() {
+	if check.ParseIP(text).IsLoopback() {
 		return nil
 	}
 	return reachable(at, text)
@@ -72,10 +83,10 @@ func endpointIP(at *field.Path, text string) field.ErrorList {
 
 // reachable checks that an address is one that other hosts can have.
 func reachable(at *field.Path, text string) field.ErrorList {
-	ip, err := netip.ParseAddr(text)
+	ip := check.ParseIP(text)
 	var why string
 	switch {
-	case err != nil: // another error
+	case ip == nil: // another error
 	case ip.IsUnspecified():
 		why = "may not be unspecified (" + text + ")"
 	case ip.IsLoopback():
@@ -91,17 +102,9 @@ func reachable(at *field.Path, text string) field.ErrorList {
 	return field.ErrorList{field.Invalid(at, text, why)}
 }
 
-// EndpointSlice validates an EndpointSlice.
+// EndpointSlice validates what an EndpointSlice has besides its endpoints.
 func EndpointSlice(o *discoveryv1.EndpointSlice) field.ErrorList {
-	const maxEndpoints = 1000 // of pkg/apis/discovery/validation
 	errs := check.OneOf(nil, "addressType", o.AddressType, discoveryv1.AddressTypeFQDN, discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6)
-	endpoints := field.NewPath("endpoints")
-	if len(o.Endpoints) > maxEndpoints {
-		return append(errs, field.TooMany(endpoints, len(o.Endpoints), maxEndpoints))
-	}
-	for i := range o.Endpoints {
-		errs = append(errs, checkEndpoint(endpoints.Index(i), &o.Endpoints[i], o.AddressType)...)
-	}
 	names := map[string]bool{}
 	for i, port := range o.Ports {
 		at := field.NewPath("ports").Index(i)
@@ -116,6 +119,20 @@ func EndpointSlice(o *discoveryv1.EndpointSlice) field.ErrorList {
 		}
 		errs = append(errs, check.KnownIfSet(at, "protocol", port.Protocol, corev1.ProtocolSCTP, corev1.ProtocolTCP, corev1.ProtocolUDP)...)
 		errs = append(errs, appProtocol(at, port.AppProtocol)...)
+	}
+	return errs
+}
+
+// NewEndpointSlice validates the endpoints of a new EndpointSlice.
+func NewEndpointSlice(o *discoveryv1.EndpointSlice) field.ErrorList {
+	const maxEndpoints = 1000 // of pkg/apis/discovery/validation
+	at := field.NewPath("endpoints")
+	if len(o.Endpoints) > maxEndpoints {
+		return field.ErrorList{field.TooMany(at, len(o.Endpoints), maxEndpoints)}
+	}
+	var errs field.ErrorList
+	for i := range o.Endpoints {
+		errs = append(errs, checkEndpoint(at.Index(i), &o.Endpoints[i], o.AddressType)...)
 	}
 	return errs
 }
@@ -174,17 +191,27 @@ func checkAddress(at *field.Path, i int, address string, kind discoveryv1.Addres
 	if kind != discoveryv1.AddressTypeIPv4 && kind != discoveryv1.AddressTypeIPv6 {
 		return nil
 	}
-	if errs := validation.IsValidIPForLegacyField(at.Index(i), address, false, nil); len(errs) > 0 {
+	v4 := kind == discoveryv1.AddressTypeIPv4
+	errs := check.IP(at.Index(i), address, nil)
+	if !v4 { // clients compare them as text
+		errs = validation.IsValidIP(at.Index(i), address)
+	}
+	if len(errs) > 0 {
 		return errs
 	}
-	errs := endpointIP(at.Index(i), address)
-	if ip, err := netip.ParseAddr(address); err == nil && ip.Is4() != (kind == discoveryv1.AddressTypeIPv4) {
+	errs = endpointIP(at.Index(i), address)
+	if netutils.IsIPv4String(address) != v4 {
 		errs = append(errs, field.Invalid(at, address, "must be an "+string(kind)+" address"))
 	}
 	return errs
 }
 
-// EndpointSliceUpdate validates the change of an EndpointSlice from old to o.
+// EndpointSliceUpdate validates the change of an EndpointSlice from old to o. Endpoints that
+// were stored may stay: older rules were weaker.
 func EndpointSliceUpdate(o, old *discoveryv1.EndpointSlice) field.ErrorList {
-	return check.Unchanged(nil, "addressType", o.AddressType, old.AddressType)
+	errs := NewEndpointSlice(o)
+	if len(errs) > 0 && equality.Semantic.DeepEqual(o.Endpoints, old.Endpoints) {
+		errs = nil
+	}
+	return append(errs, check.Unchanged(nil, "addressType", o.AddressType, old.AddressType)...)
 }

@@ -1,7 +1,6 @@
 package validation
 
 import (
-	"net/netip"
 	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -11,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	netutils "k8s.io/utils/net"
 
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin/validation/check"
@@ -37,7 +37,6 @@ func Ingress(o *networkingv1.Ingress) field.ErrorList {
 		errs = append(errs, checkBackend(check.Spec("defaultBackend"), o.Spec.DefaultBackend)...)
 	}
 	errs = append(errs, checkTLS(check.Spec("tls"), o.Spec.TLS)...)
-	errs = append(errs, ingressStatus(&o.Status)...)
 	if class := o.Spec.IngressClassName; class != nil {
 		errs = append(errs, check.Invalid(check.Spec("ingressClassName"), *class, validation.IsDNS1123Subdomain(*class))...)
 	}
@@ -154,8 +153,7 @@ func checkTLS(at *field.Path, tls []networkingv1.IngressTLS) field.ErrorList {
 }
 
 func isAddress(host string) bool {
-	_, err := netip.ParseAddr(host)
-	return err == nil
+	return check.ParseIP(host) != nil
 }
 
 func hostProblems(host string) []string {
@@ -198,8 +196,33 @@ func IngressClassUpdate(o, old *networkingv1.IngressClass) field.ErrorList {
 	return check.Unchanged(check.Spec(), "controller", o.Spec.Controller, old.Spec.Controller)
 }
 
-// NetworkPolicy validates a NetworkPolicy.
-func NetworkPolicy(o *networkingv1.NetworkPolicy) field.ErrorList {
+// NewNetworkPolicy validates a new NetworkPolicy.
+func NewNetworkPolicy(o *networkingv1.NetworkPolicy) field.ErrorList {
+	return checkPolicy(o, nil)
+}
+
+// NetworkPolicyUpdate validates the change of a NetworkPolicy from old to o. Any of its rules
+// may have any range that old had anywhere, as upstream.
+func NetworkPolicyUpdate(o, old *networkingv1.NetworkPolicy) field.ErrorList {
+	var kept []string
+	keep := func(peers []networkingv1.NetworkPolicyPeer) {
+		for _, peer := range peers {
+			if peer.IPBlock != nil {
+				kept = append(append(kept, peer.IPBlock.CIDR), peer.IPBlock.Except...)
+			}
+		}
+	}
+	for _, rule := range old.Spec.Ingress {
+		keep(rule.From)
+	}
+	for _, rule := range old.Spec.Egress {
+		keep(rule.To)
+	}
+	return checkPolicy(o, kept)
+}
+
+// checkPolicy checks a policy, of which kept are the ranges that it had before.
+func checkPolicy(o *networkingv1.NetworkPolicy, kept []string) field.ErrorList {
 	errs := check.LabelSelector(check.Spec("podSelector"), &o.Spec.PodSelector)
 	if len(o.Spec.PolicyTypes) > 2 {
 		errs = append(errs, field.Invalid(check.Spec("policyTypes"), o.Spec.PolicyTypes, "may not specify more than two policyTypes"))
@@ -209,22 +232,29 @@ func NetworkPolicy(o *networkingv1.NetworkPolicy) field.ErrorList {
 	}
 	for i, rule := range o.Spec.Ingress {
 		at := check.Spec("ingress").Index(i)
-		errs = append(errs, checkPolicyRule(at.Child("ports"), rule.Ports, at.Child("from"), rule.From)...)
+		errs = append(errs, checkPolicyPorts(at.Child("ports"), rule.Ports)...)
+		errs = append(errs, checkPolicyPeers(at.Child("from"), rule.From, kept)...)
 	}
 	for i, rule := range o.Spec.Egress {
 		at := check.Spec("egress").Index(i)
-		errs = append(errs, checkPolicyRule(at.Child("ports"), rule.Ports, at.Child("to"), rule.To)...)
+		errs = append(errs, checkPolicyPorts(at.Child("ports"), rule.Ports)...)
+		errs = append(errs, checkPolicyPeers(at.Child("to"), rule.To, kept)...)
 	}
 	return errs
 }
 
-func checkPolicyRule(portsAt *field.Path, ports []networkingv1.NetworkPolicyPort, peersAt *field.Path, peers []networkingv1.NetworkPolicyPeer) field.ErrorList {
+func checkPolicyPorts(at *field.Path, ports []networkingv1.NetworkPolicyPort) field.ErrorList {
 	var errs field.ErrorList
 	for i := range ports {
-		errs = append(errs, checkPolicyPort(portsAt.Index(i), &ports[i])...)
+		errs = append(errs, checkPolicyPort(at.Index(i), &ports[i])...)
 	}
+	return errs
+}
+
+func checkPolicyPeers(list *field.Path, peers []networkingv1.NetworkPolicyPeer, kept []string) field.ErrorList {
+	var errs field.ErrorList
 	for i, peer := range peers {
-		at := peersAt.Index(i)
+		at := list.Index(i)
 		switch {
 		case peer.IPBlock != nil && (peer.PodSelector != nil || peer.NamespaceSelector != nil):
 			errs = append(errs, field.Forbidden(at, "may not specify both ipBlock and another peer"))
@@ -232,7 +262,7 @@ func checkPolicyRule(portsAt *field.Path, ports []networkingv1.NetworkPolicyPort
 			errs = append(errs, field.Required(at, "must specify a peer"))
 		}
 		if peer.IPBlock != nil {
-			errs = append(errs, checkIPBlock(at.Child("ipBlock"), peer.IPBlock)...)
+			errs = append(errs, checkIPBlock(at.Child("ipBlock"), peer.IPBlock, kept)...)
 		}
 		if peer.PodSelector != nil {
 			errs = append(errs, check.LabelSelector(at.Child("podSelector"), peer.PodSelector)...)
@@ -265,20 +295,24 @@ func checkPolicyPort(at *field.Path, port *networkingv1.NetworkPolicyPort) field
 }
 
 // checkIPBlock checks a range of addresses, and the ranges within it that are left out.
-func checkIPBlock(at *field.Path, block *networkingv1.IPBlock) field.ErrorList {
+func checkIPBlock(at *field.Path, block *networkingv1.IPBlock, kept []string) field.ErrorList {
 	if block.CIDR == "" {
 		return field.ErrorList{field.Required(at.Child("cidr"), "")}
 	}
-	errs := validation.IsValidCIDRForLegacyField(at.Child("cidr"), block.CIDR, false, nil)
-	whole, err := netip.ParsePrefix(block.CIDR)
+	errs := check.CIDR(at.Child("cidr"), block.CIDR, kept)
+	_, whole, err := netutils.ParseCIDRSloppy(block.CIDR)
 	if err != nil {
 		return errs
 	}
+	bits, _ := whole.Mask.Size()
 	for i, except := range block.Except {
 		p := at.Child("except").Index(i)
-		errs = append(errs, validation.IsValidCIDRForLegacyField(p, except, false, nil)...)
-		part, err := netip.ParsePrefix(except)
-		if err == nil && (!whole.Contains(part.Addr()) || whole.Bits() >= part.Bits()) {
+		errs = append(errs, check.CIDR(p, except, kept)...)
+		_, part, err := netutils.ParseCIDRSloppy(except)
+		if err != nil {
+			continue
+		}
+		if n, _ := part.Mask.Size(); !whole.Contains(part.IP) || bits >= n {
 			errs = append(errs, field.Invalid(p, except, "must be a strict subset of `cidr`"))
 		}
 	}

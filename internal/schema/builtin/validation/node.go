@@ -18,11 +18,9 @@ func Node(o *corev1.Node) field.ErrorList {
 	errs := checkTaints(field.NewPath("metadata", "taints"), o.Spec.Taints)
 	at := check.Spec("podCIDRs")
 	for i, block := range o.Spec.PodCIDRs {
-		errs = append(errs, validation.IsValidCIDRForLegacyField(at.Index(i), block, false, nil)...)
+		errs = append(errs, check.CIDR(at.Index(i), block, nil)...)
 	}
-	if len(o.Spec.PodCIDRs) > 1 && !onePerFamily(o.Spec.PodCIDRs) {
-		errs = append(errs, field.Invalid(at, o.Spec.PodCIDRs, "may specify no more than one CIDR for each IP family"))
-	}
+	errs = append(errs, check.OnePerFamily(at, o.Spec.PodCIDRs, "may specify no more than one CIDR for each IP family", check.ParseCIDR)...)
 	errs = append(errs, checkQuantities(field.NewPath("status", "capacity"), o.Status.Capacity)...)
 	return append(errs, checkQuantities(field.NewPath("status", "allocatable"), o.Status.Allocatable)...)
 }
@@ -54,17 +52,6 @@ func NodeUpdate(o, old *corev1.Node) field.ErrorList {
 		errs = append(errs, field.Forbidden(check.Spec("externalID"), "may not be updated"))
 	}
 	return errs
-}
-
-// onePerFamily reports whether blocks are one of IPv4 and one of IPv6.
-func onePerFamily(blocks []string) bool {
-	v6 := 0
-	for _, block := range blocks {
-		if strings.Contains(block, ":") {
-			v6++
-		}
-	}
-	return len(blocks) == 2 && v6 == 1
 }
 
 // checkQuantities checks the resources of a node; their names are fields of upstream's

@@ -20,7 +20,7 @@ func Service(o *corev1.Service) field.ErrorList {
 	errs := check.OneOf(check.Spec(), "type", spec.Type, corev1.ServiceTypeClusterIP, corev1.ServiceTypeExternalName, corev1.ServiceTypeLoadBalancer, corev1.ServiceTypeNodePort)
 	errs = append(errs, check.OneOf(check.Spec(), "sessionAffinity", spec.SessionAffinity, corev1.ServiceAffinityClientIP, corev1.ServiceAffinityNone)...)
 	errs = append(errs, metavalidation.ValidateLabels(spec.Selector, check.Spec("selector"))...)
-	headless := spec.ClusterIP == corev1.ClusterIPNone
+	headless := len(spec.ClusterIPs) == 1 && spec.ClusterIPs[0] == corev1.ClusterIPNone
 	if spec.Type == corev1.ServiceTypeExternalName {
 		errs = append(errs, check.Required(check.Spec(), "externalName", strings.TrimSuffix(spec.ExternalName, "."), validation.IsDNS1123Subdomain)...)
 		if spec.ClusterIP != "" {
@@ -42,7 +42,6 @@ func Service(o *corev1.Service) field.ErrorList {
 		used[key] = true
 	}
 	errs = append(errs, checkAffinityTimeout(spec)...)
-	errs = append(errs, serviceStatus(&o.Status)...)
 	return append(errs, checkTraffic(spec)...)
 }
 
@@ -70,10 +69,6 @@ func checkTraffic(spec *corev1.ServiceSpec) field.ErrorList {
 	}
 	errs = append(errs, check.KnownIfSet(check.Spec(), "ipFamilyPolicy", spec.IPFamilyPolicy,
 		corev1.IPFamilyPolicyPreferDualStack, corev1.IPFamilyPolicyRequireDualStack, corev1.IPFamilyPolicySingleStack)...)
-	for i, ip := range spec.ExternalIPs {
-		errs = append(errs, validation.IsValidIPForLegacyField(check.Spec("externalIPs").Index(i), ip, false, nil)...)
-		errs = append(errs, reachable(check.Spec("externalIPs").Index(i), ip)...)
-	}
 	for i, family := range spec.IPFamilies {
 		p := check.Spec("ipFamilies").Index(i)
 		errs = append(errs, check.Known(p, "", family, corev1.IPv4Protocol, corev1.IPv6Protocol)...)
@@ -89,14 +84,6 @@ func checkTraffic(spec *corev1.ServiceSpec) field.ErrorList {
 	if port := spec.HealthCheckNodePort; port != 0 {
 		errs = append(errs, check.PortNumber(check.Spec("healthCheckNodePort"), port)...)
 	}
-	// Upstream's path begins with a capital letter.
-	ranges := check.Spec("LoadBalancerSourceRanges")
-	if len(spec.LoadBalancerSourceRanges) > 0 && spec.Type != corev1.ServiceTypeLoadBalancer {
-		errs = append(errs, field.Forbidden(ranges, "may only be used when `type` is 'LoadBalancer'"))
-	}
-	for i, block := range spec.LoadBalancerSourceRanges {
-		errs = append(errs, validation.IsValidCIDRForLegacyField(ranges.Index(i), strings.TrimSpace(block), false, nil)...)
-	}
 	return errs
 }
 
@@ -110,7 +97,8 @@ func isExternal(spec *corev1.ServiceSpec) bool {
 // the type removes it.
 func NewService(o *corev1.Service) field.ErrorList {
 	spec := &o.Spec
-	errs := append(checkClusterIPs(spec), checkNodePorts(spec)...)
+	errs := append(clusterAddresses(spec, nil), otherAddresses(o, &corev1.Service{})...)
+	errs = append(errs, checkNodePorts(spec)...)
 	if !isExternal(spec) && spec.ExternalTrafficPolicy != "" {
 		errs = append(errs, field.Invalid(check.Spec("externalTrafficPolicy"), spec.ExternalTrafficPolicy, "may only be set for externally-accessible services"))
 	}
@@ -160,14 +148,14 @@ func checkServicePort(at *field.Path, port *corev1.ServicePort, several bool, na
 // may set what is missing. What an update leaves as it was is not checked: earlier versions stored
 // any addresses and node ports.
 func ServiceUpdate(o, old *corev1.Service) field.ErrorList {
-	var errs field.ErrorList
+	errs := otherAddresses(o, old)
 	now, was := &o.Spec, &old.Spec
 	if !reflect.DeepEqual(now.Ports, was.Ports) {
 		errs = append(errs, checkNodePorts(now)...)
 	}
 	same := now.ClusterIP == was.ClusterIP && slices.Equal(now.ClusterIPs, was.ClusterIPs) && slices.Equal(now.IPFamilies, was.IPFamilies)
 	if named := now.Type == corev1.ServiceTypeExternalName || was.Type == corev1.ServiceTypeExternalName; !same {
-		addresses := checkClusterIPs(now)
+		addresses := clusterAddresses(now, was.ClusterIPs)
 		if len(addresses) == 0 && !named {
 			addresses = append(checkClusterIPsUpdate(now, was), checkFamiliesUpdate(now, was)...)
 		}
@@ -181,48 +169,6 @@ func ServiceUpdate(o, old *corev1.Service) field.ErrorList {
 		now.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal
 	if checked && was.HealthCheckNodePort != 0 && now.HealthCheckNodePort != was.HealthCheckNodePort {
 		errs = append(errs, field.Forbidden(check.Spec("healthCheckNodePort"), check.Immutable))
-	}
-	return errs
-}
-
-// checkClusterIPs checks how the cluster IPs of a service fit together, and its families (upstream's
-// ValidateServiceClusterIPsRelatedFields).
-func checkClusterIPs(spec *corev1.ServiceSpec) field.ErrorList {
-	if spec.Type == corev1.ServiceTypeExternalName {
-		return nil
-	}
-	at, all := check.Spec("clusterIPs"), spec.ClusterIPs
-	var errs field.ErrorList
-	switch {
-	case spec.ClusterIP == "" && len(all) > 0:
-		errs = append(errs, field.Invalid(at, all, "must be empty when `clusterIP` is not specified"))
-	case spec.ClusterIP != "" && len(all) == 0:
-		errs = append(errs, field.Required(at, ""))
-	case len(all) > 0 && all[0] != spec.ClusterIP:
-		errs = append(errs, field.Invalid(at, all, "first value must match `clusterIP`"))
-	}
-	var malformed field.ErrorList
-	for i, ip := range all {
-		switch {
-		case i > 0 || ip != corev1.ClusterIPNone:
-			malformed = append(malformed, validation.IsValidIPForLegacyField(at.Index(i), ip, false, nil)...)
-		case len(all) > 1:
-			malformed = append(malformed, field.Invalid(at, all, "'None' must be the first and only value"))
-		}
-	}
-	if len(all) > 2 {
-		errs = append(errs, field.Invalid(at, all, "may only hold up to 2 values"))
-	}
-	if len(malformed) > 0 || headless(spec) {
-		return append(errs, malformed...)
-	}
-	if len(all) > 1 && !onePerFamily(all) {
-		errs = append(errs, field.Invalid(at, all, "may specify no more than one IP for each IP family"))
-	}
-	for i, family := range spec.IPFamilies[:min(len(spec.IPFamilies), len(all))] {
-		if !isNoFamily(family) && family != familyOf(all[i]) {
-			errs = append(errs, field.Invalid(at.Index(i), all[i], fmt.Sprintf("expected an %s value as indicated by `ipFamilies[%d]`", family, i)))
-		}
 	}
 	return errs
 }
@@ -243,14 +189,6 @@ func checkNodePorts(spec *corev1.ServiceSpec) field.ErrorList {
 
 func isNoFamily(family corev1.IPFamily) bool {
 	return family != corev1.IPv4Protocol && family != corev1.IPv6Protocol
-}
-
-// familyOf returns the family of an address.
-func familyOf(ip string) corev1.IPFamily {
-	if strings.Contains(ip, ":") {
-		return corev1.IPv6Protocol
-	}
-	return corev1.IPv4Protocol
 }
 
 // onceSet is upstream's text about addresses, which are not immutable: a second one may be added.

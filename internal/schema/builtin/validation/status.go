@@ -153,21 +153,32 @@ func budgetStatus(s *policyv1.PodDisruptionBudgetStatus) field.ErrorList {
 	return append(errs, metavalidation.ValidateConditions(s.Conditions, field.NewPath("status", "conditions"))...)
 }
 
-// ingressStatus checks where an ingress is reached.
-func ingressStatus(s *networkingv1.IngressStatus) field.ErrorList {
+// IngressStatus validates a change of where an Ingress is reached.
+func IngressStatus(o, old *networkingv1.Ingress) field.ErrorList {
+	kept := make([]string, 0, len(old.Status.LoadBalancer.Ingress))
+	for _, point := range old.Status.LoadBalancer.Ingress {
+		kept = append(kept, point.IP)
+	}
 	var errs field.ErrorList
-	for i, point := range s.LoadBalancer.Ingress {
-		errs = append(errs, checkPoint(field.NewPath("status", "loadBalancer", "ingress").Index(i), point.IP, point.Hostname)...)
+	for i, point := range o.Status.LoadBalancer.Ingress {
+		at := field.NewPath("status", "loadBalancer", "ingress").Index(i)
+		errs = append(errs, checkPointIP(at, point.IP, kept)...)
+		errs = append(errs, checkPointHost(at, point.Hostname)...)
 	}
 	return errs
 }
 
-// serviceStatus checks where a service is reached.
-func serviceStatus(s *corev1.ServiceStatus) field.ErrorList {
+// ServiceStatus validates a change of where a Service is reached.
+func ServiceStatus(o, old *corev1.Service) field.ErrorList {
+	kept := make([]string, 0, len(old.Status.LoadBalancer.Ingress))
+	for _, point := range old.Status.LoadBalancer.Ingress {
+		kept = append(kept, point.IP)
+	}
 	var errs field.ErrorList
-	for i, point := range s.LoadBalancer.Ingress {
+	for i, point := range o.Status.LoadBalancer.Ingress {
 		at := field.NewPath("status", "loadBalancer", "ingress").Index(i)
-		errs = append(errs, checkPoint(at, point.IP, point.Hostname)...)
+		errs = append(errs, checkPointIP(at, point.IP, kept)...)
+		errs = append(errs, checkPointHost(at, point.Hostname)...)
 		errs = append(errs, check.KnownIfSet(at, "ipMode", point.IPMode, corev1.LoadBalancerIPModeProxy, corev1.LoadBalancerIPModeVIP)...)
 		if point.IPMode != nil && point.IP == "" {
 			errs = append(errs, field.Forbidden(at.Child("ipMode"), "may not be specified when `ip` is not set"))
@@ -176,15 +187,18 @@ func serviceStatus(s *corev1.ServiceStatus) field.ErrorList {
 	return errs
 }
 
-func checkPoint(at *field.Path, ip, host string) field.ErrorList {
-	var errs field.ErrorList
-	if ip != "" {
-		errs = append(errs, validation.IsValidIPForLegacyField(at.Child("ip"), ip, false, nil)...)
+func checkPointIP(at *field.Path, ip string, kept []string) field.ErrorList {
+	if ip == "" {
+		return nil
 	}
+	return check.IP(at.Child("ip"), ip, kept)
+}
+
+func checkPointHost(at *field.Path, host string) field.ErrorList {
 	if host == "" {
-		return errs
+		return nil
 	}
-	errs = append(errs, check.Invalid(at.Child("hostname"), host, validation.IsDNS1123Subdomain(host))...)
+	errs := check.Invalid(at.Child("hostname"), host, validation.IsDNS1123Subdomain(host))
 	if isAddress(host) {
 		errs = append(errs, field.Invalid(at.Child("hostname"), host, "must be a DNS name, not an IP address"))
 	}
@@ -192,7 +206,7 @@ func checkPoint(at *field.Path, ip, host string) field.ErrorList {
 }
 
 // NamespaceStatus validates the status of a Namespace: it says the phase that the namespace is in.
-func NamespaceStatus(o *corev1.Namespace) field.ErrorList {
+func NamespaceStatus(o, _ *corev1.Namespace) field.ErrorList {
 	at := field.NewPath("status", "Phase") // upstream's path begins with a capital letter
 	switch {
 	case o.DeletionTimestamp == nil && o.Status.Phase != corev1.NamespaceActive:

@@ -106,7 +106,7 @@ func actions(at *field.Path, all []admissionv1.ValidationAction) field.ErrorList
 }
 
 // ValidatingPolicyStatus validates a new status of a ValidatingAdmissionPolicy.
-func ValidatingPolicyStatus(o *admissionv1.ValidatingAdmissionPolicy) field.ErrorList {
+func ValidatingPolicyStatus(o, _ *admissionv1.ValidatingAdmissionPolicy) field.ErrorList {
 	at := field.NewPath("status")
 	var errs field.ErrorList
 	if o.Status.TypeChecking != nil {

@@ -44,8 +44,7 @@ func FuzzRules(f *testing.F) {
 			errs = validated(body, admission.NewValidatingWebhooks, admission.ValidatingWebhooksUpdate)
 		case 2:
 			errs = validated(body, admission.NewValidatingPolicy, admission.ValidatingPolicyUpdate)
-			errs = append(errs, validated(body, admission.ValidatingPolicyStatus,
-				func(_, _ *admissionv1.ValidatingAdmissionPolicy) field.ErrorList { return nil })...)
+			errs = append(errs, validated(body, func(*admissionv1.ValidatingAdmissionPolicy) field.ErrorList { return nil }, admission.ValidatingPolicyStatus)...)
 		case 3:
 			errs = validated(body, admission.NewMutatingPolicy, admission.MutatingPolicyUpdate)
 		case 4:

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"net/netip"
 	"slices"
 
 	networkingv1 "k8s.io/api/networking/v1"
@@ -65,11 +64,11 @@ func NewServiceCIDR(o *networkingv1.ServiceCIDR) field.ErrorList {
 
 // family is the version of IP of a range; 0 if it is none.
 func family(text string) int {
-	prefix, err := netip.ParsePrefix(text)
+	ip := check.ParseCIDR(text)
 	switch {
-	case err != nil:
+	case ip == nil:
 		return 0
-	case prefix.Addr().Is4():
+	case ip.To4() != nil:
 		return 4
 	}
 	return 6

@@ -135,7 +135,7 @@ func checkPodNames(at *field.Path, spec *corev1.PodSpec) field.ErrorList {
 	}
 	for i, alias := range spec.HostAliases {
 		p := at.Child("hostAliases").Index(i)
-		errs = append(errs, validation.IsValidIPForLegacyField(p.Child("ip"), alias.IP, false, nil)...)
+		errs = append(errs, check.IP(p.Child("ip"), alias.IP, nil)...)
 		for j, host := range alias.Hostnames {
 			errs = append(errs, check.Invalid(p.Child("hostnames").Index(j), host, schema.SubdomainName(host))...)
 		}
@@ -172,7 +172,7 @@ func checkDNS(spec *field.Path, pod *corev1.PodSpec) field.ErrorList {
 		errs = append(errs, field.Invalid(at.Child("nameservers"), config.Nameservers, "must not have more than 3 nameservers"))
 	}
 	for i, server := range config.Nameservers {
-		errs = append(errs, validation.IsValidIPForLegacyField(at.Child("nameservers").Index(i), server, false, nil)...)
+		errs = append(errs, check.IP(at.Child("nameservers").Index(i), server, nil)...)
 	}
 	errs = append(errs, checkSearches(at.Child("searches"), config.Searches)...)
 	for i, option := range config.Options {
