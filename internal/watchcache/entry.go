@@ -85,7 +85,7 @@ func (e *Entry) event(t kube.EventType, s *Selection) kube.WatchEvent {
 		// The last state that the watcher saw, with the rv of the write that removed it.
 		o = e.show(e.Previous, "", func(o *kube.Object) *kube.Object { return o.WithResourceVersion(e.Object.ResourceVersion()) })
 	}
-	o = s.read(o)
+	o = formOf(o, s.Read)
 	if form := s.Form; form != nil && form.APIVersion != o.APIVersion() {
 		o = e.show(o, form.APIVersion, form.Convert)
 	}

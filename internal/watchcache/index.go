@@ -233,7 +233,7 @@ func (x *index) findLocked(e *Entry) {
 			continue
 		}
 		if x.kinds[byField] > 0 {
-			view := x.readForm(o).Fields()
+			view := formOf(o, x.cache.readForm).Fields()
 			for label := range x.fields {
 				x.wakeLocked(x.places[place{kind: byField, label: label, value: view.Get(label)}], e)
 			}
@@ -244,14 +244,6 @@ func (x *index) findLocked(e *Entry) {
 			}
 		}
 	}
-}
-
-// readForm returns the read form of an object, by which fields are selected.
-func (x *index) readForm(o *kube.Object) *kube.Object {
-	if x.cache.readForm == nil {
-		return o
-	}
-	return x.cache.readForm(o)
 }
 
 // wakeLocked removes the waiters of a bucket that e matches; nil matches all.

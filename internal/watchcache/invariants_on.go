@@ -107,7 +107,7 @@ func checkEvent(e kube.WatchEvent, by *Entry, sel *Selection, pos kube.ResourceV
 		e.ResourceVersion, e.Object.ResourceVersion())
 	assert(e.Type == kube.Added || by.Replaces, "6: %s event %d of what was not there before", e.Type, e.ResourceVersion)
 	if e.Type == kube.Deleted {
-		last := sel.read(by.before())
+		last := formOf(by.before(), sel.Read)
 		if form := sel.Form; form != nil && form.Convert != nil {
 			last = form.Convert(last)
 		}

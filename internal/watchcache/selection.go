@@ -33,12 +33,12 @@ type Form struct {
 	Convert func(o *kube.Object) *kube.Object
 }
 
-// read returns the read form of an object.
-func (s *Selection) read(o *kube.Object) *kube.Object {
-	if s.Read == nil {
+// formOf returns the read form of an object that read makes (Selection.Read).
+func formOf(o *kube.Object, read func(o *kube.Object) *kube.Object) *kube.Object {
+	if read == nil {
 		return o
 	}
-	return s.Read(o)
+	return read(o)
 }
 
 // Everything reports whether the selection includes all objects.
@@ -65,7 +65,7 @@ func (s Selection) Matches(o *kube.Object) bool {
 		return false
 	case s.Labels != nil && !s.Labels.Matches(o.Labels()):
 		return false
-	case s.Fields != nil && !s.Fields.Empty() && !s.Fields.Matches(s.read(o).Fields()):
+	case s.Fields != nil && !s.Fields.Empty() && !s.Fields.Matches(formOf(o, s.Read).Fields()):
 		return false
 	case s.Shard != nil && !s.Shard.Matches(o):
 		return false
