@@ -81,7 +81,7 @@ func (p *pair) compare(t *testing.T, what string) {
 	if a, b := p.theirs.LastSyncResourceVersion(), p.ours.LastSyncResourceVersion(); a != b {
 		t.Errorf("%s: client-go is at %s, we at %s", what, a, b)
 	}
-	if a, b := p.theirs.GetIndexer().LastStoreSyncResourceVersion(), p.ours.GetIndexer().LastStoreSyncResourceVersion(); a != b {
+	if a, b := storeVersion(p.theirs.GetIndexer()), storeVersion(p.ours.GetIndexer()); a != b {
 		t.Errorf("%s: client-go's store is at %s, ours at %s", what, a, b)
 	}
 }
