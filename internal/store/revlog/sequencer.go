@@ -44,8 +44,8 @@ func (l *Log) sequence(ctx context.Context) {
 		case <-retry:
 			retry = nil
 			l.retryRefused()
-		case done := <-l.seals:
-			done <- l.sealActive()
+		case t := <-l.between:
+			t.done <- t.do()
 		case r := <-l.requests:
 			runtime.Gosched() // other writers that can run join the group: a sync costs as much for one as for all
 			requests = l.gather(requests, r)

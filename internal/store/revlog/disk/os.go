@@ -25,21 +25,25 @@ type osFS struct {
 	// handle is open from the beginning, so that the directory can be synced when
 	// no file handles are left. It is nil where directories cannot be synced.
 	handle *os.File
+	// sparse files take only the room of what was written: nothing is reserved for what will be.
+	sparse bool
 }
 
 // NewOS returns the directory dir, which is made if it is missing.
-func NewOS(dir string) (FS, error) {
+func NewOS(dir string) (FS, error) { return newOS(dir, false) }
+
+func newOS(dir string, sparse bool) (FS, error) {
 	if err := durable.MkdirAll(dir); err != nil {
 		return nil, fmt.Errorf("make the log's directory: %w", err)
 	}
 	if runtime.GOOS == "windows" { // directories cannot be opened for syncing there
-		return osFS{dir: dir}, nil
+		return osFS{dir: dir, sparse: sparse}, nil
 	}
 	handle, err := os.Open(dir)
 	if err != nil {
 		return nil, fmt.Errorf("open the log's directory: %w", err)
 	}
-	return osFS{dir: dir, handle: handle}, nil
+	return osFS{dir: dir, handle: handle, sparse: sparse}, nil
 }
 
 func (o osFS) Close() error {
@@ -56,7 +60,7 @@ func (o osFS) Create(name string) (File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &osFile{File: f}, nil
+	return &osFile{File: f, sparse: o.sparse}, nil
 }
 
 func (o osFS) Open(name string) (File, int64, error) {
@@ -68,7 +72,7 @@ func (o osFS) Open(name string) (File, int64, error) {
 	if err != nil {
 		return nil, 0, errors.Join(err, f.Close())
 	}
-	return &osFile{File: f}, info.Size(), nil
+	return &osFile{File: f, sparse: o.sparse}, info.Size(), nil
 }
 
 func (o osFS) Rename(from, to string) error { return os.Rename(o.path(from), o.path(to)) }
