@@ -107,6 +107,7 @@ var policy = map[string][]string{
 	"cmd/gapless":               {everything},
 	"e2e":                       nil, // tests only
 	"gaplesstest":               {"", "fault", "kube"},
+	"gaplesstest/process":       {"kube"},
 	"examples":                  {"informer"},
 	"examples/internal/rigtest": {"", "kube"},
 
@@ -155,12 +156,12 @@ type listed struct {
 	XTestImports []string
 }
 
-// packages lists the packages of the root module and of the modules kube, client and
-// informer.
+// packages lists the packages of the root module and of the modules kube, client, informer
+// and gaplesstest/process.
 func packages(t *testing.T) []listed {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-e", "-json=ImportPath,Dir,GoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports",
-		"./...", "./kube/...", "./client/...", "./informer/...").Output()
+		"./...", "./kube/...", "./client/...", "./informer/...", "./gaplesstest/process/...").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}

@@ -396,16 +396,3 @@ func (r *recorder) Fatalf(format string, args ...any) {
 	r.said = fmt.Sprintf(format, args...)
 	panic(r.said)
 }
-
-// BenchmarkNew is a server that is made and ended; New alone is the metric ready-ms.
-func BenchmarkNew(b *testing.B) {
-	var ready time.Duration
-	for b.Loop() {
-		began := time.Now()
-		b.Run("one", func(b *testing.B) {
-			process.New(b)
-			ready += time.Since(began)
-		})
-	}
-	b.ReportMetric(float64(ready.Milliseconds())/float64(b.N), "ready-ms")
-}
