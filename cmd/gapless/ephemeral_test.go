@@ -70,7 +70,7 @@ func TestRulesOfAnEarlierServerGoOnCounting(t *testing.T) {
 	rules := file(t, "faults.json", `{"rules":[
 		{"rule":{"name":"used-up","match":{"verbs":["list"]},"action":"too-many-requests","count":2},"matched":5,"acted":2,"inWindow":5},
 		{"rule":{"name":"left","action":"unavailable","match":{"verbs":["list"]},"count":2},"matched":3,"acted":1,"inWindow":3}]}`)
-	ready := serveInMemory(t, "--enable-faults", "--fault-rules", rules)
+	_, ready := serveInMemory(t, "--enable-faults", "--fault-rules", rules)
 	for i, want := range []int{503, 200} {
 		if code := answered(t, ready.Kubeconfig, "/api/v1/nodes"); code != want {
 			t.Errorf("list %d is answered %d, want %d", i, code, want)
