@@ -107,7 +107,7 @@ var policy = map[string][]string{
 	"cmd/gapless":               {everything},
 	"e2e":                       nil, // tests only
 	"gaplesstest":               {"", "fault", "kube"},
-	"gaplesstest/process":       {"kube"},
+	"gaplesstest/processtest":   {"kube"},
 	"examples":                  {"informer"},
 	"examples/internal/rigtest": {"", "kube"},
 
@@ -157,11 +157,11 @@ type listed struct {
 }
 
 // packages lists the packages of the root module and of the modules kube, client, informer
-// and gaplesstest/process.
+// and gaplesstest/processtest.
 func packages(t *testing.T) []listed {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-e", "-json=ImportPath,Dir,GoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports",
-		"./...", "./kube/...", "./client/...", "./informer/...", "./gaplesstest/process/...").Output()
+		"./...", "./kube/...", "./client/...", "./informer/...", "./gaplesstest/processtest/...").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}

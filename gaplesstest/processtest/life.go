@@ -1,4 +1,4 @@
-package process
+package processtest
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 const (
 	// readyWithin is how long a start may take, on a machine that does much else.
 	readyWithin = time.Minute
-	// stopWithin is how long a server may take that is told to stop: requests in flight have 10 s.
+	// stopWithin is how long a server may take to stop: requests in flight have 10 s.
 	stopWithin = 20 * time.Second
 	// lookEvery is how often it is looked whether a server is ready.
 	lookEvery = time.Millisecond

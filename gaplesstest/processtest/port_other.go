@@ -1,6 +1,6 @@
 //go:build !linux
 
-package process
+package processtest
 
 import "context"
 

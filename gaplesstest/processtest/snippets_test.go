@@ -1,4 +1,4 @@
-package process_test
+package processtest_test
 
 import (
 	"testing"
@@ -7,14 +7,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/gapless-io/gapless/gaplesstest/process"
+	"github.com/gapless-io/gapless/gaplesstest/processtest"
 )
 
 // The test here is that of docs/testing.md, which the root package compares with this file.
 
 func TestControllerInItsOwnModule(t *testing.T) {
 	t.Parallel()
-	s := process.New(t, process.Manifests("testdata/crds")) // it ends with the test, also if that is killed
+	s := processtest.New(t, processtest.Manifests("testdata/crds")) // it ends with the test, also if that is killed
 	clients := kubernetes.NewForConfigOrDie(s.RESTConfig())
 	before, err := clients.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{})
 	if err != nil {

@@ -1,4 +1,4 @@
-package process
+package processtest
 
 import (
 	"bytes"
@@ -37,7 +37,7 @@ func (s *Server) Restart(t testing.TB) {
 func (s *Server) RestartWith(t testing.TB, store Store) {
 	t.Helper()
 	if err := s.restart(store); err != nil {
-		t.Fatalf("process: restart the server with the data %q: %v", store, err)
+		t.Fatalf("processtest: restart the server with the data %q: %v", store, err)
 	}
 }
 
@@ -50,10 +50,10 @@ func (s *Server) Crash(t testing.TB) {
 	defer s.changing.Unlock()
 	s.noteRules()
 	if err := s.life().kill(); err != nil {
-		t.Fatalf("process: %v", err)
+		t.Fatalf("processtest: %v", err)
 	}
 	if err := s.start(); err != nil {
-		t.Fatalf("process: start the server again: %v", err)
+		t.Fatalf("processtest: start the server again: %v", err)
 	}
 }
 

@@ -1,4 +1,4 @@
-package process
+package processtest
 
 // Option changes how a Server is made.
 type Option func(*options)

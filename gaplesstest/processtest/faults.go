@@ -1,4 +1,4 @@
-package process
+package processtest
 
 import (
 	"context"
@@ -44,7 +44,7 @@ func (s *Server) Faults(t testing.TB) []Fault {
 	t.Helper()
 	var all faultsAnswer
 	if err := s.current().get(t.Context(), faultsPath, &all); err != nil {
-		t.Fatalf("process: read the faults: %v", err)
+		t.Fatalf("processtest: read the faults: %v", err)
 	}
 	return all.Rules
 }
@@ -53,7 +53,7 @@ func (s *Server) Faults(t testing.TB) []Fault {
 func (s *Server) RemoveFault(t testing.TB, name string) {
 	t.Helper()
 	if name == "" { // its path would be that of all rules
-		t.Fatalf("process: remove a fault: %v", errors.New("its name is empty"))
+		t.Fatalf("processtest: remove a fault: %v", errors.New("its name is empty"))
 	}
 	s.change(t, http.MethodDelete, ruleURL(name), nil)
 }
@@ -69,7 +69,7 @@ func (s *Server) change(t testing.TB, method, path string, body any) {
 	t.Helper()
 	answer, err := s.current().do(t.Context(), method, path, body)
 	if err != nil {
-		t.Fatalf("process: change the faults: %v", err)
+		t.Fatalf("processtest: change the faults: %v", err)
 	}
 	s.know(answer)
 }

@@ -1,4 +1,4 @@
-package process
+package processtest
 
 import (
 	"bytes"
@@ -38,7 +38,7 @@ func (s *Server) Watches(t testing.TB) []Watch {
 	t.Helper()
 	open, err := s.watches(t.Context())
 	if err != nil {
-		t.Fatalf("process: read the open watches: %v", err)
+		t.Fatalf("processtest: read the open watches: %v", err)
 	}
 	return open
 }
@@ -81,7 +81,7 @@ func (s *Server) report(t testing.TB) {
 			fmt.Fprintf(&b, "\tthe fault %s: %d requests fit, applied to %d; %s\n", f.Name, f.Matched, f.Acted, f.Problem)
 		}
 	}
-	t.Logf("process: the server's state, and the end of its log:\n%s%s", b.String(), s.log.last(logLines))
+	t.Logf("processtest: the server's state, and the end of its log:\n%s%s", b.String(), s.log.last(logLines))
 }
 
 const (

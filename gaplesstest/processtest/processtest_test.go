@@ -1,4 +1,4 @@
-package process_test
+package processtest_test
 
 import (
 	"bufio"
@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
-	"github.com/gapless-io/gapless/gaplesstest/process"
+	"github.com/gapless-io/gapless/gaplesstest/processtest"
 )
 
 // maps is the path of the ConfigMaps of the namespace default.
@@ -42,7 +42,7 @@ func as(t *testing.T, c *rest.Config) caller {
 }
 
 // send sends a request and returns the code and the body of the answer. A connection that a
-// restart has ended is not used again: it asks once more.
+// restart has ended is not used again: it asks again.
 func (c caller) send(method, path, body string) (int, []byte) {
 	c.t.Helper()
 	for attempt := 0; ; attempt++ {
@@ -150,7 +150,7 @@ func left(t *testing.T, kubeconfig, url string) string {
 func TestServerServesUsersAndManifestsAndLeavesNothing(t *testing.T) {
 	var kubeconfig, url string
 	t.Run("server", func(t *testing.T) {
-		s := process.New(t, process.Manifests("testdata/crds"))
+		s := processtest.New(t, processtest.Manifests("testdata/crds"))
 		kubeconfig, url = s.Kubeconfig(), s.URL()
 		admin := as(t, s.RESTConfig())
 		admin.create("a")
@@ -181,7 +181,7 @@ metadata: {name: w, namespace: shop}
 
 func TestCrashesAndRestartsKeepWhatWasAnswered(t *testing.T) {
 	t.Parallel()
-	s := process.New(t)
+	s := processtest.New(t)
 	url := s.URL()
 	admin := as(t, s.RESTConfig())
 	for i, again := range []func(testing.TB){s.Crash, s.Restart} {
@@ -196,23 +196,23 @@ func TestCrashesAndRestartsKeepWhatWasAnswered(t *testing.T) {
 
 func TestRestartsWithOtherDataGoBack(t *testing.T) {
 	t.Parallel()
-	s := process.New(t)
+	s := processtest.New(t)
 	admin := as(t, s.RESTConfig())
 	admin.create("a")
 	s.Keep(t)
 	later := admin.create("b")
-	s.RestartWith(t, process.OlderStore)
+	s.RestartWith(t, processtest.OlderStore)
 	if !admin.has("a") || admin.has("b") {
 		t.Errorf("older: a %t, b %t", admin.has("a"), admin.has("b"))
 	}
 	if again := admin.create("c"); again != later {
 		t.Errorf("the resource version after the restart is %s, want the same as before, %s", again, later)
 	}
-	s.RestartWith(t, process.OlderStore) // what was kept is still there
+	s.RestartWith(t, processtest.OlderStore) // what was kept is still there
 	if !admin.has("a") || admin.has("c") {
 		t.Errorf("older, again: a %t, c %t", admin.has("a"), admin.has("c"))
 	}
-	s.RestartWith(t, process.WipedStore)
+	s.RestartWith(t, processtest.WipedStore)
 	if admin.has("a") {
 		t.Error("wiped, and there is a")
 	}
@@ -225,7 +225,7 @@ func TestRestartsWithOtherDataGoBack(t *testing.T) {
 
 func TestResetGoesBackToWhatWasKeptAlsoAfterACrash(t *testing.T) {
 	t.Parallel()
-	s := process.New(t)
+	s := processtest.New(t)
 	admin := as(t, s.RESTConfig())
 	admin.create("a")
 	s.Keep(t)
@@ -253,7 +253,7 @@ func TestResetGoesBackToWhatWasKeptAlsoAfterACrash(t *testing.T) {
 
 func TestCompactExpiresEveryOlderVersionAlsoAfterARestart(t *testing.T) {
 	t.Parallel()
-	s := process.New(t)
+	s := processtest.New(t)
 	admin := as(t, s.RESTConfig())
 	_, text := admin.send(http.MethodGet, "/api/v1/limitranges", "")
 	quiet := version(t, text) // nobody ever writes one
@@ -281,7 +281,7 @@ func TestCompactExpiresEveryOlderVersionAlsoAfterARestart(t *testing.T) {
 
 func TestFaultsStayAndGoOnCountingOverACrash(t *testing.T) {
 	t.Parallel()
-	s := process.New(t)
+	s := processtest.New(t)
 	admin := as(t, s.RESTConfig())
 	list := func() int {
 		code, _ := admin.send(http.MethodGet, maps, "")
@@ -315,7 +315,7 @@ func TestFaultsStayAndGoOnCountingOverACrash(t *testing.T) {
 
 func TestOpenWatchesAreListed(t *testing.T) {
 	t.Parallel()
-	s := process.New(t)
+	s := processtest.New(t)
 	admin := as(t, s.RESTConfig())
 	rv := admin.create("a")
 	created := admin.create("b")
@@ -334,7 +334,7 @@ const whatToKill = "PROCESS_TEST_WAITS_TO_BE_KILLED"
 
 func TestNothingIsLeftWhenTheTestIsKilled(t *testing.T) {
 	if os.Getenv(whatToKill) != "" {
-		s := process.New(t)
+		s := processtest.New(t)
 		fmt.Println("server", s.Kubeconfig(), s.URL())
 		<-t.Context().Done() // never
 	}
@@ -370,7 +370,7 @@ func TestProgramThatIsNotThereIsNamed(t *testing.T) {
 	failed := &recorder{TB: t}
 	func() {
 		defer func() { _ = recover() }() // as the end of a test
-		process.New(failed, process.Program("/no/such/program"))
+		processtest.New(failed, processtest.Program("/no/such/program"))
 	}()
 	if !strings.Contains(failed.said, "/no/such/program") {
 		t.Errorf("it says %q", failed.said)
@@ -378,7 +378,7 @@ func TestProgramThatIsNotThereIsNamed(t *testing.T) {
 	failed = &recorder{TB: t}
 	func() {
 		defer func() { _ = recover() }()
-		process.New(failed, process.Flags("--no-such-flag"))
+		processtest.New(failed, processtest.Flags("--no-such-flag"))
 	}()
 	if !strings.Contains(failed.said, "unknown flag: --no-such-flag") {
 		t.Errorf("it says %q", failed.said)

@@ -1,4 +1,4 @@
-module github.com/gapless-io/gapless/gaplesstest/process
+module github.com/gapless-io/gapless/gaplesstest/processtest
 
 go 1.26.0
 

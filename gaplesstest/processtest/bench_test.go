@@ -1,11 +1,11 @@
-package process_test
+package processtest_test
 
 import (
 	"slices"
 	"testing"
 	"time"
 
-	"github.com/gapless-io/gapless/gaplesstest/process"
+	"github.com/gapless-io/gapless/gaplesstest/processtest"
 )
 
 // ending is a benchmark whose cleanups run after each round.
@@ -27,13 +27,13 @@ func (e *ending) end() {
 // until it is ready. The program is built before.
 func BenchmarkNew(b *testing.B) {
 	first := &ending{B: b}
-	process.New(first)
+	processtest.New(first)
 	first.end()
 	var ready time.Duration
 	for b.Loop() {
 		once := &ending{B: b}
 		began := time.Now()
-		process.New(once)
+		processtest.New(once)
 		ready += time.Since(began)
 		once.end()
 	}
@@ -42,7 +42,7 @@ func BenchmarkNew(b *testing.B) {
 
 // BenchmarkCrash measures a crash until the server is ready again.
 func BenchmarkCrash(b *testing.B) {
-	s := process.New(b)
+	s := processtest.New(b)
 	for b.Loop() {
 		s.Crash(b)
 	}
@@ -50,7 +50,7 @@ func BenchmarkCrash(b *testing.B) {
 
 // BenchmarkRestart measures a restart in order.
 func BenchmarkRestart(b *testing.B) {
-	s := process.New(b)
+	s := processtest.New(b)
 	for b.Loop() {
 		s.Restart(b)
 	}

@@ -1,4 +1,4 @@
-package process
+package processtest
 
 import (
 	"bytes"
@@ -19,7 +19,7 @@ const (
 	// programVariable names the program, for all servers that do not.
 	programVariable = "GAPLESS_PROGRAM"
 	root            = "github.com/gapless-io/gapless"
-	thisModule      = root + "/gaplesstest/process"
+	thisModule      = root + "/gaplesstest/processtest"
 )
 
 // find returns the path of the program.
@@ -62,7 +62,7 @@ func (b *builder) program(ctx context.Context, version string) (string, error) {
 	}
 	path, err := build(ctx, version)
 	if err != nil {
-		return "", fmt.Errorf("%w; or name the program by %s or process.Program", err, programVariable)
+		return "", fmt.Errorf("%w; or name the program by %s or processtest.Program", err, programVariable)
 	}
 	b.done[version] = path
 	return path, nil

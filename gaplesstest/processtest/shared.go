@@ -1,4 +1,4 @@
-package process
+package processtest
 
 import (
 	"context"
@@ -13,10 +13,10 @@ type Runner interface{ Run() int }
 // Main runs the tests of a package with one server, which use gets before they run, and returns
 // what the program is to exit with:
 //
-//	var server *process.Server
+//	var server *processtest.Server
 //
 //	func TestMain(m *testing.M) {
-//		os.Exit(process.Main(context.Background(), m, func(s *process.Server) { server = s }))
+//		os.Exit(processtest.Main(context.Background(), m, func(s *processtest.Server) { server = s }))
 //	}
 //
 // Each package's tests are a program, so each package has a server of its own.
@@ -25,13 +25,13 @@ type Runner interface{ Run() int }
 func Main(ctx context.Context, m Runner, use func(*Server), opts ...Option) int {
 	s, err := open(context.WithoutCancel(ctx), opts)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "process: start a server:", err)
+		fmt.Fprintln(os.Stderr, "processtest: start a server:", err)
 		return 1
 	}
 	use(s)
 	code := m.Run()
 	if err := s.close(); err != nil {
-		fmt.Fprintln(os.Stderr, "process: end the server:", err)
+		fmt.Fprintln(os.Stderr, "processtest: end the server:", err)
 		return max(code, 1)
 	}
 	return code

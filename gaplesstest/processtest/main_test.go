@@ -1,4 +1,4 @@
-package process_test
+package processtest_test
 
 import (
 	"testing"

@@ -1,4 +1,4 @@
-// Package process runs the program gapless as an API server for a test. Its calls are those of
+// Package processtest runs the program gapless as an API server for a test. Its calls are those of
 // package gaplesstest, which runs the server inside the test; here the server's modules are no
 // requirement of the test, so that it works with client-go from 0.32 on.
 //
@@ -6,7 +6,7 @@
 // [Option] changes how it is made. A [Runner] is the tests of a package that share one ([Main]).
 //
 //	func TestController(t *testing.T) {
-//		s := process.New(t)
+//		s := processtest.New(t)
 //		s.InstallCRDs(t, "config/crd")
 //		client := kubernetes.NewForConfigOrDie(s.RESTConfig())
 //		...
@@ -18,7 +18,7 @@
 // The program is one that [Program] or the variable GAPLESS_PROGRAM names, or one that the go
 // command builds, once for each version ([Version]). Nothing is left after a test, also if it is
 // killed: the server ends with the process that started it, and removes its files.
-package process
+package processtest
 
 import (
 	"context"
@@ -62,12 +62,12 @@ func New(t testing.TB, opts ...Option) *Server {
 	t.Helper()
 	s, err := open(context.WithoutCancel(t.Context()), opts) // cleanups come after the end of the context
 	if err != nil {
-		t.Fatalf("process: start a server: %v", err)
+		t.Fatalf("processtest: start a server: %v", err)
 	}
 	t.Cleanup(func() {
 		s.report(t)
 		if err := s.close(); err != nil {
-			t.Errorf("process: end the server: %v", err)
+			t.Errorf("processtest: end the server: %v", err)
 		}
 	})
 	return s
@@ -132,7 +132,7 @@ func (s *Server) User(t testing.TB, name string, groups ...string) *rest.Config 
 	t.Helper()
 	cert, key, err := issue(s.data(), name, groups)
 	if err != nil {
-		t.Fatalf("process: make a certificate for %q: %v", name, err)
+		t.Fatalf("processtest: make a certificate for %q: %v", name, err)
 	}
 	c := s.RESTConfig()
 	c.CertData, c.KeyData = cert, key
@@ -149,11 +149,11 @@ func (s *Server) Apply(t testing.TB, manifests ...string) {
 	dir := filepath.Join(s.dir.path, fmt.Sprintf("apply-%d", s.applied))
 	s.mu.Unlock()
 	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatalf("process: keep manifests: %v", err)
+		t.Fatalf("processtest: keep manifests: %v", err)
 	}
 	for i, m := range manifests {
 		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%03d.yaml", i)), []byte(m), 0o600); err != nil {
-			t.Fatalf("process: keep manifests: %v", err)
+			t.Fatalf("processtest: keep manifests: %v", err)
 		}
 	}
 	s.InstallCRDs(t, dir)
@@ -167,7 +167,7 @@ func (s *Server) InstallCRDs(t testing.TB, paths ...string) {
 		err = s.current().post(t.Context(), "apply", ask{Paths: full}, nil)
 	}
 	if err != nil {
-		t.Fatalf("process: apply manifests: %v", err)
+		t.Fatalf("processtest: apply manifests: %v", err)
 	}
 }
 
@@ -193,11 +193,11 @@ func (s *Server) Compact(t testing.TB) kube.ResourceVersion {
 	}
 	err := s.current().post(t.Context(), "compact", ask{}, &done)
 	if err != nil {
-		t.Fatalf("process: compact: %v", err)
+		t.Fatalf("processtest: compact: %v", err)
 	}
 	rv, err := kube.ParseResourceVersion(done.Compacted)
 	if err != nil {
-		t.Fatalf("process: compact: the server answers %q: %v", done.Compacted, err)
+		t.Fatalf("processtest: compact: the server answers %q: %v", done.Compacted, err)
 	}
 	return rv
 }
@@ -208,7 +208,7 @@ func (s *Server) Compact(t testing.TB) kube.ResourceVersion {
 func (s *Server) Reset(t testing.TB) {
 	t.Helper()
 	if err := s.current().post(t.Context(), "reset", ask{}, nil); err != nil {
-		t.Fatalf("process: reset: %v", err)
+		t.Fatalf("processtest: reset: %v", err)
 	}
 	s.know(nil)
 }
@@ -217,7 +217,7 @@ func (s *Server) Reset(t testing.TB) {
 func (s *Server) Keep(t testing.TB) {
 	t.Helper()
 	if err := s.keep(t.Context()); err != nil {
-		t.Fatalf("process: keep: %v", err)
+		t.Fatalf("processtest: keep: %v", err)
 	}
 }
 
