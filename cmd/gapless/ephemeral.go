@@ -44,9 +44,10 @@ func ownedBy(in io.Reader, dir string) (owner, error) {
 func (o owner) remove(done <-chan error) error {
 	late := time.NewTimer(removeWithin)
 	defer late.Stop()
+	var err error
 	select {
-	case <-done:
+	case err = <-done:
 	case <-late.C:
 	}
-	return errors.Join(errOwnerGone, os.RemoveAll(o.dir))
+	return errors.Join(errOwnerGone, err, os.RemoveAll(o.dir))
 }

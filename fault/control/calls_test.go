@@ -92,7 +92,7 @@ func TestRulesInOneLineAreAdded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer resp.Body.Close() //nolint:errcheck // it was read
+		defer resp.Body.Close()
 		text, err := io.ReadAll(resp.Body)
 		if err != nil {
 			t.Fatal(err)

@@ -109,7 +109,7 @@ func (c *calls) do(ctx context.Context, method, path string, body any) ([]byte, 
 	if err != nil {
 		return nil, err
 	}
-	defer resp.Body.Close() //nolint:errcheck // it was read
+	defer resp.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil || resp.StatusCode == http.StatusOK {
 		return answer, err

@@ -97,7 +97,7 @@ func (c caller) watch(path, rv string) (line string, end func()) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	resp, err := c.http.Do(req)
+	resp, err := c.http.Do(req) //nolint:bodyclose // end closes it
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -335,7 +335,7 @@ const whatToKill = "PROCESS_TEST_WAITS_TO_BE_KILLED"
 func TestNothingIsLeftWhenTheTestIsKilled(t *testing.T) {
 	if os.Getenv(whatToKill) != "" {
 		s := processtest.New(t)
-		fmt.Println("server", s.Kubeconfig(), s.URL())
+		_, _ = fmt.Fprintln(os.Stdout, "server", s.Kubeconfig(), s.URL())
 		<-t.Context().Done() // never
 	}
 	self, err := os.Executable()

@@ -103,15 +103,14 @@ func (i *sharedInformer[T]) AddEventHandlerWithOptions(h cache.ResourceEventHand
 	r.synced = newSynced("SharedIndexInformer " + i.settings.name + " + " + r.below.Name())
 	i.registrations[r] = struct{}{}
 	if i.running != nil {
-		i.followLocked(r)
+		i.followLocked(i.running, r)
 	}
 	return r, nil
 }
 
 // followLocked lets r have synced when its handler has. The goroutine ends then, or when
 // the handler is removed, or with Run, which waits for it.
-func (i *sharedInformer[T]) followLocked(r *registration) {
-	ctx := i.running
+func (i *sharedInformer[T]) followLocked(ctx context.Context, r *registration) {
 	i.handlers.Go(func() {
 		select {
 		case <-r.below.Synced():

@@ -161,7 +161,7 @@ func (i *sharedInformer[T]) RunWithContext(ctx context.Context) {
 	if before == nil {
 		i.running = ctx
 		for r := range i.registrations {
-			i.followLocked(r)
+			i.followLocked(ctx, r)
 		}
 	}
 	i.mu.Unlock()
