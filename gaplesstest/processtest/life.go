@@ -38,11 +38,11 @@ func (s *Server) flags() ([]string, error) {
 	if seed == 0 {
 		seed = 1 // for the program 0 is another one each time
 	}
-	flags := []string{
-		"serve", "--data-dir", s.data(), "--ephemeral", s.dir.path, "--listen", s.port.address, "--ready-file", s.readyFile(),
-		"--unsafe-no-fsync", "--stop-at-once", "--bootstrap", "server", "--history", "0", "--history-bytes", "0",
-		"--enable-faults", "--faults-seed", strconv.FormatUint(seed, 10), "--log-level", "debug",
-	}
+	flags := []string{"serve", "--unsafe-no-fsync", "--stop-at-once", "--bootstrap", "server", "--history", "0", "--history-bytes", "0", "--log-level", "debug"}
+	flags = append(flags, s.options.flags...)
+	flags = append(flags,
+		"--data-dir", s.data(), "--ephemeral", s.dir.path, "--listen", s.port.address, "--ready-file", s.readyFile(),
+		"--enable-faults", "--faults-seed", strconv.FormatUint(seed, 10))
 	s.mu.Lock()
 	rules := s.rules
 	s.mu.Unlock()
@@ -60,7 +60,7 @@ func (s *Server) flags() ([]string, error) {
 	for _, path := range manifests {
 		flags = append(flags, "--from", path)
 	}
-	return append(flags, s.options.flags...), nil
+	return flags, nil
 }
 
 func (s *Server) readyFile() string { return filepath.Join(s.dir.path, "ready.json") }

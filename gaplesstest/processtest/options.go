@@ -19,8 +19,9 @@ func Program(path string) Option { return func(o *options) { o.program = path } 
 // directory of the user's caches.
 func Version(version string) Option { return func(o *options) { o.version = version } }
 
-// Flags adds flags of gapless serve, in the place of Config of package gaplesstest. Those that a
-// Server needs for itself are refused by the program when they are given twice.
+// Flags adds flags of gapless serve, in the place of Config of package gaplesstest. What a Server
+// needs for itself is set after them: the directory, the address, the file that says that it is
+// ready, and faults.
 func Flags(flags ...string) Option {
 	return func(o *options) { o.flags = append(o.flags, flags...) }
 }

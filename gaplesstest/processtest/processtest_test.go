@@ -150,7 +150,7 @@ func left(t *testing.T, kubeconfig, url string) string {
 func TestServerServesUsersAndManifestsAndLeavesNothing(t *testing.T) {
 	var kubeconfig, url string
 	t.Run("server", func(t *testing.T) {
-		s := processtest.New(t, processtest.Manifests("testdata/crds"))
+		s := processtest.New(t, processtest.Manifests("testdata/crds"), processtest.Flags("--data-dir", "/no/such/dir", "--authorization-mode", "MastersOnly"))
 		kubeconfig, url = s.Kubeconfig(), s.URL()
 		admin := as(t, s.RESTConfig())
 		admin.create("a")
