@@ -1,7 +1,7 @@
 # Everything here needs Go and nothing else.
 GO       ?= go
 TOOL      = tools/run
-PACKAGES  = ./... ./kube/... ./client/... ./informer/... ./informer/clientgo/...
+PACKAGES  = ./... ./kube/... ./client/... ./informer/... ./informer/clientgo/... ./gaplesstest/processtest/...
 FUZZTIME ?= 5s
 SERVERS  ?= 100000
 OPS      ?= 12000000

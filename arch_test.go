@@ -109,6 +109,7 @@ var policy = map[string][]string{
 	"cmd/gapless":               {everything},
 	"e2e":                       nil, // tests only
 	"gaplesstest":               {"", "fault", "kube"},
+	"gaplesstest/processtest":   {"kube"},
 	"examples":                  {"informer"},
 	"examples/internal/rigtest": {"", "kube"},
 
@@ -157,12 +158,12 @@ type listed struct {
 	XTestImports []string
 }
 
-// packages lists the packages of the root module and of the modules kube, client and
-// informer.
+// packages lists the packages of the root module and of the modules kube, client, informer
+// and gaplesstest/processtest.
 func packages(t *testing.T) []listed {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-e", "-json=ImportPath,Dir,GoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports",
-		"./...", "./kube/...", "./client/...", "./informer/...").Output()
+		"./...", "./kube/...", "./client/...", "./informer/...", "./gaplesstest/processtest/...").Output()
 	if err != nil {
 		t.Fatalf("go list: %v", err)
 	}

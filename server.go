@@ -289,6 +289,7 @@ func (s *Server) apiConfig(live *schema.Live, log *revlog.Log, p parts) apiserve
 	}
 	if s.cfg.Faults != nil {
 		cfg.Faults = control.Handler{Set: s.cfg.Faults}
+		cfg.TestCalls = control.Calls{Server: &testCalls{server: s, log: log}}
 	}
 	if p.audit != nil {
 		cfg.Checks = append(cfg.Checks, apiserver.Check{Name: "audit-log", Check: p.audit.Check, ReadyOnly: true})

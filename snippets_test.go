@@ -209,10 +209,10 @@ func TestMetricsSnippetCountsAllMetrics(t *testing.T) {
 var goSnippet = regexp.MustCompile("(?s)```go\n(.*?)```")
 
 // TestGoSnippetsInDocsAreCompiled finds each of them in this file or in those of packages
-// fault and gaplesstest, where it is compiled and run.
+// fault, gaplesstest and gaplesstest/processtest, where it is compiled and run.
 func TestGoSnippetsInDocsAreCompiled(t *testing.T) {
 	code := ""
-	for _, path := range []string{"snippets_test.go", "fault/snippets_test.go", "gaplesstest/snippets_test.go"} {
+	for _, path := range []string{"snippets_test.go", "fault/snippets_test.go", "gaplesstest/snippets_test.go", "gaplesstest/processtest/snippets_test.go"} {
 		raw, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

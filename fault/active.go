@@ -72,7 +72,27 @@ func (a *active) acts(now time.Time) bool {
 func (a *active) state() State {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return State{Rule: a.rule, Matched: a.matched, Acted: a.acted, Problem: a.problem}
+	return State{Rule: a.rule, Matched: a.matched, Acted: a.acted, Added: a.added, InWindow: a.inTime, Problem: a.problem}
+}
+
+// resume makes a rule that is not in force yet what it was in another process.
+func (a *active) resume(s State) {
+	if a.matched, a.acted, a.inTime, a.problem = s.Matched, s.Acted, s.InWindow, s.Problem; !s.Added.IsZero() {
+		a.added = s.Added
+	}
+	if a.rule.Match.Probability == 0 {
+		return
+	}
+	draws := s.InWindow // see acts
+	switch m := a.rule.Match; {
+	case m.Nth > 0:
+		draws = min(draws/m.Nth, 1)
+	case m.Every > 0:
+		draws /= m.Every
+	}
+	for range draws {
+		a.random.Float64()
+	}
 }
 
 // failed records why the action could not be carried out.

@@ -47,7 +47,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func isAdmin(path string) bool {
-	return path == AdminPath || strings.HasPrefix(path, AdminPath+"/")
+	return path == AdminPath || strings.HasPrefix(path, AdminPath+"/") || strings.HasPrefix(path, CallsPath)
 }
 
 // remaining is the server behind rules that a request has not passed yet: they see it only if

@@ -18,6 +18,10 @@ import (
 // AdminPath is where a server with faults has its rules. Rules do not apply to it.
 const AdminPath = "/faults"
 
+// CallsPath begins the paths of what tests do to such a server besides. Rules do not apply
+// to them either.
+const CallsPath = "/gapless/v1/test/"
+
 // Set is the rules that are in force. The zero value is an empty set. It is safe for
 // concurrent use.
 type Set struct {
@@ -89,7 +93,21 @@ func (s *Set) reaches(r *Rule) error {
 
 // Add adds rules behind those that there are; a request passes them in this order. If one
 // is wrong, none is added, and the error says what is wrong with each.
-func (s *Set) Add(rules ...Rule) error {
+func (s *Set) Add(rules ...Rule) error { return s.add(rules, func(int, *active) {}) }
+
+// Continue adds the rules of a set whose process has ended, as Add does. They go on as if it
+// had not: with what they have counted, with their window of time, and with the choices
+// of a probability, if the sets have the same seed.
+func (s *Set) Continue(states ...State) error {
+	rules := make([]Rule, len(states))
+	for i := range states {
+		rules[i] = states[i].Rule
+	}
+	return s.add(rules, func(i int, a *active) { a.resume(states[i]) })
+}
+
+// add adds rules, which prepare gets before they are in force.
+func (s *Set) add(rules []Rule, prepare func(i int, a *active)) error {
 	host, _ := s.hosts()
 	var wrong []error
 	for i := range rules {
@@ -114,7 +132,9 @@ func (s *Set) Add(rules ...Rule) error {
 		if slices.ContainsFunc(all, func(a *active) bool { return a.rule.Name == r.Name }) {
 			return fmt.Errorf("rule %s: there is a rule with this name: remove it first, or choose another name", r.label(i))
 		}
-		all = append(all, newActive(r, s.seed, time.Now()))
+		added := newActive(r, s.seed, time.Now())
+		prepare(i, added)
+		all = append(all, added)
 	}
 	if len(all) > 0 {
 		s.rules.Store(&all)
@@ -188,6 +208,9 @@ type State struct {
 	Rule Rule
 	// Matched counts the requests that fit, and Acted those that the action was applied to.
 	Matched, Acted int64
+	// Added is when the rule was added, and InWindow counts the requests that fit in its window.
+	Added    time.Time
+	InWindow int
 	// Problem is why the action could not be carried out the last time; "" is no problem.
 	Problem string
 }

@@ -78,6 +78,12 @@ type running struct {
 // begin starts a command, and ends it with the test.
 func begin(t *testing.T, args ...string) *running {
 	t.Helper()
+	return beginReading(t, strings.NewReader(""), args...)
+}
+
+// beginReading is begin with a standard input.
+func beginReading(t *testing.T, in io.Reader, args ...string) *running {
+	t.Helper()
 	if args == nil {
 		args = []string{} // cobra takes those of the test's process for nil
 	}
@@ -87,7 +93,7 @@ func begin(t *testing.T, args ...string) *running {
 	ended := make(chan struct{})
 	go func() { // ends with ctx
 		defer close(ended)
-		r.code <- run(ctx, args, streams{in: strings.NewReader(""), out: &r.out, err: &r.err})
+		r.code <- run(ctx, args, streams{in: in, out: &r.out, err: &r.err})
 	}()
 	t.Cleanup(func() {
 		stop()

@@ -16,6 +16,8 @@ import (
 	"github.com/gapless-io/gapless"
 	"github.com/gapless-io/gapless/cmd/gapless/faults"
 	"github.com/gapless-io/gapless/cmd/gapless/readyfile"
+	"github.com/gapless-io/gapless/fault"
+	"github.com/gapless-io/gapless/fault/control"
 	"github.com/gapless-io/gapless/internal/auth"
 )
 
@@ -45,6 +47,8 @@ type serveFlags struct {
 	reload        bool
 	faults        bool
 	faultsSeed    uint64
+	faultRules    string
+	ephemeral     string
 	taint         bool
 }
 
@@ -96,6 +100,8 @@ stops it at once. The first start creates certificates and a kubeconfig.`,
 	flags.BoolVar(&f.reload, "encryption-provider-config-automatic-reload", false, "put changes of that file in force while the server runs")
 	flags.BoolVar(&f.faults, "enable-faults", false, "let administrators make requests fail, with gapless fault: for tests only")
 	faults.SeedFlag(flags, &f.faultsSeed)
+	flags.StringVar(&f.faultRules, "fault-rules", "", "file with an answer of GET /faults: its rules are in force from the start, and go on counting")
+	flags.StringVar(&f.ephemeral, "ephemeral", "", "directory that ends with standard input, and so with the program that holds its other end: then the server stops at once and removes the directory, in which there must be a file named "+ephemeralMark+"; for tests only")
 	limitFlags(flags, &f.limits)
 	authenticationFlags(flags, &f.callers)
 	auditFlags(flags, &f.audit)
@@ -119,9 +125,14 @@ func (f serveFlags) config(dirGiven bool, io streams) (gapless.Config, error) {
 	switch {
 	case f.faults:
 		cfg.Faults = faults.NewSet(f.faultsSeed)
+		if err := f.continueFaults(cfg.Faults); err != nil {
+			return cfg, err
+		}
 		logger.Warn("administrators can make requests fail: this server is for tests only", slog.Uint64("faults_seed", cfg.Faults.Seed()))
 	case f.faultsSeed != 0:
 		return cfg, errors.New("--faults-seed is for --enable-faults, which is not given")
+	case f.faultRules != "":
+		return cfg, errors.New("--fault-rules is for --enable-faults, which is not given")
 	}
 	if f.memory && !dirGiven {
 		cfg.DataDir = ""
@@ -155,6 +166,25 @@ func (f serveFlags) config(dirGiven bool, io streams) (gapless.Config, error) {
 		return cfg, fmt.Errorf("--resource-version-base %d: cannot be negative", f.base)
 	}
 	return cfg, nil
+}
+
+// continueFaults adds the rules of --fault-rules.
+func (f serveFlags) continueFaults(to *fault.Set) error {
+	if f.faultRules == "" {
+		return nil
+	}
+	text, err := os.ReadFile(f.faultRules)
+	if err != nil {
+		return fmt.Errorf("--fault-rules: %w", err)
+	}
+	states, err := control.ReadStates(text)
+	if err == nil {
+		err = to.Continue(states...)
+	}
+	if err != nil {
+		return fmt.Errorf("--fault-rules %s: %w", f.faultRules, err)
+	}
+	return nil
 }
 
 func parseBootstrap(text string) (gapless.Bootstrap, error) {
@@ -192,6 +222,12 @@ func serve(ctx context.Context, f serveFlags, dirGiven bool, io streams) error {
 	if err := readyfile.Check(f.readyFile, cfg.DataDir); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	owner, err := ownedBy(io.in, f.ephemeral)
+	if err != nil {
+		return &usageError{err}
+	}
 	s, err := gapless.New(cfg)
 	if err != nil {
 		return &usageError{err}
@@ -201,8 +237,6 @@ func serve(ctx context.Context, f serveFlags, dirGiven bool, io streams) error {
 		return err
 	}
 	defer debug.stop()
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	if cfg.Faults != nil {
 		defer context.AfterFunc(ctx, cfg.Faults.Clear)() // what is silent or waits ends with the server
 	}
@@ -213,6 +247,9 @@ func serve(ctx context.Context, f serveFlags, dirGiven bool, io streams) error {
 	select {
 	case err := <-done:
 		return err
+	case <-owner.gone:
+		cancel(errOwnerGone)
+		return owner.remove(done)
 	case <-s.Ready():
 	}
 	announce(io, s, f, cfg)
@@ -223,7 +260,13 @@ func serve(ctx context.Context, f serveFlags, dirGiven bool, io streams) error {
 		}
 		defer func() { _ = os.Remove(f.readyFile) }() // it may be gone already
 	}
-	return <-done
+	select {
+	case err := <-done:
+		return err
+	case <-owner.gone:
+		cancel(errOwnerGone)
+		return owner.remove(done)
+	}
 }
 
 // announce prints where the server listens and how to connect to it.

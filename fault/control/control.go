@@ -1,8 +1,10 @@
-// Package control changes the rules of a running server over HTTP.
+// Package control changes the rules of a running server over HTTP, and serves what else tests
+// do to it.
 //
-// It has three nouns. A [Handler] serves the rules of a set at fault.AdminPath; who may use it is
+// It has four nouns. A [Handler] serves the rules of a set at fault.AdminPath; who may use it is
 // for its caller to decide. A [Client] lists, adds and removes rules there.
-// An [Entry] is a rule with what it has done.
+// An [Entry] is a rule with what it has done. [Calls] serves the methods of a [Server], with
+// which tests keep and restore what it holds.
 package control
 
 import (
@@ -13,6 +15,7 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -30,8 +33,30 @@ type Entry struct {
 	// Matched counts the requests that fit, and Acted those that the action was applied to.
 	Matched int64 `json:"matched"`
 	Acted   int64 `json:"acted"`
+	// Added is when the rule was added, and InWindow counts the requests that fit in its
+	// window of time.
+	Added    time.Time `json:"added"`
+	InWindow int       `json:"inWindow"`
 	// Problem is why the action could not be carried out the last time.
 	Problem string `json:"problem,omitempty"`
+}
+
+// ReadStates reads an answer of GET /faults, so that another process goes on with its rules
+// (fault.Set.Continue).
+func ReadStates(text []byte) ([]fault.State, error) {
+	var all entries
+	if err := json.Unmarshal(text, &all); err != nil {
+		return nil, fmt.Errorf("read the answer of GET %s: %w", fault.AdminPath, err)
+	}
+	states := make([]fault.State, 0, len(all.Rules))
+	for _, e := range all.Rules {
+		rules, err := fault.Parse(e.Rule)
+		if err != nil {
+			return nil, err
+		}
+		states = append(states, fault.State{Rule: rules[0], Matched: e.Matched, Acted: e.Acted, Added: e.Added, InWindow: e.InWindow, Problem: e.Problem})
+	}
+	return states, nil
 }
 
 // entries is the body of an answer.
@@ -42,7 +67,8 @@ type entries struct {
 // Handler serves the rules of a set:
 //
 //	GET /faults          lists them
-//	POST /faults         adds those of the body, as JSON or YAML, behind them
+//	POST /faults         adds those of the body, as JSON or YAML, or a JSON list of rules in
+//	                     one line (fault.ParseShort), behind them
 //	DELETE /faults       removes all
 //	DELETE /faults/NAME  removes one
 type Handler struct{ Set *fault.Set }
@@ -91,7 +117,7 @@ func (h Handler) list() (entries, error) {
 		if err != nil {
 			return out, kube.Internal(fmt.Errorf("write the rule %s: %w", s.Rule.Name, err))
 		}
-		e := Entry{Rule: text, Matched: s.Matched, Acted: s.Acted, Problem: s.Problem}
+		e := Entry{Rule: text, Matched: s.Matched, Acted: s.Acted, Added: s.Added, InWindow: s.InWindow, Problem: s.Problem}
 		if err := json.Unmarshal(text, &e); err != nil { // its name and action
 			return out, kube.Internal(err)
 		}
@@ -114,7 +140,7 @@ func (h Handler) add(w http.ResponseWriter, r *http.Request) (entries, error) {
 	} else if err != nil {
 		return entries{}, kube.BadRequest("read the rules: %v", err)
 	}
-	rules, err := fault.Parse(text)
+	rules, err := parse(text)
 	if err == nil {
 		err = h.Set.Add(rules...)
 	}
@@ -122,4 +148,22 @@ func (h Handler) add(w http.ResponseWriter, r *http.Request) (entries, error) {
 		return entries{}, kube.BadRequest("%v", err)
 	}
 	return h.list()
+}
+
+// parse reads rules: as fault.Parse, or a list of rules in one line.
+func parse(text []byte) ([]fault.Rule, error) {
+	var lines []string
+	if err := json.Unmarshal(text, &lines); err != nil || len(lines) == 0 {
+		return fault.Parse(text)
+	}
+	rules := make([]fault.Rule, 0, len(lines))
+	var wrong []error
+	for _, line := range lines {
+		r, err := fault.ParseShort(line)
+		if err != nil {
+			wrong = append(wrong, fmt.Errorf("the rule %q: %w", line, err))
+		}
+		rules = append(rules, r)
+	}
+	return rules, errors.Join(wrong...)
 }

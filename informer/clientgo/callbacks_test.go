@@ -152,7 +152,7 @@ func TestRunReturnsWhileAListerWatcherHangs(t *testing.T) {
 			return watch.NewFake(), nil
 		},
 	}
-	for name, lw := range map[string]cache.ListerWatcher{"list": cache.ToListWatcherWithWatchListSemantics(lw, noStreams{}), "streaming list": lw} {
+	for name, lw := range map[string]cache.ListerWatcher{"list": semanticsOf(lw, noStreams{}), "streaming list": lw} {
 		t.Run(name, func(t *testing.T) {
 			i := clientgo.New(lw, &corev1.ConfigMap{}, 0, nil)
 			ctx, cancel := context.WithCancel(t.Context())

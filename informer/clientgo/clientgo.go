@@ -1,8 +1,8 @@
 // Package clientgo puts the informers of this module where client-go's are
 // expected: in generated factories, under generated listers, in controller-runtime.
 //
-// It has three nouns. A replacement implements cache.SharedIndexInformer of client-go 0.37
-// with package informer; [New], [With] and [Over] return one. It reads from a
+// It has three nouns. A replacement implements cache.SharedIndexInformer of client-go
+// 0.33 to 0.37 with package informer; [New], [With] and [Over] return one. It reads from a
 // ListerWatcher or an [informer.Source]. An [Option] changes its behavior.
 //
 //	factory.InformerFor(&corev1.Pod{}, func(c kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
@@ -41,7 +41,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/features"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/watchlist"
 
 	"github.com/gapless-io/gapless/informer"
 )
@@ -63,7 +62,7 @@ func With(opts ...Option) Constructor {
 	return func(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
 		s := newSettings(opts)
 		s.name = fmt.Sprintf("%T", example)
-		if watchlist.DoesClientNotSupportWatchListSemantics(lw) || !features.FeatureGates().Enabled(features.WatchListClient) {
+		if withoutStreamingLists(lw) || !features.FeatureGates().Enabled(features.WatchListClient) {
 			s.informer = append(s.informer, informer.NoStreamingLists())
 		}
 		// client-go never sends a ListerWatcher the requests of a comparison, and many cannot
@@ -74,6 +73,14 @@ func With(opts ...Option) Constructor {
 		i.calls = &b.calls
 		return i
 	}
+}
+
+// withoutStreamingLists reports whether a ListerWatcher says that it has none, as those of
+// fake clients do. It is client-go's util/watchlist DoesClientNotSupportWatchListSemantics,
+// which 0.34 does not have.
+func withoutStreamingLists(lw cache.ListerWatcher) bool {
+	says, is := lw.(interface{ IsWatchListSemanticsUnSupported() bool })
+	return is && says.IsWatchListSemanticsUnSupported()
 }
 
 // Over returns an informer that reads from a source of package informer, which can have

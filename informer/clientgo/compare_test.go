@@ -59,7 +59,7 @@ func contents(i cache.SharedIndexInformer) map[string]string {
 func (p *pair) compare(t *testing.T, what string) {
 	t.Helper()
 	p.compareObjects(t, what)
-	if a, b := p.theirs.GetIndexer().LastStoreSyncResourceVersion(), p.ours.GetIndexer().LastStoreSyncResourceVersion(); a != b {
+	if a, b := storeVersion(p.theirs.GetIndexer()), storeVersion(p.ours.GetIndexer()); a != b {
 		t.Errorf("%s: client-go's store is at %s, ours at %s", what, a, b)
 	}
 }

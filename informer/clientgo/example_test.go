@@ -31,10 +31,8 @@ func Example() {
 
 	maps := factory.Core().V1().ConfigMaps() // from here on as ever
 	ctx, cancel := context.WithCancel(context.Background())
-	factory.StartWithContext(ctx)
-	if err := factory.WaitForCacheSyncWithContext(ctx).AsError(); err != nil {
-		fmt.Println(err)
-	}
+	factory.Start(ctx.Done())
+	factory.WaitForCacheSync(ctx.Done())
 	one, err := maps.Lister().ConfigMaps("ns").Get("a")
 	fmt.Println(one.Data["value"], err)
 	cancel()

@@ -16,8 +16,8 @@ import (
 // cache.ResourceEventHandlerRegistration and the method that cache.ShutDownEventHandler
 // looks for.
 type registration struct {
-	name  string
-	below *informer.Registration
+	synced // when the handler was called for all initial objects
+	below  *informer.Registration
 
 	// mu guards all below.
 	mu      sync.Mutex
@@ -25,14 +25,6 @@ type registration struct {
 	removed bool
 	closed  bool          // down is closed
 	down    chan struct{} // closed when the handler was removed and no call runs
-}
-
-// HasSynced reports whether the handler was called for all initial objects.
-func (r *registration) HasSynced() bool { return cache.IsDone(r.HasSyncedChecker()) }
-
-// HasSyncedChecker returns a checker that is done when HasSynced is true.
-func (r *registration) HasSyncedChecker() cache.DoneChecker {
-	return checker{name: r.name, done: r.below.Synced()}
 }
 
 // ShutdownChan returns a channel that is closed when the handler was removed, or the
@@ -114,7 +106,7 @@ func (i *sharedInformer[T]) AddEventHandlerWithOptions(h cache.ResourceEventHand
 	if err := r.below.Err(); err != nil {
 		return nil, fmt.Errorf("handler %v was not added: %w", h, err)
 	}
-	r.name = "SharedIndexInformer " + i.settings.name + " + " + r.below.Name()
+	r.synced = newSynced("SharedIndexInformer " + i.settings.name + " + " + r.below.Name())
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.ended { // since it was asked above
@@ -122,7 +114,23 @@ func (i *sharedInformer[T]) AddEventHandlerWithOptions(h cache.ResourceEventHand
 		return nil, stopped
 	}
 	i.registrations[r] = struct{}{}
+	if i.running != nil {
+		i.followLocked(i.running, r)
+	}
 	return r, nil
+}
+
+// followLocked lets r have synced when its handler has. The goroutine ends then, or when
+// the handler is removed, or with Run, which waits for it.
+func (i *sharedInformer[T]) followLocked(ctx context.Context, r *registration) {
+	i.handlers.Go(func() {
+		select {
+		case <-r.below.Synced():
+			r.done()
+		case <-r.down:
+		case <-ctx.Done():
+		}
+	})
 }
 
 // deliver calls the method of a handler that client-go would call for the event.

@@ -35,13 +35,14 @@ type indexersWith struct {
 
 // sharedInformer is a cache.SharedIndexInformer.
 type sharedInformer[T informer.Object] struct {
+	synced   // when the store has a complete state; done by the goroutine of Run
 	settings settings
 	form     form[T]
 	resync   time.Duration
 	below    *informer.Informer[T]
 	calls    *sync.WaitGroup // of the source, which can outlive below's Run
 	store    *store
-	synced   chan struct{} // closed by the goroutine of Run when the store has a complete state
+	handlers sync.WaitGroup // goroutines that wait until a handler has synced
 
 	// mu guards all below. The informer below is not called under it: it may call back.
 	mu            sync.Mutex
@@ -54,8 +55,8 @@ type sharedInformer[T informer.Object] struct {
 
 func newSharedInformer[T informer.Object](source informer.Source[T], f form[T], s settings, with indexersWith) *sharedInformer[T] {
 	i := &sharedInformer[T]{
-		settings: s, form: f, resync: with.resync, store: newStore(with.indexers), synced: make(chan struct{}), calls: &sync.WaitGroup{},
-		registrations: map[*registration]struct{}{},
+		settings: s, form: f, resync: with.resync, store: newStore(with.indexers), calls: &sync.WaitGroup{},
+		synced: newSynced("SharedIndexInformer " + s.name), registrations: map[*registration]struct{}{},
 	}
 	opts := append(append([]informer.Option(nil), s.informer...), informer.OnError(i.incident))
 	i.below = informer.New(source.Transform(i.transformed), opts...)
@@ -98,14 +99,12 @@ func (i *sharedInformer[T]) mirror(update informer.Update[T]) {
 			i.store.set(i.form.out(object))
 		}
 	}
-	i.store.Bookmark(toLister(update.RV))
-	select {
-	case <-i.synced:
-		if update.Whole && i.settings.relists {
-			i.repeat(update)
-		}
-	default:
-		close(i.synced)
+	i.store.bookmark(toLister(update.RV))
+	switch {
+	case !i.HasSynced():
+		i.done()
+	case update.Whole && i.settings.relists:
+		i.repeat(update)
 	}
 }
 
@@ -168,6 +167,9 @@ func (i *sharedInformer[T]) RunWithContext(ctx context.Context) {
 	before := i.running
 	if before == nil {
 		i.running = ctx
+		for r := range i.registrations {
+			i.followLocked(ctx, r)
+		}
 	}
 	i.mu.Unlock()
 	if before != nil {
@@ -181,9 +183,17 @@ func (i *sharedInformer[T]) RunWithContext(ctx context.Context) {
 		utilruntime.HandleErrorWithContext(ctx, errHangs, "Run informer", "type", i.settings.name)
 	}
 	i.mu.Lock()
+	i.ended = true // from here on no handler is added
+	i.mu.Unlock()
+	i.handlers.Wait()
+	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.ended = true
 	for r := range i.registrations {
+		select {
+		case <-r.below.Synced():
+			r.done() // its goroutine may have seen the end first
+		default:
+		}
 		r.end()
 	}
 }
@@ -218,14 +228,6 @@ func (i *sharedInformer[T]) IsStopped() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.stoppedLocked()
-}
-
-// HasSynced reports whether the store has held a complete state.
-func (i *sharedInformer[T]) HasSynced() bool { return cache.IsDone(i.HasSyncedChecker()) }
-
-// HasSyncedChecker returns a checker that is done when HasSynced is true.
-func (i *sharedInformer[T]) HasSyncedChecker() cache.DoneChecker {
-	return checker{name: "SharedIndexInformer " + i.settings.name, done: i.synced}
 }
 
 // LastSyncResourceVersion returns the resource version of the informer's state.
@@ -291,18 +293,6 @@ func (i *sharedInformer[T]) SetWatchErrorHandlerWithContext(f cache.WatchErrorHa
 func name(k informer.Key) string {
 	return cache.ObjectName{Namespace: k.Namespace, Name: k.Name}.String()
 }
-
-// checker implements cache.DoneChecker.
-type checker struct {
-	name string
-	done <-chan struct{}
-}
-
-// Name names the informer or the handler.
-func (c checker) Name() string { return c.name }
-
-// Done returns a channel that is closed when the checker is done.
-func (c checker) Done() <-chan struct{} { return c.done }
 
 // controller is what GetController returns.
 type controller[T informer.Object] struct{ *sharedInformer[T] }

@@ -39,9 +39,11 @@ func TestItWorksInGeneratedFactoriesAndListers(t *testing.T) {
 			t.Fatal("the factory has another informer")
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		factory.StartWithContext(ctx)
-		if err := factory.WaitForCacheSyncWithContext(ctx).AsError(); err != nil {
-			t.Error(err)
+		factory.Start(ctx.Done())
+		for kind, is := range factory.WaitForCacheSync(ctx.Done()) {
+			if !is {
+				t.Errorf("%v has not synced", kind)
+			}
 		}
 		got, err := maps.Lister().ConfigMaps("ns").Get("a")
 		if err != nil || got.Data["value"] != "1" {
@@ -65,7 +67,7 @@ func TestAfterStopHandlersAndIndexersAreRejected(t *testing.T) {
 			return fmt.Sprint(
 				i.SetTransform(noTransform), i.SetWatchErrorHandler(cache.WatchErrorHandler(nil)),
 				i.SetWatchErrorHandlerWithContext(cache.DefaultWatchErrorHandler),
-				i.IsStopped(), i.HasSynced(), i.GetController().HasSynced(), cache.IsDone(i.HasSyncedChecker()),
+				i.IsStopped(), i.HasSynced(), i.GetController().HasSynced(), isDone(i), isDone(i.GetController()),
 				i.AddIndexers(cache.Indexers{"late": func(any) ([]string, error) { return []string{"x"}, nil }}),
 				len(i.GetIndexer().GetIndexers()) == 2,
 			)
@@ -112,9 +114,7 @@ func TestRemovedHandlersAreNotCalledAgain(t *testing.T) {
 				t.Error(err)
 			}
 			removed := time.Now()
-			if err := cache.ShutDownEventHandler(i, r); err != nil { // again, and wait
-				t.Error(err)
-			}
+			shutDown(t, i, r) // again, and wait
 			if took := time.Since(removed); took < 50*time.Second {
 				t.Errorf("a call runs, but the wait for it took %v", took)
 			}
@@ -202,7 +202,7 @@ func TestFakeClientsWork(t *testing.T) {
 				}
 				client := fake.NewClientset(named("a"))
 				maps := client.CoreV1().ConfigMaps("ns")
-				lw := cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
+				lw := semanticsOf(&cache.ListWatch{
 					ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return maps.List(ctx, o) },
 					WatchFuncWithContext: maps.Watch,
 				}, client)
@@ -229,6 +229,9 @@ func TestFakeClientsWork(t *testing.T) {
 					after(settled)
 				}, i)
 				want := calls{"ns/a": {"initial @=", "delete @="}, "ns/b": {"add @=", "update @= @=2"}}
+				if _, says := any(client).(interface{ IsWatchListSemanticsUnSupported() bool }); !says {
+					want = calls{} // before client-go 0.35: they have no streaming lists and do not say so, so that both wait
+				}
 				if diff := cmp.Diff(want, l.calls()); diff != "" {
 					t.Errorf("-want +got:\n%s", diff)
 				}
@@ -237,19 +240,19 @@ func TestFakeClientsWork(t *testing.T) {
 	}
 }
 
-// TestOverAnySource reads a source of package informer through client-go's typed lister.
+// TestOverAnySource reads a source of package informer.
 func TestOverAnySource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFakeServer()
 		w.put("a", "1")
 		source := informer.For[*corev1.ConfigMap](&rest.Config{Host: "http://fakeServer", Transport: w}, corev1.SchemeGroupVersion.WithResource("configmaps"), informer.Namespace("ns"))
 		incidents := 0
-		typed := cache.NewTypedSharedIndexInformer[*corev1.ConfigMap](clientgo.Over(source, 0, byNamespace(), clientgo.OnIncident(func(informer.Incident) { incidents++ })))
+		over := clientgo.Over(source, 0, byNamespace(), clientgo.OnIncident(func(informer.Incident) { incidents++ }))
 		l := newLog()
-		if _, err := typed.AddEventHandler(l); err != nil {
+		if _, err := over.AddEventHandler(l); err != nil {
 			t.Fatal(err)
 		}
-		if err := typed.SetTransform(func(o any) (any, error) {
+		if err := over.SetTransform(func(o any) (any, error) {
 			o.(*corev1.ConfigMap).Data["value"] += "!"
 			return o, nil
 		}); err != nil {
@@ -261,11 +264,11 @@ func TestOverAnySource(t *testing.T) {
 			after(settled)
 			w.put("a", "2")
 			after(settled)
-			got, err := typed.GetTypedIndexer().ByTypedIndex(cache.NamespaceIndex, "ns")
-			if err != nil || len(got) != 1 || got[0].Data["value"] != "2!" {
+			got, err := over.GetIndexer().ByIndex(cache.NamespaceIndex, "ns")
+			if err != nil || len(got) != 1 || got[0].(*corev1.ConfigMap).Data["value"] != "2!" {
 				t.Errorf("%v, %v", got, err)
 			}
-		}, typed)
+		}, over)
 		want := calls{"ns/a": {"initial u1@1001=1!", "update u1@1001=1! u1@1002=2!"}}
 		if diff := cmp.Diff(want, l.calls()); diff != "" || incidents != 1 {
 			t.Errorf("%d incidents; -want +got:\n%s", incidents, diff)

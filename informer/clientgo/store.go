@@ -122,6 +122,13 @@ func (s *store) replaceAll(objects []any, rv string) {
 	must(s.Indexer.Replace(objects, rv))
 }
 
+// bookmark sets the resource version of the store, which it has from client-go 0.36 on.
+func (s *store) bookmark(rv string) {
+	if versioned, is := s.Indexer.(interface{ Bookmark(rv string) }); is {
+		versioned.Bookmark(rv)
+	}
+}
+
 func (s *store) set(object any) { must(s.Indexer.Update(object)) }
 
 func (s *store) remove(key string) { must(s.Indexer.Delete(cache.DeletedFinalStateUnknown{Key: key})) }

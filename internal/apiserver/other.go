@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -27,11 +28,11 @@ func (s *Server) serveOther(w http.ResponseWriter, r *http.Request, rt route.Rou
 	if r.URL.Path == compactPath && s.cfg.Compact != nil {
 		return s.compact(w, r)
 	}
-	if first == "faults" && s.cfg.Faults != nil {
+	if h := s.forTests(first, r.URL.Path); h != nil {
 		if rt.Caller.GetName() == user.Anonymous {
 			return kube.Unauthorized() // whatever the authorizer allows
 		}
-		s.cfg.Faults.ServeHTTP(w, r)
+		h.ServeHTTP(w, r)
 		return nil
 	}
 	if isDiscovery(r.URL.Path) && s.cfg.Discovery != nil && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
@@ -58,6 +59,20 @@ func (s *Server) serveOther(w http.ResponseWriter, r *http.Request, rt route.Rou
 		s.metrics.ServeHTTP(w, r)
 	default:
 		return s.index(w, r)
+	}
+	return nil
+}
+
+// testCallsPath begins the paths of Config.TestCalls.
+const testCallsPath = "/gapless/v1/test/"
+
+// forTests returns the handler of a path that is served for tests only; nil if it is another.
+func (s *Server) forTests(first, path string) http.Handler {
+	switch {
+	case first == "faults":
+		return s.cfg.Faults
+	case strings.HasPrefix(path, testCallsPath):
+		return s.cfg.TestCalls
 	}
 	return nil
 }

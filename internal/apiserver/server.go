@@ -100,6 +100,8 @@ type Config struct {
 	Limits limit.Requests
 	// Faults serves /faults, where an administrator makes requests fail; nil answers 404.
 	Faults http.Handler
+	// TestCalls serves what else tests do to the server, below /gapless/v1/test/; nil answers 404.
+	TestCalls http.Handler
 	// Audit records requests; nil: there is no audit log.
 	Audit *audit.Log
 	// Refusals count refused requests; nil: the server has a counter of its own.

@@ -189,6 +189,9 @@ type Compaction struct {
 	// when Compact returns. Otherwise the store does it when it is worth it. It may write
 	// everything that is stored again, and needs as much space meanwhile.
 	Purge bool
+	// Every makes the revision of the compaction the floor of every resource, also of those of
+	// which nothing is removed and of those that come later, as in etcd; see CompactedError.
+	Every bool
 }
 
 // ResourceOf returns the part of key before the first slash.

@@ -34,7 +34,7 @@ func (l *Log) Compact(ctx context.Context, c store.Compaction) (int64, error) {
 		return 0, fmt.Errorf("compact %+v: %w", c, store.ErrInvalid)
 	}
 	if c.Purge {
-		if err := l.seal(ctx); err != nil {
+		if err := l.betweenGroups(ctx, l.sealActive); err != nil {
 			return 0, fmt.Errorf("seal the segment that is written: %w", err)
 		}
 	}
@@ -53,7 +53,7 @@ func (l *Log) Compact(ctx context.Context, c store.Compaction) (int64, error) {
 	if upTo > current {
 		return 0, &store.FutureRevisionError{Requested: upTo, Current: current}
 	}
-	done, err := l.compact(upTo, reasonRequested)
+	done, err := l.compact(target{upTo: upTo, reason: reasonRequested, every: c.Every})
 	if err != nil {
 		return 0, err
 	}
@@ -63,16 +63,22 @@ func (l *Log) Compact(ctx context.Context, c store.Compaction) (int64, error) {
 	return done, l.merge(ctx, usualDead)
 }
 
-// seal asks the sequencer to begin a new segment, so that the one that is written can be
-// merged. Before Run it waits for Run.
-func (l *Log) seal(ctx context.Context) error {
+// task is something that the sequencer does while nothing is written.
+type task struct {
+	do   func() error
+	done chan error
+}
+
+// betweenGroups asks the sequencer to do something, such as to begin a new segment, so that
+// the one that is written can be merged. Before Run it waits for Run.
+func (l *Log) betweenGroups(ctx context.Context, do func() error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	done := make(chan error, 1)
+	t := task{do: do, done: make(chan error, 1)}
 	select {
-	case l.seals <- done:
-		return <-done // the sequencer answers what it has taken
+	case l.between <- t:
+		return <-t.done // the sequencer answers what it has taken
 	case <-l.stopped:
 		return l.stoppedError()
 	case <-ctx.Done():
@@ -107,19 +113,29 @@ func (l *Log) takeCompaction(ctx context.Context) (release func(), err error) {
 	return func() { <-l.compactTurn }, nil
 }
 
+// target says how far history is compacted, and why.
+type target struct {
+	upTo   int64
+	reason string
+	every  bool // as store.Compaction.Every
+}
+
 // compact drops from the index what was superseded or deleted at or below upTo,
 // after the floors that follow from it are on disk. It returns up to where
 // history is compacted now. The caller has the compaction turn.
-func (l *Log) compact(upTo int64, reason string) (int64, error) {
+func (l *Log) compact(to target) (int64, error) {
 	l.mu.Lock()
 	before := l.compacted.Revision
-	upTo = l.heldLocked(upTo)
-	if upTo <= max(before, l.base) {
+	upTo := l.heldLocked(to.upTo)
+	if upTo < before || upTo <= l.base || upTo == before && !to.every {
 		l.mu.Unlock()
 		return before, nil
 	}
-	compacted, floors := l.floorsLocked(upTo, reason)
+	compacted, floors := l.floorsLocked(upTo, to.reason)
 	gone, rest := l.index.SpareFloors()
+	if to.every {
+		rest, gone = compacted, l.raiseLocked(floors, compacted)
+	}
 	l.mu.Unlock()
 	err := l.switchManifest(func(m *format.Manifest) {
 		m.Compacted, m.Rest = compacted, rest
@@ -167,6 +183,19 @@ func (l *Log) floorsLocked(upTo int64, reason string) (format.Mark, map[string]f
 		}
 	}
 	return compacted, floors
+}
+
+// raiseLocked raises the floors of all resources to a mark. It returns those of which no
+// record is left, which have the floor of the rest then.
+func (l *Log) raiseLocked(floors map[string]format.Mark, to format.Mark) (gone []string) {
+	for name, r := range l.index.Resources {
+		if len(r.Changes) == 0 {
+			gone = append(gone, name)
+		} else {
+			floors[name] = to
+		}
+	}
+	return gone
 }
 
 // drop removes from the index what the writes in (before, upTo] superseded.

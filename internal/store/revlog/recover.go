@@ -284,8 +284,9 @@ func (l *Log) finishIndex(m format.Manifest) {
 	l.index.Rest = m.Rest
 	for name, r := range l.index.Resources {
 		// A resource whose first record is younger than Rest may have had a floor of
-		// its own before that was given up: it gets Rest, as when it was made.
-		if _, own := m.Floors[name]; !own && len(r.Changes) > 0 && r.Changes[0].Revision > m.Rest.Revision {
+		// its own before that was given up: it gets Rest, as when it was made. So does one
+		// of which only removed records were found.
+		if _, own := m.Floors[name]; !own && (len(r.Changes) == 0 || r.Changes[0].Revision > m.Rest.Revision) {
 			r.Floor = m.Rest
 		}
 	}

@@ -68,7 +68,7 @@ func (l *Log) tend(ctx context.Context, since *ages.Ages) error {
 		l.mu.Lock()
 		upTo := l.revisionAtLocked(time.Now().Add(-l.opts.History).UnixMilli())
 		l.mu.Unlock()
-		if _, err := l.compact(min(upTo, since.Expired()), reasonAge); err != nil {
+		if _, err := l.compact(target{upTo: min(upTo, since.Expired()), reason: reasonAge}); err != nil {
 			return err
 		}
 	}
@@ -77,7 +77,7 @@ func (l *Log) tend(ctx context.Context, since *ages.Ages) error {
 		if upTo == 0 {
 			break
 		}
-		done, err := l.compact(upTo, reasonBytes)
+		done, err := l.compact(target{upTo: upTo, reason: reasonBytes})
 		if err != nil {
 			return err
 		}

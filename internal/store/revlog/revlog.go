@@ -84,12 +84,12 @@ type Log struct {
 	lock   disk.Held
 
 	requests chan *request
-	records  format.Records    // those of requests
-	seals    chan chan<- error // requests to begin a new segment; each channel has room for the answer
-	closing  chan struct{}     // closed by Close
-	stopped  chan struct{}     // closed when no request will be taken any more
-	ended    chan struct{}     // closed when Run has returned
-	rolled   chan struct{}     // holds one token: a segment was sealed
+	records  format.Records // those of requests
+	between  chan task      // what is done between two groups; each task has room for its answer
+	closing  chan struct{}  // closed by Close
+	stopped  chan struct{}  // closed when no request will be taken any more
+	ended    chan struct{}  // closed when Run has returned
+	rolled   chan struct{}  // holds one token: a segment was sealed
 	started  atomic.Bool
 	closeOne sync.Once
 	closeErr error
@@ -165,7 +165,7 @@ func Open(ctx context.Context, o Options) (*Log, error) {
 	l := &Log{
 		opts: o, fs: fs, logger: o.Logger, lock: held,
 		requests:     make(chan *request, maxGroupRequests),
-		seals:        make(chan chan<- error),
+		between:      make(chan task),
 		closing:      make(chan struct{}),
 		stopped:      make(chan struct{}),
 		ended:        make(chan struct{}),

@@ -45,9 +45,9 @@ func (l *Log) sequence(ctx context.Context) {
 			retry = nil
 			l.begin()
 			l.retryRefused()
-		case done := <-l.seals:
+		case t := <-l.between:
 			l.begin()
-			done <- l.sealActive()
+			t.done <- t.do()
 		case r := <-l.requests:
 			runtime.Gosched() // other writers that can run join the group: a sync costs as much for one as for all
 			requests = l.gather(requests, r)

@@ -50,6 +50,48 @@ func compactionKeepsQuietResources(b *bench) {
 	b.agree()
 }
 
+func compactionOfEveryResource(b *bench) {
+	b.put("quiet/x", "1")
+	for i := range 5 {
+		b.put("pods/busy", fmt.Sprint(i))
+	}
+	quiet := func(what string, after int64, expired bool) {
+		b.Helper()
+		_, err := Collect(b.Context(), b.store, store.From{Prefix: "quiet/", After: after, UpTo: b.current()})
+		if _, is := errors.AsType[*store.CompactedError](err); is != expired {
+			b.Errorf("%s: a feed after %d gives %v", what, after, err)
+		}
+		_, err = Collect(b.Context(), b.store, store.From{Prefix: "new/", After: after, UpTo: b.current()})
+		if _, is := errors.AsType[*store.CompactedError](err); is != expired {
+			b.Errorf("%s: a feed of a resource without objects after %d gives %v", what, after, err)
+		}
+	}
+	first := b.current()
+	b.compact(first)
+	quiet("the usual compaction", first-1, false)
+	every := func() {
+		b.Helper()
+		upTo := b.current()
+		if got, err := b.store.Compact(b.Context(), store.Compaction{UpTo: upTo, Every: true}); err != nil || got != upTo {
+			b.Fatalf("compact every resource up to %d gives %d, %v", upTo, got, err)
+		}
+		b.oracle.CompactEvery(upTo)
+	}
+	every() // nothing was written since
+	quiet("the same for every resource", first-1, true)
+	quiet("at the mark", first, false)
+	b.agree()
+	b.put("quiet/x", "2")
+	b.put("late/y", "1")
+	b.agree()
+	every()
+	quiet("again", first, true)
+	b.agree()
+	b.remove("late/y")
+	b.compact(b.current())
+	b.agree()
+}
+
 func compactionOnADelete(b *bench) {
 	created := b.put("pods/a", "1")
 	b.put("pods/b", "1")

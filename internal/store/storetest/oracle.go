@@ -21,6 +21,7 @@ import (
 type Oracle struct {
 	changes   []store.Change // Time is not kept
 	compacted int64
+	every     int64 // the floor of every resource
 }
 
 // Add notes that t was committed at revision.
@@ -40,6 +41,12 @@ func (o *Oracle) Add(revision int64, t store.Txn) {
 
 // Compact notes that history up to upTo is compacted.
 func (o *Oracle) Compact(upTo int64) { o.compacted = max(o.compacted, upTo) }
+
+// CompactEvery notes the same for every resource.
+func (o *Oracle) CompactEvery(upTo int64) {
+	o.Compact(upTo)
+	o.every = max(o.every, upTo)
+}
 
 // Revisions returns the revisions of all writes, in order.
 func (o *Oracle) Revisions() []int64 {
@@ -102,12 +109,13 @@ func (o *Oracle) after(prefix string, after, upTo int64) []store.Change {
 }
 
 // floor is the rule of expiry: the highest revision at or below the compaction
-// at which a write to the prefix's resource replaced or deleted something.
+// at which a write to the prefix's resource replaced or deleted something, or that of every
+// resource.
 func (o *Oracle) floor(prefix string) int64 {
 	resource := store.ResourceOf(prefix)
-	var floor int64
+	floor := o.every
 	for _, c := range o.changes {
-		if c.Revision <= o.compacted && c.Previous != nil && (prefix == "" || store.ResourceOf(c.Key) == resource) {
+		if c.Revision > floor && c.Revision <= o.compacted && c.Previous != nil && (prefix == "" || store.ResourceOf(c.Key) == resource) {
 			floor = c.Revision
 		}
 	}

@@ -63,6 +63,7 @@ func Run(t *testing.T, open func(t *testing.T) store.Store) {
 
 		{"CompactionAtEveryRevisionKeepsTheRest", compactionAtEveryRevision},
 		{"CompactionKeepsQuietResources", compactionKeepsQuietResources},
+		{"CompactionOfEveryResourceExpiresQuietOnes", compactionOfEveryResource},
 		{"CompactionOnADeleteForgetsTheKey", compactionOnADelete},
 		{"PurgesKeepWhatCompactionKeeps", purges},
 		{"CompactionBehindOrAhead", compactionBehindOrAhead},

@@ -29,10 +29,14 @@ type osFS struct {
 	// handle is open from the beginning, so that the directory can be synced when
 	// no file handles are left. It is nil where directories cannot be synced.
 	handle *os.File
+	// sparse files take only the room of what was written: nothing is reserved for what will be.
+	sparse bool
 }
 
 // NewOS returns the directory dir, which is made if it is missing.
-func NewOS(dir string) (FS, error) {
+func NewOS(dir string) (FS, error) { return newOS(dir, false) }
+
+func newOS(dir string, sparse bool) (FS, error) {
 	if err := durable.MkdirAll(dir); err != nil {
 		return nil, fmt.Errorf("make the log's directory: %w", err)
 	}
@@ -41,13 +45,13 @@ func NewOS(dir string) (FS, error) {
 		return nil, fmt.Errorf("open the log's directory: %w", err)
 	}
 	if runtime.GOOS == "windows" { // directories cannot be opened for syncing there
-		return osFS{dir: dir, root: root}, nil
+		return osFS{dir: dir, root: root, sparse: sparse}, nil
 	}
 	handle, err := root.Open(".")
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open the log's directory: %w", err), root.Close())
 	}
-	return osFS{dir: dir, root: root, handle: handle}, nil
+	return osFS{dir: dir, root: root, handle: handle, sparse: sparse}, nil
 }
 
 func (o osFS) Close() error {
@@ -62,7 +66,7 @@ func (o osFS) Create(name string) (File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &osFile{File: f}, nil
+	return &osFile{File: f, sparse: o.sparse}, nil
 }
 
 func (o osFS) Open(name string) (File, int64, error) {
@@ -74,7 +78,7 @@ func (o osFS) Open(name string) (File, int64, error) {
 	if err != nil {
 		return nil, 0, errors.Join(err, f.Close())
 	}
-	return &osFile{File: f}, info.Size(), nil
+	return &osFile{File: f, sparse: o.sparse}, info.Size(), nil
 }
 
 func (o osFS) Rename(from, to string) error { return o.root.Rename(from, to) }

@@ -23,6 +23,8 @@ var zeros [fillBytes]byte
 type osFile struct {
 	*os.File
 
+	sparse bool // Allocate reserves nothing
+
 	// mu guards filled and reserved.
 	mu sync.Mutex
 	// filled is where zeros were written up to, or data: there is none after it. reserved is
@@ -67,7 +69,7 @@ func (f *osFile) Allocate(size int64) error {
 		f.filled = was // it may have data up to there
 	}
 	f.reserved = 0
-	if size > was {
+	if size > was && !f.sparse {
 		reserved, err := reserve(f.File, was, size-was)
 		if err != nil {
 			return err

@@ -2,8 +2,9 @@ package disk
 
 // NewUnsynced returns the directory dir as NewOS does, but does not wait until anything is on
 // disk: what was written survives the end of the process, but not a failure of the machine.
+// Nothing is reserved there, so that a directory takes only as much room as what it holds.
 func NewUnsynced(dir string) (FS, error) {
-	fs, err := NewOS(dir)
+	fs, err := newOS(dir, true)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,35 @@
+package processtest
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestDirectoriesThatNobodyHasLockedAreRemoved(t *testing.T) {
+	in := t.TempDir()
+	t.Setenv("TMPDIR", in)
+	used, err := makeDirectory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := filepath.Join(in, directoryPrefix+"begun") // its owner has not marked it yet
+	abandoned := filepath.Join(in, directoryPrefix+"left")
+	for _, dir := range []string{other, abandoned} {
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(abandoned, markName), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	clean(in)
+	for dir, want := range map[string]bool{used.path: true, other: true, abandoned: false} {
+		if _, err := os.Stat(dir); (err == nil) != want {
+			t.Errorf("%s is there: %t", dir, err == nil)
+		}
+	}
+	if err := used.remove(); err != nil {
+		t.Error(err)
+	}
+}
