@@ -57,7 +57,7 @@ func TestAtMostTwoStepsMayBeFlaky(t *testing.T) {
 // step's second run looks whether it has ended.
 func TestAStepRunsOnceMoreWithNoOtherBesideIt(t *testing.T) {
 	if _, err := exec.LookPath("flock"); err != nil {
-		t.Skip("flock is not installed: what runs once more does not run alone")
+		t.Skip("flock is not installed: what runs again does not run alone")
 	}
 	out, passed := steps(t, `
 long() { touch "$logs/long"; while ! test -s "$logs/failed"; do :; done; read -rt 0.3 <> <(:) || true; rm "$logs/long"; }

@@ -135,7 +135,7 @@ func TestTypedClientsReadProtobuf(t *testing.T) {
 		}
 		types = append(types, e.Type)
 	}
-	if len(types) < 2 || types[0] != watch.Deleted || types[len(types)-1] != watch.Bookmark {
+	if len(types) < 3 || types[0] != watch.Modified || types[1] != watch.Deleted || types[len(types)-1] != watch.Bookmark {
 		t.Errorf("events %v", types)
 	}
 	media.onlyProtobuf(t)

@@ -72,6 +72,7 @@ func TestEachFlagDoesSomething(t *testing.T) {
 		"kubeconfig":             {kubeconfig, func(g given) bool { return g.Upstream.Host == "https://a:1" }},
 		"context":                {"b", func(g given) bool { return g.Upstream.Host == "https://b:1" }},
 		"data-dir":               {"d", func(g given) bool { return g.DataDir == "d" }},
+		"serve-stale":            {"true", func(g given) bool { return g.ServeStale }},
 		"memory":                 {"true", func(g given) bool { return g.Memory }},
 		"listen":                 {"x:1", func(g given) bool { return g.Listen == "x:1" }},
 		"history":                {"3h", func(g given) bool { return g.History == 3*time.Hour }},

@@ -12,24 +12,26 @@ import (
 func strictFields() (addresses, ranges []struct{ plural, patch, at string }) {
 	type one = struct{ plural, patch, at string }
 	return []one{
-			{"services", `{"spec":{"externalIPs":["%s"]}}`, "spec.externalIPs[0]"},
-			{"services", `{"spec":{"clusterIP":"%[1]s","clusterIPs":["%[1]s"]}}`, "spec.clusterIPs[0]"},
-			{"pods", `{"spec":{"hostAliases":[{"ip":"%s","hostnames":["h"]}]}}`, "spec.hostAliases[0].ip"},
-			{"pods", `{"spec":{"dnsConfig":{"nameservers":["%s"]}}}`, "spec.dnsConfig.nameservers[0]"},
-			{"deployments", `{"spec":{"template":{"spec":{"hostAliases":[{"ip":"%s","hostnames":["h"]}]}}}}`, "spec.template.spec.hostAliases[0].ip"},
-			{"endpoints", `{"subsets":[{"addresses":[{"ip":"%s"}]}]}`, "subsets[0].addresses[0].ip"},
-			{"endpoints", `{"subsets":[{"notReadyAddresses":[{"ip":"%s"}]}]}`, "subsets[0].notReadyAddresses[0].ip"},
-			{"endpointslices", `{"addressType":"IPv4","endpoints":[{"addresses":["%s"]}]}`, "endpoints[0].addresses[0]"},
-			{"endpointslices", `{"addressType":"IPv6","endpoints":[{"addresses":["%s"]}]}`, "endpoints[0].addresses[0]"},
-		}, []one{
-			{"networkpolicies", `{"spec":{"ingress":[{"from":[{"ipBlock":{"cidr":"%s"}}]}]}}`, "spec.ingress[0].from[0].ipBlock.cidr"},
-			{"networkpolicies", `{"spec":{"egress":[{"to":[{"ipBlock":{"cidr":"0.0.0.0/0","except":["%s"]}}]}]}}`, "spec.egress[0].to[0].ipBlock.except[0]"},
-			{"services", `{"spec":{"type":"LoadBalancer","loadBalancerSourceRanges":[" %s "]}}`, "spec.LoadBalancerSourceRanges[0]"},
-			{"services", `{"spec":{"type":"LoadBalancer"},"metadata":{"annotations":{"service.beta.kubernetes.io/load-balancer-source-ranges":"%s"}}}`,
-				"metadata.annotations[service.beta.kubernetes.io/load-balancer-source-ranges]"},
-			{"nodes", `{"spec":{"podCIDR":"%[1]s","podCIDRs":["%[1]s"]}}`, "spec.podCIDRs[0]"},
-			{"servicecidrs", `{"spec":{"cidrs":["%s"]}}`, "spec.cidrs[0]"},
-		}
+		{"services", `{"spec":{"externalIPs":["%s"]}}`, "spec.externalIPs[0]"},
+		{"services", `{"spec":{"clusterIP":"%[1]s","clusterIPs":["%[1]s"]}}`, "spec.clusterIPs[0]"},
+		{"pods", `{"spec":{"hostAliases":[{"ip":"%s","hostnames":["h"]}]}}`, "spec.hostAliases[0].ip"},
+		{"pods", `{"spec":{"dnsConfig":{"nameservers":["%s"]}}}`, "spec.dnsConfig.nameservers[0]"},
+		{"deployments", `{"spec":{"template":{"spec":{"hostAliases":[{"ip":"%s","hostnames":["h"]}]}}}}`, "spec.template.spec.hostAliases[0].ip"},
+		{"endpoints", `{"subsets":[{"addresses":[{"ip":"%s"}]}]}`, "subsets[0].addresses[0].ip"},
+		{"endpoints", `{"subsets":[{"notReadyAddresses":[{"ip":"%s"}]}]}`, "subsets[0].notReadyAddresses[0].ip"},
+		{"endpointslices", `{"addressType":"IPv4","endpoints":[{"addresses":["%s"]}]}`, "endpoints[0].addresses[0]"},
+		{"endpointslices", `{"addressType":"IPv6","endpoints":[{"addresses":["%s"]}]}`, "endpoints[0].addresses[0]"},
+	}, []one{
+		{"networkpolicies", `{"spec":{"ingress":[{"from":[{"ipBlock":{"cidr":"%s"}}]}]}}`, "spec.ingress[0].from[0].ipBlock.cidr"},
+		{"networkpolicies", `{"spec":{"egress":[{"to":[{"ipBlock":{"cidr":"0.0.0.0/0","except":["%s"]}}]}]}}`, "spec.egress[0].to[0].ipBlock.except[0]"},
+		{"services", `{"spec":{"type":"LoadBalancer","loadBalancerSourceRanges":[" %s "]}}`, "spec.LoadBalancerSourceRanges[0]"},
+		{
+			"services", `{"spec":{"type":"LoadBalancer"},"metadata":{"annotations":{"service.beta.kubernetes.io/load-balancer-source-ranges":"%s"}}}`,
+			"metadata.annotations[service.beta.kubernetes.io/load-balancer-source-ranges]",
+		},
+		{"nodes", `{"spec":{"podCIDR":"%[1]s","podCIDRs":["%[1]s"]}}`, "spec.podCIDRs[0]"},
+		{"servicecidrs", `{"spec":{"cidrs":["%s"]}}`, "spec.cidrs[0]"},
+	}
 }
 
 func TestAddressesThatProgramsReadDifferentlyAreRefused(t *testing.T) {
@@ -110,14 +112,22 @@ func hasField(errs field.ErrorList, at string) bool {
 // valid under older rules only. New addresses in the status are strict.
 func TestStatusesAreWrittenWhateverTheSpecIs(t *testing.T) {
 	tests := []struct{ plural, spec, status, wrong, at string }{
-		{"pods", `"spec":{"hostAliases":[{"ip":"010.0.0.1","hostnames":["h"]}]}`, `{"podIP":"010.0.0.1","podIPs":[{"ip":"010.0.0.1"}]}`,
-			`{"podIP":"010.0.0.2","podIPs":[{"ip":"010.0.0.2"}]}`, "status.podIPs[0]"},
-		{"services", `"spec":{"externalIPs":["010.0.0.1"]}`, `{"loadBalancer":{"ingress":[{"ip":"010.0.0.1","ipMode":"VIP"}]}}`,
-			`{"loadBalancer":{"ingress":[{"ip":"010.0.0.2","ipMode":"VIP"}]}}`, "status.loadBalancer.ingress[0].ip"},
-		{"ingresses", `"spec":{"defaultBackend":{"service":{"name":"Not a name"}}}`, `{"loadBalancer":{"ingress":[{"ip":"010.0.0.1"}]}}`,
-			`{"loadBalancer":{"ingress":[{"ip":"010.0.0.2"}]}}`, "status.loadBalancer.ingress[0].ip"},
-		{"deployments", `"spec":{"template":{"spec":{"hostAliases":[{"ip":"010.0.0.1","hostnames":["h"]}]}}}`, `{"replicas":1}`,
-			`{"replicas":-1}`, "status.replicas"},
+		{
+			"pods", `"spec":{"hostAliases":[{"ip":"010.0.0.1","hostnames":["h"]}]}`, `{"podIP":"010.0.0.1","podIPs":[{"ip":"010.0.0.1"}]}`,
+			`{"podIP":"010.0.0.2","podIPs":[{"ip":"010.0.0.2"}]}`, "status.podIPs[0]",
+		},
+		{
+			"services", `"spec":{"externalIPs":["010.0.0.1"]}`, `{"loadBalancer":{"ingress":[{"ip":"010.0.0.1","ipMode":"VIP"}]}}`,
+			`{"loadBalancer":{"ingress":[{"ip":"010.0.0.2","ipMode":"VIP"}]}}`, "status.loadBalancer.ingress[0].ip",
+		},
+		{
+			"ingresses", `"spec":{"defaultBackend":{"service":{"name":"Not a name"}}}`, `{"loadBalancer":{"ingress":[{"ip":"010.0.0.1"}]}}`,
+			`{"loadBalancer":{"ingress":[{"ip":"010.0.0.2"}]}}`, "status.loadBalancer.ingress[0].ip",
+		},
+		{
+			"deployments", `"spec":{"template":{"spec":{"hostAliases":[{"ip":"010.0.0.1","hostnames":["h"]}]}}}`, `{"replicas":1}`,
+			`{"replicas":-1}`, "status.replicas",
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.plural, func(t *testing.T) {
