@@ -11,7 +11,7 @@ import (
 // strictFields are fields with an address or a range, as merge patches with a %s for it.
 func strictFields() (addresses, ranges []struct{ plural, patch, at string }) {
 	type one = struct{ plural, patch, at string }
-	return []one{
+	addresses = []one{
 		{"services", `{"spec":{"externalIPs":["%s"]}}`, "spec.externalIPs[0]"},
 		{"services", `{"spec":{"clusterIP":"%[1]s","clusterIPs":["%[1]s"]}}`, "spec.clusterIPs[0]"},
 		{"pods", `{"spec":{"hostAliases":[{"ip":"%s","hostnames":["h"]}]}}`, "spec.hostAliases[0].ip"},
@@ -21,7 +21,8 @@ func strictFields() (addresses, ranges []struct{ plural, patch, at string }) {
 		{"endpoints", `{"subsets":[{"notReadyAddresses":[{"ip":"%s"}]}]}`, "subsets[0].notReadyAddresses[0].ip"},
 		{"endpointslices", `{"addressType":"IPv4","endpoints":[{"addresses":["%s"]}]}`, "endpoints[0].addresses[0]"},
 		{"endpointslices", `{"addressType":"IPv6","endpoints":[{"addresses":["%s"]}]}`, "endpoints[0].addresses[0]"},
-	}, []one{
+	}
+	ranges = []one{
 		{"networkpolicies", `{"spec":{"ingress":[{"from":[{"ipBlock":{"cidr":"%s"}}]}]}}`, "spec.ingress[0].from[0].ipBlock.cidr"},
 		{"networkpolicies", `{"spec":{"egress":[{"to":[{"ipBlock":{"cidr":"0.0.0.0/0","except":["%s"]}}]}]}}`, "spec.egress[0].to[0].ipBlock.except[0]"},
 		{"services", `{"spec":{"type":"LoadBalancer","loadBalancerSourceRanges":[" %s "]}}`, "spec.LoadBalancerSourceRanges[0]"},
@@ -32,6 +33,7 @@ func strictFields() (addresses, ranges []struct{ plural, patch, at string }) {
 		{"nodes", `{"spec":{"podCIDR":"%[1]s","podCIDRs":["%[1]s"]}}`, "spec.podCIDRs[0]"},
 		{"servicecidrs", `{"spec":{"cidrs":["%s"]}}`, "spec.cidrs[0]"},
 	}
+	return addresses, ranges
 }
 
 func TestAddressesThatProgramsReadDifferentlyAreRefused(t *testing.T) {

@@ -144,6 +144,9 @@ func CronJob(o tree) {
 // Autoscaler fills in the defaults of an autoscaler of autoscaling/v2.
 func Autoscaler(o tree) {
 	spec := made(o, "spec")
+	if spec == nil {
+		return // it is no object: decoding refuses it
+	}
 	set(spec, "minReplicas", int64(1))
 	if list, _ := spec["metrics"].([]any); len(list) == 0 {
 		spec["metrics"] = []any{tree{"type": "Resource", "resource": tree{

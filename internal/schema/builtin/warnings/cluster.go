@@ -15,7 +15,7 @@ import (
 // Node warns about a Node.
 func Node(o, _ *corev1.Node) []string {
 	var l list
-	if o.Spec.ConfigSource != nil {
+	if o.Spec.ConfigSource != nil { //nolint:staticcheck // that it is deprecated is the warning
 		l.say("spec.configSource: the feature is removed")
 	}
 	if o.Spec.DoNotUseExternalID != "" {
