@@ -3,6 +3,8 @@ package gaplesstest
 import (
 	"bytes"
 	"log/slog"
+	"regexp"
+	"slices"
 	"sync"
 )
 
@@ -30,11 +32,40 @@ func (l *tail) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// text returns the lines, and how many were dropped before them.
-func (l *tail) text() (text string, dropped int) {
+// folded is lines that differ only in numbers, such as the same request again and again.
+type folded struct {
+	last  string // the newest of them, without the time
+	times int
+}
+
+// differs is what lines that are folded may differ in: when they were written, what is of one
+// request only, and numbers other than the code of an answer.
+var differs = regexp.MustCompile(`^time=\S+ |audit_id=\S+|latency=\S+|(resp=\d+)|\d+`)
+
+// newest returns at most so many lines, the newest first, and how many others there were. Lines
+// that differ only in numbers are one.
+func (l *tail) newest(most int) (all []folded, others int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return string(bytes.Join(l.lines, nil)), l.dropped
+	place := map[string]int{}
+	for _, line := range slices.Backward(l.lines) {
+		key := string(differs.ReplaceAll(line, []byte("$1")))
+		at, is := place[key]
+		switch {
+		case is:
+			all[at].times++
+		case len(all) == most:
+			others++
+		default:
+			place[key] = len(all)
+			text := bytes.TrimRight(line, "\n")
+			if _, after, timed := bytes.Cut(text, []byte(" ")); timed && bytes.HasPrefix(text, []byte("time=")) {
+				text = after
+			}
+			all = append(all, folded{last: string(text), times: 1})
+		}
+	}
+	return all, others + l.dropped
 }
 
 func (l *tail) logger() *slog.Logger {

@@ -9,30 +9,54 @@ import (
 	"github.com/gapless-io/gapless"
 )
 
-// report logs what the server saw, if the test has failed.
+// The lines of a report: of watches, of faults, and of all.
+const (
+	maxWatches = 15
+	maxFaults  = 10
+	maxReport  = 60
+)
+
+// report logs what the server saw, if the test has failed: in at most maxReport lines, the last
+// requests first.
 func (s *Server) report(t testing.TB) {
 	t.Helper()
 	if !t.Failed() {
 		return
 	}
-	var b strings.Builder
+	var lines []string
+	say := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	open := s.Watches()
-	fmt.Fprintf(&b, "%d watches are open:\n", len(open))
-	for _, w := range open {
-		b.WriteString("\t" + describe(w) + "\n")
+	say("%d watches are open:", len(open))
+	for n, w := range open {
+		if n == maxWatches {
+			say("\tand %d more", len(open)-n)
+			break
+		}
+		say("\t%s", describe(w))
 	}
 	if rules := s.faults.Rules(); len(rules) > 0 {
-		fmt.Fprintf(&b, "%d faults are in force:\n", len(rules))
-		for _, f := range rules {
-			fmt.Fprintf(&b, "\t%s: %d requests fit, applied to %d%s\n", f.Rule.Name, f.Matched, f.Acted, problem(f.Problem))
+		say("%d faults are in force:", len(rules))
+		for n, f := range rules {
+			if n == maxFaults {
+				say("\tand %d more", len(rules)-n)
+				break
+			}
+			say("\t%s: %d requests fit, applied to %d%s", f.Rule.Name, f.Matched, f.Acted, problem(f.Problem))
 		}
 	}
-	text, dropped := s.log.text()
-	b.WriteString("the server's log")
-	if dropped > 0 {
-		fmt.Fprintf(&b, " (%d lines before were dropped)", dropped)
+	say("the server's log, the last line first:")
+	all, others := s.log.newest(maxReport - len(lines) - 2) // the first line, and that there are others
+	for _, f := range all {
+		if f.times > 1 {
+			say("\t%s (the last of %d times)", f.last, f.times)
+		} else {
+			say("\t%s", f.last)
+		}
 	}
-	t.Logf("gaplesstest: %s:\n%s", b.String(), text)
+	if others > 0 {
+		say("\tand %d lines before", others)
+	}
+	t.Logf("gaplesstest: %s", strings.Join(lines, "\n"))
 }
 
 // describe says which watch is where.

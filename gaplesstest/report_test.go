@@ -85,6 +85,29 @@ func TestAFailedTestSaysWhatTheServerSaw(t *testing.T) {
 	}
 }
 
+// A controller that tries again and again leaves one line, and the report fits on a page.
+func TestAReportFoldsWhatIsRepeated(t *testing.T) {
+	t.Parallel()
+	inner := &judged{TB: t}
+	log := inner.run(func() {
+		s := gaplesstest.New(inner)
+		c := client(t, s.RESTConfig())
+		for n := range 100 {
+			_ = get(t, c, fmt.Sprint("a", n))
+			_ = get(t, c, fmt.Sprint(strings.Repeat("b", n+1)))
+		}
+		_ = get(t, c, "last")
+		inner.failed = true
+	})
+	if n := strings.Count(log, "\n"); n > 60 {
+		t.Errorf("the report has %d lines:\n%s", n, log)
+	}
+	last, repeated := strings.Index(log, "configmaps/last"), strings.Index(log, "configmaps/a99")
+	if last < 0 || repeated < last || !strings.Contains(log, "(the last of 100 times)") || strings.Contains(log, "configmaps/a98") {
+		t.Errorf("the last request is not first, or what is repeated is not folded:\n%s", log)
+	}
+}
+
 func TestWrongUseEndsTheTestWithAReason(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

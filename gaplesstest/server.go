@@ -258,10 +258,23 @@ func (s *Server) apply(t testing.TB, paths ...string) {
 	}
 }
 
-// Compact removes all history, as a cluster does after five minutes: a watch from before the last
-// deletion or update of its resource gets 410, and so does an expired continue token.
-// It returns the resource version up to which history is gone.
+// Compact removes all history, as kube-apiserver makes etcd do it every five minutes: every older
+// resource version of every resource is expired. A watch from one of them gets 410, and so does a
+// continue token. It returns the resource version up to which history is gone, the oldest that a
+// watch can begin with.
 func (s *Server) Compact(t testing.TB) kube.ResourceVersion {
+	t.Helper()
+	rv, err := s.current().server.CompactEvery(t.Context())
+	if err != nil {
+		t.Fatalf("gaplesstest: compact: %v", err)
+	}
+	return rv
+}
+
+// CompactHistory removes all history as `gapless serve` and `gapless compact` do it: what nobody
+// misses expires nobody. A watch gets 410 only if an object of its resource was updated or deleted
+// since. It returns the resource version up to which history is gone.
+func (s *Server) CompactHistory(t testing.TB) kube.ResourceVersion {
 	t.Helper()
 	server := s.current().server
 	rv, err := server.ResourceVersion(t.Context())
@@ -269,7 +282,7 @@ func (s *Server) Compact(t testing.TB) kube.ResourceVersion {
 		rv, err = server.Compact(t.Context(), rv)
 	}
 	if err != nil {
-		t.Fatalf("gaplesstest: compact: %v", err)
+		t.Fatalf("gaplesstest: compact the history: %v", err)
 	}
 	return rv
 }

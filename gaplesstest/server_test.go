@@ -75,24 +75,54 @@ func TestRestartAndCrashKeepWhatWasAnswered(t *testing.T) {
 	}
 }
 
-func TestACompactionExpiresOlderWatches(t *testing.T) {
+// Nothing of the resource was updated or deleted: a controller that takes no notice of the 410
+// must miss the second object here as in a cluster, also after a restart of the server.
+func TestCompactExpiresEveryOlderWatch(t *testing.T) {
 	t.Parallel()
 	s := gaplesstest.New(t)
 	c := client(t, s.RESTConfig())
 	before := create(t, c, "a")
-	before.Data = map[string]string{"a": "b"}
-	if _, err := c.CoreV1().ConfigMaps("default").Update(t.Context(), before, metav1.UpdateOptions{}); err != nil {
+	create(t, c, "missed")
+	s.Compact(t)
+	for _, what := range []string{"compaction", "restart"} {
+		if e := firstEvent(t, c, before.ResourceVersion); e.Type != watch.Error || !apierrors.IsResourceExpired(apierrors.FromObject(e.Object)) {
+			t.Errorf("after the %s the watch begins with %v, want 410", what, e)
+		}
+		if what == "compaction" {
+			s.Restart(t)
+		}
+	}
+}
+
+func TestCompactHistoryExpiresOnlyWatchesThatWouldMissSomething(t *testing.T) {
+	t.Parallel()
+	s := gaplesstest.New(t)
+	c := client(t, s.RESTConfig())
+	first := create(t, c, "a")
+	create(t, c, "b")
+	s.CompactHistory(t)
+	if e := firstEvent(t, c, first.ResourceVersion); e.Type != watch.Added || e.Object.(*corev1.ConfigMap).Name != "b" {
+		t.Errorf("the watch begins with %v, want the second object", e)
+	}
+	first.Data = map[string]string{"a": "b"}
+	if _, err := c.CoreV1().ConfigMaps("default").Update(t.Context(), first, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	s.Compact(t)
-	open, err := c.CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{ResourceVersion: before.ResourceVersion})
+	s.CompactHistory(t)
+	if e := firstEvent(t, c, first.ResourceVersion); e.Type != watch.Error || !apierrors.IsResourceExpired(apierrors.FromObject(e.Object)) {
+		t.Errorf("after an update the watch begins with %v, want 410", e)
+	}
+}
+
+// firstEvent is the first event of a watch of the config maps since a resource version.
+func firstEvent(t *testing.T, c kubernetes.Interface, rv string) watch.Event {
+	t.Helper()
+	open, err := c.CoreV1().ConfigMaps("default").Watch(t.Context(), metav1.ListOptions{ResourceVersion: rv})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer open.Stop()
-	if e := <-open.ResultChan(); e.Type != watch.Error || !apierrors.IsResourceExpired(apierrors.FromObject(e.Object)) {
-		t.Errorf("the watch begins with %v, want 410", e)
-	}
+	return <-open.ResultChan()
 }
 
 func TestUsersMayDoWhatRolesAllow(t *testing.T) {
