@@ -151,6 +151,7 @@ func (c *collection) run(ctx context.Context) error {
 	reads := informer.New(
 		informer.Decoded(c.relay.cfg.Upstream, c.resource.GVR(), decoder(c.resource.Fields, c.texts)),
 		informer.Logger(c.logger), informer.OnError(c.incident), informer.Backoff(retryLeast, retryMost), informer.NoStreamingLists(),
+		informer.Metrics(c.recorded),
 	)
 	reads.Mirror(func(u informer.Update[*item]) {
 		if c.restoring {
@@ -274,6 +275,14 @@ func (c *collection) failed(otherwise error) error {
 		return c.problem
 	}
 	return otherwise
+}
+
+// recorded is called with the informer's metrics. A watch that begins may be another upstream's, also
+// where nothing has failed: one that was cut between two events has ended like any other.
+func (c *collection) recorded(s informer.Sample) {
+	if s.Metric == informer.MetricWatches {
+		c.relay.tables.doubt()
+	}
 }
 
 // incident is called with what goes wrong with upstream. An object that cannot be read makes

@@ -28,8 +28,8 @@ import (
 type tables struct {
 	relay *Relay
 	asker *table.Asker
-	// doubted is when upstream last failed, in Unix nanoseconds, since it was asked for its version; 0: it
-	// did not. Another version may come back.
+	// doubted is when upstream last failed, or a watch of it began, in Unix nanoseconds, since it was asked
+	// for its version; 0: neither. Another version may have come back.
 	doubted atomic.Int64
 	asked   atomic.Bool // somebody wants tables
 
@@ -289,7 +289,7 @@ func (t *tables) upstreamVersion(ctx context.Context) (table.Version, error) {
 	return version, nil
 }
 
-// doubt is called when upstream fails.
+// doubt is called when upstream fails, and when a watch of it begins.
 func (t *tables) doubt() { t.doubted.Store(time.Now().UnixNano()) }
 
 // settle asks for upstream's version if it failed and has been heard of since, by the mirror of a resource.
