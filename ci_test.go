@@ -60,8 +60,10 @@ func TestAStepRunsOnceMoreWithNoOtherBesideIt(t *testing.T) {
 		t.Skip("flock is not installed: what runs again does not run alone")
 	}
 	out, passed := steps(t, `
-long() { touch "$logs/long"; while ! test -s "$logs/failed"; do :; done; read -rt 0.3 <> <(:) || true; rm "$logs/long"; }
-flaps() { while ! test -s "$logs/times-flaps" && ! test -e "$logs/long"; do :; done
+moment() { read -rt 0.05 <> <(:) || true; }
+await() { for _ in {1..400}; do "$@" && return; moment; done; }
+long() { touch "$logs/long"; await test -s "$logs/failed"; for _ in {1..6}; do moment; done; rm "$logs/long"; }
+flaps() { test -s "$logs/times-flaps" || await test -e "$logs/long"
 	test "$(times flaps)" -gt 1 || fails flaps; test ! -e "$logs/long"; }
 step long long >"$logs/lane" & lane=$!
 step flaps flaps; wait "$lane"; flaky`)
