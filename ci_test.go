@@ -55,7 +55,7 @@ func TestAtMostTwoStepsMayBeFlaky(t *testing.T) {
 
 // The lane's step ends only when the flaky step has begun to wait for it, and the flaky
 // step's second run looks whether it has ended.
-func TestAStepRunsOnceMoreWithNoOtherBesideIt(t *testing.T) {
+func TestAStepRunsAgainWithNoOtherBesideIt(t *testing.T) {
 	if _, err := exec.LookPath("flock"); err != nil {
 		t.Skip("flock is not installed: what runs again does not run alone")
 	}
