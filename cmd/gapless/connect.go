@@ -1,7 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
@@ -35,6 +40,9 @@ func (c *connection) restConfig() (*rest.Config, string, error) {
 	cfg, err := loader.ClientConfig()
 	if err != nil {
 		if clientcmd.IsEmptyConfig(err) {
+			if missing := missingFiles(rules.Precedence); len(missing) > 0 && c.kubeconfig == "" && os.Getenv(clientcmd.RecommendedConfigPathEnvVar) != "" {
+				return nil, "", fmt.Errorf("read the kubeconfig: KUBECONFIG names %s, which does not exist", strings.Join(missing, ", "))
+			}
 			return nil, "", fmt.Errorf("no API server configured: set KUBECONFIG (`gapless serve` prints the command), --kubeconfig or --server")
 		}
 		return nil, "", fmt.Errorf("read the kubeconfig: %w", err)
@@ -44,4 +52,12 @@ func (c *connection) restConfig() (*rest.Config, string, error) {
 		return nil, "", fmt.Errorf("read the kubeconfig: %w", err)
 	}
 	return cfg, namespace, nil
+}
+
+// missingFiles returns those of these files that do not exist: clientcmd passes over them.
+func missingFiles(names []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		_, err := os.Stat(name)
+		return !errors.Is(err, fs.ErrNotExist)
+	})
 }

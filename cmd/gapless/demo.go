@@ -264,5 +264,6 @@ func (st *scenario) compare(ctx context.Context) error {
 	st.to.title("Final state of each watcher")
 	wrong := difference(st.naive.known(), is)
 	st.to.final(len(is), bad(fmt.Sprintf("%d wrong, and stay wrong", wrong)), good("equal to the server"))
+	st.to.explain(wrong)
 	return nil
 }

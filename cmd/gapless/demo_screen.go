@@ -141,6 +141,13 @@ func (s *screen) note(err error) {
 	s.printf("  The naive watcher received:\n%s\n", s.color("  "+strings.TrimSpace(err.Error()), yellow))
 }
 
+// explain says what is counted as wrong: that can be more than the objects there are.
+func (s *screen) explain(wrong int) {
+	if wrong > 0 {
+		s.printf("  Wrong are objects of which the naive watcher has an older state, those that it lacks, and those that it still has\n  although they were deleted.\n")
+	}
+}
+
 func (s *screen) final(objects int, naive, informer result) {
 	s.printf("%s\n", s.row(fmt.Sprintf("%d objects", objects), naive, informer))
 }

@@ -19,7 +19,7 @@ func TestDemoProvesThatTheInformerIsRight(t *testing.T) {
 		`(?s)2 Both are disconnected.*60 changes    60 events +60 events\n +up to date +up to date\n3 Both`,
 		`(?s)3 Both are disconnected.*60 changes    0 events +[1-9][0-9]* events\n +410 Gone: stopped +410 Gone: listed again \(1\)`,
 		`too old resource version: `,
-		`[1-9][0-9]* wrong, and stay wrong +equal to the server`,
+		`[1-9][0-9]* wrong, and stay wrong +equal to the server\n +Wrong are objects`,
 	} {
 		if !regexp.MustCompile(want).MatchString(out) {
 			t.Errorf("the demo does not print %q:\n%s", want, out)

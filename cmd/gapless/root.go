@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -113,8 +114,15 @@ func envName(flag string) string {
 	return "GAPLESS_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// fromEnvironment sets the flags that are not on the command line.
+// otherVariables are those that no flag has: the tests of this program and package processtest read them.
+var otherVariables = []string{"GAPLESS_PROGRAM", "GAPLESS_TEST_AS_PROGRAM"} //nolint:gochecknoglobals // a table
+
+// fromEnvironment sets the flags that are not on the command line. It warns about variables that no
+// flag of any command has: they are misspelled, or of another version.
 func fromEnvironment(cmd *cobra.Command) error {
+	for _, name := range unknownVariables(cmd.Root(), os.Environ()) {
+		cmd.PrintErrf("warning: the environment variable %s is not known: no flag of a gapless command has that name\n", name)
+	}
 	var failed error
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		value, set := os.LookupEnv(envName(f.Name))
@@ -126,4 +134,27 @@ func fromEnvironment(cmd *cobra.Command) error {
 		}
 	})
 	return failed
+}
+
+// unknownVariables returns the variables of an environment that begin like those of flags, and are of none.
+func unknownVariables(root *cobra.Command, environment []string) []string {
+	known := slices.Clone(otherVariables)
+	var visit func(*cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		cmd.InitDefaultHelpFlag()
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, envName(f.Name)) })
+		for _, below := range cmd.Commands() {
+			visit(below)
+		}
+	}
+	visit(root)
+	var unknown []string
+	for _, variable := range environment {
+		name, _, _ := strings.Cut(variable, "=")
+		if strings.HasPrefix(name, "GAPLESS_") && !slices.Contains(known, name) {
+			unknown = append(unknown, name)
+		}
+	}
+	slices.Sort(unknown)
+	return unknown
 }

@@ -61,6 +61,9 @@ func show(ctx context.Context, out io.Writer, c *client.Client, output string) e
 	if kube.Classify(err) == kube.OutcomeServerError {
 		return fmt.Errorf("ask the relay: %w; while the API server is away, use a client certificate of the group system:masters", err)
 	}
+	if kube.Classify(err) == kube.OutcomeNotFound {
+		return fmt.Errorf("%w: this is no relay: gapless status shows what a gapless relay mirrors, and gapless serve has /readyz and /metrics instead", err)
+	}
 	if err != nil {
 		return fmt.Errorf("ask the relay: %w", err)
 	}
