@@ -24,9 +24,16 @@ func managedOf(u *unstructured.Unstructured) managed {
 // keep takes back invalid managedFields that plugins have made, and warns about them (apiserver
 // handlers/fieldmanager/admission.go).
 func (m managed) keep(ctx context.Context, u *unstructured.Unstructured) {
-	err := managedfields.ValidateManagedFields(u.GetManagedFields())
 	metadata, is := u.Object["metadata"].(map[string]any)
-	if err == nil || !is {
+	if !is {
+		return
+	}
+	if empties(metadata["managedFields"]) {
+		delete(metadata, "managedFields")
+		return
+	}
+	err := managedfields.ValidateManagedFields(u.GetManagedFields())
+	if err == nil {
 		return
 	}
 	delete(metadata, "managedFields")
@@ -35,4 +42,15 @@ func (m managed) keep(ctx context.Context, u *unstructured.Unstructured) {
 	}
 	warning.AddWarning(ctx, "", fmt.Sprintf(".metadata.managedFields was in an invalid state after admission; "+
 		"this could be caused by an outdated mutating admission controller; please fix your requests: %v", err))
+}
+
+// empties reports whether a plugin has emptied the list of managers: a decoded object of a built-in
+// kind has one empty entry then, which is not an invalid one.
+func empties(managers any) bool {
+	list, _ := managers.([]any)
+	if len(list) != 1 {
+		return false
+	}
+	entry, is := list[0].(map[string]any)
+	return is && len(entry) == 0
 }

@@ -73,9 +73,13 @@ func asViewOf(stored, r *schema.Resource, v view) *schema.Resource {
 		return r // a catalog's mistake, which a test finds
 	}
 	store := func(content tree) tree {
+		bare := content["spec"] == nil // a bookmark, or a kind without one: there is nothing to complete
 		content = v.store(content)
 		content["apiVersion"] = stored.APIVersion()
 		u := &unstructured.Unstructured{Object: kept.normal(content)}
+		if bare {
+			return u.Object
+		}
 		if stored.Type.Default(u) != nil {
 			return content // for Validate to refuse
 		}
