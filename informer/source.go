@@ -222,14 +222,10 @@ func (s Source[T]) decoded(raw []byte) (decoded[T], error) {
 			d.uid, d.rv = cmp.Or(d.uid, meta.UID), cmp.Or(d.rv, meta.ResourceVersion)
 		}
 	}
-	key := handle.KeyOf(object)
 	for _, f := range s.transforms {
 		if object, err = f(object); err != nil || object == none {
 			return decoded[T]{}, lacking(err, "the transform")
 		}
-	}
-	if is := handle.KeyOf(object); is != key {
-		return decoded[T]{}, &kube.DecodeError{Offset: -1, Why: fmt.Sprintf("the transform made %q of the name %q", is, key)}
 	}
 	d.object = object
 	return d, nil
