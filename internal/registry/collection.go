@@ -16,7 +16,8 @@ import (
 )
 
 // deleters is how many objects of a collection are deleted at once, so that they
-// share the syncs of the store.
+// share the syncs of the store. Their order is none: upstream's is that of the names
+// with its default of one worker.
 const deleters = 16
 
 // DeleteCollection deletes what o selects, in the state that it asks for, and
