@@ -100,24 +100,21 @@ func TestAServerThatDoesNotAnswerIsSaid(t *testing.T) {
 	defer func() { _ = silent.Close() }()
 	breaking := serve(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	for name, c := range map[string]struct {
-		cfg  *rest.Config
-		sent bool
-		text string
+		cfg     *rest.Config
+		connect time.Duration
+		sent    bool
+		text    string
 	}{
-		"silent":   {&rest.Config{Host: "https://" + silent.Addr().String()}, false, "cannot be reached: net/http: TLS handshake timeout"},
-		"breaking": {breaking, true, "did not answer: "},
+		"silent":   {&rest.Config{Host: "https://" + silent.Addr().String()}, 50 * time.Millisecond, false, "cannot be reached: net/http: TLS handshake timeout"},
+		"breaking": {breaking, time.Minute, true, "did not answer: "},
 	} {
-		began := time.Now()
-		resp, err := send(t, open(t, c.cfg, 50*time.Millisecond), "POST")
+		resp, err := send(t, open(t, c.cfg, c.connect), "POST")
 		if err == nil {
 			_ = resp.Body.Close()
 		}
 		e, is := errors.AsType[*upstream.UnreachableError](err)
 		if !is || e.Sent != c.sent || !strings.Contains(e.Error(), e.Host+" "+c.text) || !strings.HasSuffix(c.cfg.Host, e.Host) {
 			t.Errorf("%s: %v", name, err)
-		}
-		if took := time.Since(began); took > 20*time.Second {
-			t.Errorf("%s: it took %s", name, took)
 		}
 	}
 }
