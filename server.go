@@ -20,6 +20,7 @@ import (
 	"github.com/gapless-io/gapless/internal/admission/webhook"
 	"github.com/gapless-io/gapless/internal/apiserver"
 	"github.com/gapless-io/gapless/internal/apiserver/limit"
+	"github.com/gapless-io/gapless/internal/apiserver/swagger"
 	"github.com/gapless-io/gapless/internal/audit"
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/auth/authn"
@@ -28,7 +29,6 @@ import (
 	"github.com/gapless-io/gapless/internal/registry"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin"
-	"github.com/gapless-io/gapless/internal/schema/openapi"
 	"github.com/gapless-io/gapless/internal/seed/manifest"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/encrypted"
@@ -282,7 +282,7 @@ func (s *Server) apiConfig(live *schema.Live, log *revlog.Log, p parts) apiserve
 		}, s.encryptionChecks()...),
 		Authorizer: s.authorizer,
 		History:    s.history,
-		OpenAPI:    openapi.New(live),
+		OpenAPI:    swagger.NewGroups(live),
 		Collectors: p.collectors,
 		Compact:    s.compactFunc(log),
 		Audit:      p.audit,

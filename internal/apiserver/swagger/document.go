@@ -53,13 +53,18 @@ func ranges(r *http.Request) []string {
 	return names
 }
 
-// Document is the OpenAPI v2 document of a catalog in one form. It is immutable.
+// Document is an OpenAPI document in one form. It is immutable.
 type Document struct {
 	catalog *schema.Catalog
 	form    openapi.Form
 	etag    string
 	blocks  []*blockzip.Block
+	// resources are those that a document of version 3 is about.
+	resources []*schema.Resource
 }
+
+// hash is the part of the tag that is in the addresses of documents of version 3.
+func (d *Document) hash() string { return strings.Trim(d.etag, `"`) }
 
 // Size returns the size of the document, and of its compressed form, which is kept.
 func (d *Document) Size() (plain, compressed int64) {

@@ -18,21 +18,30 @@ const (
 	conventions       = "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
 )
 
-// Fragment is what some resources add to the OpenAPI v2 document, in one of its forms: the
-// members of "paths" and of "definitions". A document is [Fragments] in any order.
+// Fragment is what some resources add to a document, in one of the forms: the members of
+// "paths" and of "definitions". A document is fragments in any order.
 type Fragment struct {
 	Paths       []byte
 	Definitions []byte
 }
 
-// Form is an encoding of the OpenAPI v2 document.
+// Form is a version of OpenAPI in an encoding.
 type Form int
 
-// The forms: JSON, and the messages of the package openapi.v2 (gnostic).
+// The forms: version 2 in JSON and in the messages of the package openapi.v2 (gnostic), version
+// 3 in JSON.
 const (
 	JSON Form = iota + 1
 	Protobuf
+	JSON3
 )
+
+func (form Form) dialect() dialect {
+	if form == JSON3 {
+		return version3
+	}
+	return version2
+}
 
 // BuiltIn returns the fragment of the built-in resources among these, with the
 // definitions that the fragments of custom resources refer to.
@@ -91,15 +100,26 @@ func (d *definitions) addList(list, of string, r *schema.Resource) {
 	kind := r.GVK()
 	kind.Kind = r.ListKind
 	docs := metav1.TypeMeta{}.SwaggerDoc()
-	items := object{"type": "array", "items": d.refTo(of, ""), "description": "List of " + r.Plural + ". More info: " + conventions}
-	d.schemas[list] = object{
-		"type": "object", "description": r.ListKind + " is a list of " + r.Kind, "required": []string{"items"},
-		"properties": object{
-			"apiVersion": stringSchema(docs["apiVersion"]), "kind": stringSchema(docs["kind"]), "items": items,
-			"metadata": d.refTo(definitionName(reflect.TypeFor[metav1.ListMeta]()), "Standard list metadata. More info: "+conventions+"#types-kinds"),
-		},
-		"x-kubernetes-group-version-kind": kinds(kind),
+	description := r.ListKind + " is a list of " + r.Kind
+	metaText, itemsText := "Standard list metadata. More info: "+conventions+"#types-kinds", "List of "+r.Plural+". More info: "+conventions
+	if !r.Custom {
+		said := d.comments.Types[list]
+		description, metaText, itemsText = said.Description, said.Fields["metadata"].Description, said.Fields["items"].Description
 	}
+	meta := d.refTo(definitionName(reflect.TypeFor[metav1.ListMeta]()), metaText)
+	if d.dialect == version3 && !r.Custom {
+		meta["default"] = object{}
+	}
+	props := object{
+		"apiVersion": stringSchema(docs["apiVersion"]), "kind": stringSchema(docs["kind"]), "metadata": meta,
+		"items": withDescription(object{"type": "array", "items": d.refTo(of, "")}, itemsText),
+	}
+	if d.dialect == version3 {
+		wrapReferences(props)
+	}
+	d.schemas[list] = withDescription(object{
+		"type": "object", "required": []string{"items"}, "properties": props, "x-kubernetes-group-version-kind": kinds(kind),
+	}, description)
 }
 
 func kinds(kind schema.GroupVersionKind) []object {
