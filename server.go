@@ -20,7 +20,6 @@ import (
 	"github.com/gapless-io/gapless/internal/admission/webhook"
 	"github.com/gapless-io/gapless/internal/apiserver"
 	"github.com/gapless-io/gapless/internal/apiserver/limit"
-	"github.com/gapless-io/gapless/internal/apiserver/swagger"
 	"github.com/gapless-io/gapless/internal/audit"
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/auth/authn"
@@ -282,7 +281,6 @@ func (s *Server) apiConfig(live *schema.Live, log *revlog.Log, p parts) apiserve
 		}, s.encryptionChecks()...),
 		Authorizer: s.authorizer,
 		History:    s.history,
-		OpenAPI:    swagger.NewGroups(live),
 		Collectors: p.collectors,
 		Compact:    s.compactFunc(log),
 		Audit:      p.audit,

@@ -2,6 +2,7 @@ package swagger
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -38,6 +39,14 @@ func Negotiate(r *http.Request) openapi.Form {
 		}
 	}
 	return 0
+}
+
+// AcceptsJSON reports whether a request accepts the only form of OpenAPI v3. All clients ask for JSON;
+// upstream has protobuf too.
+func AcceptsJSON(r *http.Request) bool {
+	return r.Header.Get("Accept") == "" || slices.ContainsFunc(ranges(r), func(name string) bool {
+		return name == media.JSON || name == "application/*" || name == "*/*"
+	})
 }
 
 // ranges returns the media types of the Accept headers, the preferred first.

@@ -17,10 +17,11 @@ import (
 	"github.com/gapless-io/gapless/internal/schema/openapi"
 )
 
-const groupsPath = "/openapi/v3"
+// Path3 is the path of the index of OpenAPI v3. The documents are below it.
+const Path3 = "/openapi/v3"
 
-// Groups serves OpenAPI v3: the index at /openapi/v3, and below it one document for each group and
-// version. It is safe for concurrent use.
+// Groups keeps the documents of OpenAPI v3, one for each group and version, and their index. It is safe
+// for concurrent use.
 type Groups struct {
 	live *schema.Live
 	// turn holds one token: who has it builds, and may use kept and parts.
@@ -48,62 +49,37 @@ func (i *index) document(name string) *Document {
 	return i.documents[name]
 }
 
-// NewGroups returns a handler for the documents of the catalog that is in force at the time of a
-// request. Nothing is built before the first request.
+// NewGroups returns the documents of the catalog that is in force at the time of a request, of
+// which nothing is built yet.
 func NewGroups(live *schema.Live) *Groups {
 	g := &Groups{live: live, turn: make(chan struct{}, 1), kept: map[string]*Document{}, parts: map[*schema.Resource]part{}}
 	g.turn <- struct{}{}
 	return g
 }
 
-// ServeHTTP answers GET and HEAD with the index or a document, or 304. A hash parameter that is not the
-// document's is answered with a redirect to the right one; with the right one the answer may be
-// kept for a year.
-func (g *Groups) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	name := strings.Trim(strings.TrimPrefix(r.URL.Path, groupsPath), "/")
-	doc, err := g.find(r.Context(), name)
-	switch {
-	case err != nil:
-		http.Error(w, fmt.Sprintf("write OpenAPI documents: %v", err), http.StatusInternalServerError)
-		return
-	case doc == nil:
-		http.Error(w, "404 page not found", http.StatusNotFound)
-		return
+// Built returns a document by its name below /openapi/v3, such as "apis/apps/v1", and the index for "". It
+// reports whether it knows: if not, the document may have to be built.
+func (g *Groups) Built(name string) (doc *Document, known bool) {
+	all := g.index.Load()
+	if all == nil || all.catalog != g.live.Load() {
+		return nil, false
 	}
-	hash := r.URL.Query().Get("hash")
-	if name == "" || hash == "" {
-		doc.ServeHTTP(w, r)
-		return
-	}
-	if hash != doc.hash() {
-		http.Redirect(w, r, location(name, doc), http.StatusMovedPermanently)
-		return
-	}
-	w.Header().Set("Cache-Control", "public, immutable")
-	w.Header().Set("Expires", time.Now().AddDate(1, 0, 0).UTC().Format(http.TimeFormat))
-	doc.ServeHTTP(w, r)
+	return all.document(name), true
 }
 
-func location(name string, doc *Document) string {
-	return groupsPath + "/" + name + "?hash=" + doc.hash()
-}
-
-// find returns a document, and the index for the name ""; nil if there is none of this name. Of
-// several callers one builds and the others wait, until ctx ends.
-func (g *Groups) find(ctx context.Context, name string) (*Document, error) {
-	if all := g.index.Load(); all != nil && all.catalog == g.live.Load() {
-		return all.document(name), nil
-	}
+// Build returns a document as Built does, nil if there is none of this name, and builds what is missing:
+// for the index all documents. Of several callers one builds and the others wait, until ctx ends.
+func (g *Groups) Build(ctx context.Context, name string) (*Document, error) {
 	select {
 	case <-g.turn:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
 	defer func() { g.turn <- struct{}{} }()
-	catalog := g.live.Load()
-	if all := g.index.Load(); all != nil && all.catalog == catalog {
-		return all.document(name), nil // somebody else has built it meanwhile
+	if doc, known := g.Built(name); known {
+		return doc, nil // somebody else has built it meanwhile
 	}
+	catalog := g.live.Load()
 	named := documentsOf(catalog)
 	if g.catalog != catalog {
 		g.forget(named)
@@ -133,6 +109,26 @@ func (g *Groups) find(ctx context.Context, name string) (*Document, error) {
 	}
 	g.index.Store(all)
 	return all.list, nil
+}
+
+// ServeNamed answers GET and HEAD with a document of version 3, or 304. A hash parameter that is not the
+// document's is answered with a redirect to the right one; with the right one the answer may be
+// kept for a year.
+func (d *Document) ServeNamed(w http.ResponseWriter, r *http.Request, name string) {
+	hash := r.URL.Query().Get("hash")
+	if hash != "" && hash != d.hash() && name != "" {
+		http.Redirect(w, r, location(name, d), http.StatusMovedPermanently)
+		return
+	}
+	if hash != "" && name != "" {
+		w.Header().Set("Cache-Control", "public, immutable")
+		w.Header().Set("Expires", time.Now().AddDate(1, 0, 0).UTC().Format(http.TimeFormat))
+	}
+	d.ServeHTTP(w, r)
+}
+
+func location(name string, doc *Document) string {
+	return Path3 + "/" + name + "?hash=" + doc.hash()
 }
 
 // documentsOf returns the names of the documents of a catalog with the resources that they are about:

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -19,7 +20,7 @@ import (
 )
 
 // ask requests a path with headers "Name: value".
-func ask(t testing.TB, h http.Handler, path string, headers ...string) *httptest.ResponseRecorder {
+func ask(t testing.TB, g *swagger.Groups, path string, headers ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil)
 	for _, h := range headers {
@@ -27,12 +28,24 @@ func ask(t testing.TB, h http.Handler, path string, headers ...string) *httptest
 		r.Header.Set(name, value)
 	}
 	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
+	name := strings.Trim(strings.TrimPrefix(r.URL.Path, swagger.Path3), "/")
+	doc, known := g.Built(name)
+	if !known {
+		var err error
+		if doc, err = g.Build(t.Context(), name); err != nil {
+			t.Error(err)
+		}
+	}
+	if doc == nil {
+		w.Code = http.StatusNotFound
+	} else {
+		doc.ServeNamed(w, r, name)
+	}
 	return w
 }
 
 // addresses are those of all documents, by their names.
-func addresses(t testing.TB, h http.Handler) map[string]string {
+func addresses(t testing.TB, h *swagger.Groups) map[string]string {
 	t.Helper()
 	var index struct {
 		Paths map[string]struct{ ServerRelativeURL string }
@@ -72,6 +85,9 @@ func TestIndexListsEveryGroupVersionWithItsHash(t *testing.T) {
 		if w := ask(t, h, path, `If-None-Match: "`+hash+`"`); w.Code != http.StatusNotModified || w.Body.Len() > 0 {
 			t.Errorf("%s: %d for its tag", name, w.Code)
 		}
+	}
+	if again := addresses(t, swagger.NewGroups(schema.NewLive(builtin.Catalog().With(define(t, "Foo", `{}`)...)))); !maps.Equal(all, again) {
+		t.Error("another server has other addresses for the same documents")
 	}
 	if all["apis/t.example.com"] != "" {
 		t.Error("a group without built-in kinds has a document, which upstream does not have")
@@ -199,5 +215,22 @@ func TestDocumentsOfVersion3AreKeptCompressed(t *testing.T) {
 	t.Logf("%d bytes, %d compressed", plain, kept)
 	if kept > 2<<20 {
 		t.Errorf("%d bytes are kept, want at most 2 MiB", kept)
+	}
+}
+
+func BenchmarkBuildVersion3(b *testing.B) {
+	for name, document := range map[string]string{"Index": "", "Core": "api/v1"} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				g := swagger.NewGroups(schema.NewLive(builtin.Catalog()))
+				if _, err := g.Build(b.Context(), document); err != nil {
+					b.Fatal(err)
+				}
+				plain, compressed := g.Size()
+				b.ReportMetric(float64(plain), "document_B")
+				b.ReportMetric(float64(compressed), "kept_B")
+			}
+		})
 	}
 }

@@ -139,7 +139,10 @@ func newPart(f openapi.Fragment) part {
 }
 
 // write adds a run of bytes and its length to a hash, which does not fail.
-func write(h hash.Hash, p []byte) { _, _ = fmt.Fprintf(h, "%d:%s", len(p), p) }
+func write(h hash.Hash, p []byte) {
+	_, _ = fmt.Fprintf(h, "%d:", len(p))
+	_, _ = h.Write(p)
+}
 
 func compressed(p []byte) *blockzip.Block {
 	return blockzip.Compress(func(add func([]byte)) { add(p) })

@@ -93,9 +93,9 @@ func answers3(definition string, codes map[string]string, types []string) object
 
 // content3 is a body of any of these media types.
 func content3(definition string, types []string) object {
-	content := object{}
+	content, body := object{}, object{"schema": object{"$ref": version3.refPrefix() + definition}}
 	for _, t := range types {
-		content[t] = object{"schema": object{"$ref": version3.refPrefix() + definition}}
+		content[t] = body
 	}
 	return content
 }

@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -144,20 +145,21 @@ func (form Form) encode(paths, defs object) (Fragment, error) {
 
 // members writes the members of an object, without its braces.
 func members(o object) ([]byte, error) {
-	var out []byte
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
 	for _, name := range slices.Sorted(maps.Keys(o)) {
-		key, err := json.Marshal(name)
-		if err != nil {
+		if out.Len() > 0 {
+			out.WriteByte(',')
+		}
+		if err := enc.Encode(name); err != nil {
 			return nil, err
 		}
-		value, err := json.Marshal(o[name])
-		if err != nil {
+		out.Truncate(out.Len() - 1) // the end of a line
+		out.WriteByte(':')
+		if err := enc.Encode(o[name]); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		if out != nil {
-			out = append(out, ',')
-		}
-		out = append(append(append(out, key...), ':'), value...)
+		out.Truncate(out.Len() - 1)
 	}
-	return out, nil
+	return out.Bytes(), nil
 }
