@@ -123,7 +123,10 @@ func objectsIn(o definition) map[string]definition {
 
 // withoutCBOR removes media types.
 func withoutCBOR(v any) any {
-	isCBOR := func(name any) bool { text, _ := name.(string); return strings.HasPrefix(text, "application/") && strings.Contains(text, "cbor") }
+	isCBOR := func(name any) bool {
+		text, _ := name.(string)
+		return strings.HasPrefix(text, "application/") && strings.Contains(text, "cbor")
+	}
 	switch v := v.(type) {
 	case definition:
 		maps.DeleteFunc(v, func(name string, _ any) bool { return isCBOR(name) })

@@ -262,14 +262,3 @@ func list(documents map[string]*Document) (*Document, error) {
 	}
 	return &Document{form: openapi.JSON3, etag: fmt.Sprintf(`"%X"`, sha512.Sum512(text)), blocks: []*blockzip.Block{compressed(text)}}, nil
 }
-
-// Size returns the size of the documents that are kept, and of their compressed forms.
-func (g *Groups) Size() (plain, compressed int64) {
-	<-g.turn
-	defer func() { g.turn <- struct{}{} }()
-	for _, doc := range g.kept {
-		p, c := doc.Size()
-		plain, compressed = plain+p, compressed+c
-	}
-	return plain, compressed
-}

@@ -60,9 +60,9 @@ type place struct {
 // places returns where the paths of a resource lead: to its collections, the object and its
 // subresources.
 func (d *definitions) places(r *schema.Resource, b bodies) iter.Seq2[string, place] {
-	at := place{resource: r, kind: r.GVK(), bodies: b, verbs: r.Verbs}
-	collection := basePath(r) + "/" + r.Plural
 	return func(yield func(string, place) bool) {
+		at := place{resource: r, kind: r.GVK(), bodies: b, verbs: r.Verbs}
+		collection := basePath(r) + "/" + r.Plural
 		if r.Namespaced {
 			across := at
 			across.across, across.verbs = true, only(r.Verbs, "list")

@@ -44,8 +44,9 @@ func (form Form) dialect() dialect {
 	return version2
 }
 
-// BuiltIn returns the fragment of the built-in resources among these, with the
-// definitions that the fragments of custom resources refer to.
+// BuiltIn returns the fragment of version 2 of the built-in resources among these, with the
+// definitions that the fragments of custom resources refer to. Those of version 3 are
+// [BuiltIn3] and [Shared3].
 func BuiltIn(form Form, resources []*schema.Resource) (Fragment, error) {
 	paths, defs := builtIn(resources)
 	return form.encode(paths, defs.schemas)
