@@ -88,7 +88,7 @@ func Discovery3(document string) (Fragment, error) {
 }
 
 func (d *definitions) addDiscovery(paths object, path string, of discovery) {
-	types := []string{"application/json", "application/yaml", "application/vnd.kubernetes.protobuf"}
+	types := []string{"application/json", "application/yaml"} // upstream's discovery has protobuf too
 	if of.answer == reflect.TypeFor[version.Info]() {
 		types = types[:1]
 		d.addGo(of.answer)
