@@ -28,7 +28,6 @@ import (
 	"github.com/gapless-io/gapless/internal/registry"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin"
-	"github.com/gapless-io/gapless/internal/schema/openapi"
 	"github.com/gapless-io/gapless/internal/seed/manifest"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/encrypted"
@@ -282,7 +281,6 @@ func (s *Server) apiConfig(live *schema.Live, log *revlog.Log, p parts) apiserve
 		}, s.encryptionChecks()...),
 		Authorizer: s.authorizer,
 		History:    s.history,
-		OpenAPI:    openapi.New(live),
 		Collectors: p.collectors,
 		Compact:    s.compactFunc(log),
 		Audit:      p.audit,

@@ -196,7 +196,7 @@ func TestRequestsNeedBoundedMemory(t *testing.T) {
 	}
 }
 
-// TestOpenAPIOfALargeDefinitionNeedsBoundedMemory requests OpenAPI v2 of a definition with
+// TestOpenAPIOfALargeDefinitionNeedsBoundedMemory requests OpenAPI v2 and v3 of a definition with
 // a third of the properties that an object may have, so it may take a third of the memory.
 func TestOpenAPIOfALargeDefinitionNeedsBoundedMemory(t *testing.T) {
 	if testing.Short() {
@@ -205,16 +205,21 @@ func TestOpenAPIOfALargeDefinitionNeedsBoundedMemory(t *testing.T) {
 	c := assemble(t, revlog.Options{Memory: true}).caller(t)
 	large := `{"type":"object","properties":{` + members(30_000, `{"type":"string"}`) + `}}`
 	c.must(http.StatusCreated, http.MethodPost, memoryDefinitions, definitionOf("Large", large))
-	for _, accept := range []string{"application/json", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"} {
+	for _, of := range [][2]string{
+		{"/openapi/v2", "application/json"},
+		{"/openapi/v2", "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"},
+		{"/openapi/v3/apis/t.example.com/v1", "application/json"},
+	} {
+		path, accept := of[0], of[1]
 		var r reply
 		began := time.Now()
-		most := heaviest(func() { r = c.do(http.MethodGet, "/openapi/v2", "", "Accept: "+accept) })
-		t.Logf("%s: %d, %d KiB: %d MiB in %v", accept, r.code, len(r.body)>>10, most>>20, time.Since(began).Round(time.Millisecond))
+		most := heaviest(func() { r = c.do(http.MethodGet, path, "", "Accept: "+accept) })
+		t.Logf("%s, %s: %d, %d KiB: %d MiB in %v", path, accept, r.code, len(r.body)>>10, most>>20, time.Since(began).Round(time.Millisecond))
 		if r.code != http.StatusOK || !strings.Contains(string(r.body), "com.example.t.v1.Large") {
-			t.Errorf("%s: %d, %.100q", accept, r.code, r.body)
+			t.Errorf("%s, %s: %d, %.100q", path, accept, r.code, r.body)
 		}
 		if most > requestBound/3 {
-			t.Errorf("%s: %d MiB were in use, want at most %d", accept, most>>20, requestBound/3>>20)
+			t.Errorf("%s, %s: %d MiB were in use, want at most %d", path, accept, most>>20, requestBound/3>>20)
 		}
 	}
 }

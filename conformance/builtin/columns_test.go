@@ -58,7 +58,7 @@ func TestColumns(t *testing.T) {
 	for name := range bodies {
 		t.Errorf("testdata/columns has objects of %s, which no resource lists", name)
 	}
-	judgeColumns(t, found)
+	Judge(t, "columns_differences.txt", found)
 }
 
 // columnManifests returns the objects in testdata/columns as JSON, by resource.
@@ -211,37 +211,6 @@ func (c *columnsRun) note(what string, differ differing) {
 		key := c.name + " | " + at
 		if c.found[key] == "" {
 			c.found[key] = example + " in " + what
-		}
-	}
-}
-
-// judgeColumns holds what was found against testdata/columns_differences.txt, whose
-// lines are "resource | what | why".
-func judgeColumns(t *testing.T, found map[string]string) {
-	t.Helper()
-	text, err := os.ReadFile("testdata/columns_differences.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
-	known := map[string]bool{}
-	for line := range strings.Lines(string(text)) {
-		parts := strings.Split(strings.TrimSpace(line), " | ")
-		switch {
-		case strings.HasPrefix(line, "#") || len(parts) == 1 && parts[0] == "":
-		case len(parts) != 3 || parts[2] == "":
-			t.Errorf("columns_differences.txt: %q is not \"resource | what | why\"", line)
-		default:
-			known[parts[0]+" | "+parts[1]] = true
-		}
-	}
-	for _, key := range slices.Sorted(maps.Keys(found)) {
-		if !known[key] {
-			t.Errorf("%s: %s", key, found[key])
-		}
-	}
-	for _, key := range slices.Sorted(maps.Keys(known)) {
-		if found[key] == "" {
-			t.Errorf("%s: columns_differences.txt has it, and it is not found any more: remove the line", key)
 		}
 	}
 }

@@ -84,7 +84,6 @@ func TestOnlyHealthAndVersionNeedNoCredentials(t *testing.T) {
 		cfg.Compact = func(context.Context, apiserver.Compaction) (apiserver.Compacted, error) {
 			return apiserver.Compacted{}, errors.New("was called")
 		}
-		cfg.OpenAPI = http.NotFoundHandler()
 	})
 	dir := t.TempDir()
 	other, err := auth.Open(dir, auth.Options{})
@@ -301,17 +300,5 @@ func TestOnlyAdministratorsMayCompact(t *testing.T) {
 	}
 	if a := openServer(t, nil).do("POST", path, `{"upTo":"1"}`); a.StatusCode < 400 {
 		t.Errorf("without compaction: %d", a.StatusCode)
-	}
-}
-
-func TestOpenAPIHandlerIsServed(t *testing.T) {
-	d := openServer(t, func(cfg *apiserver.Config) {
-		cfg.OpenAPI = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.WriteString(w, "doc of "+r.URL.Path) })
-	})
-	if a := d.do("GET", "/openapi/v3/api/v1", ""); a.StatusCode != http.StatusOK || a.body != "doc of /openapi/v3/api/v1" {
-		t.Errorf("%d %s", a.StatusCode, a.body)
-	}
-	if a := openServer(t, nil).do("GET", "/openapi/v3", ""); a.StatusCode != http.StatusNotFound {
-		t.Errorf("without documents: %d", a.StatusCode)
 	}
 }

@@ -80,7 +80,7 @@ func (h *hall) serve(t *testing.T, r *http.Request) *httptest.ResponseRecorder {
 	var v struct {
 		Kind, Message string
 		Code          int
-		Paths         []string
+		Paths         any // of the index a list, of OpenAPI an object
 	}
 	var err error
 	switch {

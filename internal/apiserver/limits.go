@@ -112,6 +112,9 @@ func (s *Server) serveLimited(w http.ResponseWriter, r *http.Request, rt route.R
 	if r.URL.Path == swaggerPath {
 		return s.serveSwagger(w, r, user)
 	}
+	if isVersion3(r.URL.Path) {
+		return s.serveGroups(w, r, user)
+	}
 	return s.dispatch(w, r, rt)
 }
 

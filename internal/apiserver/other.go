@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"github.com/gapless-io/gapless/internal/apiserver/media"
 	"github.com/gapless-io/gapless/internal/apiserver/render"
 	"github.com/gapless-io/gapless/internal/apiserver/route"
 	"github.com/gapless-io/gapless/internal/apiserver/swagger"
@@ -21,10 +22,6 @@ import (
 // serveOther answers the paths that are about no resource.
 func (s *Server) serveOther(w http.ResponseWriter, r *http.Request, rt route.Route) error {
 	first := rt.Path[0]
-	if first == "openapi" && len(rt.Path) > 1 && rt.Path[1] == "v3" && s.cfg.OpenAPI != nil && r.Method == http.MethodGet {
-		s.cfg.OpenAPI.ServeHTTP(w, r)
-		return nil
-	}
 	if r.URL.Path == compactPath && s.cfg.Compact != nil {
 		return s.compact(w, r)
 	}
@@ -111,9 +108,43 @@ func (s *Server) serveSwagger(w http.ResponseWriter, r *http.Request, sender str
 	return nil
 }
 
+// isVersion3 reports whether a path is that of a document of OpenAPI v3, or of their index.
+func isVersion3(path string) bool {
+	return path == swagger.Path3 || strings.HasPrefix(path, swagger.Path3+"/")
+}
+
+// serveGroups answers with the document of OpenAPI v3 of a group and version, or with their
+// index. Building needs a processor, as for version 2.
+func (s *Server) serveGroups(w http.ResponseWriter, r *http.Request, sender string) error {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		return kube.MethodNotAllowed(schema.GroupResource{}, r.Method)
+	}
+	if !swagger.AcceptsJSON(r) {
+		return kube.NotAcceptable([]string{media.JSON})
+	}
+	name := strings.Trim(strings.TrimPrefix(r.URL.Path, swagger.Path3), "/")
+	doc, known := s.groups.Built(name)
+	if !known {
+		release, err := s.load.Take(r.Context(), s.load.Processors, sender)
+		if err != nil {
+			return err
+		}
+		doc, err = s.groups.Build(r.Context(), name)
+		release()
+		if err != nil {
+			return err
+		}
+	}
+	if doc == nil {
+		return s.index(w, r)
+	}
+	doc.ServeNamed(w, r, name)
+	return nil
+}
+
 // index lists the paths there are; for an unknown one with 404.
 func (s *Server) index(w http.ResponseWriter, r *http.Request) error {
-	paths := []string{"/api", "/apis", "/healthz", "/livez", "/metrics", swaggerPath, "/openapi/v3", "/readyz", "/version"}
+	paths := []string{"/api", "/apis", "/healthz", "/livez", "/metrics", swaggerPath, swagger.Path3, "/readyz", "/version"}
 	if s.cfg.Discovery != nil {
 		paths = append(paths, authn.ConfigurationPath, authn.KeySetPath)
 	}

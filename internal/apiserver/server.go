@@ -89,8 +89,6 @@ type Config struct {
 	// History tells clients that ask whether the data was replaced; nil: the server does
 	// not answer them.
 	History History
-	// OpenAPI serves /openapi/v3; nil answers 404.
-	OpenAPI http.Handler
 	// Collectors add metrics of other parts.
 	Collectors []prometheus.Collector
 	// MinRequestTimeout: a watch without timeoutSeconds lasts between once and twice
@@ -116,6 +114,7 @@ type Server struct {
 	metrics   *metrics.Metrics
 	discovery discovery.Documents
 	swagger   *swagger.Documents
+	groups    *swagger.Groups
 	load      *limit.Load
 	lists     *render.Lists
 	events    render.Shared
@@ -140,8 +139,8 @@ func New(ctx context.Context, cfg Config) *Server {
 	}
 	s := &Server{
 		cfg: cfg, logger: cfg.Logger, load: limit.NewLoad(cfg.Limits, cfg.Refusals), lists: render.NewLists(),
-		swagger: swagger.New(),
-		feeds:   feed.NewSet(ctx, cfg.Logger),
+		swagger: swagger.New(), groups: swagger.NewGroups(cfg.Live),
+		feeds: feed.NewSet(ctx, cfg.Logger),
 	}
 	kept := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "gapless_list_compressed_bytes", Help: "Compressed blocks of lists that are kept for the next list.",

@@ -63,3 +63,38 @@ func TestOpenAPIVersion2AnswersAsUpstream(t *testing.T) {
 		t.Errorf("the index does not list it: %s", a.body)
 	}
 }
+
+// TestOpenAPIVersion3FollowsTheDefinitions at the addresses of its index.
+func TestOpenAPIVersion3FollowsTheDefinitions(t *testing.T) {
+	d := openServer(t, nil)
+	address := func() string {
+		t.Helper()
+		paths, _ := tree(t, d.do("GET", "/openapi/v3", "").body)["paths"].(map[string]any)
+		entry, _ := paths["apis/t.example.com/v1"].(map[string]any)
+		url, _ := entry["serverRelativeURL"].(string)
+		return url
+	}
+	const path = "/openapi/v3/apis/t.example.com/v1"
+	if url := address(); url != "" || d.do("GET", path, "").StatusCode != http.StatusNotFound {
+		t.Errorf("at first: %q", url)
+	}
+	if a := d.do("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition); a.StatusCode != http.StatusCreated {
+		t.Fatalf("%d %s", a.StatusCode, a.body)
+	}
+	url := address()
+	a := d.do("GET", url, "")
+	components, _ := tree(t, a.body)["components"].(map[string]any)
+	schemas, _ := components["schemas"].(map[string]any)
+	if a.StatusCode != http.StatusOK || schemas["com.example.t.v1.FooList"] == nil || !strings.HasPrefix(url, path+"?hash=") {
+		t.Errorf("%q: %d, %d definitions", url, a.StatusCode, len(schemas))
+	}
+	if a := d.do("HEAD", url, ""); a.StatusCode != http.StatusOK || a.body != "" || a.Header.Get("Etag") == "" {
+		t.Errorf("HEAD: %d %q %v", a.StatusCode, a.body, a.Header)
+	}
+	if a := d.do("GET", path, "", "Accept: application/com.github.proto-openapi.spec.v3@v1.0+protobuf"); a.StatusCode != http.StatusNotAcceptable {
+		t.Errorf("protobuf: %d", a.StatusCode)
+	}
+	if a := d.do("POST", path, "{}"); a.StatusCode != http.StatusMethodNotAllowed {
+		t.Errorf("POST: %d", a.StatusCode)
+	}
+}

@@ -2,6 +2,7 @@ package swagger
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -40,6 +41,14 @@ func Negotiate(r *http.Request) openapi.Form {
 	return 0
 }
 
+// AcceptsJSON reports whether a request accepts the only form of OpenAPI v3. All clients ask for JSON;
+// upstream has protobuf too.
+func AcceptsJSON(r *http.Request) bool {
+	return r.Header.Get("Accept") == "" || slices.ContainsFunc(ranges(r), func(name string) bool {
+		return name == media.JSON || name == "application/*" || name == "*/*"
+	})
+}
+
 // ranges returns the media types of the Accept headers, the preferred first.
 func ranges(r *http.Request) []string {
 	clone := &http.Request{Header: http.Header{}}
@@ -53,13 +62,18 @@ func ranges(r *http.Request) []string {
 	return names
 }
 
-// Document is the OpenAPI v2 document of a catalog in one form. It is immutable.
+// Document is an OpenAPI document in one form. It is immutable.
 type Document struct {
 	catalog *schema.Catalog
 	form    openapi.Form
 	etag    string
 	blocks  []*blockzip.Block
+	// resources are those that a document of version 3 is about.
+	resources []*schema.Resource
 }
+
+// hash is the part of the tag that is in the addresses of documents of version 3.
+func (d *Document) hash() string { return strings.Trim(d.etag, `"`) }
 
 // Size returns the size of the document, and of its compressed form, which is kept.
 func (d *Document) Size() (plain, compressed int64) {

@@ -1,12 +1,14 @@
-// Package swagger serves the OpenAPI v2 document, /openapi/v2, which kubectl before 1.27
-// validates with.
+// Package swagger serves the OpenAPI documents: /openapi/v2, which kubectl before 1.27
+// validates with, and those below /openapi/v3.
 //
-// It has two nouns. [Documents] keeps the parts that documents are made of: one of all
-// built-in kinds, and one of each version of a custom resource. A [Document] is these parts
-// in one encoding. Parts are kept compressed only, about a tenth of the document, and
-// are sent as they are kept. A part is built when a document is requested that has it
-// and kept until its resource changes or goes: after a change of one definition, the next
-// request builds the part of that definition. Nothing is built that nobody requests.
+// It has three nouns. [Documents] keeps the parts that the document of version 2 is made of: one of
+// all built-in kinds, and one of each version of a custom resource. [Groups] keeps the documents
+// of version 3, one for each group and version: a part of its built-in kinds, or one of each
+// custom resource. A [Document] is parts in one encoding. Parts are kept compressed only, about a
+// tenth of the document, and are sent as they are kept. A part is built when a document is
+// requested that has it and kept until its resource changes or goes: after a change of one
+// definition, the next request builds the part of that definition. Nothing is built that nobody
+// requests.
 package swagger
 
 import (
@@ -124,16 +126,23 @@ func build(k key, catalog *schema.Catalog) (part, error) {
 	if k.form == openapi.JSON && k.resource != nil { // the built-in part is before it
 		f.Paths, f.Definitions = append([]byte{','}, f.Paths...), append([]byte{','}, f.Definitions...)
 	}
+	return newPart(f), nil
+}
+
+func newPart(f openapi.Fragment) part {
 	sum := sha512.New()
 	write(sum, f.Paths)
 	write(sum, f.Definitions)
 	p := part{paths: compressed(f.Paths), definitions: compressed(f.Definitions)}
 	sum.Sum(p.sum[:0])
-	return p, nil
+	return p
 }
 
 // write adds a run of bytes and its length to a hash, which does not fail.
-func write(h hash.Hash, p []byte) { _, _ = fmt.Fprintf(h, "%d:%s", len(p), p) }
+func write(h hash.Hash, p []byte) {
+	_, _ = fmt.Fprintf(h, "%d:", len(p))
+	_, _ = h.Write(p)
+}
 
 func compressed(p []byte) *blockzip.Block {
 	return blockzip.Compress(func(add func([]byte)) { add(p) })

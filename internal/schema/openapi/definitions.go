@@ -1,12 +1,15 @@
 package openapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gapless-io/gapless/internal/schema"
@@ -14,34 +17,53 @@ import (
 
 // definitions collects the named schemas of one document.
 type definitions struct {
-	schemas object
-	dialect dialect
-	markers map[string]markers
+	schemas  object
+	dialect  dialect
+	markers  map[string]markers
+	comments comments
 }
 
 // dialect is the version of OpenAPI that schemas are written in.
 type dialect int
 
 const (
+	// version3 wraps a reference that has something beside it, such as a description, in allOf.
 	version3 dialect = iota
-	// version2 knows neither oneOf nor allOf. A reference may have a description beside it, and
-	// the types whose JSON is not what their Go fields say have definitions of their own.
+	// version2 knows neither oneOf nor allOf, and upstream's has no defaults.
 	version2
-	// merging is version 3 with the defaults of fields that are keys of lists.
+	// merging has in place, without definitions of their own, the types whose JSON is not what
+	// their Go fields say. Only fields that are keys of lists have defaults.
 	merging
 )
 
 func newDefinitions(d dialect) *definitions {
-	return &definitions{schemas: object{}, dialect: d, markers: readMarkers()}
+	if d == merging {
+		return &definitions{schemas: object{}, dialect: d, markers: readMarkers()}
+	}
+	return &definitions{schemas: object{}, dialect: d, markers: allMarkers(), comments: allComments()}
 }
 
-// addResource adds the schema of a kind and of everything it refers to, and
-// returns its name.
+// Who builds one document often builds all. They must not be modified.
+//
+//nolint:gochecknoglobals // tables, read at the first request of a document
+var (
+	allMarkers  = sync.OnceValue(readMarkers)
+	allComments = sync.OnceValue(readComments)
+)
+
+// refPrefix is what stands before the name of a definition in a reference.
+func (d dialect) refPrefix() string {
+	if d == version2 {
+		return "#/definitions/"
+	}
+	return "#/components/schemas/"
+}
+
+// addResource adds what says how a resource merges, and returns its name: the schema of a
+// built-in kind and of everything that it refers to, or that of a custom resource as it is.
 func (d *definitions) addResource(r *schema.Resource) (string, error) {
 	if r.GoType != nil {
-		name := d.addGo(r.GoType)
-		d.schemas[name].(object)["x-kubernetes-group-version-kind"] = []object{gvk(r)}
-		return name, nil
+		return d.addGo(r.GoType), nil
 	}
 	name := reverse(r.Group) + "." + r.Version + "." + r.Kind
 	custom := object{"type": "object"}
@@ -68,23 +90,8 @@ func (d *definitions) addResource(r *schema.Resource) (string, error) {
 	props["apiVersion"] = stringSchema("APIVersion is the versioned schema of this object.")
 	props["kind"] = stringSchema("Kind is the REST resource that this object represents.")
 	props["metadata"] = d.refTo(d.addGo(reflect.TypeFor[metav1.ObjectMeta]()), "Standard object's metadata.")
-	custom["x-kubernetes-group-version-kind"] = []object{gvk(r)}
-	addSelectable(custom, r)
 	d.schemas[name] = custom
 	return name, nil
-}
-
-// addSelectable says which fields a custom resource can be selected by (apiextensions
-// pkg/controller/openapi/builder).
-func addSelectable(def object, r *schema.Resource) {
-	if !r.Custom || len(r.Fields) == 0 {
-		return
-	}
-	var fields []object
-	for _, f := range r.Fields {
-		fields = append(fields, object{"fieldPath": f.Label})
-	}
-	def["x-kubernetes-selectable-fields"] = fields
 }
 
 // addGo adds the definition of a struct type under its canonical name, once.
@@ -93,18 +100,23 @@ func (d *definitions) addGo(t reflect.Type) string {
 	if _, known := d.schemas[name]; known {
 		return name
 	}
+	said := d.comments.Types[name]
+	docs := docsOf(t)
+	description := cmp.Or(said.Description, docs[""])
 	if special, ok := d.dialect.specialType(t); ok {
-		d.schemas[name] = withDescription(special, docsOf(t)[""])
+		d.schemas[name] = withDescription(special, description)
 		return name
 	}
-	def := object{"type": "object"}
+	def := withDescription(object{"type": "object"}, description)
 	d.schemas[name] = def // before its fields: types may refer to themselves
-	docs := docsOf(t)
-	if docs[""] != "" {
-		def["description"] = docs[""]
+	if len(said.Unions) > 0 {
+		def["x-kubernetes-unions"] = said.Unions
+	}
+	if kind := partKind(t); kind.Kind != "" && d.dialect == version3 {
+		def["x-kubernetes-group-version-kind"] = kinds(kind)
 	}
 	props := object{}
-	required := d.addFields(t, docs, props)
+	required := d.addFields(t, said.Fields, props)
 	if len(props) > 0 {
 		def["properties"] = props
 	}
@@ -115,13 +127,38 @@ func (d *definitions) addGo(t reflect.Type) string {
 	if m, known := d.markers[name]; known {
 		m.apply(def, props)
 	}
+	if d.dialect == version3 {
+		wrapReferences(props)
+	}
 	return name
+}
+
+// partKind is the kind of the objects that are a part of other kinds, and therefore in documents that
+// do not have the kind itself.
+func partKind(t reflect.Type) schema.GroupVersionKind {
+	switch t {
+	case reflect.TypeFor[corev1.PersistentVolumeClaim](), reflect.TypeFor[metav1.APIGroup]():
+		return schema.GroupVersionKind{Version: "v1", Kind: t.Name()}
+	}
+	return schema.GroupVersionKind{}
+}
+
+// wrapReferences puts the references that have something beside them into allOf, because
+// version 3 ignores what is beside a reference.
+func wrapReferences(props object) {
+	for _, prop := range props {
+		if prop, ok := prop.(object); ok && prop["$ref"] != nil && len(prop) > 1 {
+			prop["allOf"] = []object{{"$ref": prop["$ref"]}}
+			delete(prop, "$ref")
+		}
+	}
 }
 
 // addFields adds the JSON fields of t, inlined structs included, and returns the
 // names of those that are always written.
-func (d *definitions) addFields(t reflect.Type, docs map[string]string, props object) []string {
+func (d *definitions) addFields(t reflect.Type, said map[string]fieldComments, props object) []string {
 	var required []string
+	docs := docsOf(t)
 	for field := range t.Fields() {
 		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
 		if name == "-" || !field.IsExported() {
@@ -132,13 +169,13 @@ func (d *definitions) addFields(t reflect.Type, docs map[string]string, props ob
 			if inner.Kind() == reflect.Pointer {
 				inner = inner.Elem()
 			}
-			required = append(required, d.addFields(inner, docsOf(inner), props)...)
+			required = append(required, d.addFields(inner, said, props)...)
 			continue
 		}
 		if name == "" {
 			continue
 		}
-		prop := d.schemaOf(field.Type, docs[name])
+		prop := d.schemaOf(field.Type, cmp.Or(said[name].Description, docs[name]))
 		if s := field.Tag.Get("patchStrategy"); s != "" {
 			prop["x-kubernetes-patch-strategy"] = s
 		}
@@ -147,11 +184,8 @@ func (d *definitions) addFields(t reflect.Type, docs map[string]string, props ob
 		}
 		props[name] = prop
 		omitted := strings.Contains(options, "omit")
-		if d.dialect == merging {
-			delete(prop, "default")
-			if value := keyDefault(t, field, omitted); value != nil {
-				prop["default"] = value
-			}
+		if value := d.defaultOf(t, field, said[name].Default); value != nil {
+			prop["default"] = value
 		}
 		if !omitted {
 			required = append(required, name)
@@ -160,12 +194,44 @@ func (d *definitions) addFields(t reflect.Type, docs map[string]string, props ob
 	return required
 }
 
+// defaultOf returns the default of a field in this dialect, nil for none: what its comment says,
+// else the zero value of what is always written (kube-openapi pkg/generators mustEnforceDefault).
+func (d *definitions) defaultOf(of reflect.Type, field reflect.StructField, said any) any {
+	_, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+	omitted := strings.Contains(options, "omit")
+	switch d.dialect {
+	case version2:
+		return nil
+	case merging:
+		return keyDefault(of, field, omitted)
+	case version3:
+	}
+	switch kind := field.Type.Kind(); {
+	case said != nil:
+		return said
+	case kind == reflect.Struct:
+		if _, special := d.dialect.specialType(field.Type); special {
+			return nil
+		}
+		return object{}
+	case omitted:
+		return nil
+	case kind == reflect.String:
+		return ""
+	case kind == reflect.Bool:
+		return false
+	case kind >= reflect.Int && kind <= reflect.Float64:
+		return 0
+	}
+	return nil
+}
+
 // schemaOf returns the schema of a field's type.
 func (d *definitions) schemaOf(t reflect.Type, description string) object {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	if special, ok := d.dialect.specialType(t); ok && d.dialect != version2 {
+	if special, ok := d.dialect.specialType(t); ok && d.dialect == merging {
 		return withDescription(special, description)
 	} else if ok {
 		return d.refTo(d.addGo(t), description)
@@ -179,6 +245,8 @@ func (d *definitions) schemaOf(t reflect.Type, description string) object {
 		return withDescription(object{"type": "array", "items": d.schemaOf(t.Elem(), "")}, description)
 	case kind == reflect.Map:
 		return withDescription(object{"type": "object", "additionalProperties": d.schemaOf(t.Elem(), "")}, description)
+	case kind == reflect.String && t.PkgPath() != "":
+		return d.comments.Enums[definitionName(t)].apply(object{"type": "string"}, description)
 	default:
 		return withDescription(scalar(kind), description)
 	}
@@ -212,10 +280,7 @@ func withDescription(o object, description string) object {
 	return o
 }
 
-// refTo is a reference with a description. In version 3 it is wrapped, as upstream does.
+// refTo is a reference with a description. In version 3 it must be wrapped: [wrapReferences].
 func (d *definitions) refTo(definition, description string) object {
-	if d.dialect == version2 {
-		return withDescription(object{"$ref": definitionsPrefix + definition}, description)
-	}
-	return withDescription(object{"allOf": []object{ref(definition)}, "default": object{}}, description)
+	return withDescription(object{"$ref": d.dialect.refPrefix() + definition}, description)
 }

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/openapi"
 )
 
@@ -60,8 +59,11 @@ func TestValuesWithoutATypeAreMergedAsTheyAre(t *testing.T) {
 // TestEmbeddedObjectsHaveAHeadInVersion3, which version 2 has for those without unknown fields.
 func TestEmbeddedObjectsHaveAHeadInVersion3(t *testing.T) {
 	r := customResource(`{"type":"object","properties":{"pod":{"type":"object","x-kubernetes-embedded-resource":true,"x-kubernetes-preserve-unknown-fields":true,"required":["kind"]}}}`)
-	doc, _ := get(t, openapi.New(schema.NewLive(schema.NewCatalog(r))), "/openapi/v3/apis/"+r.Group+"/"+r.Version)
-	pod := at(t, doc, "components", "schemas", "com.example.t.v1.Foo", "properties", "pod")
+	f, err := openapi.Custom(openapi.JSON3, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := at(t, tree(t, f.Definitions), "com.example.t.v1.Foo", "properties", "pod")
 	if required := at(t, pod, "required").([]any); len(required) != 2 || required[0] != "kind" || required[1] != "apiVersion" {
 		t.Errorf("required: %v", required)
 	}

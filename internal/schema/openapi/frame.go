@@ -16,7 +16,8 @@ type Frame struct {
 	Separator          []byte
 }
 
-// Frame returns the frame of a document whose paths and definitions have these sizes.
+// Frame returns the frame of a document of version 2 whose paths and definitions have these sizes. That
+// of version 3 is [Frame3].
 func (form Form) Frame(pathsBytes, definitionsBytes int) (Frame, error) {
 	head := object{"swagger": "2.0", "info": object{"title": "Kubernetes", "version": "gapless"}}
 	params, err := json.Marshal(sharedParameters())

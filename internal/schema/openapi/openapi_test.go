@@ -1,9 +1,9 @@
 package openapi_test
 
 import (
-	"encoding/json"
-	"net/http"
-	"net/http/httptest"
+	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,19 +12,15 @@ import (
 	"github.com/gapless-io/gapless/internal/schema/openapi"
 )
 
-// get reads a document as a tree.
-func get(t *testing.T, h http.Handler, path string) (map[string]any, http.Header) {
+// version3 are the paths and definitions of the built-in kinds of a group and version.
+func version3(t *testing.T, document string) (paths, definitions map[string]any) {
 	t.Helper()
-	rec := httptest.NewRecorder()
-	h.ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, nil))
-	if rec.Code != http.StatusOK {
-		t.Fatalf("GET %s: %d %s", path, rec.Code, rec.Body)
+	of := slices.DeleteFunc(builtin.Catalog().Resources(), func(r *schema.Resource) bool { return openapi.Document3(r) != document })
+	f, err := openapi.BuiltIn3(of)
+	if err != nil {
+		t.Fatal(err)
 	}
-	var doc map[string]any
-	if err := json.Unmarshal(rec.Body.Bytes(), &doc); err != nil {
-		t.Fatalf("GET %s: %v", path, err)
-	}
-	return doc, rec.Header()
+	return tree(t, f.Paths), tree(t, f.Definitions)
 }
 
 // at walks down a tree.
@@ -40,27 +36,9 @@ func at(t *testing.T, doc any, path ...string) any {
 	return doc
 }
 
-func TestIndexListsEveryGroupVersionWithItsHash(t *testing.T) {
-	h := openapi.New(schema.NewLive(builtin.Catalog()))
-	index, _ := get(t, h, "/openapi/v3")
-	url := at(t, index, "paths", "apis/apps/v1", "serverRelativeURL").(string)
-	if !strings.HasPrefix(url, "/openapi/v3/apis/apps/v1?hash=") {
-		t.Errorf("url %q", url)
-	}
-	if _, header := get(t, h, url); !strings.Contains(header.Get("Cache-Control"), "immutable") {
-		t.Errorf("a document asked for by its hash is not cacheable: %v", header)
-	}
-	rec := httptest.NewRecorder()
-	h.ServeHTTP(rec, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/openapi/v3/apis/apps/v1?hash=old", nil))
-	if rec.Code != http.StatusMovedPermanently || rec.Header().Get("Location") != url {
-		t.Errorf("old hash answered %d to %q", rec.Code, rec.Header().Get("Location"))
-	}
-}
-
 func TestPatchOperationsHaveTheExtensionThatKubectlReads(t *testing.T) {
-	h := openapi.New(schema.NewLive(builtin.Catalog()))
-	doc, _ := get(t, h, "/openapi/v3/api/v1")
-	patch := at(t, doc, "paths", "/api/v1/namespaces/{namespace}/configmaps/{name}", "patch")
+	paths, _ := version3(t, "api/v1")
+	patch := at(t, paths, "/api/v1/namespaces/{namespace}/configmaps/{name}", "patch")
 	at(t, patch, "requestBody", "content", "application/strategic-merge-patch+json")
 	if kind := at(t, patch, "x-kubernetes-group-version-kind", "kind"); kind != "ConfigMap" {
 		t.Errorf("kind %v", kind)
@@ -74,10 +52,9 @@ func TestPatchOperationsHaveTheExtensionThatKubectlReads(t *testing.T) {
 	}
 }
 
-func TestGoTypesBecomeSchemasWithDescriptionsAndPatchStrategies(t *testing.T) {
-	h := openapi.New(schema.NewLive(builtin.Catalog()))
-	doc, _ := get(t, h, "/openapi/v3/api/v1")
-	spec := at(t, doc, "components", "schemas", "io.k8s.api.core.v1.PodSpec", "properties")
+func TestGoTypesBecomeSchemasWithWhatTheirCommentsSay(t *testing.T) {
+	_, definitions := version3(t, "api/v1")
+	spec := at(t, definitions, "io.k8s.api.core.v1.PodSpec", "properties")
 	containers := at(t, spec, "containers")
 	if key := at(t, containers, "x-kubernetes-patch-merge-key"); key != "name" {
 		t.Errorf("merge key %v", key)
@@ -88,33 +65,74 @@ func TestGoTypesBecomeSchemasWithDescriptionsAndPatchStrategies(t *testing.T) {
 	if typ := at(t, spec, "terminationGracePeriodSeconds", "type"); typ != "integer" {
 		t.Errorf("type %v", typ)
 	}
-	at(t, doc, "components", "schemas", "io.k8s.api.core.v1.Pod", "x-kubernetes-group-version-kind")
+	at(t, definitions, "io.k8s.api.core.v1.Pod", "x-kubernetes-group-version-kind")
+	protocol := at(t, definitions, "io.k8s.api.core.v1.ContainerPort", "properties", "protocol")
+	if fmt.Sprint(at(t, protocol, "enum")) != "[SCTP TCP UDP]" || at(t, protocol, "default") != "TCP" ||
+		!strings.HasSuffix(at(t, protocol, "description").(string), "\n\nPossible enum values:\n - `\"SCTP\"` is the SCTP protocol.\n"+
+			" - `\"TCP\"` is the TCP protocol.\n - `\"UDP\"` is the UDP protocol.") {
+		t.Errorf("protocol: %v", protocol)
+	}
 }
 
-func TestEveryReferenceHasItsDefinition(t *testing.T) {
-	h := openapi.New(schema.NewLive(builtin.Catalog()))
-	index, _ := get(t, h, "/openapi/v3")
-	for name := range at(t, index, "paths").(map[string]any) {
-		doc, _ := get(t, h, "/openapi/v3/"+name)
-		schemas := at(t, doc, "components", "schemas").(map[string]any)
-		var walk func(v any)
-		walk = func(v any) {
-			switch v := v.(type) {
-			case map[string]any:
-				if r, ok := v["$ref"].(string); ok {
-					if _, defined := schemas[strings.TrimPrefix(r, "#/components/schemas/")]; !defined {
-						t.Errorf("%s: %s is not defined", name, r)
-					}
-				}
-				for _, child := range v {
-					walk(child)
-				}
-			case []any:
-				for _, child := range v {
-					walk(child)
+// TestEveryReferenceOfVersion3HasItsDefinition in its own document.
+func TestEveryReferenceOfVersion3HasItsDefinition(t *testing.T) {
+	byDocument := map[string][]*schema.Resource{}
+	for _, r := range builtin.Catalog().Resources() {
+		byDocument[openapi.Document3(r)] = append(byDocument[openapi.Document3(r)], r)
+	}
+	for name := range byDocument {
+		paths, definitions := version3(t, name)
+		defined(t, name, "#/components/schemas/", definitions, paths, definitions)
+	}
+	r := customResource(`{"type":"object","properties":{"pod":{"type":"object","x-kubernetes-embedded-resource":true}}}`)
+	r.Scale = &schema.ScalePaths{}
+	shared, err := openapi.Shared3([]*schema.Resource{r})
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := openapi.Custom(openapi.JSON3, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	definitions := tree(t, own.Definitions)
+	maps.Copy(definitions, tree(t, shared.Definitions))
+	defined(t, "custom", "#/components/schemas/", definitions, tree(t, own.Paths), definitions)
+	for _, document := range []string{"api", "apis", "version", "apis/apps"} {
+		f, err := openapi.Discovery3(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		definitions := tree(t, f.Definitions)
+		defined(t, document, "#/components/schemas/", definitions, tree(t, f.Paths), definitions)
+	}
+}
+
+// defined checks that all references in trees that begin with prefix are to definitions.
+func defined(t *testing.T, name, prefix string, definitions map[string]any, trees ...map[string]any) {
+	t.Helper()
+	found := 0
+	var walk func(v any)
+	walk = func(v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			if to, ok := strings.CutPrefix(fmt.Sprint(v["$ref"]), prefix); ok {
+				if found++; definitions[to] == nil {
+					t.Errorf("%s: %s is not defined", name, to)
 				}
 			}
+			for _, child := range v {
+				walk(child)
+			}
+		case []any:
+			for _, child := range v {
+				walk(child)
+			}
 		}
-		walk(doc)
+	}
+	for _, tree := range trees {
+		walk(tree)
+	}
+	if found == 0 {
+		t.Errorf("%s has no references", name)
 	}
 }

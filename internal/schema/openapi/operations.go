@@ -1,18 +1,15 @@
 package openapi
 
 import (
-	"encoding/base64"
-	"encoding/json"
-	"hash/fnv"
+	"cmp"
+	"iter"
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"unicode"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"github.com/gapless-io/gapless/internal/schema"
 )
@@ -57,34 +54,55 @@ type place struct {
 	sub      string
 	across   bool // all namespaces
 	object   bool // the path has a name
+	watch    bool // below /watch/, which is deprecated
 }
 
-// addSwaggerPaths adds the collection of a resource, the object and its subresources.
-func (d *definitions) addSwaggerPaths(paths object, r *schema.Resource, b bodies) {
-	at := place{resource: r, kind: r.GVK(), bodies: b, verbs: r.Verbs}
-	collection := basePath(r) + "/" + r.Plural
-	if r.Namespaced {
-		across := at
-		across.across, across.verbs = true, only(r.Verbs, "list")
-		addPath(paths, collection, across)
-		collection = basePath(r) + "/namespaces/{namespace}/" + r.Plural
+// places returns where the paths of a resource lead: to its collections, the object and its
+// subresources.
+func (d *definitions) places(r *schema.Resource, b bodies) iter.Seq2[string, place] {
+	return func(yield func(string, place) bool) {
+		at := place{resource: r, kind: r.GVK(), bodies: b, verbs: r.Verbs}
+		collection := basePath(r) + "/" + r.Plural
+		if r.Namespaced {
+			across := at
+			across.across, across.verbs = true, only(r.Verbs, "list")
+			if !yield(collection, across) {
+				return
+			}
+			collection = basePath(r) + "/namespaces/{namespace}/" + r.Plural
+		}
+		if !yield(collection, at) {
+			return
+		}
+		at.object, at.verbs = true, only(r.Verbs, "get", "update", "patch", "delete")
+		if !yield(collection+"/{name}", at) {
+			return
+		}
+		for _, part := range d.parts(at) {
+			if !yield(collection+"/{name}/"+part.sub, part) {
+				return
+			}
+		}
 	}
-	addPath(paths, collection, at)
-	at.object, at.verbs = true, only(r.Verbs, "get", "update", "patch", "delete")
-	addPath(paths, collection+"/{name}", at)
+}
+
+// parts are the places of the subresources of an object.
+func (d *definitions) parts(at place) []place {
+	var all []place
+	r := at.resource
 	if r.HasStatus {
 		status := at
 		status.sub, status.verbs = "status", only(r.Verbs, "get", "update", "patch")
-		addPath(paths, collection+"/{name}/status", status)
+		all = append(all, status)
 	}
 	if r.Scale != nil {
 		scale := at
 		scale.sub, scale.verbs = "scale", []string{"get", "update", "patch"}
 		if !r.Custom {
-			scale.kind = schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}
+			scale.kind = scaleKind()
 		}
 		scale.bodies.object = definitionName(reflect.TypeFor[autoscalingv1.Scale]())
-		addPath(paths, collection+"/{name}/scale", scale)
+		all = append(all, scale)
 	}
 	for _, sub := range r.Subresources {
 		if sub.Name == "status" {
@@ -95,80 +113,54 @@ func (d *definitions) addSwaggerPaths(paths object, r *schema.Resource, b bodies
 		if sub.GoType != nil {
 			part.bodies.object = d.addKind(sub.GoType, sub.Kind)
 		}
-		addPath(paths, collection+"/{name}/"+sub.Name, part)
+		all = append(all, part)
 	}
+	return all
+}
+
+func scaleKind() schema.GroupVersionKind {
+	return schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}
 }
 
 func only(verbs []string, wanted ...string) []string {
 	return slices.DeleteFunc(slices.Clone(verbs), func(v string) bool { return !slices.Contains(wanted, v) })
 }
 
-// addPath adds the operations of a path, with the parameters that they have in common.
-func addPath(paths object, path string, at place) {
-	item := object{}
-	for _, m := range methods(!at.object) {
-		if slices.Contains(at.verbs, m.verb) {
-			item[m.http] = at.operation(m)
+// methods are those that are served at a place.
+func (at place) methods() []method {
+	if at.watch {
+		m := method{"watch", "get", "watchlist", "watch", []reflect.Type{reflect.TypeFor[metav1.ListOptions]()}}
+		if at.object {
+			m.action = "watch"
 		}
+		return []method{m}
 	}
-	if len(item) == 0 {
-		return
-	}
-	var common []object
-	if at.object {
-		common = append(common, object{
-			"name": "name", "in": "path", "required": true, "type": "string", "uniqueItems": true, "description": "name of the " + at.kind.Kind,
-		})
-	}
-	for _, p := range pathParameters() {
-		if p["name"] != "namespace" || strings.Contains(path, "{namespace}") {
-			common = append(common, shared(p))
-		}
-	}
-	if at.across { // its one operation's are common to all
-		get, _ := item["get"].(object)
-		own, _ := get["parameters"].([]object)
-		common = append(own, common...)
-		delete(get, "parameters")
-		slices.SortFunc(common, func(a, b object) int { return strings.Compare(a["$ref"].(string), b["$ref"].(string)) }) //nolint:forcetypeassert // they are references
-	}
-	item["parameters"] = common
-	paths[path] = item
+	return slices.DeleteFunc(methods(!at.object), func(m method) bool { return !slices.Contains(at.verbs, m.verb) })
 }
 
-func (at place) operation(m method) object {
-	body := object{"$ref": definitionsPrefix + at.bodies.object}
-	answer := body
+// answer is the name of the definition of what a method answers with.
+func (at place) answer(m method) string {
 	switch {
+	case at.watch:
+		return definitionName(reflect.TypeFor[metav1.WatchEvent]())
 	case m.verb == "list":
-		answer = object{"$ref": definitionsPrefix + at.bodies.list}
+		return at.bodies.list
 	case m.verb == "deletecollection", m.verb == "delete" && !at.resource.ReturnDeleted:
-		answer = object{"$ref": definitionsPrefix + definitionName(reflect.TypeFor[metav1.Status]())}
+		return definitionName(reflect.TypeFor[metav1.Status]())
 	}
-	responses := object{"401": object{"description": "Unauthorized"}, "200": object{"description": "OK", "schema": answer}}
-	switch m.verb {
-	case "create":
-		responses["201"] = object{"description": "Created", "schema": answer}
-		responses["202"] = object{"description": "Accepted", "schema": answer}
-	case "update":
-		responses["201"] = object{"description": "Created", "schema": answer}
-	case "patch":
-		if !at.resource.Custom {
-			responses["201"] = object{"description": "Created", "schema": answer}
-		}
-	case "delete":
-		responses["202"] = object{"description": "Accepted", "schema": answer}
+	return at.bodies.object
+}
+
+// codes are the status codes of a method's answers, with their descriptions.
+func (at place) codes(m method) map[string]string {
+	codes := map[string]string{"200": "OK"}
+	if m.verb == "create" || m.verb == "update" || m.verb == "patch" && !at.resource.Custom {
+		codes["201"] = "Created"
 	}
-	op := object{
-		"operationId": at.id(m), "tags": []string{tag(at.resource)}, "schemes": []string{"https"},
-		"description": at.description(m), "responses": responses,
-		"consumes": at.consumes(m), "produces": []string{"application/json", "application/yaml"},
-		"x-kubernetes-action": m.action, "x-kubernetes-group-version-kind": kinds(at.kind)[0],
+	if m.verb == "create" || m.verb == "delete" {
+		codes["202"] = "Accepted"
 	}
-	if params := at.parameters(m, body); len(params) > 0 {
-		op["parameters"] = params
-	}
-	return op
+	return codes
 }
 
 func (at place) consumes(m method) []string {
@@ -181,21 +173,21 @@ func (at place) consumes(m method) []string {
 	return []string{"*/*"}
 }
 
-// parameters are the body and what the options of the verb have.
-func (at place) parameters(m method, body object) []object {
-	var params []object
-	switch m.verb {
-	case "create", "update":
-		params = append(params, object{"name": "body", "in": "body", "required": true, "schema": body})
-	case "patch":
-		params = append(params, shared(patchBody()))
-	case "delete":
-		params = append(params, shared(deleteBody()))
-	case "deletecollection":
-		if !at.resource.Custom {
-			params = append(params, shared(deleteBody()))
-		}
+// produces are the media types of a method's answers.
+func (at place) produces(m method) []string {
+	types := []string{"application/json", "application/yaml"}
+	if at.resource.Custom {
+		return types
 	}
+	types = append(types, "application/vnd.kubernetes.protobuf")
+	if at.watch || m.verb == "list" && slices.Contains(at.resource.Verbs, "watch") {
+		types = append(types, "application/json;stream=watch", "application/vnd.kubernetes.protobuf;stream=watch")
+	}
+	return types
+}
+
+// query returns what the options of the verb have as parameters, by name.
+func (at place) query(m method) []object {
 	var query []object
 	for _, t := range m.options {
 		if at.leavesOut(m, t) {
@@ -207,14 +199,25 @@ func (at place) parameters(m method, body object) []object {
 		query = slices.DeleteFunc(query, func(p object) bool { return p["name"] == "watch" || p["name"] == "allowWatchBookmarks" })
 	}
 	slices.SortFunc(query, func(a, b object) int { return strings.Compare(parameterOf(a).name, parameterOf(b).name) })
-	for _, p := range query {
-		// kubectl before 1.27 looks for these two in the operation itself.
-		if p["name"] != "dryRun" && p["name"] != "fieldValidation" {
-			p = shared(p)
-		}
-		params = append(params, p)
+	return query
+}
+
+// common are the parameters that all methods of a path have, without those of a method.
+func (at place) common(path string) []object {
+	var common []object
+	if at.object {
+		common = append(common, nameParameter(at.kind.Kind))
 	}
-	return params
+	for _, p := range pathParameters() {
+		if p["name"] != "namespace" || strings.Contains(path, "{namespace}") {
+			common = append(common, p)
+		}
+	}
+	return common
+}
+
+func nameParameter(kind string) object {
+	return object{"name": "name", "in": "path", "required": true, "type": "string", "uniqueItems": true, "description": "name of the " + kind}
 }
 
 // leavesOut reports whether upstream does not list these options for the verb: the document
@@ -228,11 +231,7 @@ func (at place) leavesOut(m method, options reflect.Type) bool {
 
 // id is the operation's: listAppsV1NamespacedDeployment.
 func (at place) id(m method) string {
-	group := at.resource.Group
-	if group == "" {
-		group = "core"
-	}
-	id := m.word + joined(strings.TrimSuffix(group, ".k8s.io"), true) + joined(at.resource.Version, true)
+	id := m.word + name(at.resource.Group, true) + joined(at.resource.Version, true)
 	if m.verb == "deletecollection" {
 		id += "Collection"
 	}
@@ -240,6 +239,9 @@ func (at place) id(m method) string {
 		id += "Namespaced"
 	}
 	id += at.resource.Kind + joined(at.sub, true)
+	if at.watch && !at.object {
+		id += "List"
+	}
 	if at.across {
 		id += "ForAllNamespaces"
 	}
@@ -248,11 +250,12 @@ func (at place) id(m method) string {
 
 // tag is what groups the operations of a version: apps_v1.
 func tag(r *schema.Resource) string {
-	group := r.Group
-	if group == "" {
-		group = "core"
-	}
-	return joined(strings.TrimSuffix(group, ".k8s.io"), false) + "_" + joined(r.Version, false)
+	return name(r.Group, false) + "_" + joined(r.Version, false)
+}
+
+// name is that of a group in ids and tags.
+func name(group string, capital bool) string {
+	return joined(strings.TrimSuffix(cmp.Or(group, "core"), ".k8s.io"), capital)
 }
 
 // joined is s without the characters that names in programs cannot have; what follows one
@@ -287,6 +290,12 @@ func (at place) description(m method) string {
 		article = " an "
 	}
 	switch m.verb {
+	case "watch":
+		const instead = " deprecated: use the 'watch' parameter with a list operation instead"
+		if at.object {
+			return "watch changes to an object of kind " + kind + "." + instead + ", filtered to a single item with the 'fieldSelector' parameter."
+		}
+		return "watch individual changes to a list of " + kind + "." + instead + "."
 	case "list":
 		if at.resource.Custom {
 			return "list objects of kind " + kind
@@ -336,70 +345,4 @@ func pathParameters() []object {
 				"command-line HTTP tool (curl and wget).",
 		},
 	}
-}
-
-func patchBody() object {
-	return object{"name": "body", "in": "body", "required": true, "schema": object{"$ref": definitionsPrefix + definitionName(reflect.TypeFor[metav1.Patch]())}}
-}
-
-func deleteBody() object {
-	return object{"name": "body", "in": "body", "schema": object{"$ref": definitionsPrefix + definitionName(reflect.TypeFor[metav1.DeleteOptions]())}}
-}
-
-// shared is a reference to a parameter that many operations have.
-func shared(p object) object {
-	return object{"$ref": "#/parameters/" + parameterNames()[parameterOf(p)]}
-}
-
-// parameterNames has the names of all shared parameters: they are in every document.
-//
-//nolint:gochecknoglobals // a table, made once
-var parameterNames = sync.OnceValue(func() map[parameter]string {
-	names := map[parameter]string{}
-	for name, p := range sharedParameters() {
-		names[parameterOf(p.(object))] = name //nolint:forcetypeassert // it has nothing else
-	}
-	return names
-})
-
-// parameter identifies a shared parameter.
-type parameter struct{ in, name, description string }
-
-func parameterOf(p object) parameter {
-	text := func(key string) string { s, _ := p[key].(string); return s }
-	id := parameter{text("in"), text("name"), text("description")}
-	if id.in == "body" {
-		schema, _ := p["schema"].(object)
-		id.description, _ = schema["$ref"].(string)
-	}
-	return id
-}
-
-// parameterName is the name of a shared parameter: its own, and a hash because parameters
-// of one name differ between verbs.
-func parameterName(p object) string {
-	var param spec.Parameter   // upstream's names depend on the order of its fields
-	text, _ := json.Marshal(p) // strings and booleans can be encoded
-	_ = json.Unmarshal(text, &param)
-	text, _ = json.Marshal(param)
-	hash := fnv.New64()
-	_, _ = hash.Write(text) // it does not fail
-	return parameterOf(p).name + "-" + base64.URLEncoding.EncodeToString(hash.Sum(nil)[:6])
-}
-
-// sharedParameters are all parameters that [shared] may refer to.
-func sharedParameters() object {
-	all := append(pathParameters(), patchBody(), deleteBody())
-	for _, m := range slices.Concat(methods(true), methods(false)) {
-		for _, t := range m.options {
-			all = append(all, queryParameters(t)...)
-		}
-	}
-	params := object{}
-	for _, p := range all {
-		if p["name"] != "dryRun" && p["name"] != "fieldValidation" {
-			params[parameterName(p)] = p
-		}
-	}
-	return params
 }

@@ -18,20 +18,37 @@ import (
 
 // custom returns the fragment of a custom resource with this schema; nil allows any content.
 func custom(form Form, r *schema.Resource, openAPI []byte) (Fragment, error) {
-	def, err := customSchema(openAPI)
+	defs := &definitions{schemas: object{}, dialect: form.dialect()} // it has no Go types
+	def, err := defs.dialect.customSchema(openAPI)
 	if err != nil {
 		return Fragment{}, fmt.Errorf("schema of %s: %w", r.GVK(), err)
 	}
 	def["x-kubernetes-group-version-kind"] = kinds(r.GVK())
 	addSelectable(def, r)
-	defs := &definitions{schemas: object{}, dialect: version2} // it has no Go types
 	b := bodies{object: customName(r, r.Kind), list: customName(r, r.ListKind)}
 	defs.schemas[b.object] = def
 	defs.addList(b.list, b.object, r)
 	addSelectable(defs.schemas[b.list].(object), r)
 	paths := object{}
-	defs.addSwaggerPaths(paths, r, b)
+	if form == JSON3 {
+		defs.addPaths(paths, r, b)
+	} else {
+		defs.addSwaggerPaths(paths, r, b)
+	}
 	return form.encode(paths, defs.schemas)
+}
+
+// addSelectable says which fields a custom resource can be selected by (apiextensions
+// pkg/controller/openapi/builder).
+func addSelectable(def object, r *schema.Resource) {
+	if !r.Custom || len(r.Fields) == 0 {
+		return
+	}
+	var fields []object
+	for _, f := range r.Fields {
+		fields = append(fields, object{"fieldPath": f.Label})
+	}
+	def["x-kubernetes-selectable-fields"] = fields
 }
 
 // customName is the name of a definition. A group below api.k8s.io could take the name of a
@@ -44,10 +61,10 @@ func customName(r *schema.Resource, kind string) string {
 	return name
 }
 
-// customSchema turns the openAPIV3Schema of a version into what version 2 can say of it. kubectl
-// takes an object without properties for one with any content, and one with
-// properties for one with no others: an object that keeps unknown fields has none.
-func customSchema(openAPI []byte) (object, error) {
+// customSchema turns the openAPIV3Schema of a version into what a document says of it. Version 2
+// cannot say all. There, kubectl takes an object without properties for one with any content, and
+// one with properties for one with no others: an object that keeps unknown fields has none.
+func (d dialect) customSchema(openAPI []byte) (object, error) {
 	anything := object{"type": "object"}
 	if len(openAPI) == 0 {
 		return anything, nil
@@ -64,10 +81,13 @@ func customSchema(openAPI []byte) (object, error) {
 	if err != nil {
 		return nil, err
 	}
-	if structural.XPreserveUnknownFields {
+	if structural.XPreserveUnknownFields && d == version2 {
 		return anything, nil
 	}
-	text, err := json.Marshal(openapiv2.ToStructuralOpenAPIV2(structural.Unfold()).ToKubeOpenAPI())
+	if structural = structural.Unfold(); d == version2 {
+		structural = openapiv2.ToStructuralOpenAPIV2(structural)
+	}
+	text, err := json.Marshal(structural.ToKubeOpenAPI())
 	if err != nil {
 		return nil, err
 	}
@@ -76,29 +96,36 @@ func customSchema(openAPI []byte) (object, error) {
 		return nil, err
 	}
 	docs := metav1.TypeMeta{}.SwaggerDoc()
-	addHead(def, stringSchema(docs["apiVersion"]), stringSchema(docs["kind"]))
-	withoutDefaults(def)
+	d.addHead(def, stringSchema(docs["apiVersion"]), stringSchema(docs["kind"]))
+	if d == version2 {
+		withoutDefaults(def)
+	}
 	embedded(def, func(def object) bool {
-		if def["x-kubernetes-preserve-unknown-fields"] == true {
+		if def["x-kubernetes-preserve-unknown-fields"] == true && d == version2 {
 			return false // kubectl would refuse other members
 		}
 		apiVersion, kind := embeddedHeads()
-		addHead(def, apiVersion, kind)
+		d.addHead(def, apiVersion, kind)
 		return true
 	})
 	return def, nil
 }
 
 // addHead adds the members that every object has.
-func addHead(def, apiVersion, kind object) {
+func (d dialect) addHead(def, apiVersion, kind object) {
 	props, ok := def["properties"].(object)
 	if !ok {
 		props = object{}
 		def["properties"] = props
 	}
-	meta := definitionsPrefix + definitionName(reflect.TypeFor[metav1.ObjectMeta]())
-	props["apiVersion"], props["kind"] = apiVersion, kind
-	props["metadata"] = object{"$ref": meta, "description": metav1.PartialObjectMetadata{}.SwaggerDoc()["metadata"]}
+	meta := object{
+		"$ref":        d.refPrefix() + definitionName(reflect.TypeFor[metav1.ObjectMeta]()),
+		"description": metav1.PartialObjectMetadata{}.SwaggerDoc()["metadata"],
+	}
+	if d == version3 {
+		wrapReferences(object{"metadata": meta})
+	}
+	props["apiVersion"], props["kind"], props["metadata"] = apiVersion, kind, meta
 }
 
 // withoutDefaults removes the defaults in a schema, which upstream publishes in version 3 only.

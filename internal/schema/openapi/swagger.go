@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -18,24 +19,34 @@ const (
 	conventions       = "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md"
 )
 
-// Fragment is what some resources add to the OpenAPI v2 document, in one of its forms: the
-// members of "paths" and of "definitions". A document is [Fragments] in any order.
+// Fragment is what some resources add to a document, in one of the forms: the members of
+// "paths" and of "definitions". A document is fragments in any order.
 type Fragment struct {
 	Paths       []byte
 	Definitions []byte
 }
 
-// Form is an encoding of the OpenAPI v2 document.
+// Form is a version of OpenAPI in an encoding.
 type Form int
 
-// The forms: JSON, and the messages of the package openapi.v2 (gnostic).
+// The forms: version 2 in JSON and in the messages of the package openapi.v2 (gnostic), version
+// 3 in JSON.
 const (
 	JSON Form = iota + 1
 	Protobuf
+	JSON3
 )
 
-// BuiltIn returns the fragment of the built-in resources among these, with the
-// definitions that the fragments of custom resources refer to.
+func (form Form) dialect() dialect {
+	if form == JSON3 {
+		return version3
+	}
+	return version2
+}
+
+// BuiltIn returns the fragment of version 2 of the built-in resources among these, with the
+// definitions that the fragments of custom resources refer to. Those of version 3 are
+// [BuiltIn3] and [Shared3].
 func BuiltIn(form Form, resources []*schema.Resource) (Fragment, error) {
 	paths, defs := builtIn(resources)
 	return form.encode(paths, defs.schemas)
@@ -91,15 +102,26 @@ func (d *definitions) addList(list, of string, r *schema.Resource) {
 	kind := r.GVK()
 	kind.Kind = r.ListKind
 	docs := metav1.TypeMeta{}.SwaggerDoc()
-	items := object{"type": "array", "items": d.refTo(of, ""), "description": "List of " + r.Plural + ". More info: " + conventions}
-	d.schemas[list] = object{
-		"type": "object", "description": r.ListKind + " is a list of " + r.Kind, "required": []string{"items"},
-		"properties": object{
-			"apiVersion": stringSchema(docs["apiVersion"]), "kind": stringSchema(docs["kind"]), "items": items,
-			"metadata": d.refTo(definitionName(reflect.TypeFor[metav1.ListMeta]()), "Standard list metadata. More info: "+conventions+"#types-kinds"),
-		},
-		"x-kubernetes-group-version-kind": kinds(kind),
+	description := r.ListKind + " is a list of " + r.Kind
+	metaText, itemsText := "Standard list metadata. More info: "+conventions+"#types-kinds", "List of "+r.Plural+". More info: "+conventions
+	if !r.Custom {
+		said := d.comments.Types[list]
+		description, metaText, itemsText = said.Description, said.Fields["metadata"].Description, said.Fields["items"].Description
 	}
+	meta := d.refTo(definitionName(reflect.TypeFor[metav1.ListMeta]()), metaText)
+	if d.dialect == version3 && !r.Custom {
+		meta["default"] = object{}
+	}
+	props := object{
+		"apiVersion": stringSchema(docs["apiVersion"]), "kind": stringSchema(docs["kind"]), "metadata": meta,
+		"items": withDescription(object{"type": "array", "items": d.refTo(of, "")}, itemsText),
+	}
+	if d.dialect == version3 {
+		wrapReferences(props)
+	}
+	d.schemas[list] = withDescription(object{
+		"type": "object", "required": []string{"items"}, "properties": props, "x-kubernetes-group-version-kind": kinds(kind),
+	}, description)
 }
 
 func kinds(kind schema.GroupVersionKind) []object {
@@ -124,20 +146,21 @@ func (form Form) encode(paths, defs object) (Fragment, error) {
 
 // members writes the members of an object, without its braces.
 func members(o object) ([]byte, error) {
-	var out []byte
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
 	for _, name := range slices.Sorted(maps.Keys(o)) {
-		key, err := json.Marshal(name)
-		if err != nil {
+		if out.Len() > 0 {
+			out.WriteByte(',')
+		}
+		if err := enc.Encode(name); err != nil {
 			return nil, err
 		}
-		value, err := json.Marshal(o[name])
-		if err != nil {
+		out.Truncate(out.Len() - 1) // the end of a line
+		out.WriteByte(':')
+		if err := enc.Encode(o[name]); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		if out != nil {
-			out = append(out, ',')
-		}
-		out = append(append(append(out, key...), ':'), value...)
+		out.Truncate(out.Len() - 1)
 	}
-	return out, nil
+	return out.Bytes(), nil
 }

@@ -2,8 +2,8 @@ package openapi_test
 
 import (
 	"encoding/json"
+	"maps"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/gapless-io/gapless/internal/schema"
@@ -79,29 +79,10 @@ func TestReferencesOfVersion2HaveTheirDefinitions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var walk func(v any)
-	walk = func(v any) {
-		switch v := v.(type) {
-		case map[string]any:
-			if name, ok := v["$ref"].(string); ok && strings.HasPrefix(name, "#/definitions/") {
-				name = strings.TrimPrefix(name, "#/definitions/")
-				if definitions[name] == nil && !strings.HasPrefix(name, "com.example.t.v1.Foo") {
-					t.Errorf("%s is not defined", name)
-				}
-			}
-			for _, child := range v {
-				walk(child)
-			}
-		case []any:
-			for _, child := range v {
-				walk(child)
-			}
-		}
-	}
-	walk(paths)
-	walk(definitions)
-	walk(tree(t, f.Paths))
-	walk(tree(t, f.Definitions))
+	own := tree(t, f.Definitions)
+	maps.Copy(own, definitions)
+	defined(t, "built-in", "#/definitions/", definitions, paths, definitions)
+	defined(t, "custom", "#/definitions/", own, tree(t, f.Paths), own)
 }
 
 func TestCustomSchemasAreWhatVersion2CanSay(t *testing.T) {
@@ -137,7 +118,7 @@ func FuzzCustom(f *testing.F) {
 	f.Add(`{"type":"object","properties":{"a":{"type":"array","items":{"type":"string","default":"x","enum":["x",1.5,null]}}}}`)
 	f.Add(`{"type":"object","additionalProperties":{"x-kubernetes-embedded-resource":true},"required":["a"]}`)
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, form := range []openapi.Form{openapi.JSON, openapi.Protobuf} {
+		for _, form := range []openapi.Form{openapi.JSON, openapi.Protobuf, openapi.JSON3} {
 			if _, err := openapi.Custom(form, customResource(text)); err != nil {
 				t.Fatalf("form %d: %v", form, err)
 			}
