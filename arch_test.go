@@ -21,6 +21,7 @@ const everything = "*"
 var policy = map[string][]string{
 	"kube":                     nil,
 	"internal/durable":         nil,
+	"internal/scratch":         nil,
 	"internal/history":         {"kube", "internal/durable"},
 	"internal/store":           nil,
 	"internal/store/storetest": {"internal/store"},
@@ -108,7 +109,7 @@ var policy = map[string][]string{
 	"":                          {everything},
 	"cmd/gapless":               {everything},
 	"e2e":                       nil, // tests only
-	"gaplesstest":               {"", "fault", "kube"},
+	"gaplesstest":               {"", "fault", "kube", "internal/scratch"},
 	"gaplesstest/processtest":   {"kube"},
 	"examples":                  {"informer"},
 	"examples/internal/rigtest": {"", "kube"},

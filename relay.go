@@ -26,6 +26,7 @@ import (
 	"github.com/gapless-io/gapless/internal/relay"
 	"github.com/gapless-io/gapless/internal/relay/access"
 	"github.com/gapless-io/gapless/internal/relay/pass"
+	"github.com/gapless-io/gapless/internal/scratch"
 )
 
 // RelayConfig is the configuration of a Relay. Upstream is required, and DataDir unless Memory
@@ -153,10 +154,12 @@ func NewRelay(cfg RelayConfig) (*Relay, error) {
 func (r *Relay) Run(ctx context.Context) (err error) {
 	dir := r.cfg.DataDir
 	if dir == "" {
-		if dir, err = os.MkdirTemp("", "gapless-relay-"); err != nil {
-			return fmt.Errorf("make a temporary directory: %w", err)
+		own, making := scratch.Make("relay")
+		if making != nil {
+			return making
 		}
-		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+		defer func() { err = errors.Join(err, own.Remove()) }()
+		dir = own.Path()
 	} else if err := errors.Join(checkRelayDir(dir), checkPermissions(ctx, dir, r.cfg.Logger)); err != nil {
 		return err
 	}

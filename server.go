@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -28,6 +27,7 @@ import (
 	"github.com/gapless-io/gapless/internal/registry"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin"
+	"github.com/gapless-io/gapless/internal/scratch"
 	"github.com/gapless-io/gapless/internal/seed/manifest"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/encrypted"
@@ -88,12 +88,12 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		return err
 	}
 	if s.cfg.DataDir == "" {
-		dir, err := os.MkdirTemp("", "gapless-")
-		if err != nil {
-			return fmt.Errorf("make a temporary directory: %w", err)
+		dir, making := scratch.Make("server")
+		if making != nil {
+			return making
 		}
-		defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-		s.cfg.DataDir = dir
+		defer func() { err = errors.Join(err, dir.Remove()) }()
+		s.cfg.DataDir = dir.Path()
 	} else if err := s.check(ctx); err != nil {
 		return err
 	}

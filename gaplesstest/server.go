@@ -32,6 +32,7 @@ import (
 
 	"github.com/gapless-io/gapless"
 	"github.com/gapless-io/gapless/fault"
+	"github.com/gapless-io/gapless/internal/scratch"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -78,10 +79,19 @@ func (r *run) end() error {
 }
 
 // New returns a server that is ready. It ends with the test, without waiting for clients, and
-// nothing of it remains.
+// nothing of it remains. If the test is killed, the next process that makes a server removes its files.
 func New(t testing.TB, opts ...Option) *Server {
 	t.Helper()
-	s, err := open(context.WithoutCancel(t.Context()), t.TempDir(), opts) // cleanups come after the end of the context
+	dir, err := scratch.Make("suite") // not t.TempDir, which nobody removes if the test is killed
+	if err != nil {
+		t.Fatalf("gaplesstest: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := dir.Remove(); err != nil {
+			t.Errorf("gaplesstest: %v", err)
+		}
+	})
+	s, err := open(context.WithoutCancel(t.Context()), dir.Path(), opts) // cleanups come after the end of the context
 	if err != nil {
 		t.Fatalf("gaplesstest: start a server: %v", err)
 	}

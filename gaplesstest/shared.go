@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"testing"
+
+	"github.com/gapless-io/gapless/internal/scratch"
 )
 
 // Runner is what Main needs of a *testing.M, which runs the tests and returns what the program is
@@ -34,12 +36,12 @@ func Main(ctx context.Context, m Runner, use func(*Server), opts ...Option) (cod
 }
 
 func shared(ctx context.Context, m Runner, use func(*Server), opts []Option) (code int, err error) {
-	dir, err := os.MkdirTemp("", "gaplesstest-")
+	dir, err := scratch.Make("suite")
 	if err != nil {
-		return 1, fmt.Errorf("make a temporary directory: %w", err)
+		return 1, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	s, err := open(context.WithoutCancel(ctx), dir, opts)
+	defer func() { err = errors.Join(err, dir.Remove()) }()
+	s, err := open(context.WithoutCancel(ctx), dir.Path(), opts)
 	if err != nil {
 		return 1, fmt.Errorf("start a server: %w", err)
 	}

@@ -30,23 +30,30 @@ type Index[T Object, V comparable] struct {
 // this index until it changes. name is for incidents. An index lives as long as its
 // informer.
 func NewIndex[T Object, V comparable](i *Informer[T], name string, values func(object T) []V) *Index[T, V] {
-	return newIndex(i, name, func(buffer []V, object T) []V { return append(buffer, values(object)...) })
+	x, report := BuildIndex(i, name, func(buffer []V, object T) []V { return append(buffer, values(object)...) })
+	report()
+	return x
 }
 
 // NewIndex1 is NewIndex for a function with exactly one value, which can be the zero
 // value.
 func NewIndex1[T Object, V comparable](i *Informer[T], name string, value func(object T) V) *Index[T, V] {
-	return newIndex(i, name, func(buffer []V, object T) []V { return append(buffer, value(object)) })
+	x, report := BuildIndex(i, name, func(buffer []V, object T) []V { return append(buffer, value(object)) })
+	report()
+	return x
 }
 
-func newIndex[T Object, V comparable](i *Informer[T], name string, values func([]V, T) []V) *Index[T, V] {
+// BuildIndex is NewIndex for callers that make an index under a lock, which OnError might
+// need too: report reports the incidents of the existing objects, and must be called once,
+// without the lock. values appends the values of an object to a buffer.
+func BuildIndex[T Object, V comparable](i *Informer[T], name string, values func(buffer []V, object T) []V) (x *Index[T, V], report func()) {
 	f := &index.Function[T, V]{Values: values, Panicked: func(key Key, rv string, err *incident.PanicError) {
 		i.cache.Note(incident.Incident{
 			Kind: incident.IndexPanicked, Key: key, RV: rv,
 			Err: fmt.Errorf("index %s: %w", name, &PanicError{Value: err.Value, Stack: err.Stack}),
 		})
 	}}
-	return &Index[T, V]{informer: i, function: f, place: cache.AddIndex(i.cache, f)}
+	return &Index[T, V]{informer: i, function: f, place: cache.AddIndex(i.cache, f)}, i.cache.ReportNoted
 }
 
 // Get yields the objects with value v, by namespace and name, as they are in one

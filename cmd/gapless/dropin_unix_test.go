@@ -6,11 +6,13 @@ import (
 	"context"
 	"crypto/tls"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -187,8 +189,11 @@ func TestObjectsOfAnEnvtestAreThereAsLongAsTheDirectoryOfEtcd(t *testing.T) {
 	}
 }
 
-func TestProgramsEndWithTheProcessThatStartedThem(t *testing.T) {
-	t.Parallel()
+// suite starts etcd and kube-apiserver as children of another process, as the tests of a package
+// are, and waits until kube-apiserver serves. killed kills that process, and returns when the
+// programs have ended too.
+func suite(t *testing.T, data, certs string) (said *text, killed func()) {
+	t.Helper()
 	own, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -203,25 +208,75 @@ func TestProgramsEndWithTheProcessThatStartedThem(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	parent := exec.CommandContext(t.Context(), "sh", "-c", `"$1/etcd" --data-dir="$1/data" --listen-client-urls="http://$2" &
-"$1/kube-apiserver" --etcd-servers="http://$2" --secure-port="$3" --cert-dir="$1" &
-wait`, "sh", dir, etcd, port)
+	parent := exec.CommandContext(t.Context(), "sh", "-c", `"$1/etcd" --data-dir="$4" --listen-client-urls="http://$2" &
+"$1/kube-apiserver" --etcd-servers="http://$2" --secure-port="$3" --cert-dir="$5" &
+wait`, "sh", dir, etcd, port, data, certs)
 	parent.Env = append(os.Environ(), asProgram+"=1")
-	said := &text{}
+	said = &text{}
 	parent.Stdout, parent.Stderr = said, said
 	if err := parent.Start(); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "kube-apiserver serves", func() bool { return strings.Contains(said.String(), "gapless serves") })
-	if err := parent.Process.Kill(); err != nil {
-		t.Error(err)
+	return said, func() {
+		if err := parent.Process.Kill(); err != nil {
+			t.Error(err)
+		}
+		// Wait returns when nobody has the pipe any more to which all three print.
+		if err := parent.Wait(); err == nil || err.Error() != "signal: killed" {
+			t.Errorf("the parent ended with %v", err)
+		}
 	}
-	// Wait returns when nobody has the pipe any more to which all three print.
-	if err := parent.Wait(); err == nil || err.Error() != "signal: killed" {
-		t.Errorf("the parent ended with %v", err)
-	}
+}
+
+func TestProgramsEndWithTheProcessThatStartedThem(t *testing.T) {
+	t.Parallel()
+	said, kill := suite(t, filepath.Join(t.TempDir(), "data"), t.TempDir())
+	kill()
 	if !strings.Contains(said.String(), "draining") {
 		t.Errorf("kube-apiserver did not stop as it should:\n%s", said.String())
+	}
+}
+
+// TestTheNextEnvtestRemovesWhatAKilledOneLeft makes the directories that envtest makes, which
+// removes them unless it is killed.
+func TestTheNextEnvtestRemovesWhatAKilledOneLeft(t *testing.T) { //nolint:paralleltest // it sets TMPDIR
+	in := t.TempDir()
+	t.Setenv("TMPDIR", in)
+	dirs := map[string]string{}
+	for _, name := range []string{"k8s_test_framework_1", "k8s_test_framework_2", "k8s_test_framework_3", "k8s_test_framework_4", "chosen"} {
+		dirs[name] = filepath.Join(in, name)
+		if err := os.Mkdir(dirs[name], 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	there := func() (names string) {
+		for _, name := range slices.Sorted(maps.Keys(dirs)) {
+			if _, err := os.Stat(dirs[name]); err == nil {
+				names += " " + strings.TrimPrefix(name, "k8s_test_framework_")
+			}
+		}
+		return names
+	}
+	_, killFirst := suite(t, dirs["k8s_test_framework_1"], dirs["k8s_test_framework_2"])
+	_, killChosen := suite(t, dirs["chosen"], t.TempDir())
+	next := func() {
+		p := &plane{dir: filepath.Join(in, "next"), etcdAddress: freeAddress(t)}
+		p.startEtcd(t)
+		terminate(t, p.etcd)
+	}
+	next()
+	if got := there(); got != " chosen 1 2 3 4" {
+		t.Errorf("while the suites run, there are the directories%s", got)
+	}
+	killFirst()
+	killChosen()
+	if got := there(); got != " chosen 1 2 3 4" {
+		t.Errorf("when they were killed, there are the directories%s", got)
+	}
+	next()
+	if got := there(); got != " chosen 3 4" {
+		t.Errorf("after the next start there are the directories%s, want 3, 4, which nobody marked, and the chosen one", got)
 	}
 }
 

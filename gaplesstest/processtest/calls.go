@@ -24,6 +24,8 @@ const (
 	// else tests do to it (docs/faults.md).
 	faultsPath = "/faults"
 	callsPath  = "/gapless/v1/test/"
+	// compactPath is where an administrator compacts history (docs/extensions.md).
+	compactPath = "/gapless/v1/compact"
 	// maxAnswer bounds an answer in bytes.
 	maxAnswer = 64 << 20
 )
@@ -88,6 +90,19 @@ func (c *calls) get(ctx context.Context, path string, answer any) error {
 		return err
 	}
 	return json.Unmarshal(text, answer)
+}
+
+// compactHistory compacts up to the version of the newest state, which every list of it has.
+func (c *calls) compactHistory(ctx context.Context, done *compacted) error {
+	var list metav1.PartialObjectMetadataList
+	if err := c.get(ctx, "/api/v1/namespaces?limit=1", &list); err != nil {
+		return err
+	}
+	text, err := c.do(ctx, http.MethodPost, compactPath, map[string]string{"upTo": list.ResourceVersion})
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, done)
 }
 
 // do sends a request, and returns the body of its answer. An answer with a Status of an error

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 )
 
@@ -53,21 +54,40 @@ func (d *directory) remove() error { return errors.Join(os.RemoveAll(d.path), d.
 //nolint:gochecknoglobals // what is done once in a process is known by the process
 var cleanOnce = sync.OnceFunc(func() { clean(os.TempDir()) })
 
+// The bounds of what one process removes. Others remove the rest.
+const (
+	mostNames   = 20_000
+	mostRemoved = 20
+)
+
 // clean removes the directories of servers that nobody has a lock on. What cannot be removed, for
 // example because it is another user's, stays.
 func clean(in string) {
-	marks, err := filepath.Glob(filepath.Join(in, directoryPrefix+"*", markName))
+	d, err := os.Open(in)
 	if err != nil {
 		return
 	}
-	for _, name := range marks {
-		mark, err := os.OpenFile(name, os.O_RDWR, 0)
-		if err != nil {
-			continue
+	names, _ := d.Readdirnames(mostNames) // those that could be read
+	_ = d.Close()                         // nothing was written
+	removed := 0
+	for _, name := range names {
+		if strings.HasPrefix(name, directoryPrefix) && removeLeft(filepath.Join(in, name)) {
+			removed++
 		}
-		if locked, err := lock(mark); locked && err == nil {
-			_ = os.RemoveAll(filepath.Dir(name))
+		if removed == mostRemoved {
+			return
 		}
-		_ = mark.Close()
 	}
+}
+
+// removeLeft removes one directory if nobody has a lock on it, and reports whether it did.
+func removeLeft(path string) bool {
+	mark, err := os.OpenFile(filepath.Join(path, markName), os.O_RDWR, 0)
+	if err != nil {
+		return false
+	}
+	locked, err := lock(mark)
+	left := locked && err == nil && os.RemoveAll(path) == nil
+	_ = mark.Close() // nothing was written
+	return left
 }

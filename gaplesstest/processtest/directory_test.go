@@ -3,6 +3,7 @@ package processtest
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"testing"
 )
 
@@ -31,5 +32,25 @@ func TestDirectoriesThatNobodyHasLockedAreRemoved(t *testing.T) {
 	}
 	if err := used.remove(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestCleaningIsBounded: the first server of a process waits for few removals.
+func TestCleaningIsBounded(t *testing.T) {
+	in := t.TempDir()
+	for i := range 50 {
+		dir := filepath.Join(in, directoryPrefix+strconv.Itoa(i))
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, markName), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []int{30, 10, 0} {
+		clean(in)
+		if left, err := os.ReadDir(in); err != nil || len(left) != want {
+			t.Errorf("%d are left, want %d (%v)", len(left), want, err)
+		}
 	}
 }

@@ -188,11 +188,26 @@ func absolute(paths []string) ([]string, error) {
 // version up to which history is gone.
 func (s *Server) Compact(t testing.TB) kube.ResourceVersion {
 	t.Helper()
-	var done struct {
-		Compacted string `json:"compacted"`
-	}
-	err := s.current().post(t.Context(), "compact", ask{}, &done)
-	if err != nil {
+	return compact(t, func(done *compacted) error { return s.current().post(t.Context(), "compact", ask{}, done) })
+}
+
+// CompactHistory removes all history as `gapless serve` and `gapless compact` do it: what nobody
+// misses expires nobody. A watch gets 410 only if an object of its resource was updated or deleted
+// since. It returns the resource version up to which history is gone.
+func (s *Server) CompactHistory(t testing.TB) kube.ResourceVersion {
+	t.Helper()
+	return compact(t, func(done *compacted) error { return s.current().compactHistory(t.Context(), done) })
+}
+
+// compacted is the answer to a compaction.
+type compacted struct {
+	Compacted string `json:"compacted"`
+}
+
+func compact(t testing.TB, ask func(*compacted) error) kube.ResourceVersion {
+	t.Helper()
+	var done compacted
+	if err := ask(&done); err != nil {
 		t.Fatalf("processtest: compact: %v", err)
 	}
 	rv, err := kube.ParseResourceVersion(done.Compacted)

@@ -279,6 +279,31 @@ func TestCompactExpiresEveryOlderVersionAlsoAfterARestart(t *testing.T) {
 	}
 }
 
+func TestCompactHistoryExpiresOnlyWatchesThatWouldMissSomething(t *testing.T) {
+	t.Parallel()
+	s := processtest.New(t)
+	admin := as(t, s.RESTConfig())
+	_, text := admin.send(http.MethodGet, maps, "")
+	first := version(t, text)
+	admin.create("a")
+	_, text = admin.send(http.MethodGet, maps, "")
+	if got, want := s.CompactHistory(t).String(), version(t, text); got != want {
+		t.Errorf("history is gone up to %s, want %s, which is everything", got, want)
+	}
+	line, end := admin.watch(maps, first)
+	end()
+	if !strings.Contains(line, `"ADDED"`) {
+		t.Errorf("a watch that would miss nothing: %s", line)
+	}
+	admin.send(http.MethodDelete, maps+"/a", "")
+	s.CompactHistory(t)
+	line, end = admin.watch(maps, first)
+	end()
+	if !strings.Contains(line, "too old resource version") {
+		t.Errorf("a watch that would miss a deletion: %s", line)
+	}
+}
+
 func TestFaultsStayAndGoOnCountingOverACrash(t *testing.T) {
 	t.Parallel()
 	s := processtest.New(t)

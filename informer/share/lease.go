@@ -67,51 +67,74 @@ func (l *Lease[T]) end(ctx context.Context) (handlers []*informer.Registration, 
 // Handle adds a handler, which ends with the lease: informer.Informer.Handle. After
 // Release, the handler is stopped at once.
 func (l *Lease[T]) Handle(handle func(context.Context, informer.Event[T]) error, opts ...informer.HandleOption) *informer.Registration {
-	if l.released() {
-		opts = nil
-	}
-	return l.keep(l.informer.Handle(func(ctx context.Context, e informer.Event[T]) error {
-		defer runtime.KeepAlive(l) // a handler holds the lease
-		if l.released() {
-			return nil
-		}
-		return handle(ctx, e)
-	}, opts...))
+	return l.add(opts, func(c *calls[T], opts []informer.HandleOption) *informer.Registration {
+		return l.informer.Handle(func(ctx context.Context, e informer.Event[T]) error {
+			defer runtime.KeepAlive(l) // a handler holds the lease
+			ctx, end, err := c.begin(ctx)
+			if err != nil {
+				return nil //nolint:nilerr // it is no error of the handler
+			}
+			defer end()
+			return handle(ctx, e)
+		}, opts...)
+	})
 }
 
 // Reconcile adds a handler that is called with keys, and ends with the lease:
 // informer.Informer.Reconcile. After Release, the handler is stopped at once.
 func (l *Lease[T]) Reconcile(reconcile func(context.Context, informer.Key) error, opts ...informer.HandleOption) *informer.Registration {
-	if l.released() {
+	return l.add(opts, func(c *calls[T], opts []informer.HandleOption) *informer.Registration {
+		return l.informer.Reconcile(func(ctx context.Context, k informer.Key) error {
+			defer runtime.KeepAlive(l) // a handler holds the lease
+			ctx, end, err := c.begin(ctx)
+			if err != nil {
+				return nil //nolint:nilerr // it is no error of the handler
+			}
+			defer end()
+			return reconcile(ctx, k)
+		}, opts...)
+	})
+}
+
+// calls are the calls of one handler.
+type calls[T informer.Object] struct {
+	lease *Lease[T]
+	kept  bool // Release knows the handler and waits for its calls; guarded by the lease's mu
+}
+
+// begin begins a call, unless the lease was released. The caller calls end. It makes Release
+// wait for calls that come before the handler is among those that Release knows.
+func (c *calls[T]) begin(ctx context.Context) (within context.Context, end func(), err error) {
+	c.lease.mu.Lock()
+	over, kept := c.lease.over != nil, c.kept
+	c.lease.mu.Unlock()
+	switch {
+	case over:
+		return nil, nil, ErrReleased
+	case kept:
+		return ctx, func() {}, nil
+	}
+	return c.lease.ticket.begin(ctx)
+}
+
+// add adds a handler, which register makes, and makes it end with the lease. The informer,
+// which may call back, is not called under the lock.
+func (l *Lease[T]) add(opts []informer.HandleOption, register func(*calls[T], []informer.HandleOption) *informer.Registration) *informer.Registration {
+	l.mu.Lock()
+	if l.over != nil {
 		opts = nil
 	}
-	return l.keep(l.informer.Reconcile(func(ctx context.Context, k informer.Key) error {
-		defer runtime.KeepAlive(l) // a handler holds the lease
-		if l.released() {
-			return nil
-		}
-		return reconcile(ctx, k)
-	}, opts...))
-}
-
-// released reports whether Release was called.
-func (l *Lease[T]) released() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.over != nil
-}
-
-// keep makes a handler end with the lease. The informer, which may call back, is not called
-// under the lock.
-func (l *Lease[T]) keep(r *informer.Registration) *informer.Registration {
+	l.mu.Unlock()
+	c := &calls[T]{lease: l}
+	r := register(c, opts)
 	l.mu.Lock()
 	over := l.over
-	if over == nil {
+	if c.kept = over == nil; c.kept {
 		l.handlers = append(slices.DeleteFunc(l.handlers, func(r *informer.Registration) bool { return r.Err() != nil }), r)
 	}
 	l.mu.Unlock()
 	if over != nil {
-		_ = r.Stop(over) // it has no running calls to wait for
+		_ = r.Stop(over) // Release waits for calls that have begun
 	}
 	return r
 }
@@ -206,21 +229,23 @@ type index struct {
 // long as the informer lives. It returns ErrConflict if the index has another type than V,
 // and ErrReleased after Release.
 func NewIndex[T informer.Object, V comparable](l *Lease[T], name string, values func(object T) []V) (*informer.Index[T, V], error) {
-	return indexOf(l, name, func() *informer.Index[T, V] { return informer.NewIndex(l.informer, name, values) })
+	return indexOf(l, name, func(buffer []V, object T) []V { return append(buffer, values(object)...) })
 }
 
 // NewIndex1 is NewIndex for a function with exactly one value.
 func NewIndex1[T informer.Object, V comparable](l *Lease[T], name string, value func(object T) V) (*informer.Index[T, V], error) {
-	return indexOf(l, name, func() *informer.Index[T, V] { return informer.NewIndex1(l.informer, name, value) })
+	return indexOf(l, name, func(buffer []V, object T) []V { return append(buffer, value(object)) })
 }
 
-func indexOf[T informer.Object, V comparable](l *Lease[T], name string, build func() *informer.Index[T, V]) (*informer.Index[T, V], error) {
+func indexOf[T informer.Object, V comparable](l *Lease[T], name string, values func([]V, T) []V) (*informer.Index[T, V], error) {
 	defer runtime.KeepAlive(l)
 	x, err := l.ticket.index(name, reflect.TypeFor[V]())
 	if err != nil {
 		return nil, err
 	}
-	x.build.Do(func() { x.index = build() }) // a second caller waits until it is complete
+	report := func() {}
+	x.build.Do(func() { x.index, report = informer.BuildIndex(l.informer, name, values) }) // a second caller waits until it is complete
+	report()
 	built, is := x.index.(*informer.Index[T, V])
 	if !is {
 		return nil, fmt.Errorf("index %s of %s: the function that made it panicked", name, l.ticket.of.name)

@@ -35,6 +35,14 @@ func TestAPipeThatNobodyReadsStopsNothing(t *testing.T) {
 					record(t, l, id, "{}")
 				}
 			}
+			const requests, most = 10, 5 * time.Second // a second each if all had the same patience
+			began := time.Now()
+			for range requests {
+				record(t, l, "x", "{}")
+			}
+			if took := time.Since(began); took > most {
+				t.Errorf("%d requests that follow one that waited take %v", requests, took)
+			}
 			if served := record(t, l, "1", "{}"); served == (mode == audit.ModeStrict) {
 				t.Errorf("a request is served: %t", served)
 			}

@@ -22,7 +22,15 @@ func TestModelConcurrentReadersSeeTheOraclesState(t *testing.T) {
 		c := newConcurrent(t, seed)
 		var readers sync.WaitGroup
 		for i := range 8 {
-			readers.Go(func() { c.reader(t, random(seed+uint64(i)+1)) })
+			r := random(seed + uint64(i) + 1)
+			sel, watches := randomSelection(r), func() {}
+			if i == 0 {
+				sel, watches = watchcache.Selection{}, c.watches // of everything
+			}
+			readers.Go(func() {
+				defer c.saw() // also if it fails
+				c.reader(t, r, sel, watches)
+			})
 		}
 		c.append(random(seed))
 		readers.Wait()
@@ -52,11 +60,24 @@ type concurrent struct {
 	end    kube.ResourceVersion
 
 	events, expired atomic.Int64
+
+	// watches is called when a reader of everything watches, and saw when a reader has seen an
+	// event. On a busy machine all could be appended before.
+	watches, saw   func()
+	watching, seen <-chan struct{}
+}
+
+// once returns a channel and a function that closes it, however often it is called.
+func once() (is <-chan struct{}, closes func()) {
+	c := make(chan struct{})
+	return c, sync.OnceFunc(func() { close(c) })
 }
 
 func newConcurrent(t *testing.T, seed uint64) *concurrent {
 	t.Helper()
 	c := &concurrent{oracle: &oracle{objects: map[string]*kube.Object{}}, end: concurrentBase}
+	c.watching, c.watches = once()
+	c.seen, c.saw = once()
 	r := random(seed)
 	for range concurrentChanges {
 		c.end += 1 + kube.ResourceVersion(r.IntN(3))
@@ -71,6 +92,10 @@ func newConcurrent(t *testing.T, seed uint64) *concurrent {
 }
 
 func (c *concurrent) append(r *rand.Rand) {
+	select {
+	case <-c.watching:
+	case <-c.seen:
+	}
 	for rest := c.oracle.changes; len(rest) > 0; {
 		n := min(1+r.IntN(5), len(rest))
 		var batch []*watchcache.Entry
@@ -83,6 +108,7 @@ func (c *concurrent) append(r *rand.Rand) {
 			upTo = rest[0].rv - 1 // other resources' writes
 		}
 		c.clock.Publish(upTo)
+		<-c.seen // of the first ones; nothing was compacted
 		if r.IntN(100) == 0 {
 			floor := upTo - min(upTo, kube.ResourceVersion(r.IntN(600)))
 			c.oracle.compact(floor)
@@ -94,10 +120,10 @@ func (c *concurrent) append(r *rand.Rand) {
 	}
 }
 
-// reader lists and watches, as an informer does, until it has seen the end.
-func (c *concurrent) reader(t *testing.T, r *rand.Rand) {
+// reader lists and watches, as an informer does, until it has seen the end. It calls watches when
+// it watches.
+func (c *concurrent) reader(t *testing.T, r *rand.Rand, sel watchcache.Selection, watches func()) {
 	t.Helper()
-	sel := randomSelection(r)
 	for {
 		s := c.cache.Snapshot()
 		if !c.compare(t, s) {
@@ -105,6 +131,7 @@ func (c *concurrent) reader(t *testing.T, r *rand.Rand) {
 		}
 		cursor, err := c.cache.CursorAfter(t.Context(), s.RV(), sel)
 		if err == nil {
+			watches()
 			err = c.follow(t, r, follower{cursor: cursor, sel: sel, at: s.RV(), next: c.oracle.after(s.RV())})
 		}
 		var expired *kube.ExpiredError
@@ -162,7 +189,9 @@ func (c *concurrent) follow(t *testing.T, r *rand.Rand, f follower) error {
 			f.next++
 			f.at = e.ResourceVersion
 		}
-		c.events.Add(int64(len(events)))
+		if c.events.Add(int64(len(events))) > 0 {
+			c.saw()
+		}
 		for range r.IntN(3) * r.IntN(100) {
 			runtime.Gosched() // a slow reader
 		}

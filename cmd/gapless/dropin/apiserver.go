@@ -63,6 +63,7 @@ func (p Program) apiserver(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	defer hold(plan.certs, certFiles()...)()
 	return p.Serve(ctx, args), nil
 }
 

@@ -33,6 +33,8 @@ func (p Program) etcd(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	removeLeft()
+	defer hold(at.DataDir)()
 	web := &http.Server{Handler: at.handler(), ReadHeaderTimeout: 10 * time.Second}
 	g, ctx := errgroup.WithContext(ctx)
 	for _, address := range listen {

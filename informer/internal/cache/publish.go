@@ -125,9 +125,9 @@ func (c *Cache[T]) publish(next *Snapshot[T], changes []state.Change[T], first b
 }
 
 // AddIndex adds an index of f to the cache, of the current snapshot and all that
-// follow, and returns its place in them. It returns when the index is complete.
+// follow, and returns its place in them. It returns when the index is complete. The caller
+// calls ReportNoted.
 func AddIndex[T handle.Object, V comparable](c *Cache[T], f *index.Function[T, V]) (place int) {
-	defer c.ReportNoted()
 	from := c.current.Load()
 	built := f.Build(from.Tree)
 	c.publishing.Lock()

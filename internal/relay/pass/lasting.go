@@ -2,11 +2,9 @@ package pass
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"io"
 	"maps"
-	"mime"
 	"net/http"
 	"net/url"
 	"slices"
@@ -124,6 +122,7 @@ type ending struct {
 	// mu guards what follows.
 	mu    sync.Mutex
 	stops bool
+	over  bool   // the last event has passed
 	at    events // nil: it is no watch, or not known
 }
 
@@ -145,7 +144,7 @@ func (e *ending) answer(resp *http.Response) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.ReadCloser, e.at = resp.Body, eventsOf(resp.Header)
+	e.ReadCloser, e.at = resp.Body, formOf(resp.StatusCode, resp.Header).events()
 	resp.Body = e
 }
 
@@ -172,13 +171,13 @@ func (e *ending) Read(p []byte) (int, error) {
 	if e.at == nil {
 		return n, err
 	}
-	whole := e.at.add(p[:n])
+	whole := lastEnd(e.at, p[:n])
 	if !e.stops {
 		return n, err
 	}
 	switch {
 	case whole > 0: // what follows is the beginning of another event
-		e.at = done{}
+		e.over = true
 		return whole, nil
 	case n == 0 && e.at.between():
 		return 0, io.EOF
@@ -189,93 +188,5 @@ func (e *ending) Read(p []byte) (int, error) {
 func (e *ending) ended() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.stops && e.at != nil && e.at.between()
-}
-
-// events finds the ends of the events of a watch.
-type events interface {
-	// add takes the next bytes, and returns the number of those up to the end of the last event that ends
-	// among them; 0: none does.
-	add(p []byte) int
-	// between reports whether the bytes so far are whole events.
-	between() bool
-}
-
-// eventsOf returns what finds the ends of events in an answer; nil: nothing can.
-func eventsOf(h http.Header) events {
-	kind, _, err := mime.ParseMediaType(h.Get("Content-Type"))
-	switch {
-	case err != nil || h.Get("Content-Encoding") != "":
-		return nil
-	case kind == "application/json":
-		return &texts{}
-	case kind == "application/vnd.kubernetes.protobuf":
-		return &messages{}
-	}
-	return nil
-}
-
-// done is events of which the last has passed.
-type done struct{}
-
-func (done) add([]byte) int { return 0 }
-func (done) between() bool  { return true }
-
-// texts are events in JSON, one object each.
-type texts struct {
-	depth           int
-	quoted, escaped bool
-}
-
-func (t *texts) between() bool { return t.depth == 0 }
-
-func (t *texts) add(p []byte) (whole int) {
-	for i, c := range p {
-		switch {
-		case t.escaped:
-			t.escaped = false
-		case t.quoted:
-			t.escaped, t.quoted = c == '\\', c != '"'
-		case c == '"':
-			t.quoted = true
-		case c == '{' || c == '[':
-			t.depth++
-		case c == '}' || c == ']':
-			t.depth--
-		}
-		if t.depth == 0 {
-			whole = i + 1
-		}
-	}
-	return whole
-}
-
-// messages are events in protobuf, each behind its length in four bytes.
-type messages struct {
-	head []byte // of the next one, not complete
-	left int64  // bytes of the current one
-}
-
-func (m *messages) between() bool { return len(m.head) == 0 && m.left == 0 }
-
-func (m *messages) add(p []byte) (whole int) {
-	const headBytes = 4
-	for i := 0; i < len(p); {
-		if m.left == 0 {
-			n := min(headBytes-len(m.head), len(p)-i)
-			m.head = append(m.head, p[i:i+n]...)
-			i += n
-			if len(m.head) < headBytes {
-				break
-			}
-			m.left, m.head = int64(binary.BigEndian.Uint32(m.head)), m.head[:0]
-		}
-		n := min(m.left, int64(len(p)-i))
-		m.left -= n
-		i += int(n)
-		if m.left == 0 {
-			whole = i
-		}
-	}
-	return whole
+	return e.over || e.stops && e.at != nil && e.at.between()
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"mime"
 	"net/http"
 	"sync"
 
@@ -71,36 +70,11 @@ type watchWriter struct {
 	wanted bool // the watch is to end
 	over   bool // the last event was written
 	form   form
-	events boundary
+	events events // nil: formOther
 }
 
 // errEnded keeps the rest of upstream's answer from the client.
 var errEnded = errors.New("the watch has ended")
-
-// form is how the events of a watch are written.
-type form int
-
-const (
-	formOther    form = iota // compressed, an error, or not known
-	formJSON                 // each event is a line
-	formProtobuf             // each event has its length in four bytes before it
-)
-
-// formOf returns the form of an answer. CBOR has no separators between events, and is formOther.
-func formOf(code int, h http.Header) form {
-	if code != http.StatusOK || h.Get("Content-Encoding") != "" {
-		return formOther
-	}
-	media, _, err := mime.ParseMediaType(h.Get("Content-Type"))
-	switch {
-	case err != nil:
-	case media == "application/json":
-		return formJSON
-	case media == runtime.ContentTypeProtobuf:
-		return formProtobuf
-	}
-	return formOther
-}
 
 // Unwrap is for http.ResponseController.
 func (w *watchWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
@@ -112,7 +86,7 @@ func (w *watchWriter) WriteHeader(code int) {
 	w.ResponseWriter.WriteHeader(code)
 	if code >= http.StatusOK {
 		w.begun, w.form = true, formOf(code, w.Header())
-		w.events.form = w.form
+		w.events = w.form.events()
 		w.endLocked()
 	}
 }
@@ -125,13 +99,20 @@ func (w *watchWriter) Write(p []byte) (int, error) {
 		return 0, errEnded
 	}
 	part := p
-	if w.wanted && w.form != formOther {
-		part = p[:w.events.first(p)]
+	switch {
+	case w.form == formOther:
+	case w.wanted: // it was not between two events, or it would be over
+		part = p[:w.events.next(p)]
+	default:
+		lastEnd(w.events, p)
 	}
 	n, err := w.ResponseWriter.Write(part)
-	w.events.pass(part[:n])
-	if err != nil || len(part) == len(p) && !w.wanted {
+	if err != nil {
+		w.form = formOther // nothing can be added
 		return n, err
+	}
+	if len(part) == len(p) && !w.wanted {
+		return n, nil
 	}
 	w.endLocked()
 	if n < len(p) {
@@ -173,55 +154,6 @@ func (w *watchWriter) endLocked() {
 	}
 	w.over = err == nil // otherwise the connection is cut
 	w.cancel()
-}
-
-// boundary finds the ends of events in what is written.
-type boundary struct {
-	form   form
-	within bool   // JSON: a line has begun
-	head   []byte // protobuf: what there is of the length of the next event
-	left   int    // protobuf: bytes of the event that are missing
-}
-
-// between reports whether no event has begun that has not ended.
-func (b *boundary) between() bool { return !b.within && len(b.head) == 0 && b.left == 0 }
-
-// first returns how many bytes of p are to be written until no event is within its middle, or all.
-func (b *boundary) first(p []byte) int {
-	at := *b
-	at.head = append([]byte(nil), b.head...)
-	for i := range p {
-		if at.between() {
-			return i
-		}
-		at.pass(p[i : i+1])
-	}
-	return len(p)
-}
-
-// pass takes note of what was written.
-func (b *boundary) pass(p []byte) {
-	switch b.form {
-	case formOther:
-	case formJSON:
-		if len(p) > 0 {
-			b.within = p[len(p)-1] != '\n'
-		}
-	case formProtobuf:
-		const length = 4
-		for len(p) > 0 {
-			if b.left > 0 {
-				n := min(b.left, len(p))
-				b.left, p = b.left-n, p[n:]
-				continue
-			}
-			n := min(length-len(b.head), len(p))
-			b.head, p = append(b.head, p[:n]...), p[n:]
-			if len(b.head) == length {
-				b.left, b.head = int(binary.BigEndian.Uint32(b.head)), b.head[:0]
-			}
-		}
-	}
 }
 
 // errorEvent returns the event for an error.

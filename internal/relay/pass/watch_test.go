@@ -108,6 +108,7 @@ func TestAWatchThatIsPassedOnEndsBetweenTwoEvents(t *testing.T) {
 	first := framedEvent(t, metav1.WatchEvent{Type: "ADDED", Object: runtime.RawExtension{Raw: []byte("k8s\x00one")}})
 	for _, c := range []struct{ name, media, event string }{
 		{"JSON", jsonWatch, `{"type":"ADDED","object":{"kind":"ConfigMap"}}` + "\n"},
+		{"indented", jsonWatch, "{\n  \"type\": \"ADDED\",\n  \"object\": {}\n}\n"}, // cut behind a line break, too
 		{"protobuf", protobufWatch, first},
 	} {
 		for _, proto := range []string{"HTTP/1.1", "HTTP/2"} {

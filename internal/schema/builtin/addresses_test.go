@@ -130,6 +130,7 @@ func TestStatusesAreWrittenWhateverTheSpecIs(t *testing.T) {
 			"deployments", `"spec":{"template":{"spec":{"hostAliases":[{"ip":"010.0.0.1","hostnames":["h"]}]}}}`, `{"replicas":1}`,
 			`{"replicas":-1}`, "status.replicas",
 		},
+		{"namespaces", `"spec":{}`, `{"phase":"Active"}`, `{"phase":"Terminating"}`, "status.Phase"}, // it is not being deleted
 	}
 	for _, tt := range tests {
 		t.Run(tt.plural, func(t *testing.T) {

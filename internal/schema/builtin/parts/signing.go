@@ -2,6 +2,8 @@ package parts
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -107,28 +109,20 @@ func conditions(request *unstructured.Unstructured) []tree {
 // checkApproval lets a request be approved or denied, once and for all.
 func checkApproval(u, old *unstructured.Unstructured) field.ErrorList {
 	at := field.NewPath("status", "conditions")
-	errs := checkConditions(at, u)
-	for _, decided := range []string{"Approved", "Denied"} {
-		if condition(old, decided) != nil && condition(u, decided) == nil {
-			errs = append(errs, field.Forbidden(at, fmt.Sprintf("updates may not remove a condition of type %q", decided)))
-		}
-	}
-	return errs
+	return checkConditions(at, u, old)
 }
 
 // checkSigned refuses changes of the approval, and of an issued certificate.
 func checkSigned(u, old *unstructured.Unstructured) field.ErrorList {
 	at := field.NewPath("status", "conditions")
-	errs := checkConditions(at, u)
+	errs := checkConditions(at, u, old)
 	for _, decided := range []string{"Approved", "Denied"} {
-		is, was := condition(u, decided), condition(old, decided)
+		is, was := ofType(u, decided), ofType(old, decided)
 		switch {
-		case equality.Semantic.DeepEqual(is, was):
-		case was == nil:
+		case len(is) < len(was): // checkConditions says it
+		case len(is) > len(was):
 			errs = append(errs, field.Forbidden(at, fmt.Sprintf("updates may not add a condition of type %q", decided)))
-		case is == nil:
-			errs = append(errs, field.Forbidden(at, fmt.Sprintf("updates may not remove a condition of type %q", decided)))
-		default:
+		case !equality.Semantic.DeepEqual(is, was):
 			errs = append(errs, field.Forbidden(at, fmt.Sprintf("updates may not modify a condition of type %q", decided)))
 		}
 	}
@@ -139,26 +133,61 @@ func checkSigned(u, old *unstructured.Unstructured) field.ErrorList {
 	return errs
 }
 
-func checkConditions(at *field.Path, u *unstructured.Unstructured) field.ErrorList {
+// checkConditions checks all conditions, but for what the old ones have already, and that those
+// which decide about a request stay.
+func checkConditions(at *field.Path, u, old *unstructured.Unstructured) field.ErrorList {
 	var errs field.ErrorList
-	seen := map[any]bool{}
+	count, before := types(u), types(old)
+	repeated := slices.ContainsFunc(slices.Collect(maps.Values(before)), func(n int) bool { return n > 1 })
+	seen := map[string]bool{}
 	for i, c := range conditions(u) {
-		kind := c["type"]
-		switch {
-		case kind == nil || kind == "":
+		kind, _ := c["type"].(string)
+		if kind == "" && before[""] == 0 {
 			errs = append(errs, field.Required(at.Index(i).Child("type"), ""))
-		case seen[kind]:
+		}
+		status, _ := c["status"].(string)
+		allowed := []string{"False", "True", "Unknown"}
+		if slices.Contains(deciding(), kind) {
+			allowed = []string{"True"}
+		}
+		switch {
+		case status == "":
+			errs = append(errs, field.Required(at.Index(i).Child("status"), ""))
+		case !slices.Contains(allowed, status):
+			errs = append(errs, field.NotSupported(at.Index(i).Child("status"), status, allowed))
+		}
+		if seen[kind] && !repeated {
 			errs = append(errs, field.Duplicate(at.Index(i).Child("type"), kind))
 		}
 		seen[kind] = true
-		if decision := kind == "Approved" || kind == "Denied" || kind == "Failed"; decision && c["status"] != "True" {
-			errs = append(errs, field.NotSupported(at.Index(i).Child("status"), c["status"], []string{"True"}))
-		}
 	}
-	if seen["Approved"] && seen["Denied"] {
+	if seen["Approved"] && seen["Denied"] && (before["Approved"] == 0 || before["Denied"] == 0) {
 		errs = append(errs, field.Invalid(at, "Denied", "Approved and Denied conditions are mutually exclusive"))
 	}
+	for _, kind := range deciding() {
+		if count[kind] < before[kind] {
+			errs = append(errs, field.Forbidden(at, fmt.Sprintf("updates may not remove a condition of type %q", kind)))
+		}
+	}
 	return errs
+}
+
+// deciding are the types of conditions that decide about a request, once and for all.
+func deciding() []string { return []string{"Approved", "Denied", "Failed"} }
+
+// types counts the conditions by their types.
+func types(u *unstructured.Unstructured) map[string]int {
+	count := map[string]int{}
+	for _, c := range conditions(u) {
+		kind, _ := c["type"].(string)
+		count[kind]++
+	}
+	return count
+}
+
+// ofType returns the conditions of a type.
+func ofType(u *unstructured.Unstructured, kind string) []tree {
+	return slices.DeleteFunc(conditions(u), func(c tree) bool { return c["type"] != kind })
 }
 
 func condition(u *unstructured.Unstructured, kind string) tree {

@@ -81,7 +81,12 @@ func checkTraffic(spec *corev1.ServiceSpec) field.ErrorList {
 	}
 	errs = append(errs, check.KnownIfSet(check.Spec(), "trafficDistribution", spec.TrafficDistribution,
 		corev1.ServiceTrafficDistributionPreferClose, corev1.ServiceTrafficDistributionPreferSameNode, corev1.ServiceTrafficDistributionPreferSameZone)...)
-	if port := spec.HealthCheckNodePort; port != 0 {
+	// Upstream requires a port where one is needed, and has allocated it before. Here it may be missing.
+	switch port := spec.HealthCheckNodePort; {
+	case port == 0:
+	case spec.Type != corev1.ServiceTypeLoadBalancer || spec.ExternalTrafficPolicy != corev1.ServiceExternalTrafficPolicyLocal:
+		errs = append(errs, field.Invalid(check.Spec("healthCheckNodePort"), port, "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"))
+	default:
 		errs = append(errs, check.PortNumber(check.Spec("healthCheckNodePort"), port)...)
 	}
 	return errs

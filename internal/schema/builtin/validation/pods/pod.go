@@ -23,16 +23,18 @@ import (
 
 // NewPod validates a new Pod: it must not have what only a subresource may add.
 func NewPod(o *corev1.Pod) field.ErrorList {
+	errs := append(checkDeletionCost(o.Annotations, nil), checkProfiles(o)...)
 	if len(o.Spec.EphemeralContainers) > 0 {
-		return field.ErrorList{field.Forbidden(check.Spec("ephemeralContainers"), "cannot be set on create")}
+		errs = append(errs, field.Forbidden(check.Spec("ephemeralContainers"), "cannot be set on create"))
 	}
-	return nil
+	return errs
 }
 
 // Pod validates a Pod.
 func Pod(o *corev1.Pod) field.ErrorList {
 	at := check.Spec()
-	errs := checkPodSpec(at, &o.Spec)
+	errs := checkAnnotations(annotationsPath(), o.Annotations, &o.Spec)
+	errs = append(errs, checkPodSpec(at, &o.Spec)...)
 	errs = append(errs, trimmedImages(at.Child("containers"), o.Spec.Containers)...)
 	return append(errs, trimmedImages(at.Child("initContainers"), o.Spec.InitContainers)...)
 }
@@ -59,6 +61,7 @@ func Template(at *field.Path, template *corev1.PodTemplateSpec) field.ErrorList 
 	// Upstream leaves "metadata" out of these paths.
 	errs := metavalidation.ValidateLabels(template.Labels, at.Child("labels"))
 	errs = append(errs, apivalidation.ValidateAnnotations(template.Annotations, at.Child("annotations"))...)
+	errs = append(errs, checkAnnotations(at.Child("annotations"), template.Annotations, &template.Spec)...)
 	errs = append(errs, checkPodSpec(at.Child("spec"), &template.Spec)...)
 	if len(template.Spec.EphemeralContainers) > 0 {
 		errs = append(errs, field.Forbidden(at.Child("spec", "ephemeralContainers"), "ephemeral containers not allowed in pod template"))
@@ -204,6 +207,10 @@ func checkSearches(at *field.Path, searches []string) field.ErrorList {
 // PodUpdate validates the change of a Pod: as upstream, only a few fields of its spec may
 // change.
 func PodUpdate(o, old *corev1.Pod) field.ErrorList {
+	return append(checkAnnotationUpdate(o, old), checkSpecUpdate(o, old)...)
+}
+
+func checkSpecUpdate(o, old *corev1.Pod) field.ErrorList {
 	now, was := &o.Spec, &old.Spec
 	if equality.Semantic.DeepEqual(now, was) {
 		return nil

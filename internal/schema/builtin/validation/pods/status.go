@@ -7,8 +7,8 @@ import (
 	"github.com/gapless-io/gapless/internal/schema/builtin/validation/check"
 )
 
-// PodStatus validates a change of the addresses in the status of a Pod. The rest of the
-// status is not checked.
+// PodStatus validates a change of the addresses in the status of a Pod, and of its
+// annotations. The rest of the status is not checked.
 func PodStatus(o, old *corev1.Pod) field.ErrorList {
 	now, was := make([]string, 0, len(o.Status.PodIPs)), make([]string, 0, len(old.Status.PodIPs))
 	for _, ip := range o.Status.PodIPs {
@@ -18,7 +18,8 @@ func PodStatus(o, old *corev1.Pod) field.ErrorList {
 		was = append(was, ip.IP)
 	}
 	at := field.NewPath("status", "podIPs")
-	errs := checkAddresses(at, now, was)
+	errs := append(checkAnnotationUpdate(o, old), checkAnnotations(annotationsPath(), o.Annotations, &o.Spec)...)
+	errs = append(errs, checkAddresses(at, now, was)...)
 	switch first := o.Status.PodIP; {
 	case (first == "") != (len(now) == 0):
 		errs = append(errs, field.Invalid(at, o.Status.PodIPs, "podIP and podIPs must either both be set or both be unset"))
