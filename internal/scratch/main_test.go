@@ -22,7 +22,11 @@ func TestMain(m *testing.M) {
 		holding("", nil)
 	case "make":
 		d, err := scratch.Make("test")
-		holding(d.Path(), err)
+		if err != nil {
+			holding("", err)
+			return
+		}
+		holding(d.Path(), nil)
 	case "race":
 		holding("", makeMany())
 	default: // a directory of the parent
@@ -34,10 +38,9 @@ func TestMain(m *testing.M) {
 // holding prints what the process has, and waits for the end of its input.
 func holding(path string, err error) {
 	if err != nil {
-		fmt.Println("error:", err)
-		os.Exit(1)
+		path = "error: " + err.Error()
 	}
-	fmt.Println(path)
+	fmt.Fprintln(os.Stdout, path)
 	_, _ = io.Copy(io.Discard, os.Stdin) // an error ends it too
 }
 

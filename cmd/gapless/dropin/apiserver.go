@@ -63,8 +63,13 @@ func (p Program) apiserver(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer hold(plan.certs, certFiles()...)()
-	return p.Serve(ctx, args), nil
+	return p.serveWith(ctx, plan.certs, args), nil
+}
+
+// serveWith runs gapless while certs, the directory of certificates, is held.
+func (p Program) serveWith(ctx context.Context, certs string, args []string) int {
+	defer hold(certs, certFiles()...)()
+	return p.Serve(ctx, args)
 }
 
 // newPlan takes the settings together. Its error names all that is refused.
