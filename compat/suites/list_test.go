@@ -19,6 +19,9 @@ var operators = []operator{
 	{"sigs.k8s.io/karpenter", "v1.13.0", []string{
 		"pkg/apis/v1", "pkg/controllers/nodeclaim/lifecycle", "pkg/controllers/nodepool/registrationhealth", "pkg/controllers/state",
 	}},
+	{"github.com/fluxcd/pkg/ssa", "v0.78.0", []string{".", "jsondiff"}}, // newer ones need Go 1.27
+	{"sigs.k8s.io/lws", "v0.8.0", []string{"test/integration/controllers", "test/integration/webhooks"}},
+	{"github.com/open-policy-agent/cert-controller", "v0.16.0", []string{"pkg/rotator"}},
 }
 
 // short are the suites that run without flags: many tests, of few dependencies.
