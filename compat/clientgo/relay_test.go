@@ -42,13 +42,3 @@ func TestInformersBehindARelayResumeOverARestart(t *testing.T) {
 	}
 	s.Restart(t, informer("client-go, direct", s.Direct), informer("client-go, relayed", s.Relayed))
 }
-
-// TestInformerBehindARelayListsAgainAfterARestore: an older copy of the server's data is another history.
-func TestInformerBehindARelayListsAgainAfterARestore(t *testing.T) {
-	b := harness.StartRelayed(t)
-	relayed, err := clientcmd.BuildConfigFromFlags("", b.Relay.Kubeconfig(t, b.Server.Kubeconfig, b.Clients.URL()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.Restored(t, configMaps(t, "client-go 0.37 typed", "default", relayed))
-}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -115,6 +116,19 @@ func (w *writer) list(ctx context.Context) (map[string]string, error) {
 		state[m.key()] = m.Metadata.ResourceVersion
 	}
 	return state, nil
+}
+
+// restored looks up which objects a restored server has.
+func (w *writer) restored(ctx context.Context) error {
+	state, err := w.list(ctx)
+	if err != nil {
+		return err
+	}
+	w.live = map[string]bool{}
+	for key := range state {
+		w.live[key[strings.LastIndex(key, "/")+1:]] = true
+	}
+	return nil
 }
 
 // do sends a request until it gets a response, for at most a minute: the server may be
