@@ -14,10 +14,11 @@ type Proxy struct {
 	wg      sync.WaitGroup
 
 	mu sync.Mutex
-	// mu guards target, listener (nil while connections are refused) and open.
+	// mu guards target, listener (nil while connections are refused), open and taken.
 	target   string
 	listener net.Listener
 	open     map[net.Conn]struct{}
+	taken    int
 }
 
 // NewProxy starts a proxy to a server, a relay or a cluster, until the test ends.
@@ -70,6 +71,13 @@ func (p *Proxy) Accept(t testing.TB) {
 	})
 }
 
+// Connections returns how many connections it has taken.
+func (p *Proxy) Connections() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.taken
+}
+
 // Cut closes all connections.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
@@ -111,6 +119,9 @@ func (p *Proxy) pass(ctx context.Context, client net.Conn) {
 	if target == "" {
 		return
 	}
+	p.mu.Lock()
+	p.taken++
+	p.mu.Unlock()
 	var d net.Dialer
 	server, err := d.DialContext(ctx, "tcp", target)
 	if err != nil {
