@@ -24,7 +24,7 @@ type Proxy struct {
 // NewProxy starts a proxy to a server, a relay or a cluster, until the test ends.
 func NewProxy(t testing.TB, to interface{ Address() string }) *Proxy {
 	t.Helper()
-	p := &Proxy{target: to.Address(), address: "127.0.0.1:0", open: map[net.Conn]struct{}{}}
+	p := &Proxy{target: to.Address(), address: "127.0.0.1:" + freePort(t), open: map[net.Conn]struct{}{}}
 	p.Accept(t)
 	t.Cleanup(func() {
 		p.Refuse()
@@ -59,7 +59,7 @@ func (p *Proxy) Accept(t testing.TB) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.listener, p.address = listener, listener.Addr().String()
+	p.listener = listener
 	p.wg.Go(func() { // ends when the listener is closed
 		for {
 			client, err := listener.Accept()
