@@ -35,7 +35,11 @@ type suite struct {
 
 // name is how the lists and the tables call it.
 func (s suite) name() string {
-	return s.operator.module[strings.LastIndex(s.operator.module, "/")+1:] + " " + s.pkg
+	name := s.operator.module[strings.LastIndex(s.operator.module, "/")+1:]
+	if s.pkg == "." {
+		return name
+	}
+	return name + " " + s.pkg
 }
 
 // suites are those of all operators, in the order of the tables.
