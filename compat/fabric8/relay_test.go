@@ -66,6 +66,7 @@ func watching(t *testing.T, classPath string, side *harness.Side) *program {
 }
 
 func TestFabric8WritesOnceBehindAnAPIServerThatSendsClientsAway(t *testing.T) {
+	harness.Long(t)
 	classPath := build(t, "v7")
 	harness.WritesUnderGoAway(t, map[string]harness.Writing{"fabric8 7.8.0": harness.WritingProgram(java(classPath, "Writing")...)})
 }

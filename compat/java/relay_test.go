@@ -11,5 +11,6 @@ func TestJavaInformerBehindARelayKeepsServerState(t *testing.T) {
 }
 
 func TestJavaClientWritesOnceBehindAnAPIServerThatSendsClientsAway(t *testing.T) {
+	harness.Long(t)
 	harness.WritesUnderGoAway(t, map[string]harness.Writing{"client-java 27.0.0": harness.WritingProgram(jvm(t, "Writing")...)})
 }

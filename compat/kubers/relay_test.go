@@ -16,6 +16,7 @@ func TestKubeRSWatcherBehindARelayListsOnce(t *testing.T) {
 }
 
 func TestKubeRSWritesOnceBehindAnAPIServerThatSendsClientsAway(t *testing.T) {
+	harness.Long(t)
 	build(t, "v5", "") // all programs
 	harness.WritesUnderGoAway(t, map[string]harness.Writing{
 		"kube-rs 5.0.0": harness.WritingProgram(filepath.Join(harness.CacheDir(t, "kubers"), "v5", "debug", "writing")),

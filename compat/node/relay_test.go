@@ -11,5 +11,6 @@ func TestJavaScriptInformerBehindARelayKeepsServerState(t *testing.T) {
 }
 
 func TestJavaScriptClientWritesOnceBehindAnAPIServerThatSendsClientsAway(t *testing.T) {
+	harness.Long(t)
 	harness.WritesUnderGoAway(t, map[string]harness.Writing{"client-node " + release: harness.WritingProgram(program(t, "writing.mjs")...)})
 }

@@ -11,5 +11,6 @@ func TestPythonClientBehindARelayListsOnce(t *testing.T) {
 }
 
 func TestPythonClientWritesOnceBehindAnAPIServerThatSendsClientsAway(t *testing.T) {
+	harness.Long(t)
 	harness.WritesUnderGoAway(t, map[string]harness.Writing{"python " + release: harness.WritingProgram(client(t), "writing.py")})
 }
