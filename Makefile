@@ -86,7 +86,7 @@ compat: ## Run real clients in Go, Java, JavaScript, Python and Rust, new and ol
 	cd compat/python && $(GO) test -count=1 -v ./...
 	cd compat/kubers && $(GO) test -count=1 -v -timeout 20m ./...
 
-suites: ## Run suites of controller-runtime, cluster-api and karpenter on gapless and on kube-apiserver, and write how they compare
+suites: ## Run suites of controller-runtime, cluster-api, karpenter and others on gapless and on kube-apiserver, and write how they compare
 	cd compat/suites && $(GO) test -count=1 -v -timeout 3h -run TestSuites -all -update
 
 check: lint test race fuzz ## Run what must pass before a change is handed in, without compat

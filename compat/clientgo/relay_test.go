@@ -43,12 +43,15 @@ func TestInformersBehindARelayResumeOverARestart(t *testing.T) {
 	s.Restart(t, informer("client-go, direct", s.Direct), informer("client-go, relayed", s.Relayed))
 }
 
-// TestInformerBehindARelayListsAgainAfterARestore: an older copy of the server's data is another history.
-func TestInformerBehindARelayListsAgainAfterARestore(t *testing.T) {
-	b := harness.StartRelayed(t)
-	relayed, err := clientcmd.BuildConfigFromFlags("", b.Relay.Kubeconfig(t, b.Server.Kubeconfig, b.Clients.URL()))
+// TestReadersBehindARelayAreNeverStaleAfterARestore: kube-apiserver is started again over an older copy of
+// etcd's directory, and says nothing about it.
+func TestReadersBehindARelayAreNeverStaleAfterARestore(t *testing.T) {
+	s := harness.StartSides(t)
+	defineWidgets(t, s.Cluster.Admin.Client(t), s.Cluster.URL)
+	s.Relay.Mirror(t, s.Relayed.Client.Client(t), "/apis/example.org/v1/widgets", "widgets.v1.example.org")
+	relayed, err := clientcmd.BuildConfigFromFlags("", s.Relayed.Client.WriteKubeconfig(t, s.Relayed.Proxy.URL()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.Restored(t, configMaps(t, "client-go 0.37 typed", "default", relayed))
+	s.Restored(t, configMaps(t, "client-go 0.37 typed", "default", rest.CopyConfig(relayed)), widgets(t, rest.CopyConfig(relayed)))
 }

@@ -55,7 +55,7 @@ func configMaps(t *testing.T, direct *rest.Config, p *harness.Proxy) *harness.In
 		DeleteFunc: func(o any) { w.Deleted(version(o)) },
 	})
 	return &harness.Informer{
-		Name: "client-go 0.22 typed", Counter: counter, Witness: w,
+		Name: "client-go 0.22 typed", Counter: counter, Witness: w, Slow: true,
 		Path: "/api/v1/namespaces/default/configmaps", Object: harness.ConfigMap,
 		Run: func(ctx context.Context) { informer.Run(ctx.Done()) },
 		Store: func() map[string]string {

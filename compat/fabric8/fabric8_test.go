@@ -130,8 +130,8 @@ func TestFabric8WatchOf2019KeepsServerStateUnderFailures(t *testing.T) {
 	for _, line := range closed {
 		t.Log(line)
 	}
-	if expired := p.Output("CLOSED .* 410 "); len(expired) != 2 || len(closed) != 2 {
-		t.Errorf("%d watches were closed for good, %d of them by 410; want one each, after history was compacted", len(closed), len(expired))
+	if expired := p.Output("CLOSED .* 410 "); len(expired) != 4 || len(closed) != 4 {
+		t.Errorf("%d watches were closed for good, %d of them by 410; want two each, after history was compacted and after it was replaced", len(closed), len(expired))
 	}
 	p.Stop()
 	u.sockets("configmaps", "widgets")

@@ -64,11 +64,17 @@ func sec1(t *testing.T, key []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})
 }
 
+// java returns the command that runs a main class.
+func java(classPath, main string) []string {
+	return []string{
+		"java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+		"-cp", classPath, main,
+	}
+}
+
 // start runs a main class until the test ends.
 func start(t *testing.T, classPath, main string, args []string, watches map[string]*harness.Watching) *harness.Foreign {
 	t.Helper()
-	return harness.StartForeign(t, exec.CommandContext(t.Context(), "java", append([]string{
-		"-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-		"-cp", classPath, main,
-	}, args...)...), watches)
+	command := java(classPath, main)
+	return harness.StartForeign(t, exec.CommandContext(t.Context(), command[0], append(command[1:], args...)...), watches)
 }

@@ -64,3 +64,9 @@ func watching(t *testing.T, classPath string, side *harness.Side) *program {
 	harness.Eventually(t, "ConfigMaps are watched", func() bool { return len(p.Output(`REQUEST 101 GET `+configMaps+`\?.*watch=true`)) > 0 })
 	return &program{p, watches["configmaps"].Counter}
 }
+
+func TestFabric8WritesOnceBehindAnAPIServerThatSendsClientsAway(t *testing.T) {
+	harness.Long(t)
+	classPath := build(t, "v7")
+	harness.WritesUnderGoAway(t, map[string]harness.Writing{"fabric8 7.8.0": harness.WritingProgram(java(classPath, "Writing")...)})
+}

@@ -153,7 +153,7 @@ func Tools(t testing.TB, tools ...string) {
 	switch {
 	case err == nil:
 		return
-	case os.Getenv("CI") != "true":
+	case !inCI():
 		t.Skipf("%v; ./install installs what is missing, from Debian's packages", err)
 	}
 	if out, err := exec.CommandContext(t.Context(), "./install").CombinedOutput(); err != nil {

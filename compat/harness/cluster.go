@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -32,6 +31,7 @@ type Cluster struct {
 	etcd      *daemon
 	etcdURL   string
 	api       *daemon
+	flags     []string // of kube-apiserver, besides those that all have
 }
 
 // daemon is a program that does not say when it serves.
@@ -62,13 +62,13 @@ func (d *daemon) kill() {
 const policy = `{"apiVersion":"audit.k8s.io/v1","kind":"Policy","omitStages":["ResponseStarted","ResponseComplete"],
 	"rules":[{"level":"Metadata","resources":[{"group":"","resources":["configmaps"]}]},{"level":"None"}]}`
 
-// StartCluster builds kube-apiserver and etcd where that was not done yet, starts both, waits until
-// they are ready, and ends them with the test.
-func StartCluster(t testing.TB) *Cluster {
+// StartCluster builds kube-apiserver and etcd where that was not done yet, starts both, with further
+// flags of kube-apiserver, waits until they are ready, and ends them with the test.
+func StartCluster(t testing.TB, flags ...string) *Cluster {
 	t.Helper()
 	programs := CacheDir(t, "cluster")
 	installOnce(t, filepath.Join(programs, "lock"))
-	c := &Cluster{t: t, authority: newAuthority(t), dir: t.TempDir(), port: freePort(t), etcdURL: "http://127.0.0.1:" + freePort(t)}
+	c := &Cluster{t: t, authority: newAuthority(t), dir: t.TempDir(), port: freePort(t), etcdURL: "http://127.0.0.1:" + freePort(t), flags: flags}
 	c.URL, c.Admin = "https://127.0.0.1:"+c.port, c.Identity("admin", "system:masters")
 	own := c.authority.server(t)
 	for name, text := range map[string][]byte{
@@ -123,14 +123,15 @@ func (c *Cluster) startStore() {
 }
 
 func (c *Cluster) startAPI() {
-	c.api = startDaemon(c.t, filepath.Join(CacheDir(c.t, "cluster"), "kube-apiserver"),
-		"--etcd-servers="+c.etcdURL, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port="+c.port,
-		"--tls-cert-file="+c.file("server.crt"), "--tls-private-key-file="+c.file("server.key"), "--client-ca-file="+c.file("ca.crt"),
-		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-signing-key-file="+c.file("accounts.key"),
-		"--service-account-key-file="+c.file("accounts.key"), "--service-cluster-ip-range=10.0.0.0/24", "--authorization-mode=RBAC",
+	c.api = startDaemon(c.t, filepath.Join(CacheDir(c.t, "cluster"), "kube-apiserver"), append([]string{
+		"--etcd-servers=" + c.etcdURL, "--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port=" + c.port,
+		"--tls-cert-file=" + c.file("server.crt"), "--tls-private-key-file=" + c.file("server.key"), "--client-ca-file=" + c.file("ca.crt"),
+		"--service-account-issuer=https://kubernetes.default.svc", "--service-account-signing-key-file=" + c.file("accounts.key"),
+		"--service-account-key-file=" + c.file("accounts.key"), "--service-cluster-ip-range=10.0.0.0/24", "--authorization-mode=RBAC",
 		"--endpoint-reconciler-type=none", "--disable-admission-plugins=ServiceAccount",
 		"--etcd-compaction-interval=0", // the tests say when
-		"--audit-policy-file="+c.file("audit.json"), "--audit-log-path="+c.file("audit.log"), "--audit-log-mode=blocking")
+		"--audit-policy-file=" + c.file("audit.json"), "--audit-log-path=" + c.file("audit.log"), "--audit-log-mode=blocking",
+	}, c.flags...)...)
 	web := c.Admin.Client(c.t)
 	Eventually(c.t, "kube-apiserver is ready", func() bool {
 		req, err := http.NewRequestWithContext(c.t.Context(), http.MethodGet, c.URL+"/readyz", nil)
@@ -162,6 +163,29 @@ func (c *Cluster) Stop() {
 
 // Start starts kube-apiserver again. It remembers nothing: its window of changes begins now.
 func (c *Cluster) Start() { c.startAPI() }
+
+// Copy copies etcd's directory while both programs are stopped, and returns the copy's path.
+func (c *Cluster) Copy() string {
+	c.t.Helper()
+	dir := filepath.Join(c.t.TempDir(), "copy")
+	c.whileStopped(func() { replace(c.t, dir, c.file("etcd")) })
+	return dir
+}
+
+// Restore starts both programs again on a copy of etcd's directory.
+func (c *Cluster) Restore(dir string) {
+	c.t.Helper()
+	c.whileStopped(func() { replace(c.t, c.file("etcd"), dir) })
+}
+
+func (c *Cluster) whileStopped(do func()) {
+	c.t.Helper()
+	c.Stop()
+	c.etcd.kill()
+	do()
+	c.startStore()
+	c.startAPI()
+}
 
 // Freeze stops kube-apiserver without closing its connections, until Thaw.
 func (c *Cluster) Freeze() { c.signal(syscall.SIGSTOP) }
@@ -268,20 +292,4 @@ func (c *Cluster) Reads(user string) Reads {
 		}
 	}
 	return reads
-}
-
-// freePort returns a port that was free: neither program says which it has chosen.
-func freePort(t testing.TB) string {
-	t.Helper()
-	var config net.ListenConfig
-	l, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }() // it listened
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
 }

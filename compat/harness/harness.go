@@ -98,10 +98,18 @@ func (s *Server) Run(t testing.TB, args ...string) string {
 	return string(out)
 }
 
+// patience is how long a test waits for what another process or goroutine does.
+const patience = 90 * time.Second
+
 // Eventually waits for something that another process or goroutine does.
 func Eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(90 * time.Second)
+	eventually(t, patience, what, ok)
+}
+
+func eventually(t testing.TB, within time.Duration, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(within)
 	defer deadline.Stop()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -109,7 +117,18 @@ func Eventually(t testing.TB, what string, ok func() bool) {
 		select {
 		case <-tick.C:
 		case <-deadline.C:
-			t.Fatalf("waited 90 s in vain until %s", what)
+			t.Fatalf("waited %v in vain until %s", within, what)
 		}
+	}
+}
+
+// inCI reports whether .ci/run runs the tests, which leaves out what takes minutes.
+func inCI() bool { return os.Getenv("CI") == "true" }
+
+// Long skips a test in CI: `make compat` runs it.
+func Long(t testing.TB) {
+	t.Helper()
+	if inCI() {
+		t.Skip("CI has no time for it; make compat runs it")
 	}
 }

@@ -3,7 +3,6 @@ package harness
 import (
 	"context"
 	"encoding/json"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,7 +19,7 @@ type process struct {
 	program string
 	command []string // the command and its flags
 	dir     string
-	listen  string
+	listen  string // host:port, also after a restart
 	ready   readiness
 	cmd     *exec.Cmd
 	log     Printed
@@ -36,7 +35,7 @@ type readiness struct {
 // newProcess returns a process that is ended with the test.
 func newProcess(t testing.TB, name, program string, command []string) *process {
 	t.Helper()
-	p := &process{name: name, program: program, command: command, dir: t.TempDir(), listen: "127.0.0.1:0"}
+	p := &process{name: name, program: program, command: command, dir: t.TempDir(), listen: "127.0.0.1:" + freePort(t)}
 	t.Cleanup(func() {
 		if p.cmd != nil {
 			p.Stop(t)
@@ -69,11 +68,6 @@ func (p *process) start(t testing.TB) {
 		return err == nil && json.Unmarshal(raw, &p.ready) == nil
 	})
 	p.URL = p.ready.URL
-	parsed, err := url.Parse(p.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.listen = parsed.Host // a restart listens on the same address
 }
 
 // Address returns where it listens, as host:port.

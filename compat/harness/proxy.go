@@ -14,16 +14,17 @@ type Proxy struct {
 	wg      sync.WaitGroup
 
 	mu sync.Mutex
-	// mu guards target, listener (nil while connections are refused) and open.
+	// mu guards target, listener (nil while connections are refused), open and taken.
 	target   string
 	listener net.Listener
 	open     map[net.Conn]struct{}
+	taken    int
 }
 
 // NewProxy starts a proxy to a server, a relay or a cluster, until the test ends.
 func NewProxy(t testing.TB, to interface{ Address() string }) *Proxy {
 	t.Helper()
-	p := &Proxy{target: to.Address(), address: "127.0.0.1:0", open: map[net.Conn]struct{}{}}
+	p := &Proxy{target: to.Address(), address: "127.0.0.1:" + freePort(t), open: map[net.Conn]struct{}{}}
 	p.Accept(t)
 	t.Cleanup(func() {
 		p.Refuse()
@@ -58,7 +59,7 @@ func (p *Proxy) Accept(t testing.TB) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.listener, p.address = listener, listener.Addr().String()
+	p.listener = listener
 	p.wg.Go(func() { // ends when the listener is closed
 		for {
 			client, err := listener.Accept()
@@ -68,6 +69,13 @@ func (p *Proxy) Accept(t testing.TB) {
 			p.wg.Go(func() { p.pass(ctx, client) }) // ends when either side is closed
 		}
 	})
+}
+
+// Connections returns how many connections it has taken.
+func (p *Proxy) Connections() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.taken
 }
 
 // Cut closes all connections.
@@ -111,6 +119,9 @@ func (p *Proxy) pass(ctx context.Context, client net.Conn) {
 	if target == "" {
 		return
 	}
+	p.mu.Lock()
+	p.taken++
+	p.mu.Unlock()
 	var d net.Dialer
 	server, err := d.DialContext(ctx, "tcp", target)
 	if err != nil {

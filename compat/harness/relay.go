@@ -1,15 +1,12 @@
 package harness
 
 import (
-	"context"
-	"math/rand/v2"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 )
@@ -151,6 +148,7 @@ func (b *Relayed) phases(t *testing.T, informers []*Informer) []phase {
 	s, r, up, down := b.Server, b.Relay, b.Upstream, b.Clients
 	compact := func() { s.Run(t, "compact", "--older-than", "0s") }
 	quiet := func(<-chan struct{}) {}
+	kept := ""
 	return []phase{
 		{name: "no failure", writes: 50, faults: quiet},
 		{name: "cut from the relay", writes: 700, faults: func(working <-chan struct{}) { betweenEvents(working, informers, b.Clients.Cut) }},
@@ -179,42 +177,12 @@ func (b *Relayed) phases(t *testing.T, informers []*Informer) []phase {
 			faults: func(<-chan struct{}) { down.Refuse(); down.Cut(); r.Crash(t); s.Restart(t) },
 			after:  func() { down.Accept(t) },
 		},
+		{
+			name: "upstream restored from an older copy", writes: 400,
+			faults:  func(<-chan struct{}) { up.Refuse(); kept = s.Copy(t); up.Accept(t) },
+			restore: func() { up.Refuse(); s.Restore(t, kept); up.Accept(t) },
+		},
 		{name: "no failure again", writes: 50, faults: quiet},
-	}
-}
-
-// Restored checks an informer behind the relay while the server is restored from an older copy: it
-// lists again, and then has that server's state.
-func (b *Relayed) Restored(t *testing.T, inf *Informer) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	var running sync.WaitGroup
-	defer running.Wait()
-	defer cancel()
-	running.Go(func() { inf.Run(ctx) }) // ends with ctx
-	write := func(when string) {
-		t.Helper()
-		seed := uint64(time.Now().UnixNano())
-		t.Logf("%s: seed %d", when, seed)
-		inf.writer = &writer{
-			web: b.Direct.Client(t), url: b.Server.URL + inf.Path, object: inf.Object, live: map[string]bool{}, random: rand.New(rand.NewPCG(seed, 0)),
-		}
-		if err := inf.writer.work(ctx, 60, pace); err != nil {
-			t.Fatal(err)
-		}
-		inf.waitForState(ctx, t, when)
-	}
-	write("before the copy")
-	kept := b.Server.Copy(t)
-	write("what is lost")
-	b.Server.Restore(t, kept)
-	write("after the restore")
-	web := b.Admin.Client(t)
-	rewrites := b.Relay.Metric(t, web, "gapless_relay_upstream_rewrites_total", "")
-	t.Logf("%s: %s; the relay noticed %v other histories", inf.Name, inf.Counter, rewrites)
-	// client-go asks for the state at its old resourceVersion first, which is refused.
-	if lists := inf.Counter.Lists(); lists < 2 || lists > 3 || rewrites != 1 {
-		t.Errorf("%s listed %d times, and the relay noticed %v other histories", inf.Name, lists, rewrites)
 	}
 }
 

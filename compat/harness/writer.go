@@ -9,6 +9,9 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"strconv"
+	"strings"
+	"testing"
 	"time"
 )
 
@@ -115,6 +118,35 @@ func (w *writer) list(ctx context.Context) (map[string]string, error) {
 		state[m.key()] = m.Metadata.ResourceVersion
 	}
 	return state, nil
+}
+
+// restored forgets what was written before a restore, and looks up which objects the server has.
+func (w *writer) restored(ctx context.Context) error {
+	state, err := w.list(ctx)
+	if err != nil {
+		return err
+	}
+	w.live, w.acked = map[string]bool{}, nil
+	for key := range state {
+		w.live[key[strings.LastIndex(key, "/")+1:]] = true
+	}
+	return nil
+}
+
+// newest returns the highest resourceVersion that it has seen since the last restore.
+func (w *writer) newest(t testing.TB) string {
+	t.Helper()
+	newest, at := uint64(0), "0"
+	for _, v := range w.acked {
+		n, err := strconv.ParseUint(v.rv, 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n > newest {
+			newest, at = n, v.rv
+		}
+	}
+	return at
 }
 
 // do sends a request until it gets a response, for at most a minute: the server may be

@@ -311,8 +311,8 @@ func TestKubectlEntersPods(t *testing.T) {
 	ways := map[string]string{
 		"direct": own, "relay": relayed(own), "relay, token": relayed(withToken(t, latest, own)),
 		// Its rules are about another pod.
-		"proxy":        inFront(t, program, own, "--rule", "unavailable,names=busy,subresources=exec", "--rule", "cut,how=clean,names=busy,subresources=log"),
-		"proxy, relay": inFront(t, program, relayed(own)),
+		"proxy":        harness.StartFront(t, program, own, "--rule", "unavailable,names=busy,subresources=exec", "--rule", "cut,how=clean,names=busy,subresources=log"),
+		"proxy, relay": harness.StartFront(t, program, relayed(own)),
 	}
 	for way, kubeconfig := range ways {
 		for _, sockets := range []bool{true, false} {
@@ -338,7 +338,7 @@ func TestKubectlEntersPods(t *testing.T) {
 	})
 
 	t.Run("rules", func(t *testing.T) {
-		v := visitor{latest.kubectl, inFront(t, program, own, "--rule", "unavailable,names=web,subresources=exec"), true, t.TempDir()}
+		v := visitor{latest.kubectl, harness.StartFront(t, program, own, "--rule", "unavailable,names=web,subresources=exec"), true, t.TempDir()}
 		v.runs(t, "exec web -- upper", 1, "", "503|unavailable|unable to upgrade")
 		v.runs(t, "get pod web -o name", 0, "pod/web\n", "^$")
 		v.sockets = false

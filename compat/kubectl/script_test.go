@@ -51,6 +51,7 @@ func server(t *testing.T) string {
 //	watch NAME COMMAND ARGS...   starts a command that runs until the end
 //	await NAME REGEXP            waits until it has printed a line that matches
 //	never NAME REGEXP            claims that it has printed no such line
+//	ended NAME                   waits until it has ended by itself, with success
 //	save VARIABLE                keeps the last output in a variable
 func TestKubectl(t *testing.T) {
 	run(t, site{gapless: server(t), kubectl: newest, dir: "testdata/script"})
@@ -150,7 +151,7 @@ type handlers = map[string]func(ts *testscript.TestScript, neg bool, args []stri
 func play(t *testing.T, on site, further handlers, serve func(*testscript.Env) error) {
 	t.Helper()
 	bin := build(t, on.kubectl.dir)
-	all := handlers{"watch": startWatch, "await": await, "never": never, "save": save}
+	all := handlers{"watch": startWatch, "await": await, "never": never, "ended": ended, "save": save}
 	maps.Copy(all, further)
 	testscript.Run(t, testscript.Params{
 		Dir: on.dir, Files: on.scripts,
@@ -178,6 +179,9 @@ type watch struct {
 	mu sync.Mutex
 	// mu guards out.
 	out bytes.Buffer
+
+	done chan struct{} // closed when the command has ended
+	err  error         // of the command, then
 }
 
 func (w *watch) Write(p []byte) (int, error) {
@@ -196,14 +200,18 @@ func startWatch(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: watch NAME COMMAND ARGS...")
 	}
-	w := &watch{}
+	w := &watch{done: make(chan struct{})}
 	cmd := exec.CommandContext(context.Background(), filepath.Join(ts.Getenv("BIN"), args[1]), args[2:]...) // killed at the script's end
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+ts.Getenv("KUBECONFIG"), "HOME="+ts.Getenv("HOME"))
 	cmd.Stdout, cmd.Stderr = w, w
 	ts.Check(cmd.Start())
+	go func() { // ends with the command
+		w.err = cmd.Wait()
+		close(w.done)
+	}()
 	ts.Defer(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // it was killed: that is what it says
+		_ = cmd.Process.Kill() // it may have ended
+		<-w.done
 		if text := w.text(); text != "" {
 			ts.Logf("[%s]\n%s", args[0], text)
 		}
@@ -248,6 +256,23 @@ func never(ts *testscript.TestScript, neg bool, args []string) {
 	w, pattern := find(ts, neg, args)
 	if line := pattern.FindString(w.text()); line != "" {
 		ts.Fatalf("%s printed %q", args[0], line)
+	}
+}
+
+func ended(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 || watches(ts)[args[0]] == nil {
+		ts.Fatalf("usage: ended NAME")
+	}
+	w := watches(ts)[args[0]]
+	deadline := time.NewTimer(30 * time.Second)
+	defer deadline.Stop()
+	select {
+	case <-w.done:
+		if w.err != nil {
+			ts.Fatalf("%s has ended with %v", args[0], w.err)
+		}
+	case <-deadline.C:
+		ts.Fatalf("%s goes on for 30 s", args[0])
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 func TestKubeRSAppliesAndOperates(t *testing.T) {
-	build(t, "v5", "") // both programs
+	build(t, "v5", "") // all programs
 	s := harness.Start(t)
 	proxy := harness.NewProxy(t, s)
 	kubeconfig := harness.Administrator(t, s).WriteKubeconfig(t, proxy.URL())

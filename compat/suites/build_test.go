@@ -80,7 +80,7 @@ func (o operator) source(t *testing.T) string {
 func (s suite) build(t *testing.T) (program, dir string) {
 	t.Helper()
 	root := s.operator.source(t)
-	program = filepath.Join(root, "gapless-suites", strings.ReplaceAll(s.pkg, "/", "_")+".test")
+	program = filepath.Join(root, "gapless-suites", strings.NewReplacer("/", "_", ".", "root").Replace(s.pkg)+".test")
 	goCommand(t, root, "test", "-c", "-o", program, "./"+s.pkg)
 	return program, filepath.Join(root, s.pkg)
 }

@@ -19,6 +19,9 @@ var operators = []operator{
 	{"sigs.k8s.io/karpenter", "v1.13.0", []string{
 		"pkg/apis/v1", "pkg/controllers/nodeclaim/lifecycle", "pkg/controllers/nodepool/registrationhealth", "pkg/controllers/state",
 	}},
+	{"github.com/fluxcd/pkg/ssa", "v0.78.0", []string{".", "jsondiff"}}, // newer ones need Go 1.27
+	{"sigs.k8s.io/lws", "v0.8.0", []string{"test/integration/controllers", "test/integration/webhooks"}},
+	{"github.com/open-policy-agent/cert-controller", "v0.16.0", []string{"pkg/rotator"}},
 }
 
 // short are the suites that run without flags: many tests, of few dependencies.
@@ -32,7 +35,11 @@ type suite struct {
 
 // name is how the lists and the tables call it.
 func (s suite) name() string {
-	return s.operator.module[strings.LastIndex(s.operator.module, "/")+1:] + " " + s.pkg
+	name := s.operator.module[strings.LastIndex(s.operator.module, "/")+1:]
+	if s.pkg == "." {
+		return name
+	}
+	return name + " " + s.pkg
 }
 
 // suites are those of all operators, in the order of the tables.

@@ -24,9 +24,12 @@ const as = "1.28.0"
 // storeIn is where setup-envtest installs if XDG_DATA_HOME is data.
 func storeIn(data string) string { return filepath.Join(data, "kubebuilder-envtest") }
 
-// environment is the one in which package envtest finds the side's programs.
+// environment is the one in which package envtest finds the side's programs. Each is also named by
+// itself, for suites that name a directory of their own.
 func (s side) environment() []string {
-	return append(os.Environ(), "KUBEBUILDER_ASSETS="+s.assets, "XDG_DATA_HOME="+s.data, "USE_EXISTING_CLUSTER=false")
+	return append(os.Environ(), "KUBEBUILDER_ASSETS="+s.assets, "XDG_DATA_HOME="+s.data, "USE_EXISTING_CLUSTER=false",
+		"TEST_ASSET_KUBE_APISERVER="+filepath.Join(s.assets, "kube-apiserver"), "TEST_ASSET_ETCD="+filepath.Join(s.assets, "etcd"),
+		"TEST_ASSET_KUBECTL="+filepath.Join(s.assets, "kubectl"))
 }
 
 // installGapless builds the program and lets it install itself.

@@ -89,6 +89,31 @@ func TestApplyMergesWhatIsManagedInAnotherVersion(t *testing.T) {
 	shows(t, out.Object, `t.example.com/v2 {"a":"x"}`)
 }
 
+// TestAnApplyFailsWhereAVersionOfAManagerLacksAField: what is managed in another version is compared in
+// that version, from which nothing is pruned, and which has to have a type for all of it.
+func TestAnApplyFailsWhereAVersionOfAManagerLacksAField(t *testing.T) {
+	s := serve(t)
+	version := func(name string, storage bool, more string) string {
+		return fmt.Sprintf(`{"name":%q,"served":true,"storage":%v,"schema":{"openAPIV3Schema":%s}}`, name, storage, schemaOf(more, ""))
+	}
+	s.create(s.at(crds), definedAs(version("v1", true, newDefault)+","+version("v1beta1", false, "")))
+	apply := func(version, spec string) error {
+		body := strings.Replace(foo("a", spec), "/v1", "/"+version, 1)
+		_, err := s.Patch(t.Context(), s.at("t.example.com/"+version+"/foos", "default", "a"),
+			kube.Patch{Type: types.ApplyYAMLPatchType, Body: []byte(body)}, metav1.PatchOptions{FieldManager: version})
+		return err
+	}
+	if err := apply("v1beta1", `{"a":"1"}`); err != nil {
+		t.Fatal(err)
+	}
+	if got := kube.StatusOf(apply("v1", `{"a":"1"}`)); got.Code != http.StatusInternalServerError || !strings.Contains(got.Message, ".spec.new: field not declared in schema") {
+		t.Errorf("an apply in a version with a default that the other one lacks: %v", got)
+	}
+	if err := apply("v1beta1", `{"a":"2"}`); err != nil {
+		t.Errorf("an apply in the only version that is managed: %v", err)
+	}
+}
+
 // TestAListIsConvertedInOneReview counts reviews, and then no more: the conversions are kept.
 func TestAListIsConvertedInOneReview(t *testing.T) {
 	s, h := serveBars(t)

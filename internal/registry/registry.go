@@ -122,7 +122,7 @@ func New(cfg Config) *Registry {
 		Reader: &Reader{of: set.Of, live: cfg.Live, converter: converter},
 		store:  cfg.Store, live: cfg.Live, logger: cfg.Logger,
 		caches: set, admission: lifecycle.NewAdmission(set), definitions: lifecycle.NewDefinitions(cfg.Live),
-		stale: cfg.Stale, converter: converter, fields: fieldmanager.New(cfg.Live, converter.Content), collector: cfg.Collector,
+		stale: cfg.Stale, converter: converter, fields: fieldmanager.New(cfg.Live, converter.Raw), collector: cfg.Collector,
 		plugin: cfg.Admission, followers: followersOf(cfg.Followers), decided: make(chan struct{}), problem: errLoading,
 	}
 	r.controller = lifecycle.NewController(lifecycle.Config{

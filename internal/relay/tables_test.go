@@ -297,6 +297,48 @@ func TestWatchesOfTablesOutliveAnOutage(t *testing.T) {
 	}
 }
 
+// TestAWatchOfATableGoesOnAtARelayThatIsStartedAgain: upstream has forgotten what happened meanwhile, and
+// sees one request for a row.
+func TestAWatchOfATableGoesOnAtARelayThatIsStartedAgain(t *testing.T) {
+	upstream, direct := open(t)
+	put(t, direct, "a", "1")
+	front, dir := newAltered(t, upstream.RESTConfig()), t.TempDir()
+	configMaps := func(c *relay.Config) { c.Resources = []string{"configmaps"} }
+	const path = "/api/v1/namespaces/default/configmaps"
+	s := openRelay(t, front.config, dir, configMaps)
+	var list struct {
+		Metadata struct{ ResourceVersion string }
+		Rows     []struct{ Cells []any }
+	}
+	if err := json.Unmarshal([]byte(must(t, s.config(), http.MethodGet, path+"?resourceVersion=0", "")), &list); err != nil || len(list.Rows) != 1 {
+		t.Fatalf("the table is %+v, %v", list, err)
+	}
+	put(t, direct, "b", "1")
+	put(t, direct, "c", "1")
+	eventually(t, func() string {
+		shown := must(t, s.config(), http.MethodGet, path+"?resourceVersion=0", "")
+		if strings.Contains(shown, `"c",1`) {
+			return ""
+		}
+		return shown
+	})
+	s.stop()
+	remove(t, direct, "b")
+	upstream.Compact(t)
+	again := openRelay(t, front.config, dir, configMaps)
+	_, watch := openTable(t, again.config(), http.MethodGet, path+"?watch=1&resourceVersion="+list.Metadata.ResourceVersion, "")
+	defer func() { _ = watch.Close() }()
+	events := lines(watch)
+	for _, want := range []string{`{"type":"ADDED".*"cells":["b",1,`, `{"type":"ADDED".*"cells":["c",1,`, `{"type":"DELETED".*"cells":["b",1,`} {
+		if got := next(t, events); !regexp.MustCompile(strings.ReplaceAll(want, "[", `\[`)).MatchString(got) {
+			t.Errorf("the event is %s, want %s", got, want)
+		}
+	}
+	if asked := front.asked(); again.passed.Load() != 0 || len(asked) != 2 { // one of each relay
+		t.Errorf("%d requests were passed on, and %q asked for tables", again.passed.Load(), asked)
+	}
+}
+
 func TestUpstreamIsAskedOnceForTheTableOfAResource(t *testing.T) {
 	upstream := gaplesstest.New(t)
 	manyKinds(t, upstream.RESTConfig())

@@ -95,6 +95,20 @@ func (c *Converter) Show(ctx context.Context, r *schema.Resource, objects ...*ku
 // Content returns the content of one object in the version of a resource. The content is not
 // changed, and the result may share parts with it. Errors: those of Show.
 func (c *Converter) Content(ctx context.Context, r *schema.Resource, content map[string]any) (map[string]any, error) {
+	return contentBy(ctx, r, content, c.makeAll)
+}
+
+// Raw is Content without what the schema of the version makes of it: nothing is pruned, and no metadata
+// are repaired. Upstream's field managers compare such objects (apiextensions-apiserver
+// customresource_handler.go scopeWithFieldManager).
+func (c *Converter) Raw(ctx context.Context, r *schema.Resource, content map[string]any) (map[string]any, error) {
+	return contentBy(ctx, r, content, c.makeRaw)
+}
+
+// maker converts objects to the version of a resource.
+type maker = func(context.Context, *schema.Resource, []source) ([]map[string]any, error)
+
+func contentBy(ctx context.Context, r *schema.Resource, content map[string]any, makes maker) (map[string]any, error) {
 	u := &unstructured.Unstructured{Object: content}
 	if u.GetAPIVersion() == r.APIVersion() {
 		return content, nil
@@ -104,7 +118,7 @@ func (c *Converter) Content(ctx context.Context, r *schema.Resource, content map
 		return nil, kube.BadRequest("%v", err)
 	}
 	from := source{value: value, kind: u.GroupVersionKind()}
-	made, err := c.makeAll(ctx, r, []source{from})
+	made, err := makes(ctx, r, []source{from})
 	if err != nil {
 		return nil, err
 	}
@@ -181,13 +195,7 @@ func object(r *schema.Resource, from *kube.Object, content map[string]any) (*kub
 
 // makeAll converts objects in one review, and brings them into the form of the schema.
 func (c *Converter) makeAll(ctx context.Context, r *schema.Resource, sources []source) ([]map[string]any, error) {
-	var made []map[string]any
-	var err error
-	if r.Webhook != nil {
-		made, err = c.review(ctx, r, sources)
-	} else {
-		made, err = renamed(r, sources)
-	}
+	made, err := c.makeRaw(ctx, r, sources)
 	if err != nil {
 		return nil, err
 	}
@@ -197,6 +205,14 @@ func (c *Converter) makeAll(ctx context.Context, r *schema.Resource, sources []s
 		}
 	}
 	return made, nil
+}
+
+// makeRaw is makeAll without the schema of the version.
+func (c *Converter) makeRaw(ctx context.Context, r *schema.Resource, sources []source) ([]map[string]any, error) {
+	if r.Webhook != nil {
+		return c.review(ctx, r, sources)
+	}
+	return renamed(r, sources)
 }
 
 // renamed converts by the strategy None.
