@@ -31,22 +31,15 @@ type Groups struct {
 	kept    map[string]*Document
 	parts   map[*schema.Resource]part
 	catalog *schema.Catalog
-	// The newest index, which is built with all documents.
+	// What is built of the newest catalog.
 	index atomic.Pointer[index]
 }
 
-// index is the list of the documents of a catalog.
+// index has documents of a catalog. It is immutable.
 type index struct {
 	catalog   *schema.Catalog
-	list      *Document
 	documents map[string]*Document
-}
-
-func (i *index) document(name string) *Document {
-	if name == "" {
-		return i.list
-	}
-	return i.documents[name]
+	list      *Document // all documents; nil as long as some are missing
 }
 
 // NewGroups returns the documents of the catalog that is in force at the time of a request, of
@@ -64,7 +57,11 @@ func (g *Groups) Built(name string) (doc *Document, known bool) {
 	if all == nil || all.catalog != g.live.Load() {
 		return nil, false
 	}
-	return all.document(name), true
+	if name == "" {
+		return all.list, all.list != nil
+	}
+	doc = all.documents[name]
+	return doc, doc != nil || all.list != nil
 }
 
 // Build returns a document as Built does, nil if there is none of this name, and builds what is missing:
@@ -90,25 +87,27 @@ func (g *Groups) Build(ctx context.Context, name string) (*Document, error) {
 		if !ok {
 			return nil, nil //nolint:nilnil // nil is no document
 		}
-		return g.build(name, resources)
-	}
-	all := &index{catalog: catalog, documents: make(map[string]*Document, len(named))}
-	for name, resources := range named {
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx) // what is built is kept
-		}
 		doc, err := g.build(name, resources)
 		if err != nil {
 			return nil, err
 		}
-		all.documents[name] = doc
+		g.index.Store(&index{catalog: catalog, documents: maps.Clone(g.kept)})
+		return doc, nil
 	}
-	var err error
-	if all.list, err = list(all.documents); err != nil {
+	for name, resources := range named {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx) // what is built is kept
+		}
+		if _, err := g.build(name, resources); err != nil {
+			return nil, err
+		}
+	}
+	all, err := list(g.kept)
+	if err != nil {
 		return nil, err
 	}
-	g.index.Store(all)
-	return all.list, nil
+	g.index.Store(&index{catalog: catalog, documents: maps.Clone(g.kept), list: all})
+	return all, nil
 }
 
 // ServeNamed answers GET and HEAD with a document of version 3, or 304. A hash parameter that is not the

@@ -149,6 +149,42 @@ func TestAddressesChangeExactlyWhenTheirDocumentsDo(t *testing.T) {
 	}
 }
 
+// TestDocumentsAreBuiltOnce: whether the index was requested before or not, and however often the
+// document of another version changes.
+func TestDocumentsAreBuiltOnce(t *testing.T) {
+	live := schema.NewLive(builtin.Catalog())
+	g := swagger.NewGroups(live)
+	if _, known := g.Built("apis/apps/v1"); known {
+		t.Error("a document is known before it is built")
+	}
+	apps, err := g.Build(t.Context(), "apis/apps/v1")
+	if err != nil || apps == nil {
+		t.Fatal(apps, err)
+	}
+	for _, when := range []string{"built", "with the index", "after a change"} {
+		if when == "after a change" {
+			live.Store(live.Load().With(define(t, "Foo", `{}`)...))
+			if doc, known := g.Built("apis/apps/v1"); known {
+				t.Errorf("%v is known, of an earlier catalog", doc)
+			}
+		}
+		if when != "built" {
+			if _, err := g.Build(t.Context(), ""); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if doc, known := g.Built("apis/apps/v1"); !known || doc != apps {
+			t.Errorf("%s: known: %t, the same: %t", when, known, doc == apps)
+		}
+		if _, known := g.Built(""); known != (when != "built") {
+			t.Errorf("%s: the index is known: %t", when, known)
+		}
+		if doc, known := g.Built("apis/none/v1"); doc != nil || known != (when != "built") {
+			t.Errorf("%s: an unknown document: %v, %t", when, doc, known)
+		}
+	}
+}
+
 // TestDocumentOfManyDefinitionsHasAll of their paths and definitions, compressed or not.
 func TestDocumentOfManyDefinitionsHasAll(t *testing.T) {
 	catalog := builtin.Catalog()
