@@ -48,7 +48,7 @@ func TestReleaseWaitsForACallOfAHandlerThatIsBeingAdded(t *testing.T) {
 	handle := func(context.Context, informer.Event[*book]) error { return nil }
 	r := share.Begun(lease, handle, func(within context.Context, err error) {
 		must(t, err)
-		go func() { released <- lease.Release(context.WithoutCancel(t.Context())) }()
+		go func() { released <- lease.Release(context.WithoutCancel(t.Context())) }() //nolint:contextcheck // it is another caller
 		select {
 		case <-within.Done(): // Release has begun
 		case <-time.After(10 * time.Second):
@@ -59,7 +59,7 @@ func TestReleaseWaitsForACallOfAHandlerThatIsBeingAdded(t *testing.T) {
 		// It would return now: nothing but this call lets it wait.
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
-		if err := lease.Release(ctx); err == nil {
+		if err := lease.Release(ctx); err == nil { //nolint:contextcheck // the context of the call has ended
 			t.Error("Release returns during the call")
 		}
 	})

@@ -72,7 +72,7 @@ func (l *Lease[T]) Handle(handle func(context.Context, informer.Event[T]) error,
 			defer runtime.KeepAlive(l) // a handler holds the lease
 			ctx, end, err := c.begin(ctx)
 			if err != nil {
-				return nil //nolint:nilerr // it is no error of the handler
+				return nil
 			}
 			defer end()
 			return handle(ctx, e)
@@ -88,7 +88,7 @@ func (l *Lease[T]) Reconcile(reconcile func(context.Context, informer.Key) error
 			defer runtime.KeepAlive(l) // a handler holds the lease
 			ctx, end, err := c.begin(ctx)
 			if err != nil {
-				return nil //nolint:nilerr // it is no error of the handler
+				return nil
 			}
 			defer end()
 			return reconcile(ctx, k)
