@@ -94,6 +94,14 @@ func (s *Server) serveLimited(w http.ResponseWriter, r *http.Request, rt route.R
 		}
 		defer release()
 	}
+	costly := needsProcessor(r, rt)
+	if costly {
+		release, err := s.load.Take(ctx, s.load.Costly, user)
+		if err != nil {
+			return err
+		}
+		defer release()
+	}
 	release, err := s.load.TakeSeats(ctx, s.kindOf(rt), user, s.seats(rt))
 	if err != nil {
 		return err
@@ -102,7 +110,7 @@ func (s *Server) serveLimited(w http.ResponseWriter, r *http.Request, rt route.R
 	inFlight := s.metrics.InFlight(&rt)
 	inFlight.Inc()
 	defer inFlight.Dec()
-	if needsProcessor(r, rt) {
+	if costly {
 		release, err := s.load.Take(ctx, s.load.Processors, user)
 		if err != nil {
 			return err
