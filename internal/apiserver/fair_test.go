@@ -192,3 +192,50 @@ func TestLargeBodiesWaitBeforeTheyAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// unread is a client that reads nothing of its answer until it may go on.
+type unread struct {
+	sink
+
+	begun, goOn chan struct{}
+}
+
+func (u *unread) Write(p []byte) (int, error) {
+	select {
+	case u.begun <- struct{}{}:
+	case <-u.goOn: // it is not the first
+	}
+	<-u.goOn
+	return u.sink.Write(p)
+}
+
+// A client that sends a large body and does not read the answer could hold a processor for a minute and a half.
+func TestClientsThatDoNotReadTheirAnswersHoldNoProcessors(t *testing.T) {
+	d := openServer(t, func(c *apiserver.Config) {
+		c.Authenticator = byHeader{}
+		c.Limits = limit.Requests{Wait: time.Minute}
+	})
+	const clients = 5
+	u := unread{begun: make(chan struct{}), goOn: make(chan struct{})}
+	ended := make(chan struct{}, clients)
+	for i := range clients {
+		go func() { // ends when the clients read
+			body := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a-%d"},"data":{"a":%q}}`, i, strings.Repeat("x", 100_000))
+			d.api.ServeHTTP(&unread{sink: sink{header: http.Header{}}, begun: u.begun, goOn: u.goOn}, d.request("POST", configMaps, body, "X-Name: a"))
+			ended <- struct{}{}
+		}()
+	}
+	for i := range clients {
+		select {
+		case <-u.begun:
+		case <-time.After(14 * time.Second): // less than what they wait for a processor
+			t.Errorf("%d of %d are answered while no client reads", i, clients)
+			close(u.goOn)
+			return
+		}
+	}
+	close(u.goOn)
+	for range clients {
+		<-ended
+	}
+}
