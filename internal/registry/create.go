@@ -113,9 +113,6 @@ func (r *Registry) create(ctx context.Context, w write, u *unstructured.Unstruct
 func (r *Registry) createNamed(ctx context.Context, w write, u *unstructured.Unstructured) (*kube.Object, error) {
 	resource := w.target.Resource
 	w.target.Name = u.GetName()
-	if err := context.Cause(ctx); err != nil {
-		return nil, err
-	}
 	end, err := r.admission.Begin(ctx, w.target)
 	if err != nil {
 		return nil, err
@@ -130,9 +127,6 @@ func (r *Registry) createNamed(ctx context.Context, w write, u *unstructured.Uns
 	versioned := hasVersion(u)
 	managed, warnings, err := r.prepareCreate(resource, u, whileAwaited(ctx, uniqueAfter(ctx, w.review.After(ctx, w.track))))
 	warn(ctx, warnings)
-	if err == nil {
-		err = context.Cause(ctx)
-	}
 	if err == nil {
 		err = metadata.MatchNamespace(w.target, u) // a plugin may have changed it
 	}

@@ -204,9 +204,6 @@ func (r *Registry) prepareUpdate(ctx context.Context, w write, u *unstructured.U
 		return decision{}, err
 	}
 	keepTimes(u, old)
-	if err := context.Cause(ctx); err != nil {
-		return decision{}, err
-	}
 	if err := w.review.Validate(ctx, u, old); err != nil {
 		return decision{}, err
 	}
