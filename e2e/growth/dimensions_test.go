@@ -46,8 +46,9 @@ func nested(text, opened, inner, closed string) func(n int) string {
 	}
 }
 
-// creation is one of an object of a built-in kind with many items for @.
-func creation(name, plural, apiVersion, kind, rest, item string) dimension {
+// creation is one of an object of a built-in kind, such as "v1 Pod", with many items for @.
+func creation(name, plural, of, rest, item string) dimension {
+	apiVersion, kind, _ := strings.Cut(of, " ")
 	path := "/api/v1/"
 	if strings.Contains(apiVersion, "/") {
 		path = "/apis/" + apiVersion + "/"
@@ -64,7 +65,6 @@ func creation(name, plural, apiVersion, kind, rest, item string) dimension {
 	}
 }
 
-//nolint:gochecknoglobals // a constant that Go cannot have
 var cluster = map[string]bool{
 	"ClusterRole": true, "ClusterRoleBinding": true, "CustomResourceDefinition": true, "Node": true, "StorageClass": true, "ValidatingWebhookConfiguration": true,
 	"ValidatingAdmissionPolicy": true, "ValidatingAdmissionPolicyBinding": true, "MutatingAdmissionPolicy": true, "MutatingWebhookConfiguration": true, "Namespace": true, "PersistentVolume": true, "ResourceSlice": true, "PriorityLevelConfiguration": true, "FlowSchema": true,
@@ -130,7 +130,7 @@ func metadatas() []dimension {
 		"duplicate fields": {`@`, `"uid":""`},
 	} {
 		text := `"metadata":{"name":"x",` + meta[0] + `}`
-		plain := creation(name, "configmaps", "v1", "ConfigMap", text, meta[1])
+		plain := creation(name, "configmaps", "v1 ConfigMap", text, meta[1])
 		all = append(all, plain)
 		custom := plain
 		custom.name, custom.request = "create Thing with "+name, "POST "+things+dryRun
@@ -153,13 +153,13 @@ func metadatas() []dimension {
 			all = append(all, patch)
 		}
 	}
-	stored := creation("owners, stored", "configmaps", "v1", "ConfigMap", `"metadata":{"name":"x","ownerReferences":[@]}`, `{"apiVersion":"v1","kind":"ConfigMap","name":"a","uid":"u#"}`)
+	stored := creation("owners, stored", "configmaps", "v1 ConfigMap", `"metadata":{"name":"x","ownerReferences":[@]}`, `{"apiVersion":"v1","kind":"ConfigMap","name":"a","uid":"u#"}`)
 	stored.request, stored.after = "POST "+core+"configmaps", "DELETE "+core+"configmaps/x"
 	return append(
 		all, stored,
-		creation("data", "configmaps", "v1", "ConfigMap", `"data":{@}`, `"k#":""`),
-		creation("invalid keys", "configmaps", "v1", "ConfigMap", `"data":{@}`, `"k %#":""`),
-		creation("numbers", "configmaps", "v1", "ConfigMap", `"data":{"a":[@]}`, `1`),
+		creation("data", "configmaps", "v1 ConfigMap", `"data":{@}`, `"k#":""`),
+		creation("invalid keys", "configmaps", "v1 ConfigMap", `"data":{@}`, `"k %#":""`),
+		creation("numbers", "configmaps", "v1 ConfigMap", `"data":{"a":[@]}`, `1`),
 		dimension{name: "create ConfigMap of text", request: "POST " + core + "configmaps" + dryRun, body: func(n int) string {
 			return `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":{"a":"` + strings.Repeat("x", n) + `"}}`
 		}},
@@ -218,7 +218,7 @@ func pods() []dimension {
 		"groups":               {`"spec":{"containers":[{"name":"a","image":"a"}],"securityContext":{"supplementalGroups":[@]}}`, `#`},
 		"searches":             {`"spec":{"containers":[{"name":"a","image":"a"}],"dnsConfig":{"searches":[@]}}`, `"s#.example.com"`},
 	} {
-		all = append(all, creation(name, "pods", "v1", "Pod", spec[0], spec[1]))
+		all = append(all, creation(name, "pods", "v1 Pod", spec[0], spec[1]))
 	}
 	return append(
 		all,
@@ -240,40 +240,40 @@ func pods() []dimension {
 func kinds() []dimension {
 	selector := `"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"a","image":"a"}]}}`
 	return []dimension{
-		creation("ports", "services", "v1", "Service", `"spec":{"ports":[@]}`, `{"name":"p#","port":#}`),
-		creation("one port", "services", "v1", "Service", `"spec":{"ports":[@]}`, `{"name":"p","port":80}`),
-		creation("external addresses", "services", "v1", "Service", `"spec":{"ports":[{"port":80}],"externalIPs":[@]}`, `"10.0.0.1"`),
-		creation("ranges", "services", "v1", "Service", `"spec":{"type":"LoadBalancer","ports":[{"port":80}],"loadBalancerSourceRanges":[@]}`, `"10.0.0.0/8"`),
-		creation("selectors", "services", "v1", "Service", `"spec":{"ports":[{"port":80}],"selector":{@}}`, `"k#":"v"`),
-		creation("addresses", "endpoints", "v1", "Endpoints", `"subsets":[{"addresses":[@],"ports":[{"port":80}]}]`, `{"ip":"10.0.0.1","hostname":"h#"}`),
-		creation("ports", "endpoints", "v1", "Endpoints", `"subsets":[{"addresses":[{"ip":"10.0.0.1"}],"ports":[@]}]`, `{"name":"p#","port":80}`),
-		creation("subsets", "endpoints", "v1", "Endpoints", `"subsets":[@]`, `{"addresses":[{"ip":"10.0.0.1"}],"ports":[{"port":#}]}`),
-		creation("endpoints", "endpointslices", "discovery.k8s.io/v1", "EndpointSlice", `"addressType":"IPv4","endpoints":[@]`, `{"addresses":["10.0.0.1"]}`),
-		creation("ports", "endpointslices", "discovery.k8s.io/v1", "EndpointSlice", `"addressType":"IPv4","endpoints":[],"ports":[@]`, `{"name":"p#","port":80}`),
-		creation("rules", "ingresses", "networking.k8s.io/v1", "Ingress", `"spec":{"rules":[@]}`, `{"host":"h#.example.com","http":{"paths":[{"path":"/","pathType":"Prefix","backend":{"service":{"name":"s","port":{"number":80}}}}]}}`),
-		creation("hosts", "ingresses", "networking.k8s.io/v1", "Ingress", `"spec":{"defaultBackend":{"service":{"name":"s","port":{"number":80}}},"tls":[{"hosts":[@]}]}`, `"h#.example.com"`),
-		creation("rules", "networkpolicies", "networking.k8s.io/v1", "NetworkPolicy", `"spec":{"podSelector":{},"ingress":[@]}`, `{"from":[{"podSelector":{"matchLabels":{"a":"b"}}}]}`),
-		creation("exceptions", "networkpolicies", "networking.k8s.io/v1", "NetworkPolicy", `"spec":{"podSelector":{},"ingress":[{"from":[{"ipBlock":{"cidr":"10.0.0.0/8","except":[@]}}]}]}`, `"10.1.0.0/16"`),
-		creation("requirements", "networkpolicies", "networking.k8s.io/v1", "NetworkPolicy", `"spec":{"podSelector":{"matchExpressions":[@]}}`, `{"key":"k#","operator":"Exists"}`),
-		creation("requirements", "poddisruptionbudgets", "policy/v1", "PodDisruptionBudget", `"spec":{"minAvailable":1,"selector":{"matchExpressions":[@]}}`, `{"key":"k#","operator":"Exists"}`),
-		creation("values", "poddisruptionbudgets", "policy/v1", "PodDisruptionBudget", `"spec":{"minAvailable":1,"selector":{"matchExpressions":[{"key":"k","operator":"In","values":[@]}]}}`, `"v#"`),
-		creation("labels to match", "poddisruptionbudgets", "policy/v1", "PodDisruptionBudget", `"spec":{"minAvailable":1,"selector":{"matchLabels":{@}}}`, `"k#":"v"`),
-		creation("requirements", "deployments", "apps/v1", "Deployment", `"spec":{"selector":{"matchExpressions":[@]},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"a","image":"a"}]}}}`, `{"key":"k#","operator":"DoesNotExist"}`),
-		creation("claims", "statefulsets", "apps/v1", "StatefulSet", `"spec":{"serviceName":"s",`+selector+`,"volumeClaimTemplates":[@]}`, `{"metadata":{"name":"v#"},"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}}`),
-		creation("failure rules", "jobs", "batch/v1", "Job", `"spec":{"podFailurePolicy":{"rules":[@]},"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"a","image":"a"}]}}}`, `{"action":"Ignore","onPodConditions":[{"type":"DisruptionTarget","status":"True"}]}`),
-		creation("exit codes", "jobs", "batch/v1", "Job", `"spec":{"podFailurePolicy":{"rules":[{"action":"Ignore","onExitCodes":{"operator":"In","values":[@]}}]},"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"a","image":"a"}]}}}`, `#`),
-		creation("metrics", "horizontalpodautoscalers", "autoscaling/v2", "HorizontalPodAutoscaler", `"spec":{"maxReplicas":3,"scaleTargetRef":{"kind":"Deployment","name":"a","apiVersion":"apps/v1"},"metrics":[@]}`, `{"type":"Resource","resource":{"name":"cpu","target":{"type":"Utilization","averageUtilization":50}}}`),
-		creation("secrets", "serviceaccounts", "v1", "ServiceAccount", `"secrets":[@]`, `{"name":"s#"}`),
-		creation("resources", "resourcequotas", "v1", "ResourceQuota", `"spec":{"hard":{@}}`, `"count/r#.example.com":"1"`),
-		creation("scopes", "resourcequotas", "v1", "ResourceQuota", `"spec":{"scopes":[@]}`, `"BestEffort"`),
-		creation("limits", "limitranges", "v1", "LimitRange", `"spec":{"limits":[@]}`, `{"type":"Container","max":{"cpu":"1"}}`),
-		creation("taints", "nodes", "v1", "Node", `"spec":{"taints":[@]}`, `{"key":"k#","effect":"NoSchedule"}`),
-		creation("topologies", "storageclasses", "storage.k8s.io/v1", "StorageClass", `"provisioner":"example.com/p","allowedTopologies":[@]`, `{"matchLabelExpressions":[{"key":"k#","values":["v"]}]}`),
-		creation("parameters", "storageclasses", "storage.k8s.io/v1", "StorageClass", `"provisioner":"example.com/p","parameters":{@}`, `"k#":"v"`),
-		creation("drivers", "csinodes", "storage.k8s.io/v1", "CSINode", `"spec":{"drivers":[@]}`, `{"name":"d#.example.com","nodeID":"n"}`),
-		creation("devices", "resourceslices", "resource.k8s.io/v1", "ResourceSlice", `"spec":{"driver":"d.example.com","nodeName":"n","pool":{"name":"p","generation":1,"resourceSliceCount":1},"devices":[@]}`, `{"name":"d#"}`),
-		creation("requests", "resourceclaims", "resource.k8s.io/v1", "ResourceClaim", `"spec":{"devices":{"requests":[@]}}`, `{"name":"r#","exactly":{"deviceClassName":"c"}}`),
-		creation("rules", "flowschemas", "flowcontrol.apiserver.k8s.io/v1", "FlowSchema", `"spec":{"priorityLevelConfiguration":{"name":"p"},"rules":[@]}`, `{"subjects":[{"kind":"User","user":{"name":"u#"}}],"nonResourceRules":[{"verbs":["get"],"nonResourceURLs":["/a"]}]}`),
-		creation("usages", "certificatesigningrequests", "certificates.k8s.io/v1", "CertificateSigningRequest", `"spec":{"signerName":"example.com/s","request":"","usages":[@]}`, `"client auth"`),
+		creation("ports", "services", "v1 Service", `"spec":{"ports":[@]}`, `{"name":"p#","port":#}`),
+		creation("one port", "services", "v1 Service", `"spec":{"ports":[@]}`, `{"name":"p","port":80}`),
+		creation("external addresses", "services", "v1 Service", `"spec":{"ports":[{"port":80}],"externalIPs":[@]}`, `"10.0.0.1"`),
+		creation("ranges", "services", "v1 Service", `"spec":{"type":"LoadBalancer","ports":[{"port":80}],"loadBalancerSourceRanges":[@]}`, `"10.0.0.0/8"`),
+		creation("selectors", "services", "v1 Service", `"spec":{"ports":[{"port":80}],"selector":{@}}`, `"k#":"v"`),
+		creation("addresses", "endpoints", "v1 Endpoints", `"subsets":[{"addresses":[@],"ports":[{"port":80}]}]`, `{"ip":"10.0.0.1","hostname":"h#"}`),
+		creation("ports", "endpoints", "v1 Endpoints", `"subsets":[{"addresses":[{"ip":"10.0.0.1"}],"ports":[@]}]`, `{"name":"p#","port":80}`),
+		creation("subsets", "endpoints", "v1 Endpoints", `"subsets":[@]`, `{"addresses":[{"ip":"10.0.0.1"}],"ports":[{"port":#}]}`),
+		creation("endpoints", "endpointslices", "discovery.k8s.io/v1 EndpointSlice", `"addressType":"IPv4","endpoints":[@]`, `{"addresses":["10.0.0.1"]}`),
+		creation("ports", "endpointslices", "discovery.k8s.io/v1 EndpointSlice", `"addressType":"IPv4","endpoints":[],"ports":[@]`, `{"name":"p#","port":80}`),
+		creation("rules", "ingresses", "networking.k8s.io/v1 Ingress", `"spec":{"rules":[@]}`, `{"host":"h#.example.com","http":{"paths":[{"path":"/","pathType":"Prefix","backend":{"service":{"name":"s","port":{"number":80}}}}]}}`),
+		creation("hosts", "ingresses", "networking.k8s.io/v1 Ingress", `"spec":{"defaultBackend":{"service":{"name":"s","port":{"number":80}}},"tls":[{"hosts":[@]}]}`, `"h#.example.com"`),
+		creation("rules", "networkpolicies", "networking.k8s.io/v1 NetworkPolicy", `"spec":{"podSelector":{},"ingress":[@]}`, `{"from":[{"podSelector":{"matchLabels":{"a":"b"}}}]}`),
+		creation("exceptions", "networkpolicies", "networking.k8s.io/v1 NetworkPolicy", `"spec":{"podSelector":{},"ingress":[{"from":[{"ipBlock":{"cidr":"10.0.0.0/8","except":[@]}}]}]}`, `"10.1.0.0/16"`),
+		creation("requirements", "networkpolicies", "networking.k8s.io/v1 NetworkPolicy", `"spec":{"podSelector":{"matchExpressions":[@]}}`, `{"key":"k#","operator":"Exists"}`),
+		creation("requirements", "poddisruptionbudgets", "policy/v1 PodDisruptionBudget", `"spec":{"minAvailable":1,"selector":{"matchExpressions":[@]}}`, `{"key":"k#","operator":"Exists"}`),
+		creation("values", "poddisruptionbudgets", "policy/v1 PodDisruptionBudget", `"spec":{"minAvailable":1,"selector":{"matchExpressions":[{"key":"k","operator":"In","values":[@]}]}}`, `"v#"`),
+		creation("labels to match", "poddisruptionbudgets", "policy/v1 PodDisruptionBudget", `"spec":{"minAvailable":1,"selector":{"matchLabels":{@}}}`, `"k#":"v"`),
+		creation("requirements", "deployments", "apps/v1 Deployment", `"spec":{"selector":{"matchExpressions":[@]},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"a","image":"a"}]}}}`, `{"key":"k#","operator":"DoesNotExist"}`),
+		creation("claims", "statefulsets", "apps/v1 StatefulSet", `"spec":{"serviceName":"s",`+selector+`,"volumeClaimTemplates":[@]}`, `{"metadata":{"name":"v#"},"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}}`),
+		creation("failure rules", "jobs", "batch/v1 Job", `"spec":{"podFailurePolicy":{"rules":[@]},"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"a","image":"a"}]}}}`, `{"action":"Ignore","onPodConditions":[{"type":"DisruptionTarget","status":"True"}]}`),
+		creation("exit codes", "jobs", "batch/v1 Job", `"spec":{"podFailurePolicy":{"rules":[{"action":"Ignore","onExitCodes":{"operator":"In","values":[@]}}]},"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"a","image":"a"}]}}}`, `#`),
+		creation("metrics", "horizontalpodautoscalers", "autoscaling/v2 HorizontalPodAutoscaler", `"spec":{"maxReplicas":3,"scaleTargetRef":{"kind":"Deployment","name":"a","apiVersion":"apps/v1"},"metrics":[@]}`, `{"type":"Resource","resource":{"name":"cpu","target":{"type":"Utilization","averageUtilization":50}}}`),
+		creation("secrets", "serviceaccounts", "v1 ServiceAccount", `"secrets":[@]`, `{"name":"s#"}`),
+		creation("resources", "resourcequotas", "v1 ResourceQuota", `"spec":{"hard":{@}}`, `"count/r#.example.com":"1"`),
+		creation("scopes", "resourcequotas", "v1 ResourceQuota", `"spec":{"scopes":[@]}`, `"BestEffort"`),
+		creation("limits", "limitranges", "v1 LimitRange", `"spec":{"limits":[@]}`, `{"type":"Container","max":{"cpu":"1"}}`),
+		creation("taints", "nodes", "v1 Node", `"spec":{"taints":[@]}`, `{"key":"k#","effect":"NoSchedule"}`),
+		creation("topologies", "storageclasses", "storage.k8s.io/v1 StorageClass", `"provisioner":"example.com/p","allowedTopologies":[@]`, `{"matchLabelExpressions":[{"key":"k#","values":["v"]}]}`),
+		creation("parameters", "storageclasses", "storage.k8s.io/v1 StorageClass", `"provisioner":"example.com/p","parameters":{@}`, `"k#":"v"`),
+		creation("drivers", "csinodes", "storage.k8s.io/v1 CSINode", `"spec":{"drivers":[@]}`, `{"name":"d#.example.com","nodeID":"n"}`),
+		creation("devices", "resourceslices", "resource.k8s.io/v1 ResourceSlice", `"spec":{"driver":"d.example.com","nodeName":"n","pool":{"name":"p","generation":1,"resourceSliceCount":1},"devices":[@]}`, `{"name":"d#"}`),
+		creation("requests", "resourceclaims", "resource.k8s.io/v1 ResourceClaim", `"spec":{"devices":{"requests":[@]}}`, `{"name":"r#","exactly":{"deviceClassName":"c"}}`),
+		creation("rules", "flowschemas", "flowcontrol.apiserver.k8s.io/v1 FlowSchema", `"spec":{"priorityLevelConfiguration":{"name":"p"},"rules":[@]}`, `{"subjects":[{"kind":"User","user":{"name":"u#"}}],"nonResourceRules":[{"verbs":["get"],"nonResourceURLs":["/a"]}]}`),
+		creation("usages", "certificatesigningrequests", "certificates.k8s.io/v1 CertificateSigningRequest", `"spec":{"signerName":"example.com/s","request":"","usages":[@]}`, `"client auth"`),
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net/http"
 	"runtime"
@@ -25,8 +26,6 @@ import (
 
 // long measures up to what takes several seconds, and all dimensions; the short form ends as soon as growth can be
 // seen.
-//
-//nolint:gochecknoglobals // a flag
 var long = flag.Bool("long", false, "grow each request up to the limits of the server")
 
 const (
@@ -36,9 +35,9 @@ const (
 	// doublings are those over which it is measured.
 	doublings = 3
 	// noise is what a request may take whatever its size is, and what is too little to be measured.
-	noise = 5 * time.Millisecond
+	noise = 3 * time.Millisecond
 	// smallest is the cost from which growth counts.
-	smallest = 50 * time.Millisecond
+	smallest = 40 * time.Millisecond
 	// largestBody is a body that the server accepts, and largestHeaders are headers with a path and a
 	// query.
 	largestBody, largestHeaders = 3 << 20, 512 << 10
@@ -110,9 +109,7 @@ func (s *server) do(request, media, body string, header http.Header) (code int, 
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	for name, values := range header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, header)
 	req.Header.Set("Content-Type", cmp.Or(media, "application/json"))
 	resp, err := s.client.Do(req)
 	if err != nil {
@@ -238,7 +235,7 @@ func TestNoRequestCostsMoreThanItsSize(t *testing.T) {
 	}
 	s := launch(t)
 	prepare(s)
-	enough := 120 * time.Millisecond
+	enough := 80 * time.Millisecond
 	if *long {
 		enough = 5 * time.Second
 	}

@@ -15,29 +15,29 @@ func policies() []dimension {
 	const hook = `"name":"h.example.com","sideEffects":"None","admissionReviewVersions":["v1"],"clientConfig":{"url":"https://example.com"}`
 	const policy = `"spec":{"matchConstraints":{"resourceRules":[{"apiGroups":["*"],"apiVersions":["*"],"operations":["*"],"resources":["*"]}]},`
 	return []dimension{
-		creation("rules", "roles", "rbac.authorization.k8s.io/v1", "Role", `"rules":[@]`, `{"apiGroups":["g#"],"resources":["r"],"verbs":["get"]}`),
-		creation("verbs", "roles", "rbac.authorization.k8s.io/v1", "Role", `"rules":[{"apiGroups":[""],"resources":["r"],"verbs":[@]}]`, `"v#"`),
-		creation("names", "roles", "rbac.authorization.k8s.io/v1", "Role", `"rules":[{"apiGroups":[""],"resources":["r"],"verbs":["get"],"resourceNames":[@]}]`, `"v#"`),
-		creation("paths", "clusterroles", "rbac.authorization.k8s.io/v1", "ClusterRole", `"rules":[{"verbs":["get"],"nonResourceURLs":[@]}]`, `"/v#/*"`),
-		creation("selectors", "clusterroles", "rbac.authorization.k8s.io/v1", "ClusterRole", `"aggregationRule":{"clusterRoleSelectors":[@]}`, `{"matchLabels":{"a":"b#"}}`),
-		creation("requirements", "clusterroles", "rbac.authorization.k8s.io/v1", "ClusterRole", `"aggregationRule":{"clusterRoleSelectors":[{"matchExpressions":[@]}]}`, `{"key":"k#","operator":"Exists"}`),
-		creation("subjects", "rolebindings", "rbac.authorization.k8s.io/v1", "RoleBinding", `"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"view"},"subjects":[@]`, `{"kind":"User","name":"u#","apiGroup":"rbac.authorization.k8s.io"}`),
-		creation("webhooks", "validatingwebhookconfigurations", "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", `"webhooks":[@]`, `{"name":"h#.example.com","sideEffects":"None","admissionReviewVersions":["v1"],"clientConfig":{"url":"https://example.com"}}`),
-		creation("rules", "validatingwebhookconfigurations", "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", `"webhooks":[{`+hook+`,"rules":[@]}]`, `{"apiGroups":["g#"],"apiVersions":["*"],"operations":["CREATE"],"resources":["*"]}`),
-		creation("resources", "validatingwebhookconfigurations", "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", `"webhooks":[{`+hook+`,"rules":[{"apiGroups":["g"],"apiVersions":["*"],"operations":["CREATE"],"resources":[@]}]}]`, `"r#"`),
-		creation("requirements", "validatingwebhookconfigurations", "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", `"webhooks":[{`+hook+`,"objectSelector":{"matchExpressions":[@]}}]`, `{"key":"k#","operator":"Exists"}`),
-		creation("conditions", "validatingwebhookconfigurations", "admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration", `"webhooks":[{`+hook+`,"matchConditions":[@]}]`, `{"name":"c#","expression":"true"}`),
-		creation("validations", "validatingadmissionpolicies", "admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", policy+`"validations":[@]}`, `{"expression":"object.metadata.name != 'a#'"}`),
-		creation("variables", "validatingadmissionpolicies", "admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", policy+`"validations":[{"expression":"true"}],"variables":[@]}`, `{"name":"v#","expression":"1"}`),
-		creation("audit annotations", "validatingadmissionpolicies", "admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy", policy+`"auditAnnotations":[@]}`, `{"key":"k#","valueExpression":"'a'"}`),
+		creation("rules", "roles", "rbac.authorization.k8s.io/v1 Role", `"rules":[@]`, `{"apiGroups":["g#"],"resources":["r"],"verbs":["get"]}`),
+		creation("verbs", "roles", "rbac.authorization.k8s.io/v1 Role", `"rules":[{"apiGroups":[""],"resources":["r"],"verbs":[@]}]`, `"v#"`),
+		creation("names", "roles", "rbac.authorization.k8s.io/v1 Role", `"rules":[{"apiGroups":[""],"resources":["r"],"verbs":["get"],"resourceNames":[@]}]`, `"v#"`),
+		creation("paths", "clusterroles", "rbac.authorization.k8s.io/v1 ClusterRole", `"rules":[{"verbs":["get"],"nonResourceURLs":[@]}]`, `"/v#/*"`),
+		creation("selectors", "clusterroles", "rbac.authorization.k8s.io/v1 ClusterRole", `"aggregationRule":{"clusterRoleSelectors":[@]}`, `{"matchLabels":{"a":"b#"}}`),
+		creation("requirements", "clusterroles", "rbac.authorization.k8s.io/v1 ClusterRole", `"aggregationRule":{"clusterRoleSelectors":[{"matchExpressions":[@]}]}`, `{"key":"k#","operator":"Exists"}`),
+		creation("subjects", "rolebindings", "rbac.authorization.k8s.io/v1 RoleBinding", `"roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"view"},"subjects":[@]`, `{"kind":"User","name":"u#","apiGroup":"rbac.authorization.k8s.io"}`),
+		creation("webhooks", "validatingwebhookconfigurations", "admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration", `"webhooks":[@]`, `{"name":"h#.example.com","sideEffects":"None","admissionReviewVersions":["v1"],"clientConfig":{"url":"https://example.com"}}`),
+		creation("rules", "validatingwebhookconfigurations", "admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration", `"webhooks":[{`+hook+`,"rules":[@]}]`, `{"apiGroups":["g#"],"apiVersions":["*"],"operations":["CREATE"],"resources":["*"]}`),
+		creation("resources", "validatingwebhookconfigurations", "admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration", `"webhooks":[{`+hook+`,"rules":[{"apiGroups":["g"],"apiVersions":["*"],"operations":["CREATE"],"resources":[@]}]}]`, `"r#"`),
+		creation("requirements", "validatingwebhookconfigurations", "admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration", `"webhooks":[{`+hook+`,"objectSelector":{"matchExpressions":[@]}}]`, `{"key":"k#","operator":"Exists"}`),
+		creation("conditions", "validatingwebhookconfigurations", "admissionregistration.k8s.io/v1 ValidatingWebhookConfiguration", `"webhooks":[{`+hook+`,"matchConditions":[@]}]`, `{"name":"c#","expression":"true"}`),
+		creation("validations", "validatingadmissionpolicies", "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy", policy+`"validations":[@]}`, `{"expression":"object.metadata.name != 'a#'"}`),
+		creation("variables", "validatingadmissionpolicies", "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy", policy+`"validations":[{"expression":"true"}],"variables":[@]}`, `{"name":"v#","expression":"1"}`),
+		creation("audit annotations", "validatingadmissionpolicies", "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicy", policy+`"auditAnnotations":[@]}`, `{"key":"k#","valueExpression":"'a'"}`),
 		{name: "create ValidatingAdmissionPolicy with a long expression", request: "POST /apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies" + dryRun, body: func(n int) string {
 			return `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicy","metadata":{"name":"x"},` + policy + `"validations":[{"expression":"true` + strings.Repeat(" && true", n) + `"}]}}`
 		}},
 		{name: "create ValidatingAdmissionPolicy with a deep expression", request: "POST /apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies" + dryRun, body: func(n int) string {
 			return `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingAdmissionPolicy","metadata":{"name":"x"},` + policy + `"validations":[{"expression":"` + strings.Repeat("(", n) + "true" + strings.Repeat(")", n) + `"}]}}`
 		}},
-		creation("requirements", "validatingadmissionpolicybindings", "admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding", `"spec":{"policyName":"p","validationActions":["Deny"],"matchResources":{"namespaceSelector":{"matchExpressions":[@]}}}`, `{"key":"k#","operator":"Exists"}`),
-		creation("mutations", "mutatingadmissionpolicies", "admissionregistration.k8s.io/v1", "MutatingAdmissionPolicy", policy+`"reinvocationPolicy":"Never","failurePolicy":"Ignore","mutations":[@]}`, `{"patchType":"JSONPatch","jsonPatch":{"expression":"[]"}}`),
+		creation("requirements", "validatingadmissionpolicybindings", "admissionregistration.k8s.io/v1 ValidatingAdmissionPolicyBinding", `"spec":{"policyName":"p","validationActions":["Deny"],"matchResources":{"namespaceSelector":{"matchExpressions":[@]}}}`, `{"key":"k#","operator":"Exists"}`),
+		creation("mutations", "mutatingadmissionpolicies", "admissionregistration.k8s.io/v1 MutatingAdmissionPolicy", policy+`"reinvocationPolicy":"Never","failurePolicy":"Ignore","mutations":[@]}`, `{"patchType":"JSONPatch","jsonPatch":{"expression":"[]"}}`),
 	}
 }
 
@@ -137,7 +137,7 @@ func customs() []dimension {
 		thing("choices", `"one":[@]`, `{"a":"x"}`),
 		{name: "deep custom resource", request: "POST " + things + dryRun, body: nested(`{"apiVersion":"t.example.com/v1","kind":"Thing","metadata":{"name":"x"},"spec":{"free":@}}`, `{"a":`, "1", "}")},
 	}
-	for _, d := range all[:len(all):len(all)] {
+	for _, d := range slices.Clip(all) {
 		if !slices.ContainsFunc([]string{"set", "by key", "by two keys", "of objects", "values", "defaulted"}, func(end string) bool { return strings.HasSuffix(d.name, end) }) {
 			continue
 		}

@@ -64,7 +64,7 @@ func TestObjectsWithTooManyManagersAreNotManaged(t *testing.T) {
 		for i := range n {
 			entries = append(entries, metav1.ManagedFieldsEntry{
 				Manager: fmt.Sprintf("m-%d", i), Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Time: &metav1.Time{Time: time.Unix(1, 0)},
-				FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: fmt.Appendf(nil, `{"f:data":{"f:k%d":{}}}`, i)},
+				FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fmt.Sprintf(`{"f:data":{"f:k%d":{}}}`, i)),
 			})
 		}
 		u.SetManagedFields(entries)
