@@ -131,6 +131,9 @@ func metadatas() []dimension {
 	} {
 		text := `"metadata":{"name":"x",` + meta[0] + `}`
 		plain := creation(name, "configmaps", "v1 ConfigMap", text, meta[1])
+		if name == "managers" {
+			plain.accepted = 4.5 // they are not recorded beyond what takes 0.2 s
+		}
 		all = append(all, plain)
 		custom := plain
 		custom.name, custom.request = "create Thing with "+name, "POST "+things+dryRun
