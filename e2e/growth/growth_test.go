@@ -35,9 +35,9 @@ const (
 	// doublings are those over which it is measured.
 	doublings = 3
 	// noise is what a request may take whatever its size is, and what is too little to be measured.
-	noise = 3 * time.Millisecond
+	noise = 5 * time.Millisecond
 	// smallest is the cost from which growth counts.
-	smallest = 40 * time.Millisecond
+	smallest = 50 * time.Millisecond
 	// largestBody is a body that the server accepts, and largestHeaders are headers with a path and a
 	// query.
 	largestBody, largestHeaders = 3 << 20, 512 << 10
@@ -235,7 +235,7 @@ func TestNoRequestCostsMoreThanItsSize(t *testing.T) {
 	}
 	s := launch(t)
 	prepare(s)
-	enough := 80 * time.Millisecond
+	enough := 120 * time.Millisecond
 	if *long {
 		enough = 5 * time.Second
 	}
