@@ -91,24 +91,45 @@ func Conflict(gr schema.GroupResource, name, why string) *StatusError {
 const (
 	maxFieldErrors = 100
 	maxBadText     = 1 << 10
+	// maxQuoted is how many bytes of values that are objects or lists an answer has; the last one
+	// may go beyond it. A list of names may be quoted for each wrong name.
+	maxQuoted = 256 << 10
 )
 
 // Invalid is 422 with one cause per field error, for the first hundred.
 func Invalid(gk schema.GroupKind, name string, errs field.ErrorList) *StatusError {
 	shown := make(field.ErrorList, 0, min(len(errs), maxFieldErrors))
+	quoted := 0
 	for _, err := range errs[:cap(shown)] {
-		if text, is := err.BadValue.(string); is && len(text) > maxBadText {
-			short := *err
-			short.BadValue = text[:maxBadText] + "..."
-			err = &short
-		}
-		shown = append(shown, err)
+		shown = append(shown, brief(err, &quoted))
 	}
 	e := made(apierrors.NewInvalid(gk, name, shown))
 	if more := len(errs) - len(shown); more > 0 {
 		e.Status.Message += fmt.Sprintf(" and %d more errors", more)
 	}
 	return e
+}
+
+// brief returns an error with what an answer shows of its value. It counts the bytes of objects and
+// lists.
+func brief(err *field.Error, quoted *int) *field.Error {
+	short := *err
+	switch value := err.BadValue.(type) {
+	case nil, bool, int32, int64, float32, float64, field.OmitValueType:
+		return err
+	case string:
+		if len(value) <= maxBadText {
+			return err
+		}
+		short.BadValue = value[:maxBadText] + "..."
+	default:
+		if *quoted <= maxQuoted {
+			*quoted += len(err.ErrorBody())
+			return err
+		}
+		short.BadValue = "..."
+	}
+	return &short
 }
 
 // BadRequest is 400.

@@ -229,11 +229,17 @@ func (a *Attacker) send(ctx context.Context, web *http.Client, what request) (in
 	if resp.StatusCode == http.StatusTooManyRequests && resp.Header.Get("Retry-After") == "" {
 		a.count("429 without Retry-After")
 	}
+	if resp.StatusCode == http.StatusTooManyRequests && time.Since(began) < waitsFirst {
+		a.count("429 at once")
+	}
 	if os.Getenv("ATTACKS_VERBOSE") != "" {
 		fmt.Fprintln(os.Stderr, what.method, what.path, resp.StatusCode, time.Since(began), string(raw[:min(len(raw), 300)]))
 	}
 	return resp.StatusCode, nil
 }
+
+// waitsFirst is less than what a request waits for a place before it is refused, which is 5 s.
+const waitsFirst = 4 * time.Second
 
 // request is what an attacker asks.
 type request struct{ method, path, media, body string }

@@ -72,5 +72,6 @@ func All() []Attack {
 		idleConnections(), handshakes(),
 		manyWatches(), manyRequests(),
 		wideBodies(), deepBodies(), costlyDefinitions(), costlyPatterns(),
+		costlySelectors(), longOrders(), burst(),
 	}
 }

@@ -99,6 +99,9 @@ func play(t *testing.T, target *attacks.Target, attack attacks.Attack) {
 	if n := r.Seen["429 without Retry-After"]; n > 0 {
 		t.Errorf("%d answers with 429 did not say when to come back", n)
 	}
+	if n := r.Seen["429 at once"]; n > 0 {
+		t.Errorf("%d requests were refused before they had waited", n)
+	}
 	if r.Peak > mostMemory {
 		t.Errorf("the server needed %d KB, more than %d", r.Peak, mostMemory)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 )
 
 // Bystander is a well-behaved client, by HTTP/1.1 and HTTP/2: it reads, writes, and
-// watches what it writes.
+// watches what it writes; and it writes objects so large that they wait for a processor.
 type Bystander struct {
 	server *program.Server
 
@@ -56,6 +57,18 @@ func (b *Bystander) work(ctx context.Context, name string) error {
 			return nil
 		})
 	}
+	large, err := b.server.Client(program.HTTP1)
+	if err != nil {
+		return err
+	}
+	g.Go(func() error {
+		defer large.Close()
+		body := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"generateName":"large-"},"data":{"a":%q}}`, strings.Repeat("x", 100_000))
+		b.every(ctx, 500*time.Millisecond, func() {
+			b.do(ctx, large, "write 100 KB", http.MethodPost, configMaps+"?dryRun=All", body, http.StatusCreated)
+		})
+		return nil
+	})
 	return g.Wait()
 }
 

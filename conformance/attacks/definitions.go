@@ -26,7 +26,7 @@ func definition(plural, kind, spec string) string {
 // costlyDefinitions makes, changes and deletes definitions with large schemas.
 func costlyDefinitions() Attack {
 	return Attack{
-		Name: "costly-definitions", About: "64 clients that send definitions of 3 000 properties with patterns, and of 500 CEL rules",
+		Name: "costly-definitions", About: "256 clients that send definitions of 3 000 properties with patterns, and of 500 CEL rules",
 		Short: refusedWithin, Full: 15 * time.Second, Refused: []string{"processor"}, Expected: []string{"429"},
 		run: func(ctx context.Context, a *Attacker) error {
 			var properties, rules strings.Builder
@@ -36,14 +36,15 @@ func costlyDefinitions() Attack {
 			for i := range 500 {
 				fmt.Fprintf(&rules, `,"r%d":{"type":"integer","x-kubernetes-validations":[{"rule":"self > %d && self * 3 < 100000 + %d"}]}`, i, i, i)
 			}
-			return repeat(ctx, a, heavyClients, func(i int) request {
-				plural := fmt.Sprintf("costly%d", i%heavyClients)
+			const clients = 4 * heavyClients // more than wait for long enough
+			return repeat(ctx, a, clients, func(i int) request {
+				plural := fmt.Sprintf("costly%d", i%clients)
 				inner := properties.String()[1:]
 				if i%2 == 1 {
 					inner = rules.String()[1:]
 				}
-				body := definition(plural, "Costly"+fmt.Sprint(i%heavyClients), `{"type":"object","properties":{`+inner+`}}`)
-				if i/heavyClients%2 == 1 {
+				body := definition(plural, "Costly"+fmt.Sprint(i%clients), `{"type":"object","properties":{`+inner+`}}`)
+				if i/clients%2 == 1 {
 					return request{http.MethodDelete, definitionsPath + "/" + plural + ".attacks.example.com", jsonMedia, ""}
 				}
 				return request{http.MethodPost, definitionsPath, jsonMedia, body}

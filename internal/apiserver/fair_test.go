@@ -7,7 +7,9 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/gapless-io/gapless/internal/apiserver"
@@ -129,3 +131,111 @@ type one struct {
 }
 
 func (o one) Accept() (net.Conn, error) { return o.conn, nil }
+
+// stuck is a Writer whose creations wait until they may go on.
+type stuck struct {
+	apiserver.Writer
+
+	goOn chan struct{}
+}
+
+func (s *stuck) Create(ctx context.Context, t schema.Target, body []byte, o metav1.CreateOptions) (kube.Written, error) {
+	<-s.goOn
+	return s.Writer.Create(ctx, t, body, o)
+}
+
+// While one user's large bodies wait for a processor, as many as a client may send at once, none is refused, and
+// neither are the small requests of the same user, nor large bodies of another one.
+func TestLargeBodiesWaitBeforeTheyAreRefused(t *testing.T) {
+	held := &stuck{goOn: make(chan struct{})}
+	d := openServer(t, func(c *apiserver.Config) {
+		held.Writer = c.Writer
+		c.Writer, c.Authenticator = held, byHeader{}
+		c.Limits = limit.Requests{Wait: time.Minute} // the test is not about how long
+	})
+	const bodies = 48
+	body := func(name string, i int) string {
+		return fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"%s-%d"},"data":{"a":%q}}`, name, i, strings.Repeat("x", 900_000))
+	}
+	ended := make(chan answer, 2*bodies)
+	send := func(name string, n int) {
+		for i := range n {
+			go func() { // ends when the creations go on
+				ended <- d.by(d.h2, "POST", configMaps, body(name, i), "Content-Type: application/json", "X-Name: "+name)
+			}()
+		}
+	}
+	inFlight := func(want int) {
+		for {
+			executing, waiting := 0, 0
+			scraped := d.by(d.h1, "GET", "/metrics", "", "X-Name: other").body
+			for line := range strings.Lines(scraped) {
+				_, _ = fmt.Sscanf(line, `apiserver_flowcontrol_current_executing_seats{priority_level="costly"} %d`, &executing)
+				_, _ = fmt.Sscanf(line, `apiserver_flowcontrol_current_inqueue_requests{priority_level="costly"} %d`, &waiting)
+			}
+			if executing+waiting >= want || len(ended) > 0 {
+				return
+			}
+		}
+	}
+	send("a", bodies)
+	inFlight(bodies)
+	if a := d.by(d.h1, "DELETE", configMaps+"/none", "", "X-Name: a"); a.StatusCode != http.StatusNotFound {
+		t.Errorf("a small request of the same user: %d %s", a.StatusCode, a.body)
+	}
+	send("b", 1)
+	inFlight(bodies + 1)
+	close(held.goOn)
+	for range bodies + 1 {
+		if a := <-ended; a.StatusCode != http.StatusCreated {
+			t.Errorf("a large body: %d %s", a.StatusCode, a.body)
+		}
+	}
+}
+
+// unread is a client that reads nothing of its answer until it may go on.
+type unread struct {
+	sink
+
+	begun, goOn chan struct{}
+}
+
+func (u *unread) Write(p []byte) (int, error) {
+	select {
+	case u.begun <- struct{}{}:
+	case <-u.goOn: // it is not the first
+	}
+	<-u.goOn
+	return u.sink.Write(p)
+}
+
+// A client that sends a large body and does not read the answer could hold a processor for a minute and a half.
+func TestClientsThatDoNotReadTheirAnswersHoldNoProcessors(t *testing.T) {
+	d := openServer(t, func(c *apiserver.Config) {
+		c.Authenticator = byHeader{}
+		c.Limits = limit.Requests{Wait: time.Minute}
+	})
+	const clients = 5
+	u := unread{begun: make(chan struct{}), goOn: make(chan struct{})}
+	ended := make(chan struct{}, clients)
+	for i := range clients {
+		go func() { // ends when the clients read
+			body := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a-%d"},"data":{"a":%q}}`, i, strings.Repeat("x", 100_000))
+			d.api.ServeHTTP(&unread{sink: sink{header: http.Header{}}, begun: u.begun, goOn: u.goOn}, d.request("POST", configMaps, body, "X-Name: a"))
+			ended <- struct{}{}
+		}()
+	}
+	for i := range clients {
+		select {
+		case <-u.begun:
+		case <-time.After(14 * time.Second): // less than what they wait for a processor
+			t.Errorf("%d of %d are answered while no client reads", i, clients)
+			close(u.goOn)
+			return
+		}
+	}
+	close(u.goOn)
+	for range clients {
+		<-ended
+	}
+}

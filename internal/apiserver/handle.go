@@ -205,12 +205,17 @@ type recorder struct {
 	code    int
 	bytes   int64
 	audited *audit.Request
+	// answers is called before the answer is written, if it is not nil: its client may read slowly.
+	answers func()
 	// elsewhere says that Config.Failed has answered, which is not counted here.
 	elsewhere bool
 }
 
 // WriteHeader implements http.ResponseWriter.
 func (r *recorder) WriteHeader(code int) {
+	if r.answers != nil {
+		r.answers()
+	}
 	if r.code == 0 {
 		r.code = code
 	}
@@ -219,6 +224,9 @@ func (r *recorder) WriteHeader(code int) {
 
 // Write implements http.ResponseWriter.
 func (r *recorder) Write(p []byte) (int, error) {
+	if r.answers != nil {
+		r.answers()
+	}
 	if r.code == 0 {
 		r.code = http.StatusOK
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -20,6 +21,9 @@ const (
 	// long enough to wait for one.
 	largeBody = 64 << 10
 	largeYAML = 4 << 10
+	// Queries of largeQuery bytes have selectors of some hundred values. No client needs so many
+	// for what it does often.
+	largeQuery = 16 << 10
 )
 
 // kindOf returns which limit a request counts for.
@@ -64,7 +68,7 @@ func refuseUnread(w http.ResponseWriter, r *http.Request) {
 
 // serveLimited serves a request that is not a watch within the limits of one client: how
 // many such requests run at once, what their bodies need, and how long each takes.
-func (s *Server) serveLimited(w http.ResponseWriter, r *http.Request, rt route.Route, user string) error {
+func (s *Server) serveLimited(w *recorder, r *http.Request, rt route.Route, user string) error {
 	timeout, err := kube.ParseTimeout(rt.Query)
 	if err != nil {
 		return err
@@ -94,6 +98,14 @@ func (s *Server) serveLimited(w http.ResponseWriter, r *http.Request, rt route.R
 		}
 		defer release()
 	}
+	costly := needsProcessor(r, rt)
+	if costly {
+		release, err := s.load.Take(ctx, s.load.Costly, user)
+		if err != nil {
+			return err
+		}
+		defer release()
+	}
 	release, err := s.load.TakeSeats(ctx, s.kindOf(rt), user, s.seats(rt))
 	if err != nil {
 		return err
@@ -102,12 +114,13 @@ func (s *Server) serveLimited(w http.ResponseWriter, r *http.Request, rt route.R
 	inFlight := s.metrics.InFlight(&rt)
 	inFlight.Inc()
 	defer inFlight.Dec()
-	if needsProcessor(r, rt) {
+	if costly {
 		release, err := s.load.Take(ctx, s.load.Processors, user)
 		if err != nil {
 			return err
 		}
-		defer release()
+		w.answers = sync.OnceFunc(release) // others need the processor while the client reads
+		defer w.answers()
 	}
 	if r.URL.Path == swaggerPath {
 		return s.serveSwagger(w, r, user)
@@ -130,12 +143,13 @@ func (s *Server) TakeWatch(ctx context.Context, user string) (release func(), er
 }
 
 // needsProcessor reports whether a request needs a processor for so long that it must wait
-// for one: large bodies, YAML, and definitions, whose schemas and rules are compiled.
+// for one: large bodies, YAML, and definitions, whose schemas and rules are compiled; and long
+// queries, whose selectors are compared with each object.
 func needsProcessor(r *http.Request, rt route.Route) bool {
 	size := len(limit.Received(r))
 	contentType, err := media.Of(r)
 	isYAML := err == nil && contentType == media.YAML
-	return size >= largeBody || size >= largeYAML && isYAML || size > 0 && compiles(rt)
+	return len(r.URL.RawQuery) >= largeQuery || size >= largeBody || size >= largeYAML && isYAML || size > 0 && compiles(rt)
 }
 
 // compiles reports whether a request changes a definition.

@@ -125,7 +125,7 @@ func (r *Registry) createNamed(ctx context.Context, w write, u *unstructured.Uns
 		resource.Signed(u, w.target.Caller)
 	}
 	versioned := hasVersion(u)
-	managed, warnings, err := r.prepareCreate(resource, u, uniqueAfter(ctx, w.review.After(ctx, w.track)))
+	managed, warnings, err := r.prepareCreate(resource, u, whileAwaited(ctx, uniqueAfter(ctx, w.review.After(ctx, w.track))))
 	warn(ctx, warnings)
 	if err == nil {
 		err = metadata.MatchNamespace(w.target, u) // a plugin may have changed it

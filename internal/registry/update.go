@@ -168,6 +168,9 @@ func (r *Registry) update(ctx context.Context, w write, wanted revise) (kube.Wri
 		if current == nil {
 			return decision{}, kube.NotFound(w.target.Resource.GR(), w.target.Name)
 		}
+		if err := context.Cause(ctx); err != nil {
+			return decision{}, err
+		}
 		return r.prepareUpdate(ctx, w, u, current)
 	})
 	if err != nil {
@@ -194,7 +197,7 @@ func (r *Registry) prepareUpdate(ctx context.Context, w write, u *unstructured.U
 	if err := metadata.MatchNamespace(w.target, u); err != nil {
 		return decision{}, err
 	}
-	if err := strategy.Update(w.target, u, old, uniqueAfter(ctx, w.review.After(ctx, w.track))); err != nil {
+	if err := strategy.Update(w.target, u, old, whileAwaited(ctx, uniqueAfter(ctx, w.review.After(ctx, w.track)))); err != nil {
 		return decision{}, err
 	}
 	if err := checkUpdate(ctx, w.target, u, old); err != nil {

@@ -105,6 +105,9 @@ func (r *Registry) mutate(ctx context.Context, w write, d decide) (outcome, erro
 	}()
 	state, latest := w.cached.Cache.Snapshot(), false
 	for conflicts := 0; ; {
+		if err := context.Cause(ctx); err != nil {
+			return outcome{}, err
+		}
 		current, _ := state.Get(key)
 		decided, err := d(current)
 		if err != nil {

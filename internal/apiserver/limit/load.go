@@ -42,10 +42,16 @@ const (
 	// processorWithin is how long a request waits for a processor: the time of a few of the most
 	// expensive requests.
 	processorWithin = 15 * time.Second
-	// queued is how many requests of a user wait for a place, and queuedForProcessor for a
-	// processor: each holds its body.
-	queued             = 10_000
-	queuedForProcessor = 32
+	// queued is how many requests of a user wait for a place: each holds its body, and bodyBytes
+	// bounds these.
+	queued = 10_000
+	// costlyRequests run or wait for a processor, and have a place among the requests that are
+	// under way. A user has at most half of them, so that many large bodies leave room for its
+	// small requests.
+	costlyRequests = 64
+	// fewestProcessors is one more than one user may have: the last one stays for somebody else,
+	// also on a machine with one processor, which these share.
+	fewestProcessors = 2
 )
 
 // Kind is one kind of load, with its places.
@@ -63,7 +69,10 @@ type Load struct {
 	Leases           Kind // requests for one lease
 	Opening          Kind // watches that are not open yet
 	Watches          Kind
-	// Processors are for requests that need a processor for long: half of them.
+	// Costly are the requests that need a processor for long: they take a place of Costly, then
+	// one of Reading or Writing, then a processor.
+	Costly Kind
+	// Processors are for these: half of the processors, and at least fewestProcessors.
 	Processors Kind
 
 	bodies   Kind
@@ -85,7 +94,8 @@ func NewLoad(r Requests, refusals *Refusals) *Load {
 		Leases:     kind("lease", InFlight, NewPlaces(leaseRequests, wait, queued)),
 		Opening:    kind("open-watch", InFlight, NewPlaces(reading, wait, queued)),
 		Watches:    kind("watch", Watches, NewPlaces(cmp.Or(r.Watches, 20_000), 0, 0)),
-		Processors: kind("processor", Processor, NewPlaces(max(1, runtime.GOMAXPROCS(0)/2), processorWithin, queuedForProcessor)),
+		Costly:     kind("costly", Processor, NewPlaces(costlyRequests, wait, queued)),
+		Processors: kind("processor", Processor, NewPlaces(max(fewestProcessors, runtime.GOMAXPROCS(0)/2), processorWithin, queued)),
 		bodies:     kind("body-bytes", Bodies, NewPlaces(bodyBytes, wait, queued)),
 		refusals:   refusals, flow: flow,
 	}
@@ -120,5 +130,5 @@ func (l *Load) take(ctx context.Context, k Kind, user string, n int) (release fu
 }
 
 func (l *Load) kinds() []Kind {
-	return []Kind{l.Reading, l.Writing, l.Spare, l.Leases, l.Opening, l.Watches, l.Processors, l.bodies}
+	return []Kind{l.Reading, l.Writing, l.Spare, l.Leases, l.Opening, l.Watches, l.Costly, l.Processors, l.bodies}
 }

@@ -195,3 +195,73 @@ func TestListsCountByTheirObjects(t *testing.T) {
 		}
 	}
 }
+
+// One user's work that takes long does not keep others from a processor, on any machine.
+func TestNoUserHoldsTheLastProcessor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := limit.NewLoad(limit.Requests{}, limit.NewRefusals())
+		for range 3 {
+			ctx, leave := context.WithCancel(t.Context())
+			ended := make(chan struct{})
+			for range 40 {
+				go func() { // ends when it has left
+					if give, err := l.Take(ctx, l.Processors, "alice"); err == nil {
+						<-ended
+						give()
+					}
+				}()
+			}
+			synctest.Wait()
+			give, err := l.Take(t.Context(), l.Processors, "bob")
+			if err != nil {
+				t.Errorf("bob, while alice has all that she may have: %v", err)
+			} else {
+				give()
+			}
+			leave()
+			close(ended)
+			synctest.Wait()
+		}
+	})
+}
+
+// Upstream's clients send as many at once as they have, and retry what was refused.
+func TestABurstOfCostlyRequestsWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := limit.NewLoad(limit.Requests{}, limit.NewRefusals())
+		const burst, each = 100, 100 * time.Millisecond
+		ended := make(chan error, burst)
+		for range burst {
+			go func() { // ends with its work
+				costly, err := l.Take(t.Context(), l.Costly, "alice")
+				if err == nil {
+					defer costly()
+					var give func()
+					if give, err = l.Take(t.Context(), l.Processors, "alice"); err == nil {
+						<-time.After(each)
+						give()
+					}
+				}
+				ended <- err
+			}()
+		}
+		synctest.Wait()
+		if give, err := l.Take(t.Context(), l.Writing, "alice"); err != nil {
+			t.Errorf("a small request beside the burst: %v", err)
+		} else {
+			give()
+		}
+		began, served := time.Now(), 0
+		for range burst {
+			switch err := <-ended; {
+			case err == nil:
+				served++
+			case time.Since(began) < 5*time.Second:
+				t.Errorf("refused after %v: %v", time.Since(began), err)
+			}
+		}
+		if served < burst/2 {
+			t.Errorf("%d of %d were served", served, burst)
+		}
+	})
+}

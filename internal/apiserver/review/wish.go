@@ -159,7 +159,7 @@ func labelSelector(s *authorizationv1.LabelSelectorAttributes) (labels.Selector,
 		metav1.LabelSelectorOpIn: selection.In, metav1.LabelSelectorOpNotIn: selection.NotIn,
 		metav1.LabelSelectorOpExists: selection.Exists, metav1.LabelSelectorOpDoesNotExist: selection.DoesNotExist,
 	}
-	all := labels.NewSelector()
+	var all []labels.Requirement
 	var errs []error
 	for _, r := range s.Requirements {
 		requirement, err := labels.NewRequirement(r.Key, operators[r.Operator], r.Values)
@@ -167,7 +167,7 @@ func labelSelector(s *authorizationv1.LabelSelectorAttributes) (labels.Selector,
 			errs = append(errs, err)
 			continue
 		}
-		all = all.Add(*requirement)
+		all = append(all, *requirement)
 	}
-	return all, errors.Join(errs...)
+	return labels.NewSelector().Add(all...), errors.Join(errs...) // each Add copies and sorts what there is
 }

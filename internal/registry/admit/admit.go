@@ -89,10 +89,11 @@ func (r *Review) Admit(ctx context.Context, u, old *unstructured.Unstructured) (
 	return changed, err
 }
 
-// Validate asks plugins whether u may be stored as it is; see Admit.
+// Validate asks plugins whether u may be stored as it is; see Admit. It asks nobody for a client that
+// has left.
 func (r *Review) Validate(ctx context.Context, u, old *unstructured.Unstructured) error {
-	if r == nil {
-		return nil
+	if err := context.Cause(ctx); err != nil || r == nil {
+		return err
 	}
 	if u != nil {
 		u.SetGroupVersionKind(r.kind)

@@ -16,6 +16,10 @@ const (
 	// upstream's library inserts them one by one into sorted lists, so that a ConfigMap with
 	// 250 000 keys took a minute.
 	maxSquares = 200_000_000
+	// maxUnited bounds the product of the number of its managers and of the fields of all of
+	// them: upstream's library unites the fields of managers one after the other, each time
+	// anew. 1 600 managers with 8 fields each take 0.2 s.
+	maxUnited = 20_000_000
 )
 
 // size is how large an object is for upstream's library.
@@ -27,7 +31,18 @@ func managed(u *unstructured.Unstructured) bool {
 		return true
 	}
 	var s size
-	return s.add(u.Object)
+	return s.add(u.Object) && unitable(u)
+}
+
+// unitable reports whether the fields of an object's managers can be united.
+func unitable(u *unstructured.Unstructured) bool {
+	found, _, _ := unstructured.NestedFieldNoCopy(u.Object, "metadata", "managedFields")
+	entries, is := found.([]any)
+	if !is || len(entries) <= maxUnited/maxFields {
+		return true
+	}
+	var of size
+	return of.add(entries) && len(entries)*of.fields <= maxUnited
 }
 
 // add counts what a value has inside. It returns false when that is too much.
@@ -64,5 +79,5 @@ func (s *size) count(n int) bool {
 // tooLarge is the answer to a configuration of, or for, an object whose fields cannot be
 // managed.
 func tooLarge() error {
-	return kube.TooLarge("server-side apply takes objects with at most %d fields inside, and 14 000 in one place", maxFields)
+	return kube.TooLarge("server-side apply takes objects with at most %d fields inside, 14 000 in one place, and about 1600 managers", maxFields)
 }

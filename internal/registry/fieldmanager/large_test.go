@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/gapless-io/gapless/internal/schema"
@@ -49,6 +51,28 @@ func TestObjectsWithTooManyFieldsAreNotManaged(t *testing.T) {
 			if status := kube.StatusOf(err); (err == nil) != managed || err != nil && (status.Code != 413 || !strings.Contains(status.Message, "50000 fields")) {
 				t.Errorf("%d keys: apply answers %v", n, err)
 			}
+		}
+	}
+}
+
+// Upstream's library takes 0.3 s for 2 000 managers of a small object, and a second for 4 000.
+func TestObjectsWithTooManyManagersAreNotManaged(t *testing.T) {
+	m, target := New(schema.NewLive(builtin.Catalog()), nil), configMaps(t)
+	for n, managed := range map[int]bool{1: true, 400: true, 1000: true, 4000: false} {
+		u := wide(1)
+		var entries []metav1.ManagedFieldsEntry
+		for i := range n {
+			entries = append(entries, metav1.ManagedFieldsEntry{
+				Manager: fmt.Sprintf("m-%d", i), Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Time: &metav1.Time{Time: time.Unix(1, 0)},
+				FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fmt.Sprintf(`{"f:data":{"f:k%d":{}}}`, i)),
+			})
+		}
+		u.SetManagedFields(entries)
+		if err := create(m, target, u, "m"); err != nil {
+			t.Fatal(err)
+		}
+		if got := len(u.GetManagedFields()) > 0; got != managed {
+			t.Errorf("%d managers: managed %t", n, got)
 		}
 	}
 }

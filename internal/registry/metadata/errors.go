@@ -17,16 +17,19 @@ func Invalid(r *schema.Resource, name string, errs field.ErrorList) error {
 }
 
 // distinct removes duplicate errors: a type checks its names too. It compares only the
-// first thousand, which is more than the answer shows (kube.Invalid).
+// first thousand, and up to a MiB of texts: each can have a whole list. That is more than the
+// answer shows (kube.Invalid).
 func distinct(errs field.ErrorList) field.ErrorList {
-	const compared = 1000
-	seen := map[string]bool{}
+	const compared, comparedBytes = 1000, 1 << 20
+	seen, bytes := map[string]bool{}, 0
 	kept := errs[:0]
 	for i, err := range errs {
-		if i == compared {
+		if i == compared || bytes > comparedBytes {
 			return append(kept, errs[i:]...)
 		}
-		if text := err.Error(); !seen[text] {
+		text := err.Error()
+		bytes += len(text)
+		if !seen[text] {
 			seen[text] = true
 			kept = append(kept, err)
 		}

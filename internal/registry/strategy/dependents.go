@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/gapless-io/gapless/internal/schema"
 )
@@ -62,8 +63,5 @@ func DeleteWarnings(r *schema.Resource, o metav1.DeleteOptions) []string {
 
 // sameElements compares sets.
 func sameElements(a, b []string) bool {
-	in := func(other []string) func(string) bool {
-		return func(s string) bool { return !slices.Contains(other, s) }
-	}
-	return !slices.ContainsFunc(a, in(b)) && !slices.ContainsFunc(b, in(a))
+	return sets.New(a...).Equal(sets.New(b...))
 }

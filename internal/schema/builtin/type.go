@@ -292,6 +292,9 @@ func (t *goType[T, P]) StrategicMerge(original, patch []byte) ([]byte, error) {
 	if err != nil {
 		return nil, kube.BadRequest("error decoding patch: %v", err)
 	}
+	if err := checkMerging(before, change, new(T)); err != nil {
+		return nil, err
+	}
 	merged, err := mergeStrategically(before, change, new(T))
 	if err != nil {
 		return nil, t.unpatchable(err)

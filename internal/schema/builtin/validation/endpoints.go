@@ -1,8 +1,6 @@
 package validation
 
 import (
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -172,9 +170,10 @@ func checkEndpoint(at *field.Path, e *discoveryv1.Endpoint, kind discoveryv1.Add
 
 func checkHints(at *field.Path, names []string, rule func(string) []string) field.ErrorList {
 	var errs field.ErrorList
+	repeated := check.Repeated(names)
 	for i, name := range names {
 		p := at.Index(i).Child("name")
-		if slices.Contains(names[:i], name) {
+		if repeated[i] {
 			errs = append(errs, field.Duplicate(p, name))
 		}
 		errs = append(errs, check.Invalid(p, name, rule(name))...)

@@ -131,10 +131,11 @@ func CSINode(o *storagev1.CSINode) field.ErrorList {
 		if driver.Allocatable != nil {
 			errs = append(errs, check.NotNegative(at.Child("allocatable"), "count", driver.Allocatable.Count)...)
 		}
+		repeated := check.Repeated(driver.TopologyKeys)
 		for j, key := range driver.TopologyKeys {
 			errs = append(errs, check.Required(at, "", key, nil)...)
 			errs = append(errs, check.Invalid(at, key, validation.IsQualifiedName(key))...)
-			if slices.Contains(driver.TopologyKeys[:j], key) {
+			if repeated[j] {
 				errs = append(errs, field.Duplicate(at, key))
 			}
 		}

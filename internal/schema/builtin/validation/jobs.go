@@ -207,12 +207,13 @@ func checkExitCodes(at *field.Path, codes *batchv1.PodFailurePolicyOnExitCodesRe
 	if !slices.IsSorted(codes.Values) {
 		errs = append(errs, field.Invalid(at.Child("values"), codes.Values, "must be ordered"))
 	}
+	repeated := check.Repeated(codes.Values)
 	for i, code := range codes.Values {
 		p := at.Child("values").Index(i)
 		if code == 0 && codes.Operator == batchv1.PodFailurePolicyOnExitCodesOpIn {
 			errs = append(errs, field.Invalid(p, code, "must not be 0 for the In operator"))
 		}
-		if slices.Contains(codes.Values[:i], code) {
+		if repeated[i] {
 			errs = append(errs, field.Duplicate(p, code))
 		}
 	}

@@ -69,10 +69,11 @@ func checkTraffic(spec *corev1.ServiceSpec) field.ErrorList {
 	}
 	errs = append(errs, check.KnownIfSet(check.Spec(), "ipFamilyPolicy", spec.IPFamilyPolicy,
 		corev1.IPFamilyPolicyPreferDualStack, corev1.IPFamilyPolicyRequireDualStack, corev1.IPFamilyPolicySingleStack)...)
+	repeated := check.Repeated(spec.IPFamilies)
 	for i, family := range spec.IPFamilies {
 		p := check.Spec("ipFamilies").Index(i)
 		errs = append(errs, check.Known(p, "", family, corev1.IPv4Protocol, corev1.IPv6Protocol)...)
-		if slices.Contains(spec.IPFamilies[:i], family) {
+		if repeated[i] {
 			errs = append(errs, field.Duplicate(p, family))
 		}
 	}

@@ -2,7 +2,6 @@ package validation
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -50,8 +49,9 @@ func checkTopology(at *field.Path, term corev1.TopologySelectorTerm) field.Error
 		if len(r.Values) == 0 {
 			errs = append(errs, field.Required(p.Child("values"), ""))
 		}
+		repeated := check.Repeated(r.Values)
 		for j, value := range r.Values {
-			if slices.Contains(r.Values[:j], value) {
+			if repeated[j] {
 				errs = append(errs, field.Duplicate(p.Child("values").Index(j), value))
 			}
 		}

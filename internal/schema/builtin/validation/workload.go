@@ -139,29 +139,21 @@ func statefulTemplate(spec *appsv1.StatefulSetSpec) *corev1.PodTemplateSpec {
 		return &spec.Template
 	}
 	pod.Hostname, pod.Subdomain, pod.Volumes = "", "", nil
+	claimed := map[string]bool{}
 	for _, claim := range spec.VolumeClaimTemplates {
-		if mounts(pod.Volumes, claim.Name) {
+		if claimed[claim.Name] {
 			continue
 		}
+		claimed[claim.Name] = true
 		source := corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name}}
 		pod.Volumes = append(pod.Volumes, corev1.Volume{Name: claim.Name, VolumeSource: source})
 	}
-	claimed := pod.Volumes
 	for _, v := range spec.Template.Spec.Volumes {
-		if !mounts(claimed, v.Name) {
+		if !claimed[v.Name] {
 			pod.Volumes = append(pod.Volumes, v)
 		}
 	}
 	return &corev1.PodTemplateSpec{ObjectMeta: spec.Template.ObjectMeta, Spec: pod}
-}
-
-func mounts(volumes []corev1.Volume, name string) bool {
-	for _, v := range volumes {
-		if v.Name == name {
-			return true
-		}
-	}
-	return false
 }
 
 // StatefulSetUpdate validates the change of a StatefulSet from old to o.

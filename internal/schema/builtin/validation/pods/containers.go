@@ -2,7 +2,6 @@ package pods
 
 import (
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -271,6 +270,10 @@ func checkDevices(container *field.Path, c *corev1.Container, volumes podVolumes
 	var errs field.ErrorList
 	at := container.Child("volumeDevices")
 	names, paths := map[string]bool{}, map[string]bool{}
+	mounted, mountPaths := map[string]bool{}, map[string]bool{}
+	for _, m := range c.VolumeMounts {
+		mounted[m.Name], mountPaths[m.MountPath] = true, true
+	}
 	for i, d := range c.VolumeDevices {
 		name, path := at.Index(i).Child("name"), at.Index(i).Child("devicePath")
 		errs = append(errs, check.Required(at.Index(i), "name", d.Name, nil)...)
@@ -291,10 +294,10 @@ func checkDevices(container *field.Path, c *corev1.Container, volumes podVolumes
 		case check.GoesBack(d.DevicePath):
 			errs = append(errs, field.Invalid(path, d.DevicePath, "can not contain backsteps ('..')"))
 		}
-		if slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == d.Name }) {
+		if mounted[d.Name] {
 			errs = append(errs, field.Invalid(name, d.Name, "must not already exist in volumeMounts"))
 		}
-		if slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == d.DevicePath }) {
+		if mountPaths[d.DevicePath] {
 			errs = append(errs, field.Invalid(path, d.DevicePath, "must not already exist as a path in volumeMounts"))
 		}
 		names[d.Name], paths[d.DevicePath] = true, true

@@ -228,8 +228,9 @@ func checkSpecUpdate(o, old *corev1.Pod) field.ErrorList {
 	if !keepsTolerations(now.Tolerations, was.Tolerations) {
 		errs = append(errs, field.Forbidden(at.Child("tolerations"), "existing toleration can not be modified except its tolerationSeconds"))
 	}
+	gates := check.Set(was.SchedulingGates)
 	for i, gate := range now.SchedulingGates {
-		if !slices.Contains(was.SchedulingGates, gate) {
+		if !gates[gate] {
 			errs = append(errs, field.Forbidden(at.Child("schedulingGates").Index(i).Child("name"),
 				fmt.Sprintf("only deletion is allowed, but found new scheduling gate '%s'", gate.Name)))
 		}
@@ -317,15 +318,15 @@ func checkDeadlineUpdate(at *field.Path, now, was *int64) field.ErrorList {
 
 // keepsTolerations reports whether no toleration is gone; its seconds may be others.
 func keepsTolerations(now, was []corev1.Toleration) bool {
-	for _, old := range was {
-		if !slices.ContainsFunc(now, func(t corev1.Toleration) bool {
-			t.TolerationSeconds = old.TolerationSeconds
-			return t == old
-		}) {
-			return false
-		}
+	kept := make(map[corev1.Toleration]bool, len(now))
+	for _, t := range now {
+		t.TolerationSeconds = nil
+		kept[t] = true
 	}
-	return true
+	return !slices.ContainsFunc(was, func(t corev1.Toleration) bool {
+		t.TolerationSeconds = nil
+		return !kept[t]
+	})
 }
 
 // takeImages gives containers the images of the former ones, so that images do not count

@@ -161,20 +161,29 @@ func checkClaims(spec *field.Path, claims []corev1.PodResourceClaim) (map[string
 // checkClaimNames checks which of the claims of its pod a container uses.
 func checkClaimNames(at *field.Path, used []corev1.ResourceClaim, claims map[string]bool) field.ErrorList {
 	var errs field.ErrorList
+	all := "" // made once, for all errors
+	seen := map[string]map[string]bool{}
 	for i, claim := range used {
 		p := at.Index(i)
 		errs = append(errs, check.Required(p, "", claim.Name, nil)...)
 		if claim.Request != "" {
 			errs = append(errs, check.Invalid(p.Child("request"), claim.Request, schema.LabelName(claim.Request))...)
 		}
-		if slices.ContainsFunc(used[:i], func(c corev1.ResourceClaim) bool {
-			return c.Name == claim.Name && (c.Request == "" || claim.Request == "" || c.Request == claim.Request)
-		}) {
+		before := seen[claim.Name]
+		if len(before) > 0 && (claim.Request == "" || before[""] || before[claim.Request]) {
 			errs = append(errs, field.Duplicate(p, claim.Name))
 		}
+		if before == nil {
+			before = map[string]bool{}
+			seen[claim.Name] = before
+		}
+		before[claim.Request] = true
 		if !claims[claim.Name] {
 			missing := field.NotFound(p, claim.Name)
-			missing.Detail = "must be one of the names in pod.spec.resourceClaims: " + strings.Join(slices.Sorted(maps.Keys(claims)), ", ")
+			if all == "" {
+				all = "must be one of the names in pod.spec.resourceClaims: " + strings.Join(slices.Sorted(maps.Keys(claims)), ", ")
+			}
+			missing.Detail = all
 			errs = append(errs, missing)
 		}
 	}

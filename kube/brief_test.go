@@ -1,0 +1,38 @@
+package kube_test
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gapless-io/gapless/kube"
+)
+
+// Upstream's validation quotes all names of a list for each that is wrong.
+func TestAnswersQuoteLargeListsNotForEachError(t *testing.T) {
+	var names []string
+	for range 50_000 {
+		names = append(names, "name")
+	}
+	var errs field.ErrorList
+	for i := range 90 {
+		errs = append(errs, field.Invalid(field.NewPath("spec").Index(i), names, "must be others"))
+	}
+	errs = append(errs, field.Invalid(field.NewPath("small"), field.OmitValueType{}, "is omitted"))
+	status := kube.StatusOf(kube.Invalid(schema.GroupKind{Kind: "A"}, "a", errs))
+	whole := strings.Repeat(`"name",`, len(names)-1)
+	if first := status.Details.Causes[0].Message; !strings.Contains(first, whole) {
+		t.Errorf("the first error does not have its value: %.200s", first)
+	}
+	if n := strings.Count(status.Message, whole); n > 2 {
+		t.Errorf("the list is quoted %d times", n)
+	}
+	if last := status.Details.Causes[len(errs)-1].Message; last != "Invalid value: is omitted" {
+		t.Errorf("an error without a value is %q", last)
+	}
+	if got, want := status.Details.Causes[80].Message, `Invalid value: "...": must be others`; got != want {
+		t.Errorf("a later error is %q, want %q", got, want)
+	}
+}
