@@ -238,6 +238,9 @@ func TestAStreamingListMayTakeLongWhileItBringsObjects(t *testing.T) {
 						}
 						say(listwatchtest.Frame("ADDED", object(name, 1, n+1, n)))
 						sleep(ctx, 20*time.Second)
+						if ctx.Err() != nil {
+							return ctx.Err() // the informer has left, and could still read the end
+						}
 					}
 					say(listwatchtest.InitialEventsEnd("180"))
 					sleep(ctx, time.Hour)
