@@ -10,6 +10,8 @@ import (
 
 const (
 	heavyClients = 64
+	// manyClients are so many that the last of them waits for too long, and is refused.
+	manyClients = 4 * heavyClients
 	// refusedWithin is enough for requests that wait for a processor to be refused,
 	// which they are after 15 s, also where attackers get little of one themselves.
 	refusedWithin = 25 * time.Second

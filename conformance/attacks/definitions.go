@@ -36,15 +36,14 @@ func costlyDefinitions() Attack {
 			for i := range 500 {
 				fmt.Fprintf(&rules, `,"r%d":{"type":"integer","x-kubernetes-validations":[{"rule":"self > %d && self * 3 < 100000 + %d"}]}`, i, i, i)
 			}
-			const clients = 4 * heavyClients // more than wait for long enough
-			return repeat(ctx, a, clients, func(i int) request {
-				plural := fmt.Sprintf("costly%d", i%clients)
+			return repeat(ctx, a, manyClients, func(i int) request {
+				plural := fmt.Sprintf("costly%d", i%manyClients)
 				inner := properties.String()[1:]
 				if i%2 == 1 {
 					inner = rules.String()[1:]
 				}
-				body := definition(plural, "Costly"+fmt.Sprint(i%clients), `{"type":"object","properties":{`+inner+`}}`)
-				if i/clients%2 == 1 {
+				body := definition(plural, "Costly"+fmt.Sprint(i%manyClients), `{"type":"object","properties":{`+inner+`}}`)
+				if i/manyClients%2 == 1 {
 					return request{http.MethodDelete, definitionsPath + "/" + plural + ".attacks.example.com", jsonMedia, ""}
 				}
 				return request{http.MethodPost, definitionsPath, jsonMedia, body}
@@ -56,7 +55,7 @@ func costlyDefinitions() Attack {
 // costlyPatterns sends objects to a definition whose pattern is costly.
 func costlyPatterns() Attack {
 	return Attack{
-		Name: "costly-patterns", About: "64 clients that send 2 MB strings to a definition with a costly pattern",
+		Name: "costly-patterns", About: "256 clients that send 2 MB strings to a definition with a costly pattern",
 		Short: refusedWithin, Full: 10 * time.Second, Refused: []string{"processor", "bodies"}, Expected: []string{"429"},
 		run: func(ctx context.Context, a *Attacker) error {
 			web := a.web()
@@ -68,7 +67,7 @@ func costlyPatterns() Attack {
 				return err
 			}
 			long := strings.Repeat("a", 2<<20)
-			return repeat(ctx, a, heavyClients, func(i int) request {
+			return repeat(ctx, a, manyClients, func(i int) request {
 				return request{http.MethodPost, "/apis/attacks.example.com/v1/namespaces/default/patterns" + dryRun, jsonMedia, fmt.Sprintf(
 					`{"apiVersion":"attacks.example.com/v1","kind":"Pattern","metadata":{"generateName":"p-"},"spec":{"a":%q}}`, long[:len(long)>>(i%3*2)])}
 			})
