@@ -239,3 +239,22 @@ func TestClientsThatDoNotReadTheirAnswersHoldNoProcessors(t *testing.T) {
 		<-ended
 	}
 }
+
+// A list is compared with its selectors while it is written, and needs the processor until its end.
+func TestAListWithALongQueryHoldsItsProcessorToTheEnd(t *testing.T) {
+	d := openServer(t, func(c *apiserver.Config) { c.Authenticator = byHeader{} })
+	u := &unread{sink: sink{header: http.Header{}}, begun: make(chan struct{}), goOn: make(chan struct{})}
+	ended := make(chan struct{})
+	go func() { // ends when the client reads
+		defer close(ended)
+		names := strings.Repeat("x,", 10_000) + "x"
+		d.api.ServeHTTP(u, d.request("GET", configMaps+"?labelSelector=a+notin+("+names+")", "", "X-Name: a"))
+	}()
+	<-u.begun
+	const held = `apiserver_flowcontrol_current_executing_seats{priority_level="processor"} 1`
+	if scraped := d.by(d.h1, "GET", "/metrics", "", "X-Name: other").body; !strings.Contains(scraped, held) {
+		t.Error("no processor is held while the list is written")
+	}
+	close(u.goOn)
+	<-ended
+}

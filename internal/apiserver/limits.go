@@ -119,8 +119,11 @@ func (s *Server) serveLimited(w *recorder, r *http.Request, rt route.Route, user
 		if err != nil {
 			return err
 		}
-		w.answers = sync.OnceFunc(release) // others need the processor while the client reads
-		defer w.answers()
+		release = sync.OnceFunc(release)
+		defer release()
+		if len(r.URL.RawQuery) < largeQuery { // objects are compared with the query's selectors while the list is written
+			w.answers = release // others need the processor while the client reads
+		}
 	}
 	if r.URL.Path == swaggerPath {
 		return s.serveSwagger(w, r, user)
