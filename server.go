@@ -33,6 +33,7 @@ import (
 	"github.com/gapless-io/gapless/internal/store/encrypted"
 	"github.com/gapless-io/gapless/internal/store/failing"
 	"github.com/gapless-io/gapless/internal/store/revlog"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -366,7 +367,7 @@ func (s *Server) ResourceVersion(ctx context.Context) (kube.ResourceVersion, err
 func (s *Server) compact(ctx context.Context, c store.Compaction) (kube.ResourceVersion, error) {
 	done, err := s.registry.Compact(ctx, c)
 	if future, ok := errors.AsType[*kube.TooLargeResourceVersionError](err); ok {
-		return 0, kube.BadRequest("resourceVersion %d is ahead of the current one, %d: nothing was compacted", future.Requested, future.Current)
+		return 0, wire.BadRequest("resourceVersion %d is ahead of the current one, %d: nothing was compacted", future.Requested, future.Current)
 	}
 	return done, err
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/revlog"
 	"github.com/gapless-io/gapless/internal/store/revlog/disk"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -103,7 +104,7 @@ func (c *testCalls) Reset(ctx context.Context) error {
 func (c *testCalls) readKept(ctx context.Context) (b *Baseline, err error) {
 	dir := filepath.Join(c.server.cfg.DataDir, keptLogDir)
 	if _, err := os.Stat(dir); c.server.cfg.Memory || errors.Is(err, fs.ErrNotExist) {
-		return nil, kube.BadRequest("nothing was kept that the server can go back to: POST keep first")
+		return nil, wire.BadRequest("nothing was kept that the server can go back to: POST keep first")
 	}
 	files, err := disk.NewUnsynced(dir)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 func TestAFutureWatchEndsAsOfAnotherHistory(t *testing.T) {
 	t.Parallel()
 	l := launch(t, gapless.Config{})
-	for proto, query := range map[wire]string{http1: "&allowWatchBookmarks=true", http2: "&sendInitialEvents=false&resourceVersionMatch=NotOlderThan"} {
+	for proto, query := range map[protocol]string{http1: "&allowWatchBookmarks=true", http2: "&sendInitialEvents=false&resourceVersionMatch=NotOlderThan"} {
 		t.Run(string(proto), func(t *testing.T) {
 			t.Parallel()
 			c := l.caller(t, proto)

@@ -14,12 +14,12 @@ import (
 	"testing"
 )
 
-// wire is a protocol of clients.
-type wire string
+// protocol is a version of HTTP that clients speak.
+type protocol string
 
 const (
-	http1 wire = "HTTP/1.1"
-	http2 wire = "HTTP/2.0"
+	http1 protocol = "HTTP/1.1"
+	http2 protocol = "HTTP/2.0"
 )
 
 // caller is the administrator, over one protocol. It keeps no connection
@@ -28,7 +28,7 @@ type caller struct {
 	t    testing.TB
 	base string
 	http *http.Client
-	wire wire
+	wire protocol
 }
 
 // connections closes what it dialed: a server that drains waits a second for a
@@ -82,7 +82,7 @@ func (c *caller) send(ctx context.Context, method, path, body string, headers ..
 	if err != nil {
 		return nil, err
 	}
-	if got := wire(resp.Proto); got != c.wire {
+	if got := protocol(resp.Proto); got != c.wire {
 		return nil, errors.Join(fmt.Errorf("%s was answered by %s", c.wire, got), resp.Body.Close())
 	}
 	return resp, nil

@@ -122,7 +122,7 @@ func (p *process) tls() *tls.Config {
 }
 
 // caller is the administrator, over one protocol.
-func (p *process) caller(t testing.TB, w wire) *caller {
+func (p *process) caller(t testing.TB, w protocol) *caller {
 	t.Helper()
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(w == http1)

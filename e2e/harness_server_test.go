@@ -69,7 +69,7 @@ func (l *launched) tlsConfig() *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, Certificates: []tls.Certificate{pair}}
 }
 
-func (l *launched) caller(t testing.TB, w wire) *caller {
+func (l *launched) caller(t testing.TB, w protocol) *caller {
 	t.Helper()
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(w == http1)

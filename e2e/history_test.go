@@ -171,7 +171,7 @@ func TestNoWatchEndsWithoutAFrameWithinTwoSeconds(t *testing.T) {
 			c.must(http.StatusOK, http.MethodDelete, definitions+"/foos.t.example.com", "")
 		},
 	} {
-		for _, proto := range []wire{http1, http2} {
+		for _, proto := range []protocol{http1, http2} {
 			t.Run(name+" "+string(proto), func(t *testing.T) {
 				t.Parallel()
 				l := launch(t, gapless.Config{})

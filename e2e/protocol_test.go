@@ -69,7 +69,7 @@ func listRows() []listRow {
 
 // asked is a request of a table, and its answer.
 type asked struct {
-	wire wire
+	wire protocol
 	row  listRow
 	path string
 
@@ -83,7 +83,7 @@ func (w *knownHistory) ask(path string, rows []listRow) []*asked {
 	w.t.Helper()
 	var all []*asked
 	var wg sync.WaitGroup
-	for _, proto := range []wire{http1, http2} {
+	for _, proto := range []protocol{http1, http2} {
 		c := w.caller(w.t, proto)
 		for _, row := range rows {
 			a := &asked{wire: proto, row: row, path: path + "?" + w.in(row.query)}
@@ -190,7 +190,7 @@ func TestGetFollowsTheTableOfResourceVersions(t *testing.T) {
 
 func TestPagesAreConsistentDuringWrites(t *testing.T) {
 	t.Parallel()
-	for _, proto := range []wire{http1, http2} {
+	for _, proto := range []protocol{http1, http2} {
 		t.Run(string(proto), func(t *testing.T) {
 			t.Parallel()
 			w := launchHistory(t)

@@ -107,7 +107,7 @@ func TestQuietResourceSurvivesCompactionAndRestart(t *testing.T) {
 // TestDefinitionEditsInterruptNoWatch grows a definition under an open watch.
 func TestDefinitionEditsInterruptNoWatch(t *testing.T) {
 	t.Parallel()
-	for _, proto := range []wire{http1, http2} {
+	for _, proto := range []protocol{http1, http2} {
 		t.Run(string(proto), func(t *testing.T) {
 			l := launchRestartable(t)
 			l.define(false, false, false)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -75,7 +76,7 @@ func TestWatchFollowsTheTableOfResourceVersions(t *testing.T) {
 	t.Parallel()
 	w := launchHistory(t)
 	type watched struct {
-		wire   wire
+		wire   protocol
 		row    watchRow
 		frames []frame
 		reply  reply
@@ -83,7 +84,7 @@ func TestWatchFollowsTheTableOfResourceVersions(t *testing.T) {
 	}
 	var all []*watched
 	var wg sync.WaitGroup
-	for _, proto := range []wire{http1, http2} {
+	for _, proto := range []protocol{http1, http2} {
 		c := w.caller(t, proto)
 		for _, row := range watchRows() {
 			one := &watched{wire: proto, row: row}
@@ -126,7 +127,7 @@ func TestWatchFollowsTheTableOfResourceVersions(t *testing.T) {
 // eachWire runs a test over both protocols, each with a history of its own.
 func eachWire(t *testing.T, test func(t *testing.T, w *knownHistory, c *caller)) {
 	t.Parallel()
-	for _, proto := range []wire{http1, http2} {
+	for _, proto := range []protocol{http1, http2} {
 		t.Run(string(proto), func(t *testing.T) {
 			w := launchHistory(t)
 			test(t, w, w.caller(t, proto))
@@ -259,7 +260,7 @@ func TestExpiredContinueTokenReturnsAUsableOne(t *testing.T) {
 		r := c.do(http.MethodGet, allConfigMaps+"?limit=1&continue="+url.QueryEscape(token), "")
 		checkStatus(t, w, listRow{code: http.StatusGone, reason: "Expired", message: "use the continue token in this response to retrieve the remainder"}, r)
 		next := r.tree(t).text("metadata", "continue")
-		if rv, start, err := kube.DecodeContinue(next); rv != -1 || start != "default-b/d\x00" || err != nil {
+		if rv, start, err := wire.DecodeContinue(next); rv != -1 || start != "default-b/d\x00" || err != nil {
 			t.Errorf("the token is at %d and %q (%v), want -1 after default-b/d", rv, start, err)
 		}
 		page := c.must(http.StatusOK, http.MethodGet, allConfigMaps+"?limit=1&continue="+url.QueryEscape(next), "")

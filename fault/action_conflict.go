@@ -3,7 +3,7 @@ package fault
 import (
 	"net/http"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Conflict refuses a write with 409, as if somebody else had written the object first.
@@ -12,7 +12,7 @@ type Conflict struct{}
 // Serve implements Action.
 func (*Conflict) Serve(w http.ResponseWriter, r *http.Request, _ http.Handler) {
 	q := RequestOf(r)
-	Refuse(w, kube.Conflict(groupResource(q), q.Name, "the object has been modified; please apply your changes to the latest version and try again"))
+	Refuse(w, wire.Conflict(groupResource(q), q.Name, "the object has been modified; please apply your changes to the latest version and try again"))
 }
 
 func (*Conflict) check(*Rule, Host) error { return nil }

@@ -3,6 +3,7 @@ package fault
 import (
 	"net/http"
 
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -20,7 +21,7 @@ func (e *ExpiredContinue) Serve(w http.ResponseWriter, r *http.Request, next htt
 		next.ServeHTTP(w, r)
 		return
 	}
-	rv, start, err := kube.DecodeContinue(token)
+	rv, start, err := wire.DecodeContinue(token)
 	if rv < 0 { // it is a fresh token already: it has no state that could be removed
 		next.ServeHTTP(w, r)
 		return
@@ -28,7 +29,7 @@ func (e *ExpiredContinue) Serve(w http.ResponseWriter, r *http.Request, next htt
 	gone := &kube.ExpiredError{Kind: kube.ExpiredContinue, Requested: kube.ResourceVersion(rv), Oldest: kube.ResourceVersion(rv) + 1}
 	if err == nil && e.Fresh {
 		const latest = -1
-		gone.Continue = kube.EncodeContinue(latest, start)
+		gone.Continue = wire.EncodeContinue(latest, start)
 	}
 	Refuse(w, gone)
 }

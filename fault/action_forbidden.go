@@ -3,7 +3,7 @@ package fault
 import (
 	"net/http"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Forbidden refuses requests with 403, as if a role were missing.
@@ -16,7 +16,7 @@ func (*Forbidden) Serve(w http.ResponseWriter, r *http.Request, _ http.Handler) 
 	if q.Namespace != "" {
 		why += " in the namespace \"" + q.Namespace + "\""
 	}
-	Refuse(w, kube.Forbidden(groupResource(q), q.Name, why))
+	Refuse(w, wire.Forbidden(groupResource(q), q.Name, why))
 }
 
 func (*Forbidden) check(*Rule, Host) error { return nil }

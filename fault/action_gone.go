@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/gapless-io/gapless/fault/internal/wire"
+	"github.com/gapless-io/gapless/fault/internal/frames"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -31,7 +31,7 @@ func (g *Gone) Serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 	switch as := cmp.Or(g.As, "frame"); {
 	case as == "http" || !isWatch(r):
 		Refuse(w, gone)
-	case as == "empty" || as == "close" && !wire.IsUpgrade(r):
+	case as == "empty" || as == "close" && !frames.IsUpgrade(r):
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusOK)
 	default:

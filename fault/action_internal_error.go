@@ -4,7 +4,7 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // InternalError fails with 500: a watch by an ERROR event, other requests by the answer.
@@ -15,7 +15,7 @@ type InternalError struct {
 
 // Serve implements Action.
 func (e *InternalError) Serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
-	failed := kube.Internal(errors.New("etcdserver: request timed out"))
+	failed := wire.Internal(errors.New("etcdserver: request timed out"))
 	if !isWatch(r) {
 		Refuse(w, failed)
 		return

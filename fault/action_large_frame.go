@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/gapless-io/gapless/fault/internal/wire"
+	"github.com/gapless-io/gapless/fault/internal/frames"
 )
 
 // LargeFrame makes an event large: in JSON by an annotation of the object, in protobuf by a
@@ -29,7 +29,7 @@ func (l *LargeFrame) Serve(w http.ResponseWriter, r *http.Request, next http.Han
 		if f.Form == Protobuf {
 			f.Body = append(binary.AppendUvarint(append(f.Body, field15), uint64(len(padding))), padding...)
 		} else {
-			f.Body = wire.ChangeObject(f.Body, func(metadata map[string]any) {
+			f.Body = frames.ChangeObject(f.Body, func(metadata map[string]any) {
 				annotations, _ := metadata["annotations"].(map[string]any)
 				if annotations == nil {
 					annotations = map[string]any{}

@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // NoProtobuf is a server that has no protobuf, like one for custom resources: it answers in
@@ -14,7 +14,7 @@ type NoProtobuf struct{}
 // Serve implements Action.
 func (*NoProtobuf) Serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	if strings.Contains(r.Header.Get("Content-Type"), "protobuf") {
-		Refuse(w, kube.UnsupportedMediaType([]string{"application/json", "application/yaml"}))
+		Refuse(w, wire.UnsupportedMediaType([]string{"application/json", "application/yaml"}))
 		return
 	}
 	var kept []string
@@ -25,7 +25,7 @@ func (*NoProtobuf) Serve(w http.ResponseWriter, r *http.Request, next http.Handl
 		}
 	}
 	if len(kept) == 0 {
-		Refuse(w, kube.NotAcceptable([]string{"application/json", "application/yaml"}))
+		Refuse(w, wire.NotAcceptable([]string{"application/json", "application/yaml"}))
 		return
 	}
 	plain := r.WithContext(r.Context())

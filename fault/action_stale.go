@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gapless-io/gapless/fault/internal/asked"
-	"github.com/gapless-io/gapless/fault/internal/wire"
+	"github.com/gapless-io/gapless/fault/internal/frames"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -95,7 +95,7 @@ func current(r *http.Request) uint64 {
 }
 
 // ask lists the collection of a request, as far as its selectors select it.
-func ask(r *http.Request, accept string, set map[string]string) *wire.Recorder {
+func ask(r *http.Request, accept string, set map[string]string) *frames.Recorder {
 	q := r.URL.Query()
 	only := map[string]string{"labelSelector": q.Get("labelSelector"), "fieldSelector": q.Get("fieldSelector")}
 	for key := range q {
@@ -116,7 +116,7 @@ func ask(r *http.Request, accept string, set map[string]string) *wire.Recorder {
 		list.URL.Path, list.URL.RawPath = strings.TrimSuffix(strings.TrimRight(list.URL.Path, "/"), "/"+name), ""
 		list.RequestURI = list.URL.RequestURI()
 	}
-	answer := wire.NewRecorder(maxFrame)
+	answer := frames.NewRecorder(maxFrame)
 	if server := injectionOf(r.Context()).handler.next; server != nil {
 		server.ServeHTTP(answer, list)
 	}

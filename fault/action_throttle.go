@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gapless-io/gapless/fault/internal/wire"
+	"github.com/gapless-io/gapless/fault/internal/frames"
 )
 
 // Throttle sends answers slowly.
@@ -16,7 +16,7 @@ type Throttle struct {
 // Serve implements Action.
 func (t *Throttle) Serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	ctx := lasting(r)
-	slow := &wire.Throttle{Rate: t.BytesPerSecond, Pause: func(d time.Duration) bool {
+	slow := &frames.Throttle{Rate: t.BytesPerSecond, Pause: func(d time.Duration) bool {
 		pause(ctx, d)
 		select {
 		case <-Removed(ctx):
@@ -25,7 +25,7 @@ func (t *Throttle) Serve(w http.ResponseWriter, r *http.Request, next http.Handl
 			return false
 		}
 	}}
-	next.ServeHTTP(wire.New(w, r, slow, func(func()) {}), r)
+	next.ServeHTTP(frames.New(w, r, slow, func(func()) {}), r)
 }
 
 func (t *Throttle) check(*Rule, Host) error {

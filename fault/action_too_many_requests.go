@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // TooManyRequests refuses requests with 429.
@@ -15,7 +15,7 @@ type TooManyRequests struct {
 
 // Serve implements Action.
 func (t *TooManyRequests) Serve(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
-	Refuse(w, kube.TooManyRequests("Too many requests, please try again later.", t.RetryAfter))
+	Refuse(w, wire.TooManyRequests("Too many requests, please try again later.", t.RetryAfter))
 }
 
 func (t *TooManyRequests) check(*Rule, Host) error { return checkRetryAfter(t.RetryAfter) }

@@ -3,7 +3,7 @@ package fault
 import (
 	"net/http"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Unauthorized refuses requests with 401, as if the credentials were not known.
@@ -11,7 +11,7 @@ type Unauthorized struct{}
 
 // Serve implements Action.
 func (*Unauthorized) Serve(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
-	Refuse(w, kube.Unauthorized())
+	Refuse(w, wire.Unauthorized())
 }
 
 func (*Unauthorized) check(*Rule, Host) error { return nil }

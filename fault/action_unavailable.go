@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Unavailable refuses requests with 503.
@@ -16,7 +16,7 @@ type Unavailable struct {
 
 // Serve implements Action.
 func (u *Unavailable) Serve(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
-	Refuse(w, kube.Unavailable("apiserver is shutting down", u.RetryAfter))
+	Refuse(w, wire.Unavailable("apiserver is shutting down", u.RetryAfter))
 }
 
 func (u *Unavailable) check(*Rule, Host) error { return checkRetryAfter(u.RetryAfter) }

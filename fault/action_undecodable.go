@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/gapless-io/gapless/fault/internal/wire"
+	"github.com/gapless-io/gapless/fault/internal/frames"
 )
 
 // Undecodable makes the object of an event one that cannot be decoded.
@@ -25,10 +25,10 @@ func (u *Undecodable) Serve(w http.ResponseWriter, r *http.Request, next http.Ha
 		case u.How == "syntax":
 			f.Body = []byte("\xff\xff\xff")
 		case f.Form == JSON:
-			f.Body = wire.ChangeObject(f.Body, func(metadata map[string]any) { metadata["labels"] = 7 })
+			f.Body = frames.ChangeObject(f.Body, func(metadata map[string]any) { metadata["labels"] = 7 })
 		default: // a field after the metadata that ends too early
-			of, meta, _ := wire.OpenEvent(f.Body) // what cannot be read is left out
-			f.Body = wire.Event(f.Type, of.TypeMeta, func() ([]byte, error) {
+			of, meta, _ := frames.OpenEvent(f.Body) // what cannot be read is left out
+			f.Body = frames.Event(f.Type, of.TypeMeta, func() ([]byte, error) {
 				message, err := meta.Marshal()
 				return append(message, 0x12, 0x7f), err
 			})

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/gapless-io/gapless/fault/internal/conn"
-	"github.com/gapless-io/gapless/fault/internal/wire"
+	"github.com/gapless-io/gapless/fault/internal/frames"
 	"github.com/gapless-io/gapless/internal/refusal"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -33,7 +33,7 @@ func isWatch(r *http.Request) bool { return RequestOf(r).Verb == "watch" }
 
 // lasting returns the context of an answer: a WebSocket can outlive the request that opened it.
 func lasting(r *http.Request) context.Context {
-	if wire.IsUpgrade(r) {
+	if frames.IsUpgrade(r) {
 		return context.WithoutCancel(r.Context())
 	}
 	return r.Context()
@@ -92,4 +92,4 @@ func onEvent(n int, do func(Frame) Frame) func(Frame) []Frame {
 }
 
 // newRecorder returns one that keeps what is enough for a Status.
-func newRecorder() *wire.Recorder { return wire.NewRecorder(1 << 20) }
+func newRecorder() *frames.Recorder { return frames.NewRecorder(1 << 20) }

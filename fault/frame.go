@@ -8,7 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/gapless-io/gapless/fault/internal/wire"
+	"github.com/gapless-io/gapless/fault/internal/frames"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -92,7 +93,7 @@ func (f Frame) EndAtRemoval() {
 // About reads the frame's object; what cannot be read stays empty.
 func (f Frame) About() About {
 	if f.Form == Protobuf {
-		unknown, meta, err := wire.OpenEvent(f.Body)
+		unknown, meta, err := frames.OpenEvent(f.Body)
 		if err != nil {
 			return About{}
 		}
@@ -116,13 +117,13 @@ func about(apiVersion, kind string, o *metav1.PartialObjectMetadata) About {
 
 // Status returns an ERROR frame with the Status of an error, in the form of f.
 func (f Frame) Status(of error) Frame {
-	status := kube.StatusOf(of)
+	status := wire.StatusOf(of)
 	f.Type = "ERROR"
 	if f.Form == JSON {
-		f.Body = trimLine(kube.ErrorFrame(status))
+		f.Body = trimLine(wire.ErrorFrame(status))
 		return f
 	}
-	f.Body = wire.Event(f.Type, runtime.TypeMeta{APIVersion: "v1", Kind: "Status"}, status.Marshal)
+	f.Body = frames.Event(f.Type, runtime.TypeMeta{APIVersion: "v1", Kind: "Status"}, status.Marshal)
 	return f
 }
 
@@ -132,11 +133,11 @@ func (f Frame) Bookmark(rv string) Frame {
 	f.Type = "BOOKMARK"
 	if f.Form == JSON {
 		n, _ := strconv.ParseUint(rv, 10, 64) // 0 if it is none
-		f.Body = trimLine(kube.BookmarkFrame(of.APIVersion, of.Kind, kube.ResourceVersion(n), kube.Bookmark))
+		f.Body = trimLine(wire.BookmarkFrame(of.APIVersion, of.Kind, kube.ResourceVersion(n), kube.Bookmark))
 		return f
 	}
 	object := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{ResourceVersion: rv}}
-	f.Body = wire.Event(f.Type, runtime.TypeMeta{APIVersion: of.APIVersion, Kind: of.Kind}, object.Marshal)
+	f.Body = frames.Event(f.Type, runtime.TypeMeta{APIVersion: of.APIVersion, Kind: of.Kind}, object.Marshal)
 	return f
 }
 

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/gapless-io/gapless/fault/internal/ending"
-	"github.com/gapless-io/gapless/fault/internal/wire"
+	"github.com/gapless-io/gapless/fault/internal/frames"
 )
 
 // Handler applies the rules of a set to the requests for a server.
@@ -62,7 +62,7 @@ type remaining struct {
 func (s *remaining) apply(a *active, w http.ResponseWriter, r *http.Request) {
 	s.handler.set.tell(a, &s.asked, r)
 	in := newInjection(s.handler, a)
-	if !wire.IsUpgrade(r) { // which may outlive its handler
+	if !frames.IsUpgrade(r) { // which may outlive its handler
 		defer in.forget()
 	}
 	a.rule.Action.Serve(w, r.WithContext(in.context(r.Context())), s)

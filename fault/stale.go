@@ -11,6 +11,7 @@ import (
 
 	"github.com/gapless-io/gapless/fault/internal/asked"
 	"github.com/gapless-io/gapless/fault/internal/past"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -27,7 +28,7 @@ func getAt(w http.ResponseWriter, r *http.Request, what Request, at uint64) {
 		w.WriteHeader(answer.Code)
 		_, _ = w.Write(answer.Body.Bytes()) // the client may be gone
 	case len(list.Objects) != 1:
-		Refuse(w, kube.NotFound(schema.GroupResource{Group: what.Group, Resource: what.Resource}, what.Name))
+		Refuse(w, wire.NotFound(schema.GroupResource{Group: what.Group, Resource: what.Resource}, what.Name))
 	default:
 		w.Header().Set("Content-Type", answer.Header().Get("Content-Type"))
 		_, _ = w.Write(list.Objects[0]) // the client may be gone

@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"github.com/gapless-io/gapless/fault/internal/conn"
-	"github.com/gapless-io/gapless/fault/internal/wire"
+	"github.com/gapless-io/gapless/fault/internal/frames"
 )
 
 // maxFrame is the largest frame that is understood; what is larger is passed on as it is, but
 // a message of a WebSocket in parts ends the answer.
-const maxFrame = wire.MaxMessage
+const maxFrame = frames.MaxMessage
 
 var (
 	errEnded    = errors.New("a fault has ended the answer")
@@ -36,8 +36,8 @@ func Frames(w http.ResponseWriter, r *http.Request, next http.Handler, edit func
 	if c := conn.From(r.Context()); c != nil {
 		s.mark = c.Writes()
 	}
-	out := wire.New(w, r, s, func(cut func()) { s.close = cut })
-	if wire.IsUpgrade(r) { // it may outlive the handler
+	out := frames.New(w, r, s, func(cut func()) { s.close = cut })
+	if frames.IsUpgrade(r) { // it may outlive the handler
 		inner := r.WithContext(r.Context())
 		inner.Header = header
 		next.ServeHTTP(out, inner)
@@ -64,8 +64,8 @@ type stream struct {
 	// turn is the lock of all below: its holder owns the one token. A write may block; a
 	// channel, unlike a mutex, lets synctest see that.
 	turn   chan struct{}
-	socket bool          // it is a WebSocket
-	split  wire.Splitter // nil: everything passes unchanged
+	socket bool            // it is a WebSocket
+	split  frames.Splitter // nil: everything passes unchanged
 	form   Form
 	to     io.Writer // sends at once
 	close  func()    // cuts a WebSocket
@@ -77,16 +77,16 @@ type stream struct {
 	timers []*time.Timer
 }
 
-// Open implements wire.Body.
+// Open implements frames.Body.
 func (s *stream) Open(to io.Writer, header http.Header, code int) {
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
 	s.to = to
-	s.form, s.split = JSON, &wire.JSON{}
+	s.form, s.split = JSON, &frames.JSON{}
 	media := header.Get("Content-Type")
 	switch {
 	case strings.Contains(media, "protobuf"):
-		s.form, s.split = Protobuf, wire.Protobuf{}
+		s.form, s.split = Protobuf, frames.Protobuf{}
 	case code != http.StatusSwitchingProtocols && !strings.Contains(media, "json"):
 		s.split = nil
 	}
@@ -96,7 +96,7 @@ func (s *stream) Open(to io.Writer, header http.Header, code int) {
 	switch code {
 	case http.StatusOK:
 	case http.StatusSwitchingProtocols:
-		s.socket, s.split = true, &wire.Socket{}
+		s.socket, s.split = true, &frames.Socket{}
 		if first, _, _ := strings.Cut(s.accept, ","); strings.Contains(first, "protobuf") {
 			s.form = Protobuf
 		}
@@ -111,7 +111,7 @@ func (s *stream) Open(to io.Writer, header http.Header, code int) {
 	}
 }
 
-// Write implements wire.Body: it gets what next sends.
+// Write implements frames.Body: it gets what next sends.
 func (s *stream) Write(p []byte) (int, error) {
 	s.turn <- struct{}{}
 	defer func() { <-s.turn }()
@@ -171,7 +171,7 @@ func (s *stream) takeLocked(body, raw []byte) error {
 		body = bytes.TrimSpace(body)
 	}
 	body = bytes.Clone(body) // an action may keep it
-	return s.sendLocked(s.edit(Frame{Type: wire.TypeOf(s.form == Protobuf, body), Form: s.form, Body: body, stream: s}))
+	return s.sendLocked(s.edit(Frame{Type: frames.TypeOf(s.form == Protobuf, body), Form: s.form, Body: body, stream: s}))
 }
 
 // writeLocked sends bytes.
@@ -226,11 +226,11 @@ func (s *stream) pack(f Frame) []byte {
 	case f.Type == Opened:
 		return nil
 	case !s.socket:
-		return wire.Pack(f.Form == Protobuf, f.Body)
+		return frames.Pack(f.Form == Protobuf, f.Body)
 	case f.Form == Protobuf:
-		return wire.SocketFrame(wire.Binary, f.Body)
+		return frames.SocketFrame(frames.Binary, f.Body)
 	}
-	return wire.SocketFrame(wire.Text, append(bytes.Clone(f.Body), '\n'))
+	return frames.SocketFrame(frames.Text, append(bytes.Clone(f.Body), '\n'))
 }
 
 // laterLocked is Frame.Later: its caller is edit, for which the turn is held.
@@ -281,7 +281,7 @@ func (s *stream) endLocked(how Ending) {
 func (s *stream) endSocketLocked(how Ending) {
 	switch how {
 	case Clean:
-		_, _ = s.to.Write(wire.SocketFrame(wire.Close, []byte{0x03, 0xE8})) // 1000; the client may be gone
+		_, _ = s.to.Write(frames.SocketFrame(frames.Close, []byte{0x03, 0xE8})) // 1000; the client may be gone
 		s.close()
 	case Silent:
 		injectionOf(s.client).atEnd(s.close)

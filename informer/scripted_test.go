@@ -246,7 +246,7 @@ func (p *scenario) want() map[informer.Key]string { return p.wantOf(p.s.Objects(
 func (p *scenario) wantOf(objects []*listwatchtest.Version) map[informer.Key]string {
 	want := map[informer.Key]string{}
 	for _, v := range objects {
-		if p.shard == nil || p.shard.Includes(v.UID) {
+		if p.shard == nil || p.shard.Includes("", v.UID) {
 			want[v.Key] = "?"
 			if c := v.Value.(payload); !c.unreadable {
 				want[v.Key] = p.digest(v.UID, strconv.Itoa(v.RV), c.value)

@@ -184,7 +184,7 @@ func (s Source[T]) reads(of collection, decode func([]byte) (handle.Handle[T], e
 		r.List, r.Watch = from.List, from.Watch
 	}
 	if s.shard != nil {
-		r.Wants = s.shard.Includes
+		r.Wants = func(uid types.UID) bool { return s.shard.Includes("", uid) }
 	}
 	return r
 }

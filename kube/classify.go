@@ -104,25 +104,15 @@ func Classify(err error) Outcome {
 // none.
 func RetryDelay(err error) (delay time.Duration, ok bool) {
 	s, is := statusIn(err)
-	if !is {
+	if !is || s.Details == nil || s.Details.RetryAfterSeconds <= 0 {
 		return 0, false
 	}
-	seconds, ok := RetryAfter(s)
-	return time.Duration(seconds) * time.Second, ok
+	return time.Duration(s.Details.RetryAfterSeconds) * time.Second, true
 }
 
-// statusIn finds the Status that err carries or stands for.
+// statusIn finds the Status that err carries or stands for, as received: a frame of a
+// foreign server may have no code.
 func statusIn(err error) (metav1.Status, bool) {
-	if _, is := errors.AsType[*StatusError](err); is {
-		return StatusOf(err), true
-	}
-	if _, is := errors.AsType[*ExpiredError](err); is {
-		return StatusOf(err), true
-	}
-	if _, is := errors.AsType[*TooLargeResourceVersionError](err); is {
-		return StatusOf(err), true
-	}
-	// As received: a frame of a foreign server may have no code.
 	var e apierrors.APIStatus
 	if errors.As(err, &e) {
 		return e.Status(), true

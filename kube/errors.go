@@ -2,7 +2,10 @@ package kube
 
 import (
 	"fmt"
+	"net/http"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // ExpiredError reports that a resource version is too old: the request needs a change
@@ -45,7 +48,22 @@ type TooLargeResourceVersionError struct {
 }
 
 func (e *TooLargeResourceVersionError) Error() string {
-	return fmt.Sprintf("Too large resource version: %d, current: %d", e.Requested, e.Current)
+	return fmt.Sprintf(tooLarge+": %d, current: %d", e.Requested, e.Current)
+}
+
+// tooLarge is the text by which clients know a resource version of the future.
+const tooLarge = "Too large resource version"
+
+// Status is what a server answers: 504 Timeout with upstream's cause. A client tries again
+// after a second.
+func (e *TooLargeResourceVersionError) Status() metav1.Status {
+	s := failure(http.StatusGatewayTimeout, metav1.StatusReasonTimeout)
+	s.Message = "Timeout: " + e.Error()
+	s.Details = &metav1.StatusDetails{
+		RetryAfterSeconds: 1,
+		Causes:            []metav1.StatusCause{{Type: metav1.CauseTypeResourceVersionTooLarge, Message: tooLarge}},
+	}
+	return s
 }
 
 // DecodeError reports that bytes are not JSON, or not the JSON of an API object.

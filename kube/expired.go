@@ -75,8 +75,9 @@ func translate(word string, from, to int) string {
 	return word
 }
 
-func expiredStatus(e *ExpiredError) metav1.Status {
-	s := metav1.Status{Code: http.StatusGone, Reason: metav1.StatusReasonExpired}
+// Status is what a server answers: 410 Expired, with upstream's text and the causes above.
+func (e *ExpiredError) Status() metav1.Status {
+	s := failure(http.StatusGone, metav1.StatusReasonExpired)
 	switch e.Kind {
 	case ExpiredList:
 		s.Message = listExpired
@@ -92,7 +93,15 @@ func expiredStatus(e *ExpiredError) metav1.Status {
 		s.Message = e.Error()
 	}
 	s.Details = &metav1.StatusDetails{Causes: expiredCauses(e)}
-	return complete(s)
+	return s
+}
+
+// failure is a Status without a text.
+func failure(code int32, reason metav1.StatusReason) metav1.Status {
+	return metav1.Status{
+		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+		Status:   metav1.StatusFailure, Code: code, Reason: reason,
+	}
 }
 
 func expiredCauses(e *ExpiredError) []metav1.StatusCause {
@@ -146,7 +155,7 @@ func (e *ExpiredError) Why() string {
 	return text.String()
 }
 
-// WhyExpired reads the causes of a 410: the inverse of what StatusOf writes. Requested,
+// WhyExpired reads the causes of a 410: the inverse of [ExpiredError.Status]. Requested,
 // Kind and Continue are not on the wire, and not set. It is nil when err is not a 410,
 // or has no such causes, as with other servers.
 func WhyExpired(err error) *ExpiredError {

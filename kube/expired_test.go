@@ -17,7 +17,7 @@ import (
 func TestEveryReasonOfExpiryHasAText(t *testing.T) {
 	seen := map[string]string{}
 	for _, reason := range []string{"", "age", "bytes", "requested", "sunspots"} {
-		text := kube.StatusOf(&kube.ExpiredError{Requested: 1, Oldest: 4, Reason: reason}).Details.Causes[0].Message
+		text := (&kube.ExpiredError{Requested: 1, Oldest: 4, Reason: reason}).Status().Details.Causes[0].Message
 		if other, has := seen[text]; has {
 			t.Errorf("%q and %q have the same text", reason, other)
 		}
@@ -26,9 +26,9 @@ func TestEveryReasonOfExpiryHasAText(t *testing.T) {
 }
 
 // received is what a client has of an error after it came over the wire.
-func received(t *testing.T, err error) error {
+func received(t *testing.T, err apierrors.APIStatus) error {
 	t.Helper()
-	body, jsonErr := json.Marshal(kube.StatusOf(err))
+	body, jsonErr := json.Marshal(err.Status())
 	if jsonErr != nil {
 		t.Fatal(jsonErr)
 	}
@@ -39,7 +39,7 @@ func received(t *testing.T, err error) error {
 	return fmt.Errorf("watch pods: %w", apierrors.FromObject(&s))
 }
 
-func TestWhyExpiredReadsTheStatusOfStatusOf(t *testing.T) {
+func TestWhyExpiredReadsThex(t *testing.T) {
 	at := time.Date(2026, 11, 3, 5, 6, 7, 0, time.UTC)
 	for _, reason := range []string{"", "age", "bytes", "requested", "sunspots"} {
 		for _, kind := range []kube.ExpiredKind{kube.ExpiredWatch, kube.ExpiredList, kube.ExpiredContinue} {

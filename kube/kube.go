@@ -1,10 +1,5 @@
-// Package kube has the types of the Kubernetes API on the wire: objects, resource
-// versions, list options, watch events and errors. Every package of gapless uses them.
-//
-// It has six nouns. An [Object] is one immutable, encoded API object with the
-// metadata read from it once. A [ResourceVersion] orders the changes of
-// objects. A [WatchEvent] is one event of a watch, a [Watch] is the stream of them.
-// [ListOptions] are the options of a request; [PlanList] and [PlanWatch] decide how it is
-// served. A [StatusError] is an error with a Status: [StatusOf] converts any error to a
-// Status for the client, and [Classify] tells a client what an error means.
+// Package kube has the words of list and watch that clients need besides apimachinery's: what
+// an error of a request means and what to do next ([Classify], [RetryDelay]), why a
+// [ResourceVersion] is too old ([WhyExpired]), which of two is older
+// ([CompareResourceVersion]), and which objects belong to a [Shard] of a collection.
 package kube

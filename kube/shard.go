@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -45,8 +46,8 @@ func (r ShardRange) String() string {
 }
 
 // NewShard returns the shard that the ranges of a parsed shardSelector select together;
-// nil, which selects everything, without ranges. Errors: 400 for ranges that upstream's
-// parser refuses.
+// nil, which selects everything, without ranges. Errors: 400 (an *errors.StatusError of
+// apimachinery) for ranges that upstream's parser refuses.
 func NewShard(ranges ...ShardRange) (*Shard, error) {
 	if len(ranges) == 0 {
 		return nil, nil
@@ -56,11 +57,11 @@ func NewShard(ranges ...ShardRange) (*Shard, error) {
 	texts := make([]string, len(ranges))
 	for n, r := range ranges {
 		if r.Field != field {
-			return nil, BadRequest("invalid shard selector: all shard ranges must use the same field, got %q and %q", field, r.Field)
+			return nil, invalidShard("all shard ranges must use the same field, got %q and %q", field, r.Field)
 		}
 		one, err := r.hashes()
 		if err != nil {
-			return nil, BadRequest("invalid shard selector: %v", err)
+			return nil, invalidShard("%v", err)
 		}
 		s.ranges = append(s.ranges, one)
 		texts[n] = r.String()
@@ -70,10 +71,14 @@ func NewShard(ranges ...ShardRange) (*Shard, error) {
 	case shardByNamespace:
 		s.byNamespace = true
 	default:
-		return nil, BadRequest("invalid shard selector: unsupported field path %q; supported: %s, %s", field, shardByUID, shardByNamespace)
+		return nil, invalidShard("unsupported field path %q; supported: %s, %s", field, shardByUID, shardByNamespace)
 	}
 	s.text = strings.Join(texts, " || ")
 	return s, nil
+}
+
+func invalidShard(format string, args ...any) error {
+	return apierrors.NewBadRequest("invalid shard selector: " + fmt.Sprintf(format, args...))
 }
 
 func (r ShardRange) hashes() (hashRange, error) {
@@ -120,18 +125,17 @@ func boundary(index, count int) uint64 {
 	return first
 }
 
-// Includes reports whether objects with this UID are in the shard, which must be one by
-// UIDs; nil includes all.
-func (s *Shard) Includes(uid types.UID) bool { return s == nil || s.holds(string(uid)) }
-
-// Matches reports whether o is in the shard. It allocates nothing; the hash is made
-// each time, which costs less than keeping it (see BenchmarkShardMatches).
-func (s *Shard) Matches(o *Object) bool {
-	text := string(o.UID())
-	if s.byNamespace {
-		text = o.Key().Namespace
+// Includes reports whether an object with this namespace and UID is in the shard; nil
+// includes all. It allocates nothing; the hash is made each time, which costs less than
+// keeping it (see BenchmarkShardIncludes).
+func (s *Shard) Includes(namespace string, uid types.UID) bool {
+	switch {
+	case s == nil:
+		return true
+	case s.byNamespace:
+		return s.holds(namespace)
 	}
-	return s.holds(text)
+	return s.holds(string(uid))
 }
 
 func (s *Shard) holds(text string) bool {

@@ -20,7 +20,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/auth/rbac"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // TestEscalationIsUpstreams compares whether a user may write a role, and with which text he is
@@ -52,7 +52,7 @@ func TestEscalationIsUpstreams(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			parsed, err := kube.ParseObject(raw, nil)
+			parsed, err := wire.ParseObject(raw, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -24,7 +24,7 @@ import (
 	printerstorage "k8s.io/kubernetes/pkg/printers/storage"
 
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // upstreamTables shows objects as kube-apiserver shows them.
@@ -133,15 +133,15 @@ func (t *upstreamTables) list(r *schema.Resource, objects []runtime.Object) (*me
 
 // gaplessOne shows an object as the server of this module shows it, by the columns and
 // the rows of its resource.
-func gaplessOne(r *schema.Resource, object *kube.Object) (*metav1.Table, error) {
+func gaplessOne(r *schema.Resource, object *wire.Object) (*metav1.Table, error) {
 	return gaplessTable(r, r.Row, object)
 }
 
 // gaplessList shows a list as the server of this module shows it.
-func gaplessList(r *schema.Resource, objects []*kube.Object) (*metav1.Table, error) {
+func gaplessList(r *schema.Resource, objects []*wire.Object) (*metav1.Table, error) {
 	row := r.Row
 	if r.ListRow != nil {
-		row = r.ListRow(func(yield func(*kube.Object, error) bool) {
+		row = r.ListRow(func(yield func(*wire.Object, error) bool) {
 			for _, o := range objects {
 				if !yield(o, nil) {
 					return
@@ -152,7 +152,7 @@ func gaplessList(r *schema.Resource, objects []*kube.Object) (*metav1.Table, err
 	return gaplessTable(r, row, objects...)
 }
 
-func gaplessTable(r *schema.Resource, row func(*kube.Object) []any, objects ...*kube.Object) (*metav1.Table, error) {
+func gaplessTable(r *schema.Resource, row func(*wire.Object) []any, objects ...*wire.Object) (*metav1.Table, error) {
 	table := &metav1.Table{ColumnDefinitions: r.Columns}
 	now := time.Now()
 	for _, o := range objects {

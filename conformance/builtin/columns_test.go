@@ -15,7 +15,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // columnsRun compares the tables of one resource.
@@ -28,7 +28,7 @@ type columnsRun struct {
 	without  int
 	name     string
 	theirs   []runtime.Object // of the manifests
-	ours     []*kube.Object
+	ours     []*wire.Object
 }
 
 // TestColumns shows each manifest of testdata/columns, mutations of it, all manifests of
@@ -128,13 +128,13 @@ func (c *columnsRun) manifest(t *testing.T, body []byte) {
 }
 
 // read reads the stored form of an object on both.
-func (c *columnsRun) read(t *testing.T, stored []byte) (runtime.Object, *kube.Object) {
+func (c *columnsRun) read(t *testing.T, stored []byte) (runtime.Object, *wire.Object) {
 	t.Helper()
 	theirs, err := c.upstream.read(c.resource, stored)
 	if err != nil {
 		t.Fatalf("upstream: %v\n%s", err, stored)
 	}
-	ours, err := kube.ParseObject(stored, c.resource.Fields)
+	ours, err := wire.ParseObject(stored, c.resource.Fields)
 	if err != nil {
 		t.Fatalf("gapless: %v\n%s", err, stored)
 	}
@@ -148,7 +148,7 @@ func (c *columnsRun) bookmark(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ours, err := kube.ParseObject([]byte(`{"kind":"`+c.resource.Kind+`","apiVersion":"`+c.resource.APIVersion()+`","metadata":{"resourceVersion":"7"}}`), c.resource.Fields)
+	ours, err := wire.ParseObject([]byte(`{"kind":"`+c.resource.Kind+`","apiVersion":"`+c.resource.APIVersion()+`","metadata":{"resourceVersion":"7"}}`), c.resource.Fields)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func (c *columnsRun) bookmark(t *testing.T) {
 
 // object compares the tables of one object, and reports whether upstream has one; what
 // says which object it is.
-func (c *columnsRun) object(t *testing.T, what string, theirs runtime.Object, ours *kube.Object) bool {
+func (c *columnsRun) object(t *testing.T, what string, theirs runtime.Object, ours *wire.Object) bool {
 	t.Helper()
 	for last := false; ; last = true {
 		upstream, err := c.upstream.one(c.resource, theirs)

@@ -13,7 +13,7 @@ import (
 	"github.com/gapless-io/gapless/internal/schema/builtin"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/revlog"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Gapless writes objects with this module's registry, in memory.
@@ -98,9 +98,9 @@ func (g *Gapless) Decode(t Target, body []byte) Verdict {
 		err = t.Resource.Type.Default(u)
 	}
 	if err != nil {
-		return refused(kube.StatusOf(err))
+		return refused(wire.StatusOf(err))
 	}
-	raw, err := kube.Canonical(u.Object)
+	raw, err := wire.Canonical(u.Object)
 	if err != nil {
 		return failed("encode the %s: %w", t.Resource.Kind, err)
 	}
@@ -110,10 +110,10 @@ func (g *Gapless) Decode(t Target, body []byte) Verdict {
 }
 
 // verdict is the verdict of a write.
-func verdict(out kube.Written, err error) Verdict {
+func verdict(out wire.Written, err error) Verdict {
 	v := Verdict{}
 	if err != nil {
-		v = refused(kube.StatusOf(err))
+		v = refused(wire.StatusOf(err))
 	} else {
 		v = accepted(out.Object.JSON(), string(out.Object.UID()))
 	}

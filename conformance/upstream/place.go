@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/storage"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // resourcePrefix begins every key of upstream's tests.
@@ -19,7 +19,7 @@ type place struct {
 	namespace, name string
 }
 
-func (p place) key() kube.Key { return kube.Key{Namespace: p.namespace, Name: p.name} }
+func (p place) key() wire.Key { return wire.Key{Namespace: p.namespace, Name: p.name} }
 
 // placeOf reads the key of one object. Errors are upstream's (storage.PrepareKey).
 func placeOf(key string) (place, error) {
@@ -46,7 +46,7 @@ func collectionOf(key string) (place, error) {
 // refusal returns the error that a client gets for err, as for an in-process caller:
 // without the kind of a body.
 func refusal(err error) error {
-	status := kube.StatusOf(err)
+	status := wire.StatusOf(err)
 	status.TypeMeta = metav1.TypeMeta{}
 	return &apierrors.StatusError{ErrStatus: status}
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -30,7 +31,7 @@ func (s *Storage) Get(ctx context.Context, key string, opts storage.GetOptions, 
 	target := schema.Target{Resource: server.pods, Namespace: p.namespace, Name: p.name}
 	o, err := server.registry.Get(ctx, target, opts.ResourceVersion)
 	var at kube.ResourceVersion
-	if err != nil && kube.StatusOf(err).Code == 404 {
+	if err != nil && wire.StatusOf(err).Code == 404 {
 		o, at, err = s.look(ctx, p, opts.ResourceVersion)
 	}
 	switch {
@@ -46,11 +47,11 @@ func (s *Storage) Get(ctx context.Context, key string, opts storage.GetOptions, 
 
 // look lists one object, nil when there is none, and says at which
 // resourceVersion that was.
-func (s *Storage) look(ctx context.Context, p place, rv string) (*kube.Object, kube.ResourceVersion, error) {
+func (s *Storage) look(ctx context.Context, p place, rv string) (*wire.Object, kube.ResourceVersion, error) {
 	q := url.Values{"fieldSelector": {one(p).String()}}
 	if rv != "" {
 		q.Set("resourceVersion", rv)
-		q.Set("resourceVersionMatch", string(kube.MatchNotOlderThan))
+		q.Set("resourceVersionMatch", string(wire.MatchNotOlderThan))
 	}
 	list, err := s.list(ctx, place{}, q)
 	if err != nil {
@@ -109,8 +110,8 @@ func (s *Storage) GetList(ctx context.Context, key string, opts storage.ListOpti
 }
 
 // list is a LIST of the registry with a query.
-func (s *Storage) list(ctx context.Context, p place, q url.Values) (*kube.List, error) {
-	o, err := kube.ParseListOptions(q, false)
+func (s *Storage) list(ctx context.Context, p place, q url.Values) (*wire.List, error) {
+	o, err := wire.ParseListOptions(q, false)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +155,7 @@ func request(key string, opts storage.ListOptions) (place, url.Values, error) {
 }
 
 // fill decodes an object as a client would, from the bytes that it is sent.
-func (s *Storage) fill(ctx context.Context, o *kube.Object, out runtime.Object) error {
+func (s *Storage) fill(ctx context.Context, o *wire.Object, out runtime.Object) error {
 	if err := runtime.SetZeroValue(out); err != nil {
 		return fmt.Errorf("show %s: %w", o.Key(), err)
 	}

@@ -7,8 +7,8 @@
 // interface over a Server. A stream is one watch of it.
 //
 // The Storage only translates. LIST, GET and WATCH are the registry's, with their
-// options read from a query as the API server reads them, so that kube.PlanList,
-// kube.PlanWatch, the continue tokens, the cache and its history are what is
+// options read from a query as the API server reads them, so that wire.PlanList,
+// wire.PlanWatch, the continue tokens, the cache and its history are what is
 // tested. Writes go to the store as conditional commits, because the registry's
 // own writes are those of an API server: they fill in uid, generation and times,
 // where upstream's storage stores what it is given.
@@ -25,7 +25,7 @@ import (
 	"github.com/gapless-io/gapless/internal/schema/custom"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/revlog"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Config says what a Server is made of.
@@ -160,7 +160,7 @@ func (s *Server) Stored(ctx context.Context, key string) ([]byte, error) {
 // do before they answer.
 func (s *Server) visible(ctx context.Context, revision int64) error {
 	_, err := s.registry.Get(ctx, schema.Target{Resource: s.pods, Name: "-"}, strconv.FormatInt(revision, 10))
-	if err == nil || kube.StatusOf(err).Code == 404 {
+	if err == nil || wire.StatusOf(err).Code == 404 {
 		return nil
 	}
 	return refusal(err)

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/storage"
 
 	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -70,14 +71,14 @@ func (s *Storage) Watch(ctx context.Context, key string, opts storage.ListOption
 	if initial != nil {
 		q.Set("sendInitialEvents", map[bool]string{true: "true", false: "false"}[*initial])
 	}
-	o, err := kube.ParseListOptions(q, true)
+	o, err := wire.ParseListOptions(q, true)
 	if err != nil {
 		return nil, refusal(err)
 	}
 	o.Bookmarks = opts.Predicate.AllowWatchBookmarks || opts.ProgressNotify
 	server := s.Server()
 	w, err := server.registry.Watch(ctx, schema.Target{Resource: server.pods, Namespace: p.namespace}, o)
-	code := kube.StatusOf(err).Code
+	code := wire.StatusOf(err).Code
 	if err != nil && ctx.Err() == nil && code != 410 && code != 504 {
 		return nil, refusal(err)
 	}
@@ -92,7 +93,7 @@ func (s *Storage) Watch(ctx context.Context, key string, opts storage.ListOption
 }
 
 // run delivers until the end, and says the end where there is something to say.
-func (s *stream) run(ctx context.Context, w kube.Watch, failed error) {
+func (s *stream) run(ctx context.Context, w wire.Watch, failed error) {
 	defer close(s.events)
 	defer s.Stop()
 	if failed == nil {
@@ -102,12 +103,12 @@ func (s *stream) run(ctx context.Context, w kube.Watch, failed error) {
 	if ctx.Err() != nil || errors.Is(failed, io.EOF) {
 		return
 	}
-	status := kube.StatusOf(failed)
+	status := wire.StatusOf(failed)
 	_ = s.send(ctx, watch.Event{Type: watch.Error, Object: &status}) // the end comes anyway
 }
 
 // follow delivers until an error.
-func (s *stream) follow(ctx context.Context, w kube.Watch) error {
+func (s *stream) follow(ctx context.Context, w wire.Watch) error {
 	tick := time.Now().Add(bookmarkEvery)
 	for {
 		waiting, cancel := context.WithDeadlineCause(ctx, tick, errTick)
@@ -127,7 +128,7 @@ func (s *stream) follow(ctx context.Context, w kube.Watch) error {
 }
 
 // deliver sends a batch.
-func (s *stream) deliver(ctx context.Context, events []kube.WatchEvent) error {
+func (s *stream) deliver(ctx context.Context, events []wire.WatchEvent) error {
 	for _, e := range events {
 		s.sent = max(s.sent, e.ResourceVersion)
 		if e.Type == kube.InitialEventsEnd {

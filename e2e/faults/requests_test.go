@@ -15,7 +15,7 @@ import (
 	"github.com/gapless-io/gapless"
 	"github.com/gapless-io/gapless/client"
 	"github.com/gapless-io/gapless/fault"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // TestActionsRefuseRequestsOnTheWire: what a client sees of the actions that are about other
@@ -26,7 +26,7 @@ func TestActionsRefuseRequestsOnTheWire(t *testing.T) {
 	c := clientOf(t, s.RESTConfig(), http2)
 	get := client.Request{Path: of.Path() + "/a"}
 	put := client.Request{Method: http.MethodPut, Path: of.Path() + "/a", Body: []byte(`{"metadata":{"name":"a"}}`)}
-	page := client.Request{Path: of.Path(), Query: url.Values{"limit": {"1"}, "continue": {kube.EncodeContinue(5_000_000_000, "a\x00")}}}
+	page := client.Request{Path: of.Path(), Query: url.Values{"limit": {"1"}, "continue": {wire.EncodeContinue(5_000_000_000, "a\x00")}}}
 	for name, c2 := range map[string]struct {
 		action  fault.Action
 		request client.Request

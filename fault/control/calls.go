@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/gapless-io/gapless/fault"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -58,7 +59,7 @@ func (c Calls) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	body, err := json.Marshal(answer)
 	if err != nil {
-		fault.Refuse(w, kube.Internal(err))
+		fault.Refuse(w, wire.Internal(err))
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -84,9 +85,9 @@ func (c Calls) serve(w http.ResponseWriter, r *http.Request) (out result, err er
 	}
 	switch {
 	case r.URL.RawQuery != "":
-		return out, kube.BadRequest("%s has no parameters in its query, but there is %q", r.URL.Path, r.URL.RawQuery)
+		return out, wire.BadRequest("%s has no parameters in its query, but there is %q", r.URL.Path, r.URL.RawQuery)
 	case r.Method != method:
-		return out, kube.MethodNotAllowed(schema.GroupResource{}, r.Method)
+		return out, wire.MethodNotAllowed(schema.GroupResource{}, r.Method)
 	}
 	asked, err := readAsk(w, r)
 	if err != nil {
@@ -105,15 +106,15 @@ func (c Calls) serve(w http.ResponseWriter, r *http.Request) (out result, err er
 		out.Compacted = rv.String()
 	case "apply":
 		if len(asked.Paths) == 0 {
-			return out, kube.BadRequest("there are no paths: want {\"paths\":[\"FILE\"]}")
+			return out, wire.BadRequest("there are no paths: want {\"paths\":[\"FILE\"]}")
 		}
 		if err = c.Server.Apply(ctx, asked.Paths...); err != nil {
-			err = kube.BadRequest("%v", err)
+			err = wire.BadRequest("%v", err)
 		}
 	case "watches":
 		out.Watches = c.Server.Watches()
 	default:
-		return out, kube.NotFound(schema.GroupResource{Resource: "calls"}, name)
+		return out, wire.NotFound(schema.GroupResource{Resource: "calls"}, name)
 	}
 	return out, err
 }
@@ -126,12 +127,12 @@ func readAsk(w http.ResponseWriter, r *http.Request) (ask, error) {
 		return asked, nil
 	}
 	if media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); media != "application/json" {
-		return asked, kube.UnsupportedMediaType([]string{"application/json"})
+		return asked, wire.UnsupportedMediaType([]string{"application/json"})
 	}
 	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, fault.MaxRulesBytes))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&asked); err != nil && !errors.Is(err, io.EOF) {
-		return asked, kube.BadRequest("the body is no JSON object of this call: %v", err)
+		return asked, wire.BadRequest("the body is no JSON object of this call: %v", err)
 	}
 	return asked, nil
 }

@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/gapless-io/gapless/fault"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Entry is a rule with what it has done.
@@ -82,7 +82,7 @@ func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	body, err := json.Marshal(answer)
 	if err != nil {
-		fault.Refuse(w, kube.Internal(err))
+		fault.Refuse(w, wire.Internal(err))
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -93,7 +93,7 @@ func (h Handler) serve(w http.ResponseWriter, r *http.Request) (entries, error) 
 	name := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, fault.AdminPath), "/")
 	switch {
 	case r.URL.RawQuery != "":
-		return entries{}, kube.BadRequest("%s has no parameters in its query, but there is %q", fault.AdminPath, r.URL.RawQuery)
+		return entries{}, wire.BadRequest("%s has no parameters in its query, but there is %q", fault.AdminPath, r.URL.RawQuery)
 	case r.Method == http.MethodGet && name == "":
 		return h.list()
 	case r.Method == http.MethodPost && name == "":
@@ -103,11 +103,11 @@ func (h Handler) serve(w http.ResponseWriter, r *http.Request) (entries, error) 
 		return h.list()
 	case r.Method == http.MethodDelete:
 		if !h.Set.Remove(name) {
-			return entries{}, kube.NotFound(schema.GroupResource{Resource: "faults"}, name)
+			return entries{}, wire.NotFound(schema.GroupResource{Resource: "faults"}, name)
 		}
 		return h.list()
 	}
-	return entries{}, kube.MethodNotAllowed(schema.GroupResource{Resource: "faults"}, strings.ToLower(r.Method))
+	return entries{}, wire.MethodNotAllowed(schema.GroupResource{Resource: "faults"}, strings.ToLower(r.Method))
 }
 
 func (h Handler) list() (entries, error) {
@@ -115,11 +115,11 @@ func (h Handler) list() (entries, error) {
 	for _, s := range h.Set.Rules() {
 		text, err := json.Marshal(s.Rule)
 		if err != nil {
-			return out, kube.Internal(fmt.Errorf("write the rule %s: %w", s.Rule.Name, err))
+			return out, wire.Internal(fmt.Errorf("write the rule %s: %w", s.Rule.Name, err))
 		}
 		e := Entry{Rule: text, Matched: s.Matched, Acted: s.Acted, Added: s.Added, InWindow: s.InWindow, Problem: s.Problem}
 		if err := json.Unmarshal(text, &e); err != nil { // its name and action
-			return out, kube.Internal(err)
+			return out, wire.Internal(err)
 		}
 		out.Rules = append(out.Rules, e)
 	}
@@ -132,20 +132,20 @@ func (h Handler) add(w http.ResponseWriter, r *http.Request) (entries, error) {
 	switch media, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); media {
 	case "application/json", "application/yaml":
 	default:
-		return entries{}, kube.UnsupportedMediaType([]string{"application/json", "application/yaml"})
+		return entries{}, wire.UnsupportedMediaType([]string{"application/json", "application/yaml"})
 	}
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, fault.MaxRulesBytes))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return entries{}, kube.TooLargeBody(fault.MaxRulesBytes)
+		return entries{}, wire.TooLargeBody(fault.MaxRulesBytes)
 	} else if err != nil {
-		return entries{}, kube.BadRequest("read the rules: %v", err)
+		return entries{}, wire.BadRequest("read the rules: %v", err)
 	}
 	rules, err := parse(text)
 	if err == nil {
 		err = h.Set.Add(rules...)
 	}
 	if err != nil {
-		return entries{}, kube.BadRequest("%v", err)
+		return entries{}, wire.BadRequest("%v", err)
 	}
 	return h.list()
 }

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/gapless-io/gapless/internal/auth"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Authorizer makes an authorizer of the server one of upstream's, which expressions have as
@@ -28,7 +28,7 @@ func Authorizer(from auth.Authorizer) authorizer.Authorizer {
 		if err == nil {
 			return authorizer.DecisionAllow, "", nil
 		}
-		if e, is := errors.AsType[*kube.StatusError](err); is && e.Status.Code == http.StatusForbidden {
+		if e, is := errors.AsType[*wire.StatusError](err); is && e.ErrStatus.Code == http.StatusForbidden {
 			return authorizer.DecisionNoOpinion, "", nil
 		}
 		return authorizer.DecisionNoOpinion, "", err

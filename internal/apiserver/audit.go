@@ -9,7 +9,7 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver/render"
 	"github.com/gapless-io/gapless/internal/apiserver/route"
 	"github.com/gapless-io/gapless/internal/audit"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // audit records that a request has arrived, if there is an audit log and its policy says so.
@@ -21,7 +21,7 @@ func (s *Server) audit(rec *recorder, r *http.Request, caller user.Info, at time
 	}
 	ctx, audited, err := s.cfg.Audit.Begin(r.Context(), audit.Arrived{HTTP: r, ID: rec.Header().Get("Audit-Id"), At: at, Caller: caller})
 	if err != nil {
-		return r, kube.Internal(err)
+		return r, wire.Internal(err)
 	}
 	if audited == nil {
 		return r, nil
@@ -61,7 +61,7 @@ func (s *Server) serveOpen(rec *recorder, r *http.Request, rt route.Route, at ti
 }
 
 // auditObject records an object that is the answer.
-func auditObject(r *http.Request, renderer *render.Renderer, o *kube.Object) error {
+func auditObject(r *http.Request, renderer *render.Renderer, o *wire.Object) error {
 	audited := audit.From(r.Context())
 	if !audited.WantsResponse() {
 		return nil
@@ -75,7 +75,7 @@ func auditObject(r *http.Request, renderer *render.Renderer, o *kube.Object) err
 }
 
 // auditList records a list that is the answer.
-func auditList(r *http.Request, renderer *render.Renderer, l *kube.List) error {
+func auditList(r *http.Request, renderer *render.Renderer, l *wire.List) error {
 	audited := audit.From(r.Context())
 	if !audited.WantsResponse() {
 		return nil

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/gapless-io/gapless/internal/apiserver/limit"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -50,7 +51,7 @@ type compactAnswer struct {
 // compact is an extension: an administrator removes history.
 func (s *Server) compact(w http.ResponseWriter, r *http.Request) error {
 	if r.Method != http.MethodPost {
-		return kube.MethodNotAllowed(schema.GroupResource{}, r.Method)
+		return wire.MethodNotAllowed(schema.GroupResource{}, r.Method)
 	}
 	c, err := readCompaction(r)
 	if err != nil {
@@ -65,7 +66,7 @@ func (s *Server) compact(w http.ResponseWriter, r *http.Request) error {
 
 func readCompaction(r *http.Request) (Compaction, error) {
 	if r.URL.RawQuery != "" { // a dryRun that is ignored would remove history
-		return Compaction{}, kube.BadRequest("a compaction has no parameters in its query, but there is %q", r.URL.RawQuery)
+		return Compaction{}, wire.BadRequest("a compaction has no parameters in its query, but there is %q", r.URL.RawQuery)
 	}
 	var req compactRequest
 	decoder := json.NewDecoder(bytes.NewReader(limit.Received(r)))
@@ -75,21 +76,21 @@ func readCompaction(r *http.Request) (Compaction, error) {
 		err = errors.New("there is data after the JSON value")
 	}
 	if err != nil {
-		return Compaction{}, kube.BadRequest("the body must be {\"upTo\":\"RESOURCEVERSION\"} or {\"olderThan\":\"10m\"}: %v", err)
+		return Compaction{}, wire.BadRequest("the body must be {\"upTo\":\"RESOURCEVERSION\"} or {\"olderThan\":\"10m\"}: %v", err)
 	}
 	if (req.UpTo == "") == (req.OlderThan == "") {
-		return Compaction{}, kube.BadRequest("set exactly one of upTo and olderThan")
+		return Compaction{}, wire.BadRequest("set exactly one of upTo and olderThan")
 	}
 	c := Compaction{Purge: req.Purge}
 	if req.UpTo != "" {
 		if c.UpTo, err = kube.ParseResourceVersion(req.UpTo); err != nil {
-			return Compaction{}, kube.BadRequest("upTo is %q, and must be a resourceVersion: a number", req.UpTo)
+			return Compaction{}, wire.BadRequest("upTo is %q, and must be a resourceVersion: a number", req.UpTo)
 		}
 	} else if c.OlderThan, err = time.ParseDuration(req.OlderThan); err != nil {
-		return Compaction{}, kube.BadRequest("olderThan is %q, and must be a duration like \"10m\"", req.OlderThan)
+		return Compaction{}, wire.BadRequest("olderThan is %q, and must be a duration like \"10m\"", req.OlderThan)
 	}
 	if c.UpTo == 0 && c.OlderThan <= 0 {
-		return Compaction{}, kube.BadRequest("upTo and olderThan must be larger than zero")
+		return Compaction{}, wire.BadRequest("upTo and olderThan must be larger than zero")
 	}
 	return c, nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver/media"
 	"github.com/gapless-io/gapless/internal/apiserver/route"
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // discover answers /api, /apis and the lists of groups and resources below them.
@@ -86,7 +86,7 @@ func (s *Server) discoverRoot(w http.ResponseWriter, r *http.Request, root strin
 func (s *Server) discoverAggregated(w http.ResponseWriter, r *http.Request, root, version string) error {
 	doc, err := s.discovery.Document(s.cfg.Live.Load(), root, version)
 	if err != nil {
-		return kube.Internal(err)
+		return wire.Internal(err)
 	}
 	w.Header().Set("Etag", doc.ETag)
 	w.Header().Set("Cache-Control", "public")

@@ -23,6 +23,7 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver/limit"
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -30,18 +31,18 @@ import (
 type reader struct {
 	apiserver.Reader
 
-	get   func(ctx context.Context) (*kube.Object, error)
-	watch func(ctx context.Context, o kube.ListOptions) (kube.Watch, error)
+	get   func(ctx context.Context) (*wire.Object, error)
+	watch func(ctx context.Context, o wire.ListOptions) (wire.Watch, error)
 }
 
-func (r *reader) Get(ctx context.Context, t schema.Target, rv string) (*kube.Object, error) {
+func (r *reader) Get(ctx context.Context, t schema.Target, rv string) (*wire.Object, error) {
 	if r.get != nil {
 		return r.get(ctx)
 	}
 	return r.Reader.Get(ctx, t, rv)
 }
 
-func (r *reader) Watch(ctx context.Context, t schema.Target, o kube.ListOptions) (kube.Watch, error) {
+func (r *reader) Watch(ctx context.Context, t schema.Target, o wire.ListOptions) (wire.Watch, error) {
 	if r.watch != nil {
 		return r.watch(ctx, o)
 	}
@@ -161,7 +162,7 @@ func TestForbiddenUsersGetUpstreamsErrors(t *testing.T) {
 
 func TestPanicIsAnsweredWith500AndTheServerContinues(t *testing.T) {
 	d := openServer(t, func(cfg *apiserver.Config) {
-		cfg.Reader = &reader{Reader: cfg.Reader, get: func(context.Context) (*kube.Object, error) { panic("oh") }}
+		cfg.Reader = &reader{Reader: cfg.Reader, get: func(context.Context) (*wire.Object, error) { panic("oh") }}
 	})
 	for _, client := range []*http.Client{d.h1, d.h2} {
 		a := d.by(client, "GET", configMaps+"/a", "")
@@ -176,7 +177,7 @@ func TestPanicIsAnsweredWith500AndTheServerContinues(t *testing.T) {
 
 func TestPanicDuringAnAnswerCutsTheConnection(t *testing.T) {
 	d := openServer(t, func(cfg *apiserver.Config) {
-		cfg.Reader = &reader{Reader: cfg.Reader, watch: func(context.Context, kube.ListOptions) (kube.Watch, error) {
+		cfg.Reader = &reader{Reader: cfg.Reader, watch: func(context.Context, wire.ListOptions) (wire.Watch, error) {
 			return panicking{}, nil
 		}}
 	})
@@ -188,20 +189,20 @@ func TestPanicDuringAnAnswerCutsTheConnection(t *testing.T) {
 	}
 }
 
-type panicking struct{ kube.Watch }
+type panicking struct{ wire.Watch }
 
 func (panicking) Position() kube.ResourceVersion                  { return 1 }
-func (panicking) Next(context.Context) ([]kube.WatchEvent, error) { panic("oh") }
+func (panicking) Next(context.Context) ([]wire.WatchEvent, error) { panic("oh") }
 func (panicking) Close()                                          {}
 
 func TestTooManyConcurrentRequestsAreRefused(t *testing.T) {
 	begun, release := make(chan struct{}), make(chan struct{})
 	d := openServer(t, func(cfg *apiserver.Config) {
 		cfg.Limits = limit.Requests{Reading: 1, Wait: time.Millisecond}
-		cfg.Reader = &reader{Reader: cfg.Reader, get: func(context.Context) (*kube.Object, error) {
+		cfg.Reader = &reader{Reader: cfg.Reader, get: func(context.Context) (*wire.Object, error) {
 			close(begun)
 			<-release
-			return nil, kube.BadRequest("late")
+			return nil, wire.BadRequest("late")
 		}}
 	})
 	w := d.open(d.h2, configMaps+"?watch=1") // is not counted
@@ -233,7 +234,7 @@ func TestTooManyConcurrentRequestsAreRefused(t *testing.T) {
 
 func TestRequestPastItsDeadlineGets504(t *testing.T) {
 	d := openServer(t, func(cfg *apiserver.Config) {
-		cfg.Reader = &reader{Reader: cfg.Reader, get: func(ctx context.Context) (*kube.Object, error) {
+		cfg.Reader = &reader{Reader: cfg.Reader, get: func(ctx context.Context) (*wire.Object, error) {
 			<-ctx.Done()
 			return nil, fmt.Errorf("get: %w", context.Cause(ctx))
 		}}
@@ -255,7 +256,7 @@ func TestOnlyAdministratorsMayCompact(t *testing.T) {
 		cfg.Compact = func(_ context.Context, c apiserver.Compaction) (apiserver.Compacted, error) {
 			got = c
 			if c.UpTo == 13 {
-				return apiserver.Compacted{}, kube.BadRequest("unlucky")
+				return apiserver.Compacted{}, wire.BadRequest("unlucky")
 			}
 			return apiserver.Compacted{UpTo: 7, HistoryBytes: 10, LogBytes: 3}, nil
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -38,7 +39,7 @@ func openHall(t testing.TB) *hall {
 	live := schema.NewLive(builtin.Catalog())
 	reg := openRegistry(t, live)
 	h.handler = apiserver.New(t.Context(), apiserver.Config{
-		Reader: &reader{Reader: reg, watch: func(context.Context, kube.ListOptions) (kube.Watch, error) {
+		Reader: &reader{Reader: reg, watch: func(context.Context, wire.ListOptions) (wire.Watch, error) {
 			return nil, &kube.ExpiredError{Requested: 1, Oldest: 2, Kind: kube.ExpiredWatch}
 		}},
 		Writer: reg, Live: live,

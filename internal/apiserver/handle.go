@@ -19,7 +19,7 @@ import (
 	"github.com/gapless-io/gapless/internal/audit"
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/auth/authn"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // ServeHTTP answers a request. A watch is run from here, where little of the
@@ -151,7 +151,7 @@ func (s *Server) recoverPanic(rec *recorder, r *http.Request) {
 	if rec.code != 0 {
 		panic(http.ErrAbortHandler)
 	}
-	s.fail(rec, r, kube.Internal(fmt.Errorf("panic: %v", cause)))
+	s.fail(rec, r, wire.Internal(fmt.Errorf("panic: %v", cause)))
 }
 
 // account returns a function that counts and logs a request when it has ended. The

@@ -13,7 +13,7 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver/limit"
 	"github.com/gapless-io/gapless/internal/apiserver/media"
 	"github.com/gapless-io/gapless/internal/apiserver/route"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 const (
@@ -69,7 +69,7 @@ func refuseUnread(w http.ResponseWriter, r *http.Request) {
 // serveLimited serves a request that is not a watch within the limits of one client: how
 // many such requests run at once, what their bodies need, and how long each takes.
 func (s *Server) serveLimited(w *recorder, r *http.Request, rt route.Route, user string) error {
-	timeout, err := kube.ParseTimeout(rt.Query)
+	timeout, err := wire.ParseTimeout(rt.Query)
 	if err != nil {
 		return err
 	}

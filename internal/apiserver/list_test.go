@@ -13,6 +13,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/apiserver"
 	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -199,13 +200,13 @@ type cutShort struct {
 	err   error
 }
 
-func (c cutShort) List(context.Context, schema.Target, kube.ListOptions) (*kube.List, error) {
-	o, err := kube.ParseObject([]byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"default","resourceVersion":"7"},"data":{"a":"`+
+func (c cutShort) List(context.Context, schema.Target, wire.ListOptions) (*wire.List, error) {
+	o, err := wire.ParseObject([]byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"default","resourceVersion":"7"},"data":{"a":"`+
 		strings.Repeat("x", 1000)+`"}}`), nil)
 	if err != nil {
 		return nil, err
 	}
-	return &kube.List{ResourceVersion: 7, Items: func(yield func(*kube.Object, error) bool) {
+	return &wire.List{ResourceVersion: 7, Items: func(yield func(*wire.Object, error) bool) {
 		for range c.after {
 			if !yield(o, nil) {
 				return

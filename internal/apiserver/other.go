@@ -16,7 +16,7 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver/swagger"
 	"github.com/gapless-io/gapless/internal/apiserver/unserved"
 	"github.com/gapless-io/gapless/internal/auth/authn"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // serveOther answers the paths that are about no resource.
@@ -27,7 +27,7 @@ func (s *Server) serveOther(w http.ResponseWriter, r *http.Request, rt route.Rou
 	}
 	if h := s.forTests(first, r.URL.Path); h != nil {
 		if rt.Caller.GetName() == user.Anonymous {
-			return kube.Unauthorized() // whatever the authorizer allows
+			return wire.Unauthorized() // whatever the authorizer allows
 		}
 		h.ServeHTTP(w, r)
 		return nil
@@ -43,7 +43,7 @@ func (s *Server) serveOther(w http.ResponseWriter, r *http.Request, rt route.Rou
 		return err
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		return kube.MethodNotAllowed(schema.GroupResource{}, r.Method)
+		return wire.MethodNotAllowed(schema.GroupResource{}, r.Method)
 	}
 	switch {
 	case first == "livez" || first == "readyz" || first == "healthz":
@@ -85,11 +85,11 @@ const swaggerPath = "/openapi/v2"
 // needs a processor; sending it does not.
 func (s *Server) serveSwagger(w http.ResponseWriter, r *http.Request, sender string) error {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		return kube.MethodNotAllowed(schema.GroupResource{}, r.Method)
+		return wire.MethodNotAllowed(schema.GroupResource{}, r.Method)
 	}
 	form := swagger.Negotiate(r)
 	if form == 0 {
-		return kube.NotAcceptable(swagger.Accepted())
+		return wire.NotAcceptable(swagger.Accepted())
 	}
 	catalog := s.cfg.Live.Load()
 	doc := s.swagger.Built(catalog, form)
@@ -117,10 +117,10 @@ func isVersion3(path string) bool {
 // index. Building needs a processor, as for version 2.
 func (s *Server) serveGroups(w http.ResponseWriter, r *http.Request, sender string) error {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		return kube.MethodNotAllowed(schema.GroupResource{}, r.Method)
+		return wire.MethodNotAllowed(schema.GroupResource{}, r.Method)
 	}
 	if !swagger.AcceptsJSON(r) {
-		return kube.NotAcceptable([]string{media.JSON})
+		return wire.NotAcceptable([]string{media.JSON})
 	}
 	name := strings.Trim(strings.TrimPrefix(r.URL.Path, swagger.Path3), "/")
 	doc, known := s.groups.Built(name)
@@ -164,7 +164,7 @@ func (s *Server) index(w http.ResponseWriter, r *http.Request) error {
 	}
 	body, err := json.Marshal(metav1.RootPaths{Paths: slices.Compact(paths)})
 	if err != nil {
-		return kube.Internal(err)
+		return wire.Internal(err)
 	}
 	render.Write(w, render.Indented(), code, body)
 	return nil

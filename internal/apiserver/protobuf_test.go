@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 
 	"github.com/gapless-io/gapless/internal/apiserver"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -197,7 +198,7 @@ func TestProtobufWatchesAreThoseInJSON(t *testing.T) {
 
 func TestProtobufWatchOfExpiredHistoryIsAnErrorFrame(t *testing.T) {
 	d := openServer(t, func(c *apiserver.Config) {
-		c.Reader = &reader{Reader: c.Reader, watch: func(context.Context, kube.ListOptions) (kube.Watch, error) {
+		c.Reader = &reader{Reader: c.Reader, watch: func(context.Context, wire.ListOptions) (wire.Watch, error) {
 			return nil, &kube.ExpiredError{Requested: 1, Oldest: 2, Kind: kube.ExpiredWatch}
 		}}
 	})

@@ -7,13 +7,13 @@ import (
 
 	"github.com/gapless-io/gapless/internal/apiserver/render"
 	"github.com/gapless-io/gapless/internal/apiserver/route"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // get answers one object.
 func (s *Server) get(w http.ResponseWriter, r *http.Request, rt route.Route) error {
-	if kube.ParseBool(rt.Query, "export") { // apiserver handlers/get.go
-		return kube.BadRequest("the export parameter, deprecated since v1.14, is no longer supported")
+	if wire.ParseBool(rt.Query, "export") { // apiserver handlers/get.go
+		return wire.BadRequest("the export parameter, deprecated since v1.14, is no longer supported")
 	}
 	into, err := render.Negotiate(r, &rt)
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, rt route.Route) er
 		return err
 	}
 	renderer.Share(&s.events)
-	o, err := kube.ParseListOptions(rt.Query, false)
+	o, err := wire.ParseListOptions(rt.Query, false)
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/apiserver"
 	"github.com/gapless-io/gapless/internal/auth"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // refusing refuses everything with the same answer.
@@ -31,10 +31,10 @@ func TestTheAuthorizersRefusalIsTheAnswer(t *testing.T) {
 	foreign := &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusUnauthorized, Reason: metav1.StatusReasonUnauthorized, Message: "as another server says it",
 	}}
-	for _, with := range []error{kube.Unavailable("nobody could be asked", 3*time.Second), foreign} {
+	for _, with := range []error{wire.Unavailable("nobody could be asked", 3*time.Second), foreign} {
 		d := openServer(t, func(c *apiserver.Config) { c.Authorizer = refusing{with: with} })
-		want := kube.StatusOf(with)
-		retry, _ := kube.RetryAfter(want)
+		want := wire.StatusOf(with)
+		retry, _ := wire.RetryAfter(want)
 		for _, c := range [][2]string{{"GET", configMaps}, {"GET", configMaps + "?watch=1"}, {"DELETE", configMaps + "/a"}, {"GET", "/api"}} {
 			a := d.do(c[0], c[1], "")
 			s := tree(t, a.body)

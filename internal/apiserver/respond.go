@@ -10,7 +10,7 @@ import (
 	"strconv"
 
 	"github.com/gapless-io/gapless/internal/apiserver/render"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // fail answers with the Status of err. It does nothing when the answer has begun.
@@ -29,8 +29,8 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		}
 		return
 	}
-	status := kube.StatusOf(err)
-	if seconds, ok := kube.RetryAfter(status); ok {
+	status := wire.StatusOf(err)
+	if seconds, ok := wire.RetryAfter(status); ok {
 		w.Header().Set("Retry-After", strconv.Itoa(seconds))
 	}
 	if status.Code >= http.StatusInternalServerError && status.Code != http.StatusGatewayTimeout {
@@ -53,7 +53,7 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 func (s *Server) writeJSON(w http.ResponseWriter, r *http.Request, v any) error {
 	body, err := json.Marshal(v)
 	if err != nil {
-		return kube.Internal(fmt.Errorf("encode the answer: %w", err))
+		return wire.Internal(fmt.Errorf("encode the answer: %w", err))
 	}
 	render.Write(w, render.Plain(r), http.StatusOK, body)
 	return nil

@@ -36,7 +36,7 @@ import (
 	"github.com/gapless-io/gapless/internal/audit"
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Limits of what a client may send (kube-apiserver's defaults).
@@ -194,5 +194,5 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, rt route.Route
 	case route.Watch: // handle opens it
 	case route.Other:
 	}
-	return kube.MethodNotAllowed(rt.Resource.GR(), r.Method)
+	return wire.MethodNotAllowed(rt.Resource.GR(), r.Method)
 }

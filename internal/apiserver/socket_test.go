@@ -21,6 +21,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/apiserver"
 	"github.com/gapless-io/gapless/internal/store"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -339,13 +340,13 @@ func TestWebSocketWatchEndsWhenItsClientLeaves(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newScript(7)
 			d := openServer(t, func(cfg *apiserver.Config) {
-				cfg.Reader = &reader{Reader: cfg.Reader, watch: func(context.Context, kube.ListOptions) (kube.Watch, error) { return s, nil }}
+				cfg.Reader = &reader{Reader: cfg.Reader, watch: func(context.Context, wire.ListOptions) (wire.Watch, error) { return s, nil }}
 			})
 			conn, from := d.raw("GET "+configMaps+"?watch=1&resourceVersion=7 HTTP/1.1", fabric8)
 			if resp := answerOf(t, from); resp.StatusCode != http.StatusSwitchingProtocols {
 				t.Fatal(resp.Status)
 			}
-			s.events <- []kube.WatchEvent{added(t, "a", 8, 10)}
+			s.events <- []wire.WatchEvent{added(t, "a", 8, 10)}
 			if first, _ := message(t, from); first != textFrame {
 				t.Fatalf("%x", first)
 			}

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gapless-io/gapless/internal/schema/builtin"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // tableOf decodes a table.
@@ -151,7 +151,7 @@ func TestEveryKindHasARowForAnEmptyObject(t *testing.T) {
 			`{"kind":"` + r.Kind + `","apiVersion":"` + r.APIVersion() + `","metadata":{"name":"a","resourceVersion":"7"},"spec":[],"status":"x","data":7,"rules":{},"subsets":1}`,
 			`{"kind":"Scale","apiVersion":"autoscaling/v1","metadata":{"name":"a","resourceVersion":"7"},"spec":{"replicas":1}}`,
 		} {
-			o, err := kube.ParseObject([]byte(body), r.Fields)
+			o, err := wire.ParseObject([]byte(body), r.Fields)
 			if err != nil {
 				t.Fatalf("%s: %v", r.GR(), err)
 			}

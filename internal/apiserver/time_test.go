@@ -24,12 +24,13 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
 // script is a watch that a test plays: events and errors come when it says so.
 type script struct {
-	events   chan []kube.WatchEvent
+	events   chan []wire.WatchEvent
 	fails    chan error
 	position atomic.Uint64
 	closed   chan struct{}
@@ -37,12 +38,12 @@ type script struct {
 }
 
 func newScript(position kube.ResourceVersion) *script {
-	s := &script{events: make(chan []kube.WatchEvent), fails: make(chan error), closed: make(chan struct{})}
+	s := &script{events: make(chan []wire.WatchEvent), fails: make(chan error), closed: make(chan struct{})}
 	s.position.Store(uint64(position))
 	return s
 }
 
-func (s *script) Next(ctx context.Context) ([]kube.WatchEvent, error) {
+func (s *script) Next(ctx context.Context) ([]wire.WatchEvent, error) {
 	select {
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
@@ -58,15 +59,15 @@ func (s *script) Position() kube.ResourceVersion { return kube.ResourceVersion(s
 func (s *script) Close()                         { s.once.Do(func() { close(s.closed) }) }
 
 // added is an event whose frame is bytes long.
-func added(t testing.TB, name string, rv kube.ResourceVersion, bytes int) kube.WatchEvent {
+func added(t testing.TB, name string, rv kube.ResourceVersion, bytes int) wire.WatchEvent {
 	t.Helper()
 	body := fmt.Sprintf(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":%q,"namespace":"default","resourceVersion":"%d"},"data":{"a":"%s"}}`,
 		name, rv, strings.Repeat("x", bytes))
-	o, err := kube.ParseObject([]byte(body), nil)
+	o, err := wire.ParseObject([]byte(body), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return kube.WatchEvent{Type: kube.Added, ResourceVersion: rv, Object: o}
+	return wire.WatchEvent{Type: kube.Added, ResourceVersion: rv, Object: o}
 }
 
 // pipes is a listener whose connections are in memory, for bubbles of synctest.
@@ -102,7 +103,7 @@ type clockwork struct {
 
 func wind(t *testing.T, s *script) *clockwork {
 	t.Helper()
-	return windUp(t, &reader{watch: func(context.Context, kube.ListOptions) (kube.Watch, error) { return s, nil }})
+	return windUp(t, &reader{watch: func(context.Context, wire.ListOptions) (wire.Watch, error) { return s, nil }})
 }
 
 func windUp(t *testing.T, behind *reader) *clockwork {
@@ -259,10 +260,10 @@ func TestNoBookmarkComesBeforeTheInitialEventsAreComplete(t *testing.T) {
 		s := newScript(0)
 		r := wind(t, s).watch("&allowWatchBookmarks=1&timeoutSeconds=200")
 		after(70 * time.Second)
-		s.events <- []kube.WatchEvent{added(t, "a", 5, 10)}
+		s.events <- []wire.WatchEvent{added(t, "a", 5, 10)}
 		s.position.Store(0)
 		after(60 * time.Second)
-		s.events <- []kube.WatchEvent{added(t, "b", 3, 10), {Type: kube.InitialEventsEnd, ResourceVersion: 8}}
+		s.events <- []wire.WatchEvent{added(t, "b", 3, 10), {Type: kube.InitialEventsEnd, ResourceVersion: 8}}
 		r.want("1m10s ADDED 5", "2m10s ADDED 3", "2m10s INITIAL-END 8", "3m0s BOOKMARK 8", "3m18s BOOKMARK 8", "3m20s end")
 	})
 }
@@ -271,8 +272,8 @@ func TestInitialEventsHaveNoBookmarkUnlessRequested(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newScript(0)
 		r := wind(t, s).watch("&timeoutSeconds=90")
-		s.events <- []kube.WatchEvent{added(t, "a", 5, 10), {Type: kube.InitialEventsEnd, ResourceVersion: 8}}
-		s.events <- []kube.WatchEvent{added(t, "b", 9, 10)}
+		s.events <- []wire.WatchEvent{added(t, "a", 5, 10), {Type: kube.InitialEventsEnd, ResourceVersion: 8}}
+		s.events <- []wire.WatchEvent{added(t, "b", 9, 10)}
 		r.want("0s ADDED 5", "0s ADDED 9", "1m30s end")
 	})
 }
@@ -360,7 +361,7 @@ func TestStalledWatcherIsKeptUntilItsDeadlineAndASlowOneFinishes(t *testing.T) {
 		if _, err := http.ReadResponse(from, nil); err != nil { //nolint:bodyclose // the pipe is closed by send
 			t.Fatal(err)
 		}
-		s.events <- []kube.WatchEvent{added(t, "a", 8, 100<<10)}
+		s.events <- []wire.WatchEvent{added(t, "a", 8, 100<<10)}
 		began := time.Now()
 		<-s.closed
 		if took := time.Since(began); took != 130*time.Second {
@@ -376,7 +377,7 @@ func TestStalledWatcherIsKeptUntilItsDeadlineAndASlowOneFinishes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var batch []kube.WatchEvent
+		var batch []wire.WatchEvent
 		for i := range 8 {
 			batch = append(batch, added(t, "a", kube.ResourceVersion(8+i), 60<<10))
 		}
@@ -453,7 +454,7 @@ func TestSlowBodyIsRefused(t *testing.T) {
 func TestClientThatDoesNotReadItsAnswerIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		large := added(t, "a", 7, 1<<20).Object
-		c := windUp(t, &reader{get: func(context.Context) (*kube.Object, error) { return large, nil }})
+		c := windUp(t, &reader{get: func(context.Context) (*wire.Object, error) { return large, nil }})
 		conn, from := c.send("GET " + configMaps + "/a HTTP/1.1\r\nHost: x\r\n\r\n")
 		resp, err := http.ReadResponse(from, nil) //nolint:bodyclose // the pipe is closed by send
 		if err != nil || resp.StatusCode != http.StatusOK {

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/gapless-io/gapless/internal/apiserver"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -58,7 +59,7 @@ func TestOnlyStreamingListWatchesAreCompressed(t *testing.T) {
 func TestCompressedStreamingListCanBeReadWhileItArrives(t *testing.T) {
 	var s *script
 	d := openServer(t, func(cfg *apiserver.Config) {
-		cfg.Reader = &reader{Reader: cfg.Reader, watch: func(context.Context, kube.ListOptions) (kube.Watch, error) { return s, nil }}
+		cfg.Reader = &reader{Reader: cfg.Reader, watch: func(context.Context, wire.ListOptions) (wire.Watch, error) { return s, nil }}
 	})
 	for _, client := range []*http.Client{d.h1, d.h2} {
 		s = newScript(0)
@@ -66,7 +67,7 @@ func TestCompressedStreamingListCanBeReadWhileItArrives(t *testing.T) {
 		if w.resp.Header.Get("Content-Encoding") != "gzip" {
 			t.Fatalf("%s: %v", w.resp.Proto, w.resp.Header)
 		}
-		s.events <- []kube.WatchEvent{added(t, "a", 5, 100<<10), added(t, "b", 3, 10)}
+		s.events <- []wire.WatchEvent{added(t, "a", 5, 100<<10), added(t, "b", 3, 10)}
 		// A reader gets all of what was flushed, and all of it is one member.
 		z, err := gzip.NewReader(bufio.NewReader(w.resp.Body))
 		if err != nil {
@@ -85,11 +86,11 @@ func TestCompressedStreamingListCanBeReadWhileItArrives(t *testing.T) {
 			// What comes next was not sent before the last was read.
 			rv := kube.ResourceVersion(10 + i)
 			if i == 0 {
-				s.events <- []kube.WatchEvent{{Type: kube.InitialEventsEnd, ResourceVersion: rv}}
+				s.events <- []wire.WatchEvent{{Type: kube.InitialEventsEnd, ResourceVersion: rv}}
 				want = []string{"BOOKMARK"}
 				continue
 			}
-			s.events <- []kube.WatchEvent{added(t, fmt.Sprint("c", i), rv, 10)}
+			s.events <- []wire.WatchEvent{added(t, fmt.Sprint("c", i), rv, 10)}
 			want = []string{fmt.Sprint("ADDED c", i)}
 		}
 		w.stop()
@@ -135,11 +136,11 @@ func TestWatchIsChunkedOverHTTP11AndPlainOverHTTP10(t *testing.T) {
 func TestLargeObjectsAndBatchesAreCompleteInChunks(t *testing.T) {
 	s := newScript(7)
 	d := openServer(t, func(cfg *apiserver.Config) {
-		cfg.Reader = &reader{Reader: cfg.Reader, watch: func(context.Context, kube.ListOptions) (kube.Watch, error) { return s, nil }}
+		cfg.Reader = &reader{Reader: cfg.Reader, watch: func(context.Context, wire.ListOptions) (wire.Watch, error) { return s, nil }}
 	})
 	_, from := d.raw("GET "+configMaps+"?watch=1&resourceVersion=7 HTTP/1.1", "")
 	answerOf(t, from) // does not read ahead of the header but into from
-	batch := []kube.WatchEvent{added(t, "large", 8, 3<<20)}
+	batch := []wire.WatchEvent{added(t, "large", 8, 3<<20)}
 	for i := range 2000 {
 		batch = append(batch, added(t, fmt.Sprint("small-", i), kube.ResourceVersion(9+i), 10))
 	}

@@ -12,7 +12,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/apiserver"
 	"github.com/gapless-io/gapless/internal/auth/authn"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // TestWarningsFitIntoTheHeaders: of too many, each is cut to 256 characters, and what comes
@@ -80,7 +80,7 @@ type bearer struct{}
 func (bearer) Authenticate(r *http.Request) (user.Info, error) {
 	nobody := authenticator.TokenFunc(func(context.Context, string) (*authenticator.Response, bool, error) { return nil, false, nil })
 	if _, _, err := authn.Bearer(nobody).AuthenticateRequest(r); err != nil {
-		return nil, kube.Unauthorized()
+		return nil, wire.Unauthorized()
 	}
 	return &user.DefaultInfo{Name: "somebody", Groups: []string{user.SystemPrivilegedGroup}}, nil
 }

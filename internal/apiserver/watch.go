@@ -16,6 +16,7 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver/route"
 	"github.com/gapless-io/gapless/internal/apiserver/stream"
 	"github.com/gapless-io/gapless/internal/audit"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -59,7 +60,7 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, rt route.Route) (
 	}
 	socket := stream.WantsUpgrade(r)
 	if socket && !stream.SameOrigin(r) {
-		return nil, kube.Forbidden(rt.Resource.GR(), rt.Name, "a WebSocket cannot be opened from the origin "+r.Header.Get("Origin"))
+		return nil, wire.Forbidden(rt.Resource.GR(), rt.Name, "a WebSocket cannot be opened from the origin "+r.Header.Get("Origin"))
 	}
 	if s.feeds.Draining().Err() != nil {
 		return nil, shuttingDown()
@@ -114,16 +115,16 @@ func clientOf(r *http.Request, rt *route.Route) feed.Client {
 // read a compressed one while it arrives. Upstream compresses also the state that a
 // watch without a resourceVersion begins with (apiserver handlers/get.go
 // isListWatchRequest, after defaulting): old clients ask so.
-func asksForStreamingList(o kube.ListOptions) bool {
+func asksForStreamingList(o wire.ListOptions) bool {
 	return o.Bookmarks && o.InitialEvents != nil && *o.InitialEvents
 }
 
-func shuttingDown() error { return kube.Unavailable("apiserver is shutting down", time.Second) }
+func shuttingDown() error { return wire.Unavailable("apiserver is shutting down", time.Second) }
 
 // watchOptions reads the query; a name in a deprecated /watch/ path becomes a
 // field selector.
-func watchOptions(rt *route.Route) (kube.ListOptions, error) {
-	o, err := kube.ParseListOptions(rt.Query, true)
+func watchOptions(rt *route.Route) (wire.ListOptions, error) {
+	o, err := wire.ParseListOptions(rt.Query, true)
 	if err != nil {
 		return o, err
 	}
@@ -134,7 +135,7 @@ func watchOptions(rt *route.Route) (kube.ListOptions, error) {
 		if o.Fields.Empty() {
 			o.Fields = fields.OneTermEqualSelector("metadata.name", rt.Name)
 		} else if selected, exact := o.Fields.RequiresExactMatch("metadata.name"); !exact || selected != rt.Name {
-			return o, kube.BadRequest("fieldSelector metadata.name doesn't match requested name")
+			return o, wire.BadRequest("fieldSelector metadata.name doesn't match requested name")
 		}
 		rt.Name = ""
 	}
@@ -150,7 +151,7 @@ func inStream(err error) bool {
 }
 
 // watchTimeout is how long the watch may last; negative: it ends at once.
-func (s *Server) watchTimeout(o kube.ListOptions) time.Duration {
+func (s *Server) watchTimeout(o wire.ListOptions) time.Duration {
 	if o.TimeoutSeconds != nil && *o.TimeoutSeconds != 0 {
 		return time.Duration(*o.TimeoutSeconds) * time.Second
 	}

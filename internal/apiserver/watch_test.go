@@ -11,6 +11,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/apiserver"
 	"github.com/gapless-io/gapless/internal/store"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -115,13 +116,13 @@ func TestExpiredWatchGetsAnErrorFrameInA200(t *testing.T) {
 func TestErrorsBeforeAWatchAreStatusesOrFrames(t *testing.T) {
 	var fails error
 	d := openServer(t, func(cfg *apiserver.Config) {
-		cfg.Reader = &reader{Reader: cfg.Reader, watch: func(context.Context, kube.ListOptions) (kube.Watch, error) { return nil, fails }}
+		cfg.Reader = &reader{Reader: cfg.Reader, watch: func(context.Context, wire.ListOptions) (wire.Watch, error) { return nil, fails }}
 	})
 	for _, c := range []struct {
 		err  error
 		want string
 	}{
-		{kube.TooManyRequests("storage is (re)initializing", time.Second), "429 TooManyRequests"},
+		{wire.TooManyRequests("storage is (re)initializing", time.Second), "429 TooManyRequests"},
 		{fmt.Errorf("read: %w", &kube.TooLargeResourceVersionError{Requested: 9, Current: 7}), "200 504 Timeout"},
 		{&kube.ExpiredError{Requested: 1, Oldest: 4, Kind: kube.ExpiredWatch}, "200 410 Expired"},
 		{context.DeadlineExceeded, "504 Timeout"},
@@ -220,7 +221,7 @@ func TestDrainEndsEveryWatchWithABookmark(t *testing.T) {
 func TestDrainWhileAWatchOpensIs503(t *testing.T) {
 	begun := make(chan struct{})
 	d := openServer(t, func(cfg *apiserver.Config) {
-		cfg.Reader = &reader{Reader: cfg.Reader, watch: func(ctx context.Context, _ kube.ListOptions) (kube.Watch, error) {
+		cfg.Reader = &reader{Reader: cfg.Reader, watch: func(ctx context.Context, _ wire.ListOptions) (wire.Watch, error) {
 			close(begun)
 			<-ctx.Done()
 			return nil, context.Cause(ctx)

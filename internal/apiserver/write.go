@@ -18,7 +18,7 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver/route"
 	"github.com/gapless-io/gapless/internal/audit"
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // fieldManager returns who writes if the query does not say it: the user agent up to its
@@ -57,7 +57,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, rt route.Route) 
 	q := rt.Query
 	rt.Manager = fieldManager(r)
 	o := metav1.CreateOptions{DryRun: q["dryRun"], FieldManager: q.Get("fieldManager"), FieldValidation: q.Get("fieldValidation")}
-	var out kube.Written
+	var out wire.Written
 	if review.Answers(rt.Resource) {
 		out, err = review.Answer(r.Context(), review.Request{Authorizer: s.cfg.Authorizer, Tokens: s.cfg.Tokens, Target: rt.Target, Body: object, FieldValidation: o.FieldValidation})
 	} else {
@@ -105,7 +105,7 @@ func (s *Server) patch(w http.ResponseWriter, r *http.Request, rt route.Route) e
 	rt.Manager = fieldManager(r)
 	o := metav1.PatchOptions{DryRun: q["dryRun"], FieldManager: q.Get("fieldManager"), FieldValidation: q.Get("fieldValidation")}
 	if q.Has("force") {
-		force := kube.ParseBool(q, "force")
+		force := wire.ParseBool(q, "force")
 		o.Force = &force
 	}
 	out, err := s.cfg.Writer.Patch(r.Context(), s.mayCreate(r, rt), p, o)
@@ -150,7 +150,7 @@ func (s *Server) deleteCollection(w http.ResponseWriter, r *http.Request, rt rou
 	if err != nil {
 		return err
 	}
-	selected, err := kube.ParseListOptions(rt.Query, false)
+	selected, err := wire.ParseListOptions(rt.Query, false)
 	if err != nil {
 		return err
 	}
@@ -196,7 +196,7 @@ type answering struct {
 
 // answerWrite answers a write. A Status has one shape only (apiserver
 // handlers/response.go doTransformObject).
-func answerWrite(w http.ResponseWriter, r *http.Request, as answering, out kube.Written) error {
+func answerWrite(w http.ResponseWriter, r *http.Request, as answering, out wire.Written) error {
 	var answer [][]byte
 	var err error
 	if out.Object != nil {
@@ -209,7 +209,7 @@ func answerWrite(w http.ResponseWriter, r *http.Request, as answering, out kube.
 		answer[0], err = render.Status(as.into, *out.Status)
 	}
 	if err != nil {
-		return kube.Internal(fmt.Errorf("encode the written object: %w", err))
+		return wire.Internal(fmt.Errorf("encode the written object: %w", err))
 	}
 	code := http.StatusOK
 	if out.Created {

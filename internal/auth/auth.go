@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Authenticator identifies the caller of a request. Errors: 401, and 503 where who knows the callers
@@ -87,11 +87,11 @@ type Certificates struct{}
 // the caller decides. RefuseClaims refuses other headers that name a user.
 func (Certificates) Authenticate(r *http.Request) (user.Info, error) {
 	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
-		return nil, kube.Unauthorized()
+		return nil, wire.Unauthorized()
 	}
 	subject := r.TLS.VerifiedChains[0][0].Subject
 	if subject.CommonName == "" {
-		return nil, kube.Unauthorized()
+		return nil, wire.Unauthorized()
 	}
 	return &user.DefaultInfo{Name: subject.CommonName, Groups: authenticated(subject.Organization)}, nil
 }
@@ -137,7 +137,7 @@ func Refused(u user.Info, a Attributes, why string) error {
 		why = ": " + why
 	}
 	if a.Path != "" {
-		return kube.Forbidden(schema.GroupResource{}, "", harmless(fmt.Sprintf("User %q cannot %s path %q", u.GetName(), a.Verb, a.Path))+why)
+		return wire.Forbidden(schema.GroupResource{}, "", harmless(fmt.Sprintf("User %q cannot %s path %q", u.GetName(), a.Verb, a.Path))+why)
 	}
 	resource := a.Resource.Resource
 	if a.Subresource != "" {
@@ -148,5 +148,5 @@ func Refused(u user.Info, a Attributes, why string) error {
 		where = fmt.Sprintf("in the namespace %q", a.Namespace)
 	}
 	text := fmt.Sprintf("User %q cannot %s resource %q in API group %q %s", u.GetName(), a.Verb, resource, a.Resource.Group, where)
-	return kube.Forbidden(a.Resource, a.Name, harmless(text)+why)
+	return wire.Forbidden(a.Resource, a.Name, harmless(text)+why)
 }

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/gapless-io/gapless/internal/auth"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 func TestOnlyAVerifiedCertificateIdentifiesTheCaller(t *testing.T) {
@@ -48,7 +48,7 @@ func TestOnlyAVerifiedCertificateIdentifiesTheCaller(t *testing.T) {
 			if diff := cmp.Diff(c.want, got); diff != "" {
 				t.Error(diff)
 			}
-			if code := kube.StatusOf(err).Code; code != c.code {
+			if code := wire.StatusOf(err).Code; code != c.code {
 				t.Errorf("%d (%v), want %d", code, err, c.code)
 			}
 		})
@@ -91,7 +91,7 @@ func TestOnlySystemMastersMayDoMoreThanReviewTheirAccess(t *testing.T) {
 			}
 			continue
 		}
-		if s := kube.StatusOf(err); s.Code != 403 || s.Reason != "Forbidden" || s.Message != c.want {
+		if s := wire.StatusOf(err); s.Code != 403 || s.Reason != "Forbidden" || s.Message != c.want {
 			t.Errorf("%v: %d %s\nwant %s", c.what, s.Code, s.Message, c.want)
 		}
 	}

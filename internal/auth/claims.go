@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // RefuseClaims returns 403 for a request whose headers name a user that a front proxy has
@@ -24,7 +24,7 @@ func RefuseClaims(h http.Header) error {
 	if first == "" {
 		return nil
 	}
-	return kube.Forbidden(schema.GroupResource{}, "", fmt.Sprintf(
+	return wire.Forbidden(schema.GroupResource{}, "", fmt.Sprintf(
 		"the header %s names a user authenticated by a front proxy, but this server trusts no front proxy: nothing was done; a client certificate or a bearer token identifies a caller", first))
 }
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/gapless-io/gapless/internal/auth"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 func TestHeadersCannotChangeTheCaller(t *testing.T) {
@@ -18,11 +18,11 @@ func TestHeadersCannotChangeTheCaller(t *testing.T) {
 		if (err != nil) != refused {
 			t.Errorf("%s: %v, want refused: %v", name, err, refused)
 		}
-		if s := kube.StatusOf(err); refused && (s.Code != 403 || s.Reason != "Forbidden" || !strings.Contains(s.Message, name)) {
+		if s := wire.StatusOf(err); refused && (s.Code != 403 || s.Reason != "Forbidden" || !strings.Contains(s.Message, name)) {
 			t.Errorf("%s: %+v", name, s)
 		}
 	}
-	if s := kube.StatusOf(auth.RefuseClaims(http.Header{"X-Remote-User": nil, "X-Remote-Group": nil})); !strings.Contains(s.Message, "X-Remote-Group") {
+	if s := wire.StatusOf(auth.RefuseClaims(http.Header{"X-Remote-User": nil, "X-Remote-Group": nil})); !strings.Contains(s.Message, "X-Remote-Group") {
 		t.Errorf("of several headers the first by name is to be said: %s", s.Message)
 	}
 }

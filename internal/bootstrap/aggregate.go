@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -34,7 +35,7 @@ func (r *roles) forget() {
 }
 
 // seen handles an event, and returns the roles that may have to change.
-func (r *roles) seen(e kube.WatchEvent) []task {
+func (r *roles) seen(e wire.WatchEvent) []task {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch role := (&rbacv1.ClusterRole{}); {

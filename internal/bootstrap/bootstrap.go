@@ -21,16 +21,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Verbs is what a Controller needs of a registry.
 type Verbs interface {
-	Get(ctx context.Context, t schema.Target, rv string) (*kube.Object, error)
-	Watch(ctx context.Context, t schema.Target, o kube.ListOptions) (kube.Watch, error)
-	Create(ctx context.Context, t schema.Target, body []byte, o metav1.CreateOptions) (kube.Written, error)
-	Update(ctx context.Context, t schema.Target, body []byte, o metav1.UpdateOptions) (kube.Written, error)
-	Delete(ctx context.Context, t schema.Target, o metav1.DeleteOptions) (kube.Written, error)
+	Get(ctx context.Context, t schema.Target, rv string) (*wire.Object, error)
+	Watch(ctx context.Context, t schema.Target, o wire.ListOptions) (wire.Watch, error)
+	Create(ctx context.Context, t schema.Target, body []byte, o metav1.CreateOptions) (wire.Written, error)
+	Update(ctx context.Context, t schema.Target, body []byte, o metav1.UpdateOptions) (wire.Written, error)
+	Delete(ctx context.Context, t schema.Target, o metav1.DeleteOptions) (wire.Written, error)
 }
 
 // Config says what a Controller creates. All members but CA are required.

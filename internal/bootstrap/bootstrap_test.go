@@ -8,7 +8,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 const (
@@ -18,8 +18,8 @@ const (
 
 func ca() []byte { return []byte("-----BEGIN CERTIFICATE-----\n") }
 
-func there(o *kube.Object) bool { return o != nil }
-func gone(o *kube.Object) bool  { return o == nil }
+func there(o *wire.Object) bool { return o != nil }
+func gone(o *wire.Object) bool  { return o == nil }
 
 // waitComplete waits until the initial namespaces have their default objects.
 func (c *cluster) waitComplete() {
@@ -30,7 +30,7 @@ func (c *cluster) waitComplete() {
 	}
 	for _, name := range []string{"admin", "edit", "view"} {
 		wanted := map[string]int{"admin": 29, "edit": 27, "view": 12}[name]
-		c.eventually(c.at(roles, "clusterroles", "", name), "the rules of "+name, func(o *kube.Object) bool {
+		c.eventually(c.at(roles, "clusterroles", "", name), "the rules of "+name, func(o *wire.Object) bool {
 			return o != nil && len(read[rbacv1.ClusterRole](c.t, o).Rules) == wanted
 		})
 	}
@@ -105,11 +105,11 @@ func TestDeletedBootstrapObjectsAreRecreated(t *testing.T) {
 		at := c.at(target.group, target.plural, "default", "kubernetes")
 		was := c.find(at).UID()
 		c.delete(at)
-		c.eventually(at, "another "+target.plural, func(o *kube.Object) bool { return o != nil && o.UID() != was })
+		c.eventually(at, "another "+target.plural, func(o *wire.Object) bool { return o != nil && o.UID() != was })
 	}
 	endpoints := c.at("", "endpoints", "default", "kubernetes")
 	c.merge(endpoints, `{"subsets":null}`)
-	c.eventually(endpoints, "its subsets", func(o *kube.Object) bool {
+	c.eventually(endpoints, "its subsets", func(o *wire.Object) bool {
 		return len(read[corev1.Endpoints](t, o).Subsets) == 1 //nolint:staticcheck // as above
 	})
 }
@@ -118,7 +118,7 @@ func TestNamespaceGetsAndKeepsItsDefaultObjects(t *testing.T) {
 	c := keep(t, openLog(t), here, ca())
 	c.create(c.at("", "namespaces"), `{"metadata":{"name":"shop"}}`)
 	certificate, account := c.at("", "configmaps", "shop", "kube-root-ca.crt"), c.at("", "serviceaccounts", "shop", "default")
-	whole := func(o *kube.Object) bool {
+	whole := func(o *wire.Object) bool {
 		if o == nil {
 			return false
 		}
@@ -137,7 +137,7 @@ func TestNamespaceGetsAndKeepsItsDefaultObjects(t *testing.T) {
 	c.merge(account, `{"imagePullSecrets":[{"name":"mine"}]}`)
 	was := c.find(account).ResourceVersion()
 	c.delete(account)
-	c.eventually(account, "the account again", func(o *kube.Object) bool { return o != nil && o.ResourceVersion() > was })
+	c.eventually(account, "the account again", func(o *wire.Object) bool { return o != nil && o.ResourceVersion() > was })
 }
 
 func TestTerminatingNamespaceStaysEmpty(t *testing.T) {
@@ -167,6 +167,6 @@ func TestDeletedLeaseNamespaceIsRecreated(t *testing.T) {
 	ns := c.at("", "namespaces", "", "kube-node-lease")
 	was := c.find(ns).UID()
 	c.delete(ns)
-	c.eventually(ns, "another namespace", func(o *kube.Object) bool { return o != nil && o.UID() != was })
+	c.eventually(ns, "another namespace", func(o *wire.Object) bool { return o != nil && o.UID() != was })
 	c.eventually(c.at("", "configmaps", "kube-node-lease", "kube-root-ca.crt"), "its ConfigMap", there)
 }

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // object is an object that must exist.
@@ -122,8 +122,8 @@ func isConflict(err error) bool {
 }
 
 func hasReason(err error, reason metav1.StatusReason) bool {
-	e, is := errors.AsType[*kube.StatusError](err)
-	return is && e.Status.Reason == reason
+	e, is := errors.AsType[*wire.StatusError](err)
+	return is && e.ErrStatus.Reason == reason
 }
 
 // set sets a member of a map that may be nil, and reports whether that changed it.

@@ -20,7 +20,7 @@ import (
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin"
 	"github.com/gapless-io/gapless/internal/store/revlog"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -95,10 +95,10 @@ func (c *cluster) at(group, plural string, place ...string) schema.Target {
 }
 
 // find returns an object; nil when there is none.
-func (c *cluster) find(t schema.Target) *kube.Object {
+func (c *cluster) find(t schema.Target) *wire.Object {
 	c.t.Helper()
 	o, err := c.Get(c.t.Context(), t, "")
-	if e, is := errors.AsType[*kube.StatusError](err); is && e.Status.Reason == metav1.StatusReasonNotFound {
+	if e, is := errors.AsType[*wire.StatusError](err); is && e.ErrStatus.Reason == metav1.StatusReasonNotFound {
 		return nil
 	}
 	if err != nil {
@@ -108,7 +108,7 @@ func (c *cluster) find(t schema.Target) *kube.Object {
 }
 
 // eventually waits until an object satisfies a condition; it gets nil if there is none.
-func (c *cluster) eventually(t schema.Target, what string, ok func(o *kube.Object) bool) *kube.Object {
+func (c *cluster) eventually(t schema.Target, what string, ok func(o *wire.Object) bool) *wire.Object {
 	c.t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
@@ -134,7 +134,7 @@ func (c *cluster) create(t schema.Target, body string) {
 
 func (c *cluster) merge(t schema.Target, patch string) {
 	c.t.Helper()
-	if _, err := c.Patch(c.t.Context(), t, kube.Patch{Type: types.MergePatchType, Body: []byte(patch)}, metav1.PatchOptions{}); err != nil {
+	if _, err := c.Patch(c.t.Context(), t, wire.Patch{Type: types.MergePatchType, Body: []byte(patch)}, metav1.PatchOptions{}); err != nil {
 		c.t.Fatalf("patch %s: %v", patch, err)
 	}
 }
@@ -159,7 +159,7 @@ func (c *cluster) revision() int64 {
 // count is how many objects a resource has.
 func (c *cluster) count(t schema.Target) int {
 	c.t.Helper()
-	list, err := c.List(c.t.Context(), t, kube.ListOptions{Labels: labels.Everything(), Fields: fields.Everything()})
+	list, err := c.List(c.t.Context(), t, wire.ListOptions{Labels: labels.Everything(), Fields: fields.Everything()})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func (c *cluster) count(t schema.Target) int {
 }
 
 // read decodes an object.
-func read[T any](t testing.TB, o *kube.Object) *T {
+func read[T any](t testing.TB, o *wire.Object) *T {
 	t.Helper()
 	if o == nil {
 		t.Fatal("there is no such object")

@@ -15,7 +15,7 @@ import (
 	"github.com/gapless-io/gapless/internal/bootstrap"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 var errFull = errors.New("no space left on device")
@@ -28,24 +28,24 @@ func (f *full) fail() error {
 	return errFull
 }
 
-func (f *full) Get(context.Context, schema.Target, string) (*kube.Object, error) {
+func (f *full) Get(context.Context, schema.Target, string) (*wire.Object, error) {
 	return nil, f.fail()
 }
 
-func (f *full) Watch(context.Context, schema.Target, kube.ListOptions) (kube.Watch, error) {
+func (f *full) Watch(context.Context, schema.Target, wire.ListOptions) (wire.Watch, error) {
 	return nil, errFull
 }
 
-func (f *full) Create(context.Context, schema.Target, []byte, metav1.CreateOptions) (kube.Written, error) {
-	return kube.Written{}, f.fail()
+func (f *full) Create(context.Context, schema.Target, []byte, metav1.CreateOptions) (wire.Written, error) {
+	return wire.Written{}, f.fail()
 }
 
-func (f *full) Update(context.Context, schema.Target, []byte, metav1.UpdateOptions) (kube.Written, error) {
-	return kube.Written{}, f.fail()
+func (f *full) Update(context.Context, schema.Target, []byte, metav1.UpdateOptions) (wire.Written, error) {
+	return wire.Written{}, f.fail()
 }
 
-func (f *full) Delete(context.Context, schema.Target, metav1.DeleteOptions) (kube.Written, error) {
-	return kube.Written{}, f.fail()
+func (f *full) Delete(context.Context, schema.Target, metav1.DeleteOptions) (wire.Written, error) {
+	return wire.Written{}, f.fail()
 }
 
 // TestFailedWritesAreRetriedWithBackoff: a disk may be full for hours, and each try is a

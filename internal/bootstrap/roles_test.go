@@ -6,7 +6,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 func TestStartReconcilesRoles(t *testing.T) {
@@ -58,8 +58,8 @@ func TestRolesAreAggregated(t *testing.T) {
 	mine := c.at(roles, "clusterroles", "", "mine")
 	c.create(c.at(roles, "clusterroles"), `{"metadata":{"name":"mine","labels":{"rbac.authorization.k8s.io/aggregate-to-view":"true"}},
 		"rules":[{"verbs":["get"],"apiGroups":["example.org"],"resources":["widgets"]}]}`)
-	has := func(n int) func(o *kube.Object) bool {
-		return func(o *kube.Object) bool { return len(read[rbacv1.ClusterRole](t, o).Rules) == n }
+	has := func(n int) func(o *wire.Object) bool {
+		return func(o *wire.Object) bool { return len(read[rbacv1.ClusterRole](t, o).Rules) == n }
 	}
 	for _, name := range []string{"view", "edit", "admin"} { // each is a part of the next
 		wanted := map[string]int{"view": before + 1, "edit": 28, "admin": 30}[name]

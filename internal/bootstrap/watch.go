@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // watched is a watch that leads to tasks: of the objects of a resource, or of one name.
@@ -19,7 +19,7 @@ type watched struct {
 	target schema.Target
 	name   string
 	// seen returns the tasks for an event: of an object, or InitialEventsEnd.
-	seen func(e kube.WatchEvent) []task
+	seen func(e wire.WatchEvent) []task
 }
 
 // watched returns all watches.
@@ -28,23 +28,23 @@ func (c *Controller) watched() []watched {
 	for _, object := range c.own() {
 		all = append(all, watched{
 			target: c.target(object.resource, object.namespace), name: object.name,
-			seen: func(kube.WatchEvent) []task { return []task{{ownObject, object.name}} },
+			seen: func(wire.WatchEvent) []task { return []task{{ownObject, object.name}} },
 		})
 	}
 	if c.ca == nil {
 		return all
 	}
-	fill := func(of func(kube.Key) string) func(e kube.WatchEvent) []task {
-		return func(e kube.WatchEvent) []task {
+	fill := func(of func(wire.Key) string) func(e wire.WatchEvent) []task {
+		return func(e wire.WatchEvent) []task {
 			if e.Object == nil {
 				return nil
 			}
 			return []task{{namespace, of(e.Object.Key())}}
 		}
 	}
-	where := func(key kube.Key) string { return key.Namespace }
+	where := func(key wire.Key) string { return key.Namespace }
 	return append(all,
-		watched{target: c.target(namespaces(), ""), seen: fill(func(key kube.Key) string { return key.Name })},
+		watched{target: c.target(namespaces(), ""), seen: fill(func(key wire.Key) string { return key.Name })},
 		watched{target: c.target(core("configmaps"), ""), name: rootCA, seen: fill(where)},
 		watched{target: c.target(core("serviceaccounts"), ""), name: defaultAccount, seen: fill(where)},
 		watched{target: c.target(rbac("clusterroles"), ""), seen: c.roles.seen},
@@ -87,7 +87,7 @@ func (c *Controller) followOnce(ctx context.Context) error {
 }
 
 func (c *Controller) followOne(ctx context.Context, w watched) error {
-	o := kube.ListOptions{Labels: labels.Everything(), Fields: fields.Everything(), Watch: true}
+	o := wire.ListOptions{Labels: labels.Everything(), Fields: fields.Everything(), Watch: true}
 	if w.name != "" {
 		o.Fields = fields.OneTermEqualSelector("metadata.name", w.name)
 	}

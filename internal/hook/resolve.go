@@ -11,15 +11,15 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Cluster knows where the services of the cluster are. It reads memory only.
 type Cluster interface {
 	// Service returns a Service, nil if there is none.
-	Service(namespace, name string) *kube.Object
+	Service(namespace, name string) *wire.Object
 	// Endpoints returns the EndpointSlices of a Service.
-	Endpoints(namespace, service string) []*kube.Object
+	Endpoints(namespace, service string) []*wire.Object
 }
 
 // resolve returns the address of a service. There is no cluster network here, so that the
@@ -64,7 +64,7 @@ func portOf(service *corev1.Service, number int32) *corev1.ServicePort {
 }
 
 // addresses returns the ready addresses for a port.
-func addresses(slices []*kube.Object, port string) []string {
+func addresses(slices []*wire.Object, port string) []string {
 	var found []string
 	for _, o := range slices {
 		var slice discoveryv1.EndpointSlice

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // cluster is a Cluster of one service.
@@ -13,20 +13,20 @@ type cluster struct {
 	endpoints []string
 }
 
-func (c cluster) Service(string, string) *kube.Object { return object1(c.service) }
+func (c cluster) Service(string, string) *wire.Object { return object1(c.service) }
 
-func (c cluster) Endpoints(string, string) (all []*kube.Object) {
+func (c cluster) Endpoints(string, string) (all []*wire.Object) {
 	for _, text := range c.endpoints {
 		all = append(all, object1(text))
 	}
 	return all
 }
 
-func object1(text string) *kube.Object {
+func object1(text string) *wire.Object {
 	if text == "" {
 		return nil
 	}
-	o, err := kube.ParseObject([]byte(text), nil)
+	o, err := wire.ParseObject([]byte(text), nil)
 	if err != nil {
 		panic(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/mirror"
 	"github.com/gapless-io/gapless/internal/store"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -51,7 +52,7 @@ func running(b *testing.B, o mirror.Options) (m *mirror.Mirror, end func()) {
 func fill(b *testing.B, c *mirror.Collection) {
 	b.Helper()
 	r := rand.New(rand.NewPCG(1, 1))
-	key := func(n int) kube.Key { return kube.Key{Namespace: "default", Name: fmt.Sprintf("object-%06d", n)} }
+	key := func(n int) wire.Key { return wire.Key{Namespace: "default", Name: fmt.Sprintf("object-%06d", n)} }
 	objects := make([]mirror.Change, benchObjects)
 	for i := range objects {
 		objects[i] = mirror.Change{Key: key(i), RV: kube.ResourceVersion(i + 1), Object: body(r, i)}
@@ -121,7 +122,7 @@ func BenchmarkReplace(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 1))
 	objects := make([]mirror.Change, benchObjects)
 	for i := range objects {
-		objects[i] = mirror.Change{Key: kube.Key{Name: fmt.Sprint("object-", i)}, RV: kube.ResourceVersion(i + 1), Object: body(r, i)}
+		objects[i] = mirror.Change{Key: wire.Key{Name: fmt.Sprint("object-", i)}, RV: kube.ResourceVersion(i + 1), Object: body(r, i)}
 	}
 	for b.Loop() {
 		b.StopTimer()
@@ -151,7 +152,7 @@ func BenchmarkAppend(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 1))
 	changes := make([]mirror.Change, benchBatch)
 	for i := range changes {
-		changes[i] = mirror.Change{Key: kube.Key{Name: fmt.Sprint("object-", i)}, Object: body(r, i)}
+		changes[i] = mirror.Change{Key: wire.Key{Name: fmt.Sprint("object-", i)}, Object: body(r, i)}
 	}
 	rv := kube.ResourceVersion(0)
 	for b.Loop() {
@@ -187,7 +188,7 @@ func BenchmarkMemory(b *testing.B) {
 		changes := make([]mirror.Change, benchBatch)
 		for i := range changes {
 			rv++
-			changes[i] = mirror.Change{Key: kube.Key{Name: fmt.Sprint("object-", i)}, RV: rv, Object: []byte("{}")}
+			changes[i] = mirror.Change{Key: wire.Key{Name: fmt.Sprint("object-", i)}, RV: rv, Object: []byte("{}")}
 		}
 		if _, err := c.Append(b.Context(), changes, rv); err != nil {
 			b.Fatal(err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/revlog"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -44,7 +45,7 @@ func (c *Collection) Key() string { return c.key }
 // Epoch is the number of the collection's history; each Rewrite begins another one.
 func (c *Collection) Epoch() uint64 { return c.epoch }
 
-func (c *Collection) keyOf(key kube.Key) string { return c.key + "/" + key.String() }
+func (c *Collection) keyOf(key wire.Key) string { return c.key + "/" + key.String() }
 
 // begin takes the turn to write. The caller calls release.
 func (c *Collection) begin(ctx context.Context) (release func(), err error) {

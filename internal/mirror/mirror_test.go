@@ -16,6 +16,7 @@ import (
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/revlog"
 	"github.com/gapless-io/gapless/internal/store/revlog/disk/disktest"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -40,7 +41,7 @@ func open(t *testing.T, o mirror.Options) (*mirror.Mirror, func()) {
 }
 
 func put(name string, rv kube.ResourceVersion) mirror.Change {
-	return mirror.Change{Key: kube.Key{Name: name}, RV: rv, Object: fmt.Appendf(nil, `{"metadata":{"name":%q}}`, name)}
+	return mirror.Change{Key: wire.Key{Name: name}, RV: rv, Object: fmt.Appendf(nil, `{"metadata":{"name":%q}}`, name)}
 }
 
 func TestResourceVersionsAreFoundAgainAfterARestart(t *testing.T) {
@@ -77,10 +78,10 @@ func TestResourceVersionsAreFoundAgainAfterARestart(t *testing.T) {
 	if _, err := c.Replace(t.Context(), nil, []mirror.Change{put("a", 90), put("b", 80)}, 100); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Append(t.Context(), []mirror.Change{put("a", 105), {Key: kube.Key{Name: "b"}, RV: 107}, put("c", 109)}, 120); err != nil {
+	if _, err := c.Append(t.Context(), []mirror.Change{put("a", 105), {Key: wire.Key{Name: "b"}, RV: 107}, put("c", 109)}, 120); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Replace(t.Context(), []kube.Key{{Name: "a"}}, []mirror.Change{put("d", 130)}, 150); err != nil {
+	if _, err := c.Replace(t.Context(), []wire.Key{{Name: "a"}}, []mirror.Change{put("d", 130)}, 150); err != nil {
 		t.Fatal(err)
 	}
 	c.Progress(160)
@@ -132,12 +133,12 @@ func opened(t *testing.T, o mirror.Options) (*mirror.Mirror, *mirror.Collection,
 func TestDeletingWhatIsNotThereChangesNothing(t *testing.T) {
 	dir := t.TempDir()
 	_, c, end := opened(t, mirror.Options{Dir: dir})
-	gone := mirror.Change{Key: kube.Key{Name: "x"}, RV: 105}
+	gone := mirror.Change{Key: wire.Key{Name: "x"}, RV: 105}
 	after, err := c.Append(t.Context(), []mirror.Change{put("b", 103), gone, put("c", 107)}, 110)
 	if err != nil || len(after) != 3 || after[0] >= after[1] || after[1] >= after[2] || c.Reached() != 110 {
 		t.Errorf("Append = %v, %v; reached %d", after, err, c.Reached())
 	}
-	done, err := c.Replace(t.Context(), []kube.Key{{Name: "x"}, {Name: "b"}}, nil, 120)
+	done, err := c.Replace(t.Context(), []wire.Key{{Name: "x"}, {Name: "b"}}, nil, 120)
 	if err != nil || len(done.Changes) != 2 || done.Changes[0] != 0 || done.Changes[1] != done.After || c.Newest() != done.After {
 		t.Errorf("Replace = %+v, %v; newest %d", done, err, c.Newest())
 	}
@@ -156,7 +157,7 @@ func TestDeletingWhatIsNotThereChangesNothing(t *testing.T) {
 func TestTooLargeAnObjectLeavesTheStateAsItIs(t *testing.T) {
 	_, c, end := opened(t, mirror.Options{Memory: true})
 	defer end()
-	large := mirror.Change{Key: kube.Key{Name: "b"}, RV: 105, Object: make([]byte, revlog.MaxValueBytes)}
+	large := mirror.Change{Key: wire.Key{Name: "b"}, RV: 105, Object: make([]byte, revlog.MaxValueBytes)}
 	_, err := c.Replace(t.Context(), nil, []mirror.Change{large}, 110)
 	if _, is := errors.AsType[*store.TooLargeError](err); !is || c.Torn() || c.Reached() != 100 {
 		t.Errorf("Replace = %v, torn %t, reached %d", err, c.Torn(), c.Reached())
@@ -277,7 +278,7 @@ func TestAReplacementIsNotCutBetweenChangesAtOneResourceVersion(t *testing.T) {
 func TestADeletionThatWasCompactedHasNoResourceVersion(t *testing.T) {
 	m, c, end := opened(t, mirror.Options{Memory: true})
 	defer end()
-	at, err := c.Append(t.Context(), []mirror.Change{{Key: kube.Key{Name: "a"}, RV: 110}, put("b", 120), put("b", 130), put("b", 140)}, 140)
+	at, err := c.Append(t.Context(), []mirror.Change{{Key: wire.Key{Name: "a"}, RV: 110}, put("b", 120), put("b", 130), put("b", 140)}, 140)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gapless-io/gapless/internal/mirror"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -202,7 +203,7 @@ func (o *oracle) promises(has state, rv kube.ResourceVersion) error {
 func changesOf(events []event) []mirror.Change {
 	changes := make([]mirror.Change, len(events))
 	for i, e := range events {
-		changes[i] = mirror.Change{Key: kube.Key{Name: e.name}, RV: e.rv}
+		changes[i] = mirror.Change{Key: wire.Key{Name: e.name}, RV: e.rv}
 		if e.object != "" {
 			changes[i].Object = []byte(e.object)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/mirror"
 	"github.com/gapless-io/gapless/internal/store"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -136,7 +137,7 @@ func writeMuch(t *testing.T, c *mirror.Collection, r *rand.Rand, want *expected)
 	has, rv := map[string]bool{}, kube.ResourceVersion(0)
 	for i := range 400 {
 		var changes []mirror.Change
-		var deleted []kube.Key
+		var deleted []wire.Key
 		from := rv
 		replaces := i == 0 || r.IntN(5) == 0
 		for range 1 + r.IntN(12) {
@@ -149,7 +150,7 @@ func writeMuch(t *testing.T, c *mirror.Collection, r *rand.Rand, want *expected)
 			case replaces: // at most one of each name: none was changed before
 			default:
 				has[name] = false
-				changes = append(changes, mirror.Change{Key: kube.Key{Name: name}, RV: rv})
+				changes = append(changes, mirror.Change{Key: wire.Key{Name: name}, RV: rv})
 				want.add(c.Key()+"/"+name, rv)
 			}
 		}
@@ -166,7 +167,7 @@ func writeMuch(t *testing.T, c *mirror.Collection, r *rand.Rand, want *expected)
 		for name, there := range has {
 			if there && r.IntN(3) == 0 && !changesName(changes, name) {
 				has[name] = false
-				deleted = append(deleted, kube.Key{Name: name})
+				deleted = append(deleted, wire.Key{Name: name})
 				want.add(c.Key()+"/"+name, from)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/mirror"
 	"github.com/gapless-io/gapless/internal/store"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -26,7 +27,7 @@ func TestSealedObjectsAreNotOnTheDiskAsPlainText(t *testing.T) {
 		if name == "pods.v1" {
 			object = []byte(`{"metadata":{"name":"s"},"spec":{"nodeName":"plainplain"}}`)
 		}
-		if _, err := c.Replace(t.Context(), nil, []mirror.Change{{Key: kube.Key{Name: "s"}, RV: 5, Object: object}}, 7); err != nil {
+		if _, err := c.Replace(t.Context(), nil, []mirror.Change{{Key: wire.Key{Name: "s"}, RV: 5, Object: object}}, 7); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/gapless-io/gapless/internal/mirror"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/revlog/disk/disktest"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -282,12 +283,12 @@ func (w *world) replace(ctx context.Context, c *mirror.Collection, o *oracle) er
 	}
 	o.source.head = max(o.source.head, to)
 	want := o.source.at(to)
-	var deleted []kube.Key
+	var deleted []wire.Key
 	var events []event
 	for name, e := range has {
 		other, there := want[name]
 		if !there || other != e && w.random.IntN(3) == 0 { // another object of the same name
-			deleted = append(deleted, kube.Key{Name: name})
+			deleted = append(deleted, wire.Key{Name: name})
 		}
 	}
 	for name, e := range want {

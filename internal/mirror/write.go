@@ -9,12 +9,13 @@ import (
 
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/revlog"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
 // Change is one change of an object.
 type Change struct {
-	Key kube.Key
+	Key wire.Key
 	// RV is the resourceVersion of the change. A deletion of Replace has none.
 	RV kube.ResourceVersion
 	// Object is the object's JSON after the change; nil: it was deleted.
@@ -82,8 +83,8 @@ func (c *Collection) checkAppend(changes []Change) error {
 
 // batch returns how many changes can be recorded at once, and their deletions: readers who see
 // a deletion before its position is known tell it by its key.
-func batch(changes []Change) (n int, deleting map[kube.Key]kube.ResourceVersion) {
-	deleting = map[kube.Key]kube.ResourceVersion{}
+func batch(changes []Change) (n int, deleting map[wire.Key]kube.ResourceVersion) {
+	deleting = map[wire.Key]kube.ResourceVersion{}
 	first := 0 // of those at the same resourceVersion
 	for i, change := range changes {
 		if change.RV != changes[first].RV {
@@ -100,7 +101,7 @@ func batch(changes []Change) (n int, deleting map[kube.Key]kube.ResourceVersion)
 	return len(changes), deleting
 }
 
-func (c *Collection) appendBatch(ctx context.Context, changes []Change, deleting map[kube.Key]kube.ResourceVersion) ([]int64, error) {
+func (c *Collection) appendBatch(ctx context.Context, changes []Change, deleting map[wire.Key]kube.ResourceVersion) ([]int64, error) {
 	writes := make([]revlog.Write, 0, len(changes)+len(deleting))
 	for i, change := range changes {
 		w := c.put(change)
@@ -144,7 +145,7 @@ func (c *Collection) appendBatch(ctx context.Context, changes []Change, deleting
 	return after, err
 }
 
-func (c *Collection) setDeleting(deletions map[kube.Key]kube.ResourceVersion) {
+func (c *Collection) setDeleting(deletions map[wire.Key]kube.ResourceVersion) {
 	keys := make(map[string]kube.ResourceVersion, len(deletions))
 	for key, rv := range deletions {
 		keys[c.keyOf(key)] = rv
@@ -174,7 +175,7 @@ type Replaced struct {
 //
 // Errors: ErrOrder if the state cannot follow the recorded one, ErrReleased and
 // *store.TooLargeError, with nothing recorded; those of the log, after which the collection is Torn, unless nothing was recorded.
-func (c *Collection) Replace(ctx context.Context, deleted []kube.Key, changes []Change, rv kube.ResourceVersion) (Replaced, error) {
+func (c *Collection) Replace(ctx context.Context, deleted []wire.Key, changes []Change, rv kube.ResourceVersion) (Replaced, error) {
 	release, err := c.begin(ctx)
 	if err != nil {
 		return Replaced{}, err
@@ -283,7 +284,7 @@ func (c *Collection) put(change Change) revlog.Write {
 	return revlog.Write{Key: c.keyOf(change.Key), Value: c.sealed(change.RV, change.Object)}
 }
 
-func (c *Collection) remove(key kube.Key) revlog.Write {
+func (c *Collection) remove(key wire.Key) revlog.Write {
 	return revlog.Write{Key: c.keyOf(key), Delete: true}
 }
 

@@ -8,14 +8,14 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Write answers a request with the Status of an error in JSON, and with the header Retry-After if the
 // Status says when to try again.
 func Write(w http.ResponseWriter, err error) {
-	status := kube.StatusOf(err)
-	if seconds, given := kube.RetryAfter(status); given {
+	status := wire.StatusOf(err)
+	if seconds, given := wire.RetryAfter(status); given {
 		w.Header().Set("Retry-After", strconv.Itoa(seconds))
 	}
 	body, err := json.Marshal(status)

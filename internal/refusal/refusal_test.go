@@ -10,16 +10,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gapless-io/gapless/internal/refusal"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestARefusalHasTheStatusAndWhenToTryAgain(t *testing.T) {
-	for after, err := range map[string]error{"2": kube.Unavailable("away", 2*time.Second), "": kube.BadRequest("no")} {
+	for after, err := range map[string]error{"2": wire.Unavailable("away", 2*time.Second), "": wire.BadRequest("no")} {
 		w := httptest.NewRecorder()
 		refusal.Write(w, err)
-		want := kube.StatusOf(err)
+		want := wire.StatusOf(err)
 		var got metav1.Status
 		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
 			t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/registry"
 	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -102,7 +103,7 @@ func TestPluginsAreAskedAboutEveryWriteAsUpstream(t *testing.T) {
 		t.Name, t.Subresource = place[0], place[1]
 		return t
 	}
-	apply := kube.Patch{Type: types.ApplyYAMLPatchType, Body: []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"applied"},"data":{"a":"1"}}`)}
+	apply := wire.Patch{Type: types.ApplyYAMLPatchType, Body: []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"applied"},"data":{"a":"1"}}`)}
 	for _, c := range []struct {
 		what string
 		do   func() error
@@ -239,7 +240,7 @@ func TestPluginsCannotChangeThroughTheStatusWhatItDoesNotHave(t *testing.T) {
 
 func TestPluginsRefuse(t *testing.T) {
 	p := &reviewer{validate: func(_ context.Context, a admission.Attributes) error {
-		return kube.Forbidden(schema.GroupResource{Group: a.GetResource().Group, Resource: a.GetResource().Resource}, a.GetName(), "because")
+		return wire.Forbidden(schema.GroupResource{Group: a.GetResource().Group, Resource: a.GetResource().Resource}, a.GetName(), "because")
 	}}
 	s := reviewed(t, p)
 	s.create(s.at("configmaps", "default"), configMap("a"))
@@ -300,14 +301,14 @@ func (*following) Follows() []schema.GroupResource {
 }
 
 // Replace implements registry.Follower.
-func (f *following) Replace(_ schema.GroupResource, objects []*kube.Object) {
+func (f *following) Replace(_ schema.GroupResource, objects []*wire.Object) {
 	for _, o := range objects {
 		f.Change(schema.Namespaces(), o, false)
 	}
 }
 
 // Change implements registry.Follower.
-func (f *following) Change(_ schema.GroupResource, o *kube.Object, deleted bool) {
+func (f *following) Change(_ schema.GroupResource, o *wire.Object, deleted bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.names[o.Key().Name] = !deleted
@@ -331,7 +332,7 @@ func TestFollowersKnowAWriteBeforeItsWriter(t *testing.T) {
 	for i := range 100 {
 		name := fmt.Sprint("n", i)
 		s.create(s.at("namespaces"), `{"metadata":{"name":"`+name+`"}}`)
-		if !has(name) || s.Find(schema.Namespaces(), kube.Key{Name: name}) == nil {
+		if !has(name) || s.Find(schema.Namespaces(), wire.Key{Name: name}) == nil {
 			t.Fatalf("%s was created, and a follower does not know it", name)
 		}
 	}

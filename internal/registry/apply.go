@@ -12,7 +12,7 @@ import (
 	"github.com/gapless-io/gapless/internal/registry/strategy"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/jsontree"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // tracking records that manager makes a write of a target.
@@ -25,11 +25,11 @@ func tracked(_, _ *unstructured.Unstructured) ([]byte, error) { return nil, nil 
 
 // apply applies a configuration to an object, its status or its scale. It creates a missing
 // object.
-func (r *Registry) apply(ctx context.Context, w write, body []byte, o metav1.PatchOptions) (kube.Written, error) {
+func (r *Registry) apply(ctx context.Context, w write, body []byte, o metav1.PatchOptions) (wire.Written, error) {
 	t := w.target
 	sent, warnings, err := fieldmanager.Read(body, validation(o.FieldValidation))
 	if err != nil {
-		return kube.Written{}, err
+		return wire.Written{}, err
 	}
 	warn(ctx, warnings)
 	config := fieldmanager.Configuration{Object: sent, Manager: o.FieldManager, Force: o.Force != nil && *o.Force}
@@ -37,7 +37,7 @@ func (r *Registry) apply(ctx context.Context, w write, body []byte, o metav1.Pat
 		return r.applyScale(ctx, w, config)
 	}
 	if err := served(t); err != nil {
-		return kube.Written{}, err
+		return wire.Written{}, err
 	}
 	merge := func(old *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 		u, err := r.fields.Apply(t, old, config)
@@ -46,10 +46,10 @@ func (r *Registry) apply(ctx context.Context, w write, body []byte, o metav1.Pat
 		}
 		return decodeApplied(t, u)
 	}
-	revise := func(current *kube.Object) (*unstructured.Unstructured, error) {
+	revise := func(current *wire.Object) (*unstructured.Unstructured, error) {
 		switch {
 		case current == nil && t.Subresource != "":
-			return nil, kube.NotFound(t.Resource.GR(), t.Name)
+			return nil, wire.NotFound(t.Resource.GR(), t.Name)
 		case current == nil:
 			return nil, errMissing
 		}
@@ -69,7 +69,7 @@ func (r *Registry) apply(ctx context.Context, w write, body []byte, o metav1.Pat
 			return nil, err
 		}
 		if uid := u.GetUID(); uid != "" {
-			return nil, kube.Conflict(t.Resource.GR(), t.Name, fmt.Sprintf(
+			return nil, wire.Conflict(t.Resource.GR(), t.Name, fmt.Sprintf(
 				"uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
 		}
 		u.SetResourceVersion("") // upstream ignores it here, unlike that of a creation
@@ -80,9 +80,9 @@ func (r *Registry) apply(ctx context.Context, w write, body []byte, o metav1.Pat
 // decodeApplied brings an object, which an applied configuration was merged into, into the
 // form that its kind has.
 func decodeApplied(t schema.Target, u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	text, err := kube.Canonical(u.Object)
+	text, err := wire.Canonical(u.Object)
 	if err != nil {
-		return nil, kube.BadRequest("%v", err)
+		return nil, wire.BadRequest("%v", err)
 	}
 	decoded, _, err := t.Resource.Type.Decode(text, schema.FieldsApplied)
 	if err != nil {

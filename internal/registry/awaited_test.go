@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Each write is wrong in a way that its next step would find.
@@ -39,11 +39,11 @@ func TestAWriteEndsBetweenItsStepsWhenItsClientHasLeft(t *testing.T) {
 			return err
 		},
 		"merge patch": func(ctx context.Context) error {
-			_, err := s.Patch(ctx, target, kube.Patch{Type: types.MergePatchType, Body: []byte(wrong)}, metav1.PatchOptions{})
+			_, err := s.Patch(ctx, target, wire.Patch{Type: types.MergePatchType, Body: []byte(wrong)}, metav1.PatchOptions{})
 			return err
 		},
 		"apply": func(ctx context.Context) error {
-			_, err := s.Patch(ctx, target, kube.Patch{Type: types.ApplyYAMLPatchType, Body: []byte(whole("a"))}, metav1.PatchOptions{FieldManager: "m"})
+			_, err := s.Patch(ctx, target, wire.Patch{Type: types.ApplyYAMLPatchType, Body: []byte(whole("a"))}, metav1.PatchOptions{FieldManager: "m"})
 			return err
 		},
 	}
@@ -63,7 +63,7 @@ func TestAWriteEndsBetweenItsStepsWhenItsClientHasLeft(t *testing.T) {
 	p.admit = nil
 	left, leave := context.WithCancel(t.Context())
 	leave()
-	if _, err := s.Patch(left, target, kube.Patch{Type: types.JSONPatchType, Body: []byte(`[{"op":"test","path":"/none","value":1}]`)}, metav1.PatchOptions{}); !errors.Is(err, context.Canceled) {
+	if _, err := s.Patch(left, target, wire.Patch{Type: types.JSONPatchType, Body: []byte(`[{"op":"test","path":"/none","value":1}]`)}, metav1.PatchOptions{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("a patch that cannot be applied, of a client that has left: %v", err)
 	}
 	if asked := p.heard(); len(asked) > 0 {

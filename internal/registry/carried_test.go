@@ -13,7 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/warning"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // service is the body of the service "s".
@@ -136,7 +136,7 @@ func TestAServiceKeepsWhatAnUpdateLeavesOut(t *testing.T) {
 func TestPatchesAndAppliesKeepTheAddressesOfAService(t *testing.T) {
 	s := serve(t)
 	at := s.at("services", "default", "s")
-	ip := func(out kube.Written, err error) any {
+	ip := func(out wire.Written, err error) any {
 		if err != nil {
 			return status(err)
 		}
@@ -147,7 +147,7 @@ func TestPatchesAndAppliesKeepTheAddressesOfAService(t *testing.T) {
 		if of == types.ApplyYAMLPatchType {
 			o.FieldManager = "m"
 		}
-		return ip(s.Patch(t.Context(), at, kube.Patch{Type: of, Body: []byte(body)}, o))
+		return ip(s.Patch(t.Context(), at, wire.Patch{Type: of, Body: []byte(body)}, o))
 	}
 	apply := func(spec string) any { return patch(types.ApplyYAMLPatchType, service(spec)) }
 	const want = "None[None]"
@@ -213,21 +213,21 @@ func TestOwnersThatStandTwiceAreRemovedWithAWarning(t *testing.T) {
 	at := s.at("configmaps", "default", "c")
 	recorded := &recorder{}
 	ctx := warning.WithWarningRecorder(t.Context(), recorded)
-	patch := func(of types.PatchType, body string) func() (kube.Written, error) {
-		return func() (kube.Written, error) {
-			return s.Patch(ctx, at, kube.Patch{Type: of, Body: []byte(body)}, metav1.PatchOptions{})
+	patch := func(of types.PatchType, body string) func() (wire.Written, error) {
+		return func() (wire.Written, error) {
+			return s.Patch(ctx, at, wire.Patch{Type: of, Body: []byte(body)}, metav1.PatchOptions{})
 		}
 	}
 	for _, c := range []struct {
 		name   string
-		write  func() (kube.Written, error)
+		write  func() (wire.Written, error)
 		owners []string
 		want   []string
 	}{
-		{"create", func() (kube.Written, error) {
+		{"create", func() (wire.Written, error) {
 			return s.Create(ctx, s.at("configmaps", "default"), []byte(ownedBy("a", "a", "b", "a")), metav1.CreateOptions{})
 		}, []string{"a", "b"}, []string{sent + ", u"}},
-		{"update", func() (kube.Written, error) {
+		{"update", func() (wire.Written, error) {
 			return s.Update(ctx, at, []byte(ownedBy("a", "b", "b")), metav1.UpdateOptions{})
 		}, []string{"a", "b"}, []string{sent}},
 		{"merge patch", patch(types.MergePatchType, ownedBy("b", "b")), []string{"b"}, []string{after}},
@@ -299,9 +299,9 @@ func TestAnEmptyListOfManagersClearsThem(t *testing.T) {
 		}{{"[]", resource == "configmaps"}, {"[{}]", true}, {"null", false}} {
 			created := s.create(s.at(resource, "default"), body)
 			whole := strings.Replace(body, `"metadata":{`, fmt.Sprintf(`"metadata":{"managedFields":%s,"resourceVersion":"%d",`, c.managers, created.ResourceVersion()), 1)
-			for what, write := range map[string]func() *kube.Object{
-				"update":      func() *kube.Object { return s.update(at, whole) },
-				"merge patch": func() *kube.Object { return s.merge(at, `{"metadata":{"managedFields":`+c.managers+`}}`) },
+			for what, write := range map[string]func() *wire.Object{
+				"update":      func() *wire.Object { return s.update(at, whole) },
+				"merge patch": func() *wire.Object { return s.merge(at, `{"metadata":{"managedFields":`+c.managers+`}}`) },
 			} {
 				got := field(t, write(), "metadata", "managedFields")
 				if (got == nil) != c.cleared {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/registry/lifecycle"
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // deleters is how many objects of a collection are deleted at once, so that they
@@ -24,7 +24,7 @@ const deleters = 16
 // returns what was deleted (or marked). It leaves out objects that were deleted
 // meanwhile, even if others of the same name exist now. Errors:
 // those of List and Delete; what was deleted before stays deleted.
-func (r *Registry) DeleteCollection(ctx context.Context, t schema.Target, d metav1.DeleteOptions, o kube.ListOptions) (*kube.List, error) {
+func (r *Registry) DeleteCollection(ctx context.Context, t schema.Target, d metav1.DeleteOptions, o wire.ListOptions) (*wire.List, error) {
 	if err := invalidOptions("DeleteOptions", metavalidation.ValidateDeleteOptions(&d)); err != nil {
 		return nil, err
 	}
@@ -37,26 +37,26 @@ func (r *Registry) DeleteCollection(ctx context.Context, t schema.Target, d meta
 	if err != nil {
 		return nil, err
 	}
-	var items []*kube.Object
+	var items []*wire.Object
 	for o, err := range list.Items {
 		if err != nil {
 			return nil, err
 		}
 		items = append(items, o)
 	}
-	deleted, err := r.deleteEach(ctx, w, items, func(*kube.Object) metav1.DeleteOptions { return d })
+	deleted, err := r.deleteEach(ctx, w, items, func(*wire.Object) metav1.DeleteOptions { return d })
 	if err != nil {
 		return nil, err
 	}
 	deleted = slices.DeleteFunc(deleted, func(out outcome) bool { return out.object == nil })
-	objects := make([]*kube.Object, len(deleted))
+	objects := make([]*wire.Object, len(deleted))
 	for i, out := range deleted {
 		objects[i] = out.object
 	}
 	if objects, err = r.converter.Show(ctx, t.Resource, objects...); err != nil {
 		return nil, err
 	}
-	list.Items = func(yield func(*kube.Object, error) bool) {
+	list.Items = func(yield func(*wire.Object, error) bool) {
 		for _, o := range objects {
 			if !yield(o, nil) {
 				return
@@ -68,7 +68,7 @@ func (r *Registry) DeleteCollection(ctx context.Context, t schema.Target, d meta
 
 // deleteEach deletes objects of one kind, several at a time, and returns what
 // became of each: an empty outcome for one that was gone already.
-func (r *Registry) deleteEach(ctx context.Context, w write, items []*kube.Object, options func(*kube.Object) metav1.DeleteOptions) ([]outcome, error) {
+func (r *Registry) deleteEach(ctx context.Context, w write, items []*wire.Object, options func(*wire.Object) metav1.DeleteOptions) ([]outcome, error) {
 	outcomes := make([]outcome, len(items))
 	errs := make([]error, len(items))
 	next := make(chan int)
@@ -103,7 +103,7 @@ func (r *Registry) deleteEach(ctx context.Context, w write, items []*kube.Object
 }
 
 // deleteItem deletes the object that was listed, not a later one of the same name.
-func (r *Registry) deleteItem(ctx context.Context, w write, item *kube.Object, o metav1.DeleteOptions) (outcome, error) {
+func (r *Registry) deleteItem(ctx context.Context, w write, item *wire.Object, o metav1.DeleteOptions) (outcome, error) {
 	w.target.Namespace, w.target.Name = item.Key().Namespace, item.Key().Name
 	if err := lifecycle.CheckDelete(w.target); err != nil {
 		return outcome{}, err
@@ -114,8 +114,8 @@ func (r *Registry) deleteItem(ctx context.Context, w write, item *kube.Object, o
 		o.Preconditions = &metav1.Preconditions{UID: &uid}
 	}
 	out, err := r.delete(ctx, w, o)
-	if e, is := errors.AsType[*kube.StatusError](err); is {
-		gone := e.Status.Reason == metav1.StatusReasonNotFound || own && e.Status.Reason == metav1.StatusReasonConflict
+	if e, is := errors.AsType[*wire.StatusError](err); is {
+		gone := e.ErrStatus.Reason == metav1.StatusReasonNotFound || own && e.ErrStatus.Reason == metav1.StatusReasonConflict
 		if gone {
 			return outcome{}, nil
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/gapless-io/gapless/internal/registry/caches"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/watchcache"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Collector follows the owners of all objects. Its methods are called one at a time, in
@@ -15,9 +15,9 @@ import (
 // finds the collector at this state or a later one. They must not block.
 type Collector interface {
 	// Load gets the objects that a resource has when it begins.
-	Load(gr schema.GroupResource, objects iter.Seq[*kube.Object])
+	Load(gr schema.GroupResource, objects iter.Seq[*wire.Object])
 	// Changed gets each change: before is nil for a creation, after for a deletion.
-	Changed(gr schema.GroupResource, before, after *kube.Object)
+	Changed(gr schema.GroupResource, before, after *wire.Object)
 	// Forget is called when a resource has ended. Its objects were deleted before, unless
 	// someone has removed the finalizer of its definition.
 	Forget(gr schema.GroupResource)
@@ -33,19 +33,19 @@ type Follower interface {
 	// Follows are built-in resources.
 	Follows() []schema.GroupResource
 	// Replace gets all objects of a resource, before any request is served.
-	Replace(gr schema.GroupResource, objects []*kube.Object)
+	Replace(gr schema.GroupResource, objects []*wire.Object)
 	// Change gets the new state of an object, or the last one of an object that was deleted.
-	Change(gr schema.GroupResource, o *kube.Object, deleted bool)
+	Change(gr schema.GroupResource, o *wire.Object, deleted bool)
 }
 
 // Find returns the read form of an object as the watch cache has it, in its storage version; nil
 // if there is none.
-func (r *Registry) Find(gr schema.GroupResource, key kube.Key) *kube.Object {
+func (r *Registry) Find(gr schema.GroupResource, key wire.Key) *wire.Object {
 	return r.caches.Find(gr, key)
 }
 
 // Objects yields the objects of a resource, in one namespace or ("") all, as Find has them.
-func (r *Registry) Objects(gr schema.GroupResource, namespace string) iter.Seq[*kube.Object] {
+func (r *Registry) Objects(gr schema.GroupResource, namespace string) iter.Seq[*wire.Object] {
 	return r.caches.Objects(gr, namespace)
 }
 

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -68,14 +69,14 @@ func TestAWriteOfTheSameContentInAnotherVersionWritesNothing(t *testing.T) {
 // under the name that it has in v1, also when v2 is applied.
 func TestApplyMergesWhatIsManagedInAnotherVersion(t *testing.T) {
 	s, _ := serveBars(t)
-	apply := func(at, body, manager string) (kube.Written, error) {
-		return s.Patch(t.Context(), s.at(at, "default", "a"), kube.Patch{Type: types.ApplyYAMLPatchType, Body: []byte(body)}, metav1.PatchOptions{FieldManager: manager})
+	apply := func(at, body, manager string) (wire.Written, error) {
+		return s.Patch(t.Context(), s.at(at, "default", "a"), wire.Patch{Type: types.ApplyYAMLPatchType, Body: []byte(body)}, metav1.PatchOptions{FieldManager: manager})
 	}
 	if _, err := apply(bars, bar("v1", "a", `{"n":1}`), "one"); err != nil {
 		t.Fatal(err)
 	}
 	_, err := apply(barsV2, bar("v2", "a", `{"count":"2"}`), "two")
-	if got := kube.StatusOf(err); got.Code != http.StatusConflict || !strings.Contains(got.Message, ".spec.n") {
+	if got := wire.StatusOf(err); got.Code != http.StatusConflict || !strings.Contains(got.Message, ".spec.n") {
 		t.Errorf("a conflicting configuration: %v", got)
 	}
 	out, err := apply(barsV2, bar("v2", "a", `{"a":"x"}`), "two")
@@ -100,13 +101,13 @@ func TestAnApplyFailsWhereAVersionOfAManagerLacksAField(t *testing.T) {
 	apply := func(version, spec string) error {
 		body := strings.Replace(foo("a", spec), "/v1", "/"+version, 1)
 		_, err := s.Patch(t.Context(), s.at("t.example.com/"+version+"/foos", "default", "a"),
-			kube.Patch{Type: types.ApplyYAMLPatchType, Body: []byte(body)}, metav1.PatchOptions{FieldManager: version})
+			wire.Patch{Type: types.ApplyYAMLPatchType, Body: []byte(body)}, metav1.PatchOptions{FieldManager: version})
 		return err
 	}
 	if err := apply("v1beta1", `{"a":"1"}`); err != nil {
 		t.Fatal(err)
 	}
-	if got := kube.StatusOf(apply("v1", `{"a":"1"}`)); got.Code != http.StatusInternalServerError || !strings.Contains(got.Message, ".spec.new: field not declared in schema") {
+	if got := wire.StatusOf(apply("v1", `{"a":"1"}`)); got.Code != http.StatusInternalServerError || !strings.Contains(got.Message, ".spec.new: field not declared in schema") {
 		t.Errorf("an apply in a version with a default that the other one lacks: %v", got)
 	}
 	if err := apply("v1beta1", `{"a":"2"}`); err != nil {
@@ -131,7 +132,7 @@ func TestAListIsConvertedInOneReview(t *testing.T) {
 			t.Errorf("%d reviews", n)
 		}
 	}
-	page := s.list(s.at(barsV2), func(o *kube.ListOptions) { o.Limit = 7 })
+	page := s.list(s.at(barsV2), func(o *wire.ListOptions) { o.Limit = 7 })
 	if n := len(items(page)); n != 7 || page.Continue == "" || *page.Remaining != 13 {
 		t.Errorf("a page has %d objects, %v remain", n, page.Remaining)
 	}
@@ -144,9 +145,9 @@ func TestSelectorsSeeTheVersionOfTheRequest(t *testing.T) {
 	for i := range 4 {
 		s.create(s.at(bars, "default"), bar("v1", fmt.Sprintf("b%d", i), fmt.Sprintf(`{"n":%d}`, i%2)))
 	}
-	byLabel := func(o *kube.ListOptions) { o.Labels = labels.SelectorFromSet(labels.Set{"shown": "1"}) }
-	byField := func(o *kube.ListOptions) { o.Fields = fields.OneTermEqualSelector("spec.count", "1") }
-	for _, by := range []func(*kube.ListOptions){byLabel, byField} {
+	byLabel := func(o *wire.ListOptions) { o.Labels = labels.SelectorFromSet(labels.Set{"shown": "1"}) }
+	byField := func(o *wire.ListOptions) { o.Fields = fields.OneTermEqualSelector("spec.count", "1") }
+	for _, by := range []func(*wire.ListOptions){byLabel, byField} {
 		if diff := cmp.Diff([]string{"default/b1", "default/b3"}, names(s.list(s.at(barsV2), by))); diff != "" {
 			t.Error(diff)
 		}
@@ -181,7 +182,7 @@ func TestAChangeIsConvertedOnceForAllWatches(t *testing.T) {
 		all = append(all, s.watch(s.at(barsV2), since(was)))
 	}
 	s.merge(s.at(bars, "default", "a"), `{"spec":{"n":2}}`)
-	var first *kube.Object
+	var first *wire.Object
 	for _, w := range all {
 		e := w.next()
 		shows(t, e.Object, `t.example.com/v2 {"count":"2"}`)
@@ -325,7 +326,7 @@ func TestMetadataIsServedWithoutTheWebhook(t *testing.T) {
 	s.create(s.at(bars, "default"), bar("v1", "b", `{"n":1}`))
 	h.Close()
 	s.delete(s.at("namespaces", "", "x"))
-	w := s.watch(s.at("namespaces"), func(o *kube.ListOptions) { o.Fields = fields.OneTermEqualSelector("metadata.name", "x") })
+	w := s.watch(s.at("namespaces"), func(o *wire.ListOptions) { o.Fields = fields.OneTermEqualSelector("metadata.name", "x") })
 	for e := w.next(); e.Type != kube.Deleted && e.Type != kube.InitialEventsEnd; {
 		e = w.next()
 	}

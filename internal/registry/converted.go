@@ -11,7 +11,7 @@ import (
 	"github.com/gapless-io/gapless/internal/registry/strategy"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/watchcache"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Conversions returns the metrics of conversions.
@@ -24,18 +24,18 @@ func (r *Registry) Convert(ctx context.Context, v schema.Versions, content map[s
 }
 
 // Service returns a service as Find does. It is for calls of webhooks.
-func (r *Registry) Service(namespace, name string) *kube.Object {
+func (r *Registry) Service(namespace, name string) *wire.Object {
 	return r.caches.Service(namespace, name)
 }
 
 // Endpoints returns the endpoint slices of a service.
-func (r *Registry) Endpoints(namespace, service string) []*kube.Object {
+func (r *Registry) Endpoints(namespace, service string) []*wire.Object {
 	return r.caches.Endpoints(namespace, service)
 }
 
 // Show returns a stored object as a resource shows it: see convert.Converter. Errors: those of
 // convert.Converter.
-func (r *Registry) Show(ctx context.Context, resource *schema.Resource, o *kube.Object) (*kube.Object, error) {
+func (r *Registry) Show(ctx context.Context, resource *schema.Resource, o *wire.Object) (*wire.Object, error) {
 	shown, err := r.converter.Show(ctx, resource, o)
 	if err != nil {
 		return nil, err
@@ -45,11 +45,11 @@ func (r *Registry) Show(ctx context.Context, resource *schema.Resource, o *kube.
 
 // writtenAs is the answer to a write: the object in the target's version. The write is done,
 // whether or not it can be converted, as upstream.
-func (r *Registry) writtenAs(ctx context.Context, t schema.Target, w kube.Written) (kube.Written, error) {
+func (r *Registry) writtenAs(ctx context.Context, t schema.Target, w wire.Written) (wire.Written, error) {
 	var err error
 	w.Object, err = r.Show(ctx, t.Resource, w.Object)
 	if err != nil {
-		return kube.Written{}, err
+		return wire.Written{}, err
 	}
 	return w, nil
 }
@@ -65,7 +65,7 @@ func (r *Registry) encode(ctx context.Context, resource *schema.Resource, u *uns
 	}
 	storage, found := r.live.Load().Storage(resource.GR())
 	if !found {
-		return nil, kube.NotFound(resource.GR(), u.GetName())
+		return nil, wire.NotFound(resource.GR(), u.GetName())
 	}
 	tree := u.Object
 	if u.GetKind() != resource.Kind || u.GetAPIVersion() != resource.APIVersion() {
@@ -76,9 +76,9 @@ func (r *Registry) encode(ctx context.Context, resource *schema.Resource, u *uns
 	if err != nil {
 		return nil, err
 	}
-	value, err := kube.Canonical(content)
+	value, err := wire.Canonical(content)
 	if err != nil {
-		return nil, kube.BadRequest("%v", err)
+		return nil, wire.BadRequest("%v", err)
 	}
 	return value, schema.CheckSize(value)
 }
@@ -90,9 +90,9 @@ func encodeAsStored(resource *schema.Resource, u *unstructured.Unstructured) ([]
 	if !resource.Converts() {
 		return encodeStored(resource.Home(), u, nil) // u is not converted
 	}
-	value, err := kube.Canonical(u.Object)
+	value, err := wire.Canonical(u.Object)
 	if err != nil {
-		return nil, kube.BadRequest("%v", err)
+		return nil, wire.BadRequest("%v", err)
 	}
 	return value, nil
 }
@@ -122,7 +122,7 @@ const (
 )
 
 // scan yields the objects of a state that a target's version selects, in this version.
-func (r *Reader) scan(ctx context.Context, t schema.Target, state listed, start string, sel watchcache.Selection) iter.Seq2[*kube.Object, error] {
+func (r *Reader) scan(ctx context.Context, t schema.Target, state listed, start string, sel watchcache.Selection) iter.Seq2[*wire.Object, error] {
 	if t.AsStored {
 		return state.Scan(ctx, start, sel)
 	}
@@ -130,8 +130,8 @@ func (r *Reader) scan(ctx context.Context, t schema.Target, state listed, start 
 		return shownAs(state.Scan(ctx, start, sel), t.Resource)
 	}
 	inside, after := outside(t.Resource, sel)
-	return func(yield func(*kube.Object, error) bool) {
-		var part []*kube.Object
+	return func(yield func(*wire.Object, error) bool) {
+		var part []*wire.Object
 		bytes := 0
 		flush := func() (more bool) {
 			shown, err := r.converter.Show(ctx, t.Resource, part...)
@@ -164,8 +164,8 @@ func (r *Reader) scan(ctx context.Context, t schema.Target, state listed, start 
 }
 
 // ahead reads the beginning of a list, so that an error in it is the answer.
-func ahead(all iter.Seq2[*kube.Object, error]) (iter.Seq2[*kube.Object, error], error) {
-	var held []*kube.Object
+func ahead(all iter.Seq2[*wire.Object, error]) (iter.Seq2[*wire.Object, error], error) {
+	var held []*wire.Object
 	bytes, more := 0, false
 	for o, err := range all {
 		if err != nil {
@@ -177,7 +177,7 @@ func ahead(all iter.Seq2[*kube.Object, error]) (iter.Seq2[*kube.Object, error], 
 		held = append(held, o)
 		bytes += o.Size()
 	}
-	return func(yield func(*kube.Object, error) bool) {
+	return func(yield func(*wire.Object, error) bool) {
 		for _, o := range held {
 			if !yield(o, nil) {
 				return

@@ -6,6 +6,7 @@ import (
 	"github.com/gapless-io/gapless/internal/registry/convert"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/watchcache"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -18,7 +19,7 @@ type converting struct {
 	reader *Reader
 	after  *watchcache.Selection // of converted objects; nil: all are selected
 
-	events  []kube.WatchEvent    // read, and not converted
+	events  []wire.WatchEvent    // read, and not converted
 	entries []*watchcache.Entry  // of the events, if after is not nil and they are changes
 	at      kube.ResourceVersion // the position before events
 	result  chan converted       // of the conversion under way; nil: there is none
@@ -29,12 +30,12 @@ type converting struct {
 
 // converted is the result of converting the first events.
 type converted struct {
-	events []kube.WatchEvent // those that are selected
+	events []wire.WatchEvent // those that are selected
 	n      int               // how many events were converted
 	err    error
 }
 
-var _ kube.Watch = (*converting)(nil)
+var _ wire.Watch = (*converting)(nil)
 
 // newConverting returns a watch of converted objects. It lives until Close, and not only as
 // long as the call that opens it.
@@ -44,9 +45,9 @@ func newConverting(ctx context.Context, stored *watch, reader *Reader, after *wa
 	return w
 }
 
-// Next implements kube.Watch. When a conversion fails, Next returns the events before, and
+// Next implements wire.Watch. When a conversion fails, Next returns the events before, and
 // then the error, which is the end of the watch.
-func (w *converting) Next(ctx context.Context) ([]kube.WatchEvent, error) {
+func (w *converting) Next(ctx context.Context) ([]wire.WatchEvent, error) {
 	for w.failed == nil {
 		if w.result == nil && len(w.events) == 0 {
 			if err := w.read(ctx); err != nil {
@@ -110,7 +111,7 @@ func (w *converting) begin() {
 	go func() { result <- c.run(w.life) }()
 }
 
-// Position implements kube.Watch.
+// Position implements wire.Watch.
 func (w *converting) Position() kube.ResourceVersion {
 	if len(w.events) > 0 {
 		return w.at
@@ -118,7 +119,7 @@ func (w *converting) Position() kube.ResourceVersion {
 	return w.stored.Position()
 }
 
-// Close implements kube.Watch.
+// Close implements wire.Watch.
 func (w *converting) Close() {
 	w.end()
 	w.stored.Close()
@@ -129,7 +130,7 @@ type conversion struct {
 	converter *convert.Converter
 	resource  *schema.Resource
 	after     *watchcache.Selection
-	events    []kube.WatchEvent
+	events    []wire.WatchEvent
 	entries   []*watchcache.Entry
 }
 
@@ -137,7 +138,7 @@ type conversion struct {
 // cannot be converted, which it finds by halves.
 func (c *conversion) run(ctx context.Context) converted {
 	n, passed := len(c.events), 0
-	var events []kube.WatchEvent
+	var events []wire.WatchEvent
 	for {
 		some, err := c.convert(ctx, passed, n)
 		switch {
@@ -154,9 +155,9 @@ func (c *conversion) run(ctx context.Context) converted {
 }
 
 // convert returns what a watcher sees of the events [from, to).
-func (c *conversion) convert(ctx context.Context, from, to int) ([]kube.WatchEvent, error) {
+func (c *conversion) convert(ctx context.Context, from, to int) ([]wire.WatchEvent, error) {
 	events := c.events[from:to]
-	var objects []*kube.Object // the object of each event, and the one before
+	var objects []*wire.Object // the object of each event, and the one before
 	for i, e := range events {
 		if e.Object != nil {
 			objects = append(objects, e.Object)
@@ -169,9 +170,9 @@ func (c *conversion) convert(ctx context.Context, from, to int) ([]kube.WatchEve
 	if err != nil {
 		return nil, err
 	}
-	shown := make([]kube.WatchEvent, 0, len(events))
+	shown := make([]wire.WatchEvent, 0, len(events))
 	for i, e := range events {
-		var previous *kube.Object
+		var previous *wire.Object
 		if e.Object != nil {
 			e.Object, objects = objects[0], objects[1:]
 		}
@@ -186,7 +187,7 @@ func (c *conversion) convert(ctx context.Context, from, to int) ([]kube.WatchEve
 }
 
 // previous returns the object before a change, if it decides what a watcher sees.
-func (c *conversion) previous(i int) *kube.Object {
+func (c *conversion) previous(i int) *wire.Object {
 	if c.entries == nil || c.entries[i].Deleted {
 		return nil
 	}
@@ -195,7 +196,7 @@ func (c *conversion) previous(i int) *kube.Object {
 
 // event returns what a watcher of the selection sees of a converted event
 // (watchcache.Selection.transition).
-func (c *conversion) event(e kube.WatchEvent, previous *kube.Object, i int) (shown kube.WatchEvent, selected bool) {
+func (c *conversion) event(e wire.WatchEvent, previous *wire.Object, i int) (shown wire.WatchEvent, selected bool) {
 	if c.after == nil || e.Object == nil {
 		return e, true
 	}

@@ -18,43 +18,44 @@ import (
 	"github.com/gapless-io/gapless/internal/registry/strategy"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/store"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
 // Create makes a new object from a JSON body, or does a POST to a subresource, which is
 // answered by a Status. It returns when the object is durable and visible. Errors: 400, 403 in a terminating namespace, 404 without
 // the namespace, 409, 413, 422.
-func (r *Registry) Create(ctx context.Context, t schema.Target, body []byte, o metav1.CreateOptions) (out kube.Written, err error) {
+func (r *Registry) Create(ctx context.Context, t schema.Target, body []byte, o metav1.CreateOptions) (out wire.Written, err error) {
 	ctx, said := hear(ctx)
 	defer func() { out.Warnings = said.all() }()
 	return r.createFrom(ctx, t, body, o)
 }
 
 // createFrom makes a new object, or does a POST to a subresource.
-func (r *Registry) createFrom(ctx context.Context, t schema.Target, body []byte, o metav1.CreateOptions) (kube.Written, error) {
+func (r *Registry) createFrom(ctx context.Context, t schema.Target, body []byte, o metav1.CreateOptions) (wire.Written, error) {
 	if err := invalidOptions("CreateOptions", metavalidation.ValidateCreateOptions(&o)); err != nil {
-		return kube.Written{}, err
+		return wire.Written{}, err
 	}
 	if t.Subresource != "" || t.Resource.Through != nil {
 		return r.createSubresource(ctx, t, body, o)
 	}
 	w, err := r.newWrite(t, o.DryRun)
 	if err != nil {
-		return kube.Written{}, err
+		return wire.Written{}, err
 	}
 	w = r.asked(w, admission.Create, &o)
 	w.track = r.tracking(t, o.FieldManager)
 	u, warnings, err := t.Resource.Type.Decode(body, validation(o.FieldValidation))
 	if err != nil {
-		return kube.Written{}, err
+		return wire.Written{}, err
 	}
 	warn(ctx, warnings)
 	warn(ctx, strategy.UniqueOwners(u, strategy.Sent))
 	object, err := r.create(ctx, w, u)
 	if err != nil {
-		return kube.Written{}, err
+		return wire.Written{}, err
 	}
-	return r.writtenAs(ctx, t, kube.Written{Object: object, Created: true})
+	return r.writtenAs(ctx, t, wire.Written{Object: object, Created: true})
 }
 
 // Check returns what would be refused in a configuration that is applied and creates an
@@ -83,7 +84,7 @@ func (r *Registry) Check(t schema.Target, body []byte) error {
 const nameAttempts = 8
 
 // create stores u as a new object. It may change u.
-func (r *Registry) create(ctx context.Context, w write, u *unstructured.Unstructured) (*kube.Object, error) {
+func (r *Registry) create(ctx context.Context, w write, u *unstructured.Unstructured) (*wire.Object, error) {
 	defer w.order.Leave()
 	if err := metadata.MatchNamespace(w.target, u); err != nil {
 		return nil, err
@@ -110,7 +111,7 @@ func (r *Registry) create(ctx context.Context, w write, u *unstructured.Unstruct
 }
 
 // createNamed stores a new object that has its name.
-func (r *Registry) createNamed(ctx context.Context, w write, u *unstructured.Unstructured) (*kube.Object, error) {
+func (r *Registry) createNamed(ctx context.Context, w write, u *unstructured.Unstructured) (*wire.Object, error) {
 	resource := w.target.Resource
 	w.target.Name = u.GetName()
 	end, err := r.admission.Begin(ctx, w.target)
@@ -140,7 +141,7 @@ func (r *Registry) createNamed(ctx context.Context, w write, u *unstructured.Uns
 	// Upstream checks the version where it writes to etcd: not in a dry run, and not one
 	// that is no number. It answers 500, which clients retry.
 	if (versioned || hasVersion(u)) && !w.dryRun {
-		return nil, kube.BadRequest("resourceVersion should not be set on objects to be created")
+		return nil, wire.BadRequest("resourceVersion should not be set on objects to be created")
 	}
 	if err := w.order.Establish(ctx, u); err != nil {
 		return nil, err
@@ -209,13 +210,13 @@ func hasVersion(u *unstructured.Unstructured) bool {
 }
 
 // unstored returns what a dry run would have created: it has no resourceVersion.
-func unstored(cached *caches.Resource, key kube.Key, value []byte) (*kube.Object, error) {
-	o, err := kube.ParseObject(bytes.Clone(value), cached.Fields())
+func unstored(cached *caches.Resource, key wire.Key, value []byte) (*wire.Object, error) {
+	o, err := wire.ParseObject(bytes.Clone(value), cached.Fields())
 	if err != nil {
-		return nil, kube.Internal(err)
+		return nil, wire.Internal(err)
 	}
 	if o.Key() != key {
-		return nil, kube.BadRequest("the object %q is not the one of the request, %q", o.Key(), key)
+		return nil, wire.BadRequest("the object %q is not the one of the request, %q", o.Key(), key)
 	}
 	return o, nil
 }
@@ -223,33 +224,33 @@ func unstored(cached *caches.Resource, key kube.Key, value []byte) (*kube.Object
 // existing is the error of a creation when an object is there.
 func existing(w write, c *store.ConflictError) error {
 	if c.Current == nil {
-		return kube.AlreadyExists(w.target.Resource.GR(), w.target.Name)
+		return wire.AlreadyExists(w.target.Resource.GR(), w.target.Name)
 	}
 	o, err := w.cached.Object(c.Key, c.Current.Value, c.Current.ModRevision)
 	if err != nil {
-		return kube.Internal(err)
+		return wire.Internal(err)
 	}
 	return alreadyExists(w.target.Resource, o)
 }
 
 // alreadyExists is 409 AlreadyExists; it says when the object is being deleted.
-func alreadyExists(resource *schema.Resource, existing *kube.Object) error {
-	e := kube.AlreadyExists(resource.GR(), existing.Key().Name)
+func alreadyExists(resource *schema.Resource, existing *wire.Object) error {
+	e := wire.AlreadyExists(resource.GR(), existing.Key().Name)
 	if existing.Deleting() {
-		e.Status.Message = "object is being deleted: " + e.Status.Message
+		e.ErrStatus.Message = "object is being deleted: " + e.ErrStatus.Message
 	}
 	return e
 }
 
 func isAlreadyExists(err error) bool {
-	e, is := errors.AsType[*kube.StatusError](err)
-	return is && e.Status.Reason == metav1.StatusReasonAlreadyExists
+	e, is := errors.AsType[*wire.StatusError](err)
+	return is && e.ErrStatus.Reason == metav1.StatusReasonAlreadyExists
 }
 
 // noUniqueName is upstream's NewGenerateNameConflict.
 func noUniqueName(resource *schema.Resource, name string) error {
-	e := kube.AlreadyExists(resource.GR(), name)
-	e.Status.Message += ", the server was not able to generate a unique name for the object"
-	e.Status.Details.RetryAfterSeconds = 1
+	e := wire.AlreadyExists(resource.GR(), name)
+	e.ErrStatus.Message += ", the server was not able to generate a unique name for the object"
+	e.ErrStatus.Details.RetryAfterSeconds = 1
 	return e
 }

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gapless-io/gapless/internal/store"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 func TestCreateSetsServerFieldsAndIgnoresTheClients(t *testing.T) {
@@ -152,7 +152,7 @@ func TestDryRunStoresNothing(t *testing.T) {
 	if err != nil || !out.Created || out.Object.ResourceVersion() != 0 || out.Object.UID() == "" {
 		t.Fatalf("dry creation: %+v, %v", out, err)
 	}
-	if _, err := s.Get(t.Context(), at, ""); kube.StatusOf(err).Code != 404 {
+	if _, err := s.Get(t.Context(), at, ""); wire.StatusOf(err).Code != 404 {
 		t.Fatalf("a dry run has created: %v", err)
 	}
 	versioned := `{"metadata":{"name":"a","resourceVersion":"5"}}`

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/registry"
 	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -22,7 +23,7 @@ type served struct {
 }
 
 // Load implements registry.Collector.
-func (*served) Load(schema.GroupResource, iter.Seq[*kube.Object]) {}
+func (*served) Load(schema.GroupResource, iter.Seq[*wire.Object]) {}
 
 // Forget implements registry.Collector.
 func (*served) Forget(schema.GroupResource) {}
@@ -31,7 +32,7 @@ func (*served) Forget(schema.GroupResource) {}
 func (*served) Defined() {}
 
 // Changed implements registry.Collector.
-func (c *served) Changed(gr schema.GroupResource, _, after *kube.Object) {
+func (c *served) Changed(gr schema.GroupResource, _, after *wire.Object) {
 	if gr != schema.Definitions() {
 		return
 	}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -38,12 +39,12 @@ func TestDefinitionUpdateKeepsWatchesOpen(t *testing.T) {
 		t.Error(diff)
 	}
 	// Objects from before the change can be selected by the new field.
-	byField := func(o *kube.ListOptions) { o.Fields = fields.OneTermEqualSelector("spec.a", "x") }
+	byField := func(o *wire.ListOptions) { o.Fields = fields.OneTermEqualSelector("spec.a", "x") }
 	if diff := cmp.Diff([]string{"default/a"}, names(s.list(s.at(foos), byField))); diff != "" {
 		t.Error(diff)
 	}
 	// An older watch continues, and also selects by the new field.
-	old := s.watch(s.at(foos), func(o *kube.ListOptions) {
+	old := s.watch(s.at(foos), func(o *wire.ListOptions) {
 		byField(o)
 		o.ResourceVersion = was.ResourceVersion().String()
 	})
@@ -128,7 +129,7 @@ func TestDeletingADefinitionDeletesItsObjects(t *testing.T) {
 		"watch":  second(s.Watch(t.Context(), at, options(nil))),
 		"create": second(s.Create(t.Context(), at, []byte(foo("x", `{}`)), metav1.CreateOptions{})),
 	} {
-		if kube.StatusOf(err).Code != 404 {
+		if wire.StatusOf(err).Code != 404 {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -151,7 +152,7 @@ func TestDefinitionCannotReplaceABuiltInResource(t *testing.T) {
 	d := strings.NewReplacer("foos.t.example.com", "ingresses.networking.k8s.io", "t.example.com", "networking.k8s.io", `"foos"`, `"ingresses"`, `"Foo"`, `"Ingress"`).
 		Replace(definition(`,"annotations":{"api-approved.kubernetes.io":"unapproved, a test"}`))
 	_, err := s.Create(t.Context(), s.at(crds), []byte(d), metav1.CreateOptions{})
-	if code := kube.StatusOf(err).Code; code != 422 {
+	if code := wire.StatusOf(err).Code; code != 422 {
 		t.Errorf("%v", err)
 	}
 	if is, _ := s.live.Load().Lookup(was.GVR()); is != was {
@@ -166,7 +167,7 @@ func TestDefinitionsAreServedAfterARestart(t *testing.T) {
 	o := s.create(s.at(foos, "default"), foo("a", `{}`))
 	stop()
 	s, _ = serveOn(t, log, nil)
-	w := s.watch(s.at(foos), func(l *kube.ListOptions) { l.ResourceVersion = o.ResourceVersion().String() })
+	w := s.watch(s.at(foos), func(l *wire.ListOptions) { l.ResourceVersion = o.ResourceVersion().String() })
 	s.merge(s.at(foos, "default", "a"), `{"spec":{"a":"2"}}`)
 	if diff := cmp.Diff([]string{"MODIFIED default/a"}, w.take(1)); diff != "" {
 		t.Error(diff)
@@ -199,18 +200,18 @@ func TestRecreatedDefinitionHasItsOwnHistory(t *testing.T) {
 	check := func(s *server) {
 		t.Helper()
 		for name, rv := range map[string]kube.ResourceVersion{"in the former life": before, "just before this one": again - 1} {
-			o := options(func(o *kube.ListOptions) { o.ResourceVersion, o.RV = rv.String(), rv })
+			o := options(func(o *wire.ListOptions) { o.ResourceVersion, o.RV = rv.String(), rv })
 			_, err := s.Watch(t.Context(), s.at(foos), o)
 			if e, is := errors.AsType[*kube.ExpiredError](err); !is || e.Oldest != again || e.Reason != kube.ReasonDefinition {
 				t.Errorf("a watch from %s: %v", name, err)
 			}
-			o.Match = kube.MatchExact
+			o.Match = wire.MatchExact
 			_, err = s.List(t.Context(), s.at(foos), o)
 			if _, is := errors.AsType[*kube.ExpiredError](err); !is {
 				t.Errorf("an exact list %s: %v", name, err)
 			}
 		}
-		w, err := s.Watch(t.Context(), s.at(foos), options(func(o *kube.ListOptions) { o.ResourceVersion, o.RV = again.String(), again }))
+		w, err := s.Watch(t.Context(), s.at(foos), options(func(o *wire.ListOptions) { o.ResourceVersion, o.RV = again.String(), again }))
 		if err != nil {
 			t.Fatalf("a watch from the beginning of this life: %v", err)
 		}

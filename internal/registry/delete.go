@@ -11,7 +11,7 @@ import (
 	"github.com/gapless-io/gapless/internal/registry/lifecycle"
 	"github.com/gapless-io/gapless/internal/registry/strategy"
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Delete removes an object, or marks it as being deleted when finalizers or a
@@ -20,33 +20,33 @@ import (
 //
 // The policies Foreground and Orphan hold the object by a finalizer until a collector has
 // done its work: the registry's, or that of another program.
-func (r *Registry) Delete(ctx context.Context, t schema.Target, o metav1.DeleteOptions) (kube.Written, error) {
+func (r *Registry) Delete(ctx context.Context, t schema.Target, o metav1.DeleteOptions) (wire.Written, error) {
 	if err := invalidOptions("DeleteOptions", metavalidation.ValidateDeleteOptions(&o)); err != nil {
-		return kube.Written{}, err
+		return wire.Written{}, err
 	}
 	w, err := r.newWrite(t, o.DryRun)
 	if err != nil {
-		return kube.Written{}, err
+		return wire.Written{}, err
 	}
 	if err := lifecycle.CheckDelete(t); err != nil {
-		return kube.Written{}, err
+		return wire.Written{}, err
 	}
 	out, err := r.delete(ctx, r.asked(w, admission.Delete, &o), o)
 	if err != nil {
-		return kube.Written{}, err
+		return wire.Written{}, err
 	}
 	warnings := strategy.DeleteWarnings(t.Resource, o)
 	if out.removed && !t.Resource.ReturnDeleted {
-		return kube.Written{Status: removed(t, out.object), Warnings: warnings}, nil
+		return wire.Written{Status: removed(t, out.object), Warnings: warnings}, nil
 	}
 	if t.AsStored {
-		return kube.Written{Object: out.object, Warnings: warnings}, nil
+		return wire.Written{Object: out.object, Warnings: warnings}, nil
 	}
-	return r.writtenAs(ctx, t, kube.Written{Object: out.object, Warnings: warnings})
+	return r.writtenAs(ctx, t, wire.Written{Object: out.object, Warnings: warnings})
 }
 
 // removed is the answer to a deletion that took effect at once.
-func removed(t schema.Target, last *kube.Object) *metav1.Status {
+func removed(t schema.Target, last *wire.Object) *metav1.Status {
 	return &metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
 		Status:   metav1.StatusSuccess,
@@ -62,9 +62,9 @@ func removed(t schema.Target, last *kube.Object) *metav1.Status {
 // leaves, between the two, the object stays marked, and another deletion removes it.
 func (r *Registry) delete(ctx context.Context, w write, o metav1.DeleteOptions) (outcome, error) {
 	var deleted strategy.Deletion
-	out, err := r.mutate(ctx, w, func(current *kube.Object) (decision, error) {
+	out, err := r.mutate(ctx, w, func(current *wire.Object) (decision, error) {
 		if current == nil {
-			return decision{}, kube.NotFound(w.target.Resource.GR(), w.target.Name)
+			return decision{}, wire.NotFound(w.target.Resource.GR(), w.target.Name)
 		}
 		if err := r.mayDelete(ctx, w, current, o.Preconditions); err != nil {
 			return decision{}, err
@@ -88,12 +88,12 @@ func (r *Registry) delete(ctx context.Context, w write, o metav1.DeleteOptions) 
 // marked. Errors: those of the first step, but not 404: who removed the marked object meanwhile
 // did what was asked for. Upstream would also remove another object that has got the name by
 // then; here it stays.
-func (r *Registry) removeMarked(ctx context.Context, w write, marked *kube.Object, p *metav1.Preconditions) (outcome, error) {
+func (r *Registry) removeMarked(ctx context.Context, w write, marked *wire.Object, p *metav1.Preconditions) (outcome, error) {
 	if p != nil && p.ResourceVersion != nil {
 		rv := marked.ResourceVersion().String()
 		p = &metav1.Preconditions{UID: p.UID, ResourceVersion: &rv}
 	}
-	out, err := r.mutate(ctx, w, func(current *kube.Object) (decision, error) {
+	out, err := r.mutate(ctx, w, func(current *wire.Object) (decision, error) {
 		if current == nil || current.UID() != marked.UID() {
 			return decision{}, nil
 		}
@@ -110,7 +110,7 @@ func (r *Registry) removeMarked(ctx context.Context, w write, marked *kube.Objec
 
 // mayDelete checks the preconditions of a deletion, and asks the plugins about it. Like
 // upstream it is called for each step, since the object may be another one than at the first.
-func (r *Registry) mayDelete(ctx context.Context, w write, current *kube.Object, p *metav1.Preconditions) error {
+func (r *Registry) mayDelete(ctx context.Context, w write, current *wire.Object, p *metav1.Preconditions) error {
 	if err := preconditions(w.target, current, p); err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (r *Registry) mayDelete(ctx context.Context, w write, current *kube.Object,
 }
 
 // reviewDeletion asks the plugins about the deletion of an object.
-func (r *Registry) reviewDeletion(ctx context.Context, w write, current *kube.Object) error {
+func (r *Registry) reviewDeletion(ctx context.Context, w write, current *wire.Object) error {
 	shown, err := r.Show(ctx, w.target.Resource, current)
 	if err != nil {
 		return err
@@ -138,18 +138,18 @@ func (r *Registry) reviewDeletion(ctx context.Context, w write, current *kube.Ob
 
 // preconditions compares uid and resourceVersion (apiserver rest.BeforeDelete, which
 // names the kind where other conflicts name the resource).
-func preconditions(t schema.Target, current *kube.Object, p *metav1.Preconditions) error {
+func preconditions(t schema.Target, current *wire.Object, p *metav1.Preconditions) error {
 	if p == nil {
 		return nil
 	}
 	kind := schema.GroupResource{Group: t.Resource.Group, Resource: t.Resource.Kind}
 	if p.UID != nil && *p.UID != current.UID() {
-		return kube.Conflict(kind, current.Key().Name, fmt.Sprintf(
+		return wire.Conflict(kind, current.Key().Name, fmt.Sprintf(
 			"the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted and then recreated",
 			*p.UID, current.UID()))
 	}
 	if p.ResourceVersion != nil && *p.ResourceVersion != current.ResourceVersion().String() {
-		return kube.Conflict(kind, current.Key().Name, fmt.Sprintf(
+		return wire.Conflict(kind, current.Key().Name, fmt.Sprintf(
 			"the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). The object might have been modified",
 			*p.ResourceVersion, current.ResourceVersion()))
 	}
@@ -157,7 +157,7 @@ func preconditions(t schema.Target, current *kube.Object, p *metav1.Precondition
 }
 
 // deletion decides what a DELETE does to an object, for DeleteMarked what its first step does.
-func (r *Registry) deletion(resource *schema.Resource, current *kube.Object, o metav1.DeleteOptions) (decision, strategy.Deletion, error) {
+func (r *Registry) deletion(resource *schema.Resource, current *wire.Object, o metav1.DeleteOptions) (decision, strategy.Deletion, error) {
 	u, err := treeOf(resource.Readings.Of(current))
 	if err != nil {
 		return decision{}, 0, err

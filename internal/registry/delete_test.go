@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 func TestDeleteWithoutFinalizersAnswersWithAStatus(t *testing.T) {
@@ -98,7 +98,7 @@ func TestPropagationPoliciesHoldObjectsForTheCollectorOfAnotherProgram(t *testin
 			t.Errorf("%s: -want +got:\n%s", policy, diff)
 		}
 		s.merge(at, `{"metadata":{"finalizers":null}}`) // as a collector ends it
-		if _, err := s.Get(t.Context(), at, ""); kube.StatusOf(err).Code != 404 {
+		if _, err := s.Get(t.Context(), at, ""); wire.StatusOf(err).Code != 404 {
 			t.Errorf("%s: without finalizers it is still there: %v", policy, err)
 		}
 	}
@@ -125,7 +125,7 @@ func TestDeleteOfAScheduledPodSetsItsGracePeriod(t *testing.T) {
 		if got, want := field(t, marked, "metadata", "deletionTimestamp"), time.Now().UTC().Add(20*time.Second).Format(time.RFC3339); got != want {
 			t.Errorf("deletionTimestamp %v, want %v", got, want)
 		}
-		grace := func(seconds int64) kube.Written {
+		grace := func(seconds int64) wire.Written {
 			out, err := s.Delete(t.Context(), at, metav1.DeleteOptions{GracePeriodSeconds: &seconds})
 			if err != nil {
 				t.Fatal(err)
@@ -139,7 +139,7 @@ func TestDeleteOfAScheduledPodSetsItsGracePeriod(t *testing.T) {
 			t.Errorf("a shorter grace made %s", shorter.JSON())
 		}
 		grace(0)
-		if _, err := s.Get(t.Context(), at, ""); kube.StatusOf(err).Code != 404 {
+		if _, err := s.Get(t.Context(), at, ""); wire.StatusOf(err).Code != 404 {
 			t.Errorf("no grace, and the pod is still there: %v", err)
 		}
 	})
@@ -156,7 +156,7 @@ func TestDeleteCollectionDeletesSelectedObjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone, err := s.DeleteCollection(t.Context(), s.at("configmaps", "default"), metav1.DeleteOptions{}, options(func(o *kube.ListOptions) { o.Labels = odd }))
+	gone, err := s.DeleteCollection(t.Context(), s.at("configmaps", "default"), metav1.DeleteOptions{}, options(func(o *wire.ListOptions) { o.Labels = odd }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestDeleteCollectionDeletesSelectedObjects(t *testing.T) {
 	if len(left) != 22 || left[0] != "default/c00" || left[1] != "default/c01" || left[21] != "kube-system/c" {
 		t.Errorf("left %v", left)
 	}
-	_, err = s.DeleteCollection(t.Context(), s.at("configmaps", "default"), metav1.DeleteOptions{}, options(func(o *kube.ListOptions) {
+	_, err = s.DeleteCollection(t.Context(), s.at("configmaps", "default"), metav1.DeleteOptions{}, options(func(o *wire.ListOptions) {
 		o.Fields = fields.OneTermEqualSelector("spec.a", "b")
 	}))
 	if diff := cmp.Diff(`400 BadRequest "spec.a" is not a known field selector: only "metadata.name", "metadata.namespace"`, status(err)); diff != "" {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/store"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -16,14 +17,14 @@ import (
 func (s *server) deltaSince(t schema.Target, rv kube.ResourceVersion) *watcher {
 	s.t.Helper()
 	yes := true
-	return s.watch(t, func(o *kube.ListOptions) {
-		o.ResourceVersion, o.Match, o.InitialEvents = rv.String(), kube.MatchNotOlderThan, &yes
+	return s.watch(t, func(o *wire.ListOptions) {
+		o.ResourceVersion, o.Match, o.InitialEvents = rv.String(), wire.MatchNotOlderThan, &yes
 		o.Bookmarks, o.Delta = true, true
 	})
 }
 
 // initial reads the initial events and returns their lines and what ends them.
-func (w *watcher) initial() (lines []string, end kube.WatchEvent) {
+func (w *watcher) initial() (lines []string, end wire.WatchEvent) {
 	w.t.Helper()
 	for {
 		e := w.next()

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // FuzzBodies sends anything as the body of every verb that takes one: the answer
@@ -36,7 +36,7 @@ func FuzzBodies(f *testing.F) {
 			all := s.at(at.resource, at.namespace)
 			named := s.at(at.resource, at.namespace, "a")
 			check := func(verb string, err error) {
-				if code := kube.StatusOf(err).Code; err != nil && (code < 400 || code > 499) {
+				if code := wire.StatusOf(err).Code; err != nil && (code < 400 || code > 499) {
 					t.Errorf("%s %s %q: %v", verb, at.resource, body, err)
 				}
 			}
@@ -47,7 +47,7 @@ func FuzzBodies(f *testing.F) {
 			for _, kind := range []types.PatchType{types.MergePatchType, types.JSONPatchType, types.StrategicMergePatchType} {
 				for _, subresource := range []string{"", "status", "scale"} {
 					named.Subresource = subresource
-					_, err := s.Patch(ctx, named, kube.Patch{Type: kind, Body: body}, metav1.PatchOptions{})
+					_, err := s.Patch(ctx, named, wire.Patch{Type: kind, Body: body}, metav1.PatchOptions{})
 					check(string(kind)+" "+subresource, err)
 				}
 			}

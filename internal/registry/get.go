@@ -7,6 +7,7 @@ import (
 	"github.com/gapless-io/gapless/internal/registry/scale"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/watchcache"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -14,14 +15,14 @@ import (
 // resourceVersion: "" is the most recent state, "0" any state,
 // a number a state that is not older. Errors: 404, 400 for a malformed
 // rv, *kube.TooLargeResourceVersionError after 3 s.
-func (r *Registry) Get(ctx context.Context, t schema.Target, rv string) (*kube.Object, error) {
+func (r *Registry) Get(ctx context.Context, t schema.Target, rv string) (*wire.Object, error) {
 	cached, err := r.caches.Of(t)
 	if err != nil {
 		return nil, err
 	}
 	wanted, err := kube.ParseResourceVersion(rv)
 	if err != nil {
-		return nil, kube.BadRequest("invalid resource version: %v", err)
+		return nil, wire.BadRequest("invalid resource version: %v", err)
 	}
 	var s *watchcache.Snapshot
 	switch {
@@ -37,13 +38,13 @@ func (r *Registry) Get(ctx context.Context, t schema.Target, rv string) (*kube.O
 	}
 	o, found := s.Get(t.Key())
 	if !found || cached.Ended() {
-		return nil, kube.NotFound(t.Resource.GR(), t.Name)
+		return nil, wire.NotFound(t.Resource.GR(), t.Name)
 	}
 	return r.shown(ctx, t, o)
 }
 
 // shown is an object as a target's version and subresource show it.
-func (r *Registry) shown(ctx context.Context, t schema.Target, o *kube.Object) (*kube.Object, error) {
+func (r *Registry) shown(ctx context.Context, t schema.Target, o *wire.Object) (*wire.Object, error) {
 	if t.AsStored {
 		return o, nil
 	}
@@ -60,5 +61,5 @@ func (r *Registry) shown(ctx context.Context, t schema.Target, o *kube.Object) (
 	if sub := t.Resource.Subresource(t.Subresource); sub != nil && slices.Contains(sub.Verbs, "get") {
 		return r.Show(ctx, t.Resource, o)
 	}
-	return nil, kube.NotFound(t.Resource.GR(), t.Name)
+	return nil, wire.NotFound(t.Resource.GR(), t.Name)
 }

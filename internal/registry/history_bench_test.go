@@ -15,6 +15,7 @@ import (
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/revlog"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -53,7 +54,7 @@ func BenchmarkResumeFar(b *testing.B) {
 		{name: "label-8", sel: shard, watches: 8, events: one},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			o := options(func(o *kube.ListOptions) {
+			o := options(func(o *wire.ListOptions) {
 				o.ResourceVersion = first
 				if c.sel != nil {
 					o.Labels = c.sel
@@ -93,7 +94,7 @@ func processorTime(b *testing.B) time.Duration {
 }
 
 // follow watches until it has been given a number of events.
-func (s *server) follow(b *testing.B, at schema.Target, o kube.ListOptions, events int) {
+func (s *server) follow(b *testing.B, at schema.Target, o wire.ListOptions, events int) {
 	w, err := s.Watch(b.Context(), at, o)
 	if err != nil {
 		b.Error(err)

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/gapless-io/gapless/internal/store"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -58,8 +59,8 @@ func (p *journal) write(c journalChange, size int) int64 {
 // settle waits until all changes are in the cache, and most of them behind its window.
 func (p *journal) settle() {
 	p.t.Helper()
-	p.list(p.at("configmaps"), func(o *kube.ListOptions) {
-		o.ResourceVersion, o.Match, o.Limit = fmt.Sprint(p.changes[len(p.changes)-1].rv), kube.MatchNotOlderThan, 1
+	p.list(p.at("configmaps"), func(o *wire.ListOptions) {
+		o.ResourceVersion, o.Match, o.Limit = fmt.Sprint(p.changes[len(p.changes)-1].rv), wire.MatchNotOlderThan, 1
 	})
 }
 
@@ -85,7 +86,7 @@ func (c choice) has(change *journalChange) bool {
 		(c.name == "" || c.name == change.name) && (c.app == "" || c.app == change.app)
 }
 
-func (c choice) options(o *kube.ListOptions) {
+func (c choice) options(o *wire.ListOptions) {
 	if c.app != "" {
 		o.Labels = labels.SelectorFromSet(labels.Set{"app": c.app})
 	}
@@ -117,7 +118,7 @@ func (p *journal) events(rv int64, sel choice) []string {
 
 // collect returns the first n events of a watch after rv, and why it ended before.
 func (p *journal) collect(ctx context.Context, rv int64, sel choice, n int) ([]string, error) {
-	w, err := p.Watch(ctx, p.at("configmaps", sel.namespace), options(func(o *kube.ListOptions) {
+	w, err := p.Watch(ctx, p.at("configmaps", sel.namespace), options(func(o *wire.ListOptions) {
 		o.ResourceVersion = fmt.Sprint(rv)
 		sel.options(o)
 	}))
@@ -281,7 +282,7 @@ func TestExpiryIsDecidedWithoutReading(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, wantExpired := range map[int]bool{0: true, 100: true, 200: false, 299: false} {
-		w, err := s.Watch(t.Context(), s.at("configmaps"), options(func(o *kube.ListOptions) { o.ResourceVersion = fmt.Sprint(p.changes[i].rv) }))
+		w, err := s.Watch(t.Context(), s.at("configmaps"), options(func(o *wire.ListOptions) { o.ResourceVersion = fmt.Sprint(p.changes[i].rv) }))
 		if (expired(err) != nil) != wantExpired {
 			t.Errorf("watch after change %d: %v", i, err)
 		}
@@ -303,10 +304,10 @@ func TestFarWatchesReadSelectableFieldsAfresh(t *testing.T) {
 	for i := range 200 {
 		s.merge(s.at(foos, "default", "x"), fmt.Sprintf(`{"spec":{"a":"n%d"}}`, i%50))
 	}
-	s.watch(s.at(foos), func(o *kube.ListOptions) { o.ResourceVersion = first }).take(200)
+	s.watch(s.at(foos), func(o *wire.ListOptions) { o.ResourceVersion = first }).take(200)
 	selectable := `"versions":[{"selectableFields":[{"jsonPath":".spec.a"}],`
 	s.update(s.at(crds, "", "foos.t.example.com"), strings.Replace(string(was.JSON()), `"versions":[{`, selectable, 1))
-	w := s.watch(s.at(foos), func(o *kube.ListOptions) {
+	w := s.watch(s.at(foos), func(o *wire.ListOptions) {
 		o.ResourceVersion, o.Fields = first, fields.OneTermEqualSelector("spec.a", "n7")
 	})
 	in, out := "ADDED default/x", "DELETED default/x"

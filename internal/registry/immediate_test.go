@@ -12,6 +12,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/store"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -87,7 +88,7 @@ func TestAPodWithoutGraceIsMarkedBeforeItIsRemoved(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := serve(t)
 			created := s.create(s.at("pods", "default"), c.pod)
-			w := s.watch(s.at("pods"), func(o *kube.ListOptions) { o.ResourceVersion = created.ResourceVersion().String() })
+			w := s.watch(s.at("pods"), func(o *wire.ListOptions) { o.ResourceVersion = created.ResourceVersion().String() })
 			if err := c.end(s); err != nil {
 				t.Fatal(err)
 			}
@@ -172,7 +173,7 @@ func TestAnImmediateDeletionThatEndedHalfwayIsFinishedByTheNext(t *testing.T) {
 	if !left.Deleting() || field(t, left, "metadata", "deletionGracePeriodSeconds") != float64(0) {
 		t.Fatalf("left: %s", left.JSON())
 	}
-	w := s.watch(s.at("pods"), func(o *kube.ListOptions) { o.ResourceVersion = left.ResourceVersion().String() })
+	w := s.watch(s.at("pods"), func(o *wire.ListOptions) { o.ResourceVersion = left.ResourceVersion().String() })
 	s.delete(at)
 	if diff := cmp.Diff([]string{"DELETED deleting grace=0 generation=2"}, w.states()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -15,7 +15,7 @@ import (
 	"github.com/gapless-io/gapless/internal/registry/patch"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // kindRow is what upstream's strategies make of the metadata of one kind.
@@ -200,9 +200,9 @@ func TestStatusUpdateOfEveryKindKeepsMetadataAsUpstream(t *testing.T) {
 		}
 		status := at
 		status.Subresource = "status"
-		for i, write := range []func(change string) *kube.Object{
-			func(change string) *kube.Object { return s.merge(status, change) },
-			func(change string) *kube.Object {
+		for i, write := range []func(change string) *wire.Object{
+			func(change string) *wire.Object { return s.merge(status, change) },
+			func(change string) *wire.Object {
 				body, _, err := patch.New(mergePatch(change)).Apply(s.get(at).JSON(), nil)
 				if err != nil {
 					t.Fatal(err)
@@ -295,7 +295,7 @@ func contains(got, wanted any) bool {
 }
 
 // rest is an object without metadata and status.
-func rest(t *testing.T, o *kube.Object) map[string]any {
+func rest(t *testing.T, o *wire.Object) map[string]any {
 	t.Helper()
 	tree, _ := field(t, o).(map[string]any)
 	delete(tree, "metadata")

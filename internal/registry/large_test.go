@@ -17,7 +17,7 @@ import (
 	"github.com/gapless-io/gapless/internal/schema/builtin"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/revlog"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // largeFlag is for figures: go test -run '^$' -bench Large -objects 200000.
@@ -147,15 +147,15 @@ func BenchmarkLargeRestart(b *testing.B) {
 // BenchmarkLargeExactPages measures exact lists of one object behind the memory
 // window, 16 at once and each at another revision.
 func BenchmarkLargeExactPages(b *testing.B) {
-	benchmarkExact(b, 16, func(o *kube.ListOptions) { o.Limit = 1 })
+	benchmarkExact(b, 16, func(o *wire.ListOptions) { o.Limit = 1 })
 }
 
 // BenchmarkLargeExactLists measures exact lists of everything there.
 func BenchmarkLargeExactLists(b *testing.B) {
-	benchmarkExact(b, 4, func(*kube.ListOptions) {})
+	benchmarkExact(b, 4, func(*wire.ListOptions) {})
 }
 
-func benchmarkExact(b *testing.B, readers int, set func(*kube.ListOptions)) {
+func benchmarkExact(b *testing.B, readers int, set func(*wire.ListOptions)) {
 	dir := b.TempDir()
 	log, stopLog := run(b, dir)
 	fill(b, log, *largeFlag)
@@ -174,7 +174,7 @@ func benchmarkExact(b *testing.B, readers int, set func(*kube.ListOptions)) {
 		b.Fatal(err)
 	}
 	cms := s.at("configmaps", "default")
-	at := int64(s.list(cms, func(o *kube.ListOptions) { o.Limit = 1 }).ResourceVersion) - int64(readers)
+	at := int64(s.list(cms, func(o *wire.ListOptions) { o.Limit = 1 }).ResourceVersion) - int64(readers)
 	for i := range 5000 { // more than the window holds
 		s.merge(s.at("configmaps", "default", fmt.Sprintf("c%06d", i)), `{"data":{"changed":"yes"}}`)
 	}
@@ -187,9 +187,9 @@ func benchmarkExact(b *testing.B, readers int, set func(*kube.ListOptions)) {
 		for i := range readers {
 			wg.Go(func() {
 				began := time.Now()
-				list := s.list(cms, func(o *kube.ListOptions) {
+				list := s.list(cms, func(o *wire.ListOptions) {
 					set(o)
-					o.ResourceVersion, o.Match = fmt.Sprint(at+int64(i)), kube.MatchExact
+					o.ResourceVersion, o.Match = fmt.Sprint(at+int64(i)), wire.MatchExact
 				})
 				for _, err := range list.Items { // as it is written to a client: none is held
 					if err != nil {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/registry/strategy"
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // lifecycleVerbs implements lifecycle.Verbs.
@@ -33,7 +33,7 @@ func (v lifecycleVerbs) CreateObject(ctx context.Context, resource *schema.Resou
 }
 
 // DeleteObjects implements lifecycle.Verbs.
-func (v lifecycleVerbs) DeleteObjects(ctx context.Context, resource *schema.Resource, items []*kube.Object, options func(*kube.Object) metav1.DeleteOptions) (left int, err error) {
+func (v lifecycleVerbs) DeleteObjects(ctx context.Context, resource *schema.Resource, items []*wire.Object, options func(*wire.Object) metav1.DeleteOptions) (left int, err error) {
 	w, err := v.newWrite(schema.Target{Resource: resource, Caller: namespaceController()}, nil)
 	if err != nil {
 		return 0, err
@@ -62,7 +62,7 @@ func (v lifecycleVerbs) Finalize(ctx context.Context, t schema.Target, release f
 	if err != nil {
 		return err
 	}
-	_, err = v.mutate(ctx, w, func(current *kube.Object) (decision, error) {
+	_, err = v.mutate(ctx, w, func(current *wire.Object) (decision, error) {
 		if current == nil || !current.Deleting() {
 			return decision{}, nil
 		}
@@ -89,13 +89,13 @@ func (v lifecycleVerbs) Refresh(ctx context.Context, t schema.Target) error {
 	if err != nil {
 		return err
 	}
-	_, err = v.update(ctx, w, func(current *kube.Object) (*unstructured.Unstructured, error) {
+	_, err = v.update(ctx, w, func(current *wire.Object) (*unstructured.Unstructured, error) {
 		if current == nil {
 			return nil, nil // update answers 404
 		}
 		return treeOf(current)
 	})
-	if e, is := errors.AsType[*kube.StatusError](err); is && e.Status.Code == http.StatusNotFound {
+	if e, is := errors.AsType[*wire.StatusError](err); is && e.ErrStatus.Code == http.StatusNotFound {
 		return nil
 	}
 	return err

@@ -12,6 +12,7 @@ import (
 	"github.com/gapless-io/gapless/internal/registry/stored"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/watchcache"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -19,7 +20,7 @@ import (
 type listed interface {
 	RV() kube.ResourceVersion
 	// Scan yields the selected objects with a key >= start; an error is the last.
-	Scan(ctx context.Context, start string, sel watchcache.Selection) iter.Seq2[*kube.Object, error]
+	Scan(ctx context.Context, start string, sel watchcache.Selection) iter.Seq2[*wire.Object, error]
 	// Count and Follows are about all objects with a key >= start.
 	Count(ctx context.Context, start, namespace string) (int64, error)
 	Follows(ctx context.Context, start, namespace string) (bool, error)
@@ -33,8 +34,8 @@ var (
 // inMemory is a snapshot as a list reads it: nothing can fail.
 type inMemory struct{ *watchcache.Snapshot }
 
-func (m inMemory) Scan(_ context.Context, start string, sel watchcache.Selection) iter.Seq2[*kube.Object, error] {
-	return func(yield func(*kube.Object, error) bool) {
+func (m inMemory) Scan(_ context.Context, start string, sel watchcache.Selection) iter.Seq2[*wire.Object, error] {
+	return func(yield func(*wire.Object, error) bool) {
 		for o := range m.Snapshot.Scan(start, sel) {
 			if !yield(o, nil) {
 				return
@@ -51,12 +52,12 @@ func (m inMemory) Follows(_ context.Context, start, namespace string) (bool, err
 	return m.Snapshot.Count(start, namespace) > 0, nil
 }
 
-// List serves a LIST by kube.PlanList. Its items hold no
+// List serves a LIST by wire.PlanList. Its items hold no
 // lock and no history: what memory does not have is read from the store while they are
 // ranged over, and fails when it was compacted meanwhile or ctx has ended. Errors: those of
 // PlanList, 400 for a field that cannot be selected by and for a bad shard selector,
 // *kube.ExpiredError, *kube.TooLargeResourceVersionError after 3 s.
-func (r *Reader) List(ctx context.Context, t schema.Target, o kube.ListOptions) (*kube.List, error) {
+func (r *Reader) List(ctx context.Context, t schema.Target, o wire.ListOptions) (*wire.List, error) {
 	cached, err := r.of(t)
 	if err != nil {
 		return nil, err
@@ -64,7 +65,7 @@ func (r *Reader) List(ctx context.Context, t schema.Target, o kube.ListOptions) 
 	if err := t.Resource.CheckFields(o.Fields); err != nil {
 		return nil, err
 	}
-	plan, err := kube.PlanList(o)
+	plan, err := wire.PlanList(o)
 	if err != nil {
 		return nil, err
 	}
@@ -77,9 +78,9 @@ func (r *Reader) List(ctx context.Context, t schema.Target, o kube.ListOptions) 
 		return nil, err
 	}
 	if cached.Ended() {
-		return nil, kube.NotFound(t.Resource.GR(), t.Name)
+		return nil, wire.NotFound(t.Resource.GR(), t.Name)
 	}
-	list := &kube.List{ResourceVersion: state.RV()}
+	list := &wire.List{ResourceVersion: state.RV()}
 	if sel.Shard != nil {
 		list.Shard = sel.Shard.String()
 	}
@@ -117,22 +118,22 @@ func (r *Reader) Count(t schema.Target) int {
 }
 
 // stateFor returns the state that a plan asks for.
-func stateFor(ctx context.Context, cached *caches.Resource, plan kube.ListPlan) (listed, error) {
+func stateFor(ctx context.Context, cached *caches.Resource, plan wire.ListPlan) (listed, error) {
 	var s *watchcache.Snapshot
 	var err error
 	switch plan.Mode {
-	case kube.ListMostRecent, kube.ListContinueLatest:
+	case wire.ListMostRecent, wire.ListContinueLatest:
 		s, err = cached.Fresh(ctx)
-	case kube.ListAny:
+	case wire.ListAny:
 		s = cached.Cache.Snapshot()
-	case kube.ListNotOlderThan:
+	case wire.ListNotOlderThan:
 		s, err = cached.Cache.WaitFresh(ctx, plan.RV)
-	case kube.ListExact, kube.ListContinue:
+	case wire.ListExact, wire.ListContinue:
 		if s, err = cached.Cache.At(ctx, plan.RV); errors.Is(err, watchcache.ErrBehind) {
 			return cached.Past(plan.RV, cached.Cache.Snapshot(), plan.Limit), nil
 		}
 	default:
-		return nil, kube.BadRequest("unknown way to list: %d", plan.Mode)
+		return nil, wire.BadRequest("unknown way to list: %d", plan.Mode)
 	}
 	if err != nil {
 		return nil, continued(err, plan)
@@ -142,14 +143,14 @@ func stateFor(ctx context.Context, cached *caches.Resource, plan kube.ListPlan) 
 
 // continued gives the error of an expired continue token another token, which continues
 // the list in the most recent state.
-func continued(err error, plan kube.ListPlan) error {
+func continued(err error, plan wire.ListPlan) error {
 	e, is := errors.AsType[*kube.ExpiredError](err)
-	if !is || plan.Mode != kube.ListContinue {
+	if !is || plan.Mode != wire.ListContinue {
 		return err
 	}
 	again := *e
 	again.Kind = kube.ExpiredContinue
-	again.Continue = kube.EncodeContinue(-1, plan.Start)
+	again.Continue = wire.EncodeContinue(-1, plan.Start)
 	return &again
 }
 
@@ -159,14 +160,14 @@ const heldBytes = 1 << 20
 
 // page is the beginning of a list.
 type page struct {
-	held  []*kube.Object // nil when it is larger than heldBytes
+	held  []*wire.Object // nil when it is larger than heldBytes
 	count int64
 	last  string // the key of its last object
 }
 
 // firstOf reads the first objects, at most limit.
-func firstOf(all iter.Seq2[*kube.Object, error], limit int64) (page, error) {
-	p, bytes := page{held: []*kube.Object{}}, 0
+func firstOf(all iter.Seq2[*wire.Object, error], limit int64) (page, error) {
+	p, bytes := page{held: []*wire.Object{}}, 0
 	for o, err := range all {
 		if err != nil {
 			return page{}, err
@@ -186,8 +187,8 @@ func firstOf(all iter.Seq2[*kube.Object, error], limit int64) (page, error) {
 }
 
 // items yields the objects of the page, which are the first ones of all.
-func (p page) items(all iter.Seq2[*kube.Object, error]) iter.Seq2[*kube.Object, error] {
-	return func(yield func(*kube.Object, error) bool) {
+func (p page) items(all iter.Seq2[*wire.Object, error]) iter.Seq2[*wire.Object, error] {
+	return func(yield func(*wire.Object, error) bool) {
 		for _, o := range p.held {
 			if !yield(o, nil) {
 				return
@@ -220,7 +221,7 @@ type limited struct {
 // its last one. As upstream it does not check whether any of them is selected (apiserver
 // cacher.go GetList), which could take the whole collection: the next page may be
 // empty. It sets how many remain only if all of them are selected.
-func setContinue(ctx context.Context, list *kube.List, c limited) error {
+func setContinue(ctx context.Context, list *wire.List, c limited) error {
 	namespace := ""
 	if c.target.Resource.Namespaced {
 		namespace = c.target.Namespace
@@ -253,13 +254,13 @@ func setContinue(ctx context.Context, list *kube.List, c limited) error {
 	if s, is := c.state.(inMemory); is {
 		c.cached.Cache.Keep(s.Snapshot)
 	}
-	list.Continue = kube.EncodeContinue(int64(c.state.RV()), strings.TrimPrefix(c.page.last, listPrefix(c.target))+"\x00")
+	list.Continue = wire.EncodeContinue(int64(c.state.RV()), strings.TrimPrefix(c.page.last, listPrefix(c.target))+"\x00")
 	return nil
 }
 
 // selection returns what a request selects of a resource. A field selector that only
 // names one object becomes a lookup.
-func selection(t schema.Target, o kube.ListOptions) watchcache.Selection {
+func selection(t schema.Target, o wire.ListOptions) watchcache.Selection {
 	sel := watchcache.Selection{Labels: o.Labels, Fields: o.Fields, Name: t.Name}
 	if t.Resource.Readings != nil {
 		sel.Read = t.Resource.Readings.Of
@@ -304,9 +305,9 @@ func listPrefix(t schema.Target) string {
 
 // shownAs yields stored objects as a resource shows them, without converting their content; those
 // that are stored in its version, and in their read form, are unchanged.
-func shownAs(all iter.Seq2[*kube.Object, error], resource *schema.Resource) iter.Seq2[*kube.Object, error] {
+func shownAs(all iter.Seq2[*wire.Object, error], resource *schema.Resource) iter.Seq2[*wire.Object, error] {
 	show := resource.Shows()
-	return func(yield func(*kube.Object, error) bool) {
+	return func(yield func(*wire.Object, error) bool) {
 		for o, err := range all {
 			if err == nil {
 				o = show(resource.Readings.Of(o))

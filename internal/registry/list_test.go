@@ -13,6 +13,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/store"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -65,7 +66,7 @@ func TestListByResourceVersion(t *testing.T) {
 		for _, c := range []struct {
 			name      string
 			rv        string
-			match     kube.Match
+			match     wire.Match
 			limit     int64
 			want      []string
 			at        kube.ResourceVersion
@@ -77,12 +78,12 @@ func TestListByResourceVersion(t *testing.T) {
 			{"any ignores the limit", "0", "", 1, []string{"a", "b", "c"}, last, false},
 			{"not older, by default", first.String(), "", 0, []string{"a", "b", "c"}, last, false},
 			{"exact, by limit", first.String(), "", 5, []string{"a"}, first, false},
-			{"exact", first.String(), kube.MatchExact, 0, []string{"a"}, first, false},
-			{"exact before everything", "1", kube.MatchExact, 0, []string{}, 1, false},
-			{"not older", first.String(), kube.MatchNotOlderThan, 1, []string{"a"}, last, true},
-			{"not older than any", "0", kube.MatchNotOlderThan, 0, []string{"a", "b", "c"}, last, false},
+			{"exact", first.String(), wire.MatchExact, 0, []string{"a"}, first, false},
+			{"exact before everything", "1", wire.MatchExact, 0, []string{}, 1, false},
+			{"not older", first.String(), wire.MatchNotOlderThan, 1, []string{"a"}, last, true},
+			{"not older than any", "0", wire.MatchNotOlderThan, 0, []string{"a", "b", "c"}, last, false},
 		} {
-			list := s.list(cms, func(o *kube.ListOptions) { o.ResourceVersion, o.Match, o.Limit = c.rv, c.match, c.limit })
+			list := s.list(cms, func(o *wire.ListOptions) { o.ResourceVersion, o.Match, o.Limit = c.rv, c.match, c.limit })
 			got := []string{}
 			for _, o := range items(list) {
 				got = append(got, o.Key().Name)
@@ -92,8 +93,8 @@ func TestListByResourceVersion(t *testing.T) {
 			}
 		}
 		began := time.Now()
-		for _, match := range []kube.Match{kube.MatchExact, kube.MatchNotOlderThan, ""} {
-			_, err := s.List(t.Context(), cms, options(func(o *kube.ListOptions) { o.ResourceVersion, o.Match = "9999999999", match }))
+		for _, match := range []wire.Match{wire.MatchExact, wire.MatchNotOlderThan, ""} {
+			_, err := s.List(t.Context(), cms, options(func(o *wire.ListOptions) { o.ResourceVersion, o.Match = "9999999999", match }))
 			want := fmt.Sprintf("504 Timeout Timeout: Too large resource version: 9999999999, current: %d", last)
 			if diff := cmp.Diff(want, status(err)); diff != "" {
 				t.Errorf("%s: %s", match, diff)
@@ -142,7 +143,7 @@ func TestListSelectors(t *testing.T) {
 		{"app=y", "metadata.name=p1", []string{}},
 	} {
 		for _, namespace := range []string{"", "default"} {
-			list := s.list(s.at("pods", namespace), func(o *kube.ListOptions) {
+			list := s.list(s.at("pods", namespace), func(o *wire.ListOptions) {
 				var err error
 				if o.Labels, err = labels.Parse(c.labels); err != nil {
 					t.Fatal(err)
@@ -156,7 +157,7 @@ func TestListSelectors(t *testing.T) {
 			}
 		}
 	}
-	_, err := s.List(t.Context(), s.at("configmaps"), options(func(o *kube.ListOptions) { o.Fields = fields.OneTermEqualSelector("spec.a", "1") }))
+	_, err := s.List(t.Context(), s.at("configmaps"), options(func(o *wire.ListOptions) { o.Fields = fields.OneTermEqualSelector("spec.a", "1") }))
 	if diff := cmp.Diff(`400 BadRequest "spec.a" is not a known field selector: only "metadata.name", "metadata.namespace"`, status(err)); diff != "" {
 		t.Error(diff)
 	}
@@ -190,7 +191,7 @@ func TestFullPageWithASelectorHasAContinueTokenWhenObjectsFollow(t *testing.T) {
 			{"a name in all namespaces", everywhere, "", "metadata.name=b", 1, []string{"default/b"}, true},
 			{"a namespace of all", everywhere, "x=no", "metadata.namespace=default", 2, []string{"default/b", "default/d"}, true},
 		} {
-			selected := func(o *kube.ListOptions) {
+			selected := func(o *wire.ListOptions) {
 				o.Labels, _ = labels.Parse(c.labels)
 				o.Fields = fields.ParseSelectorOrDie(c.fields)
 				o.Limit = c.limit
@@ -202,7 +203,7 @@ func TestFullPageWithASelectorHasAContinueTokenWhenObjectsFollow(t *testing.T) {
 			if list.Continue == "" {
 				continue
 			}
-			rest := s.list(c.at, func(o *kube.ListOptions) { selected(o); o.Continue = list.Continue })
+			rest := s.list(c.at, func(o *wire.ListOptions) { selected(o); o.Continue = list.Continue })
 			if got := names(rest); len(got) != 0 || rest.Continue != "" || rest.ResourceVersion != list.ResourceVersion {
 				t.Errorf("%s: the next page has %v at %d, continue %q", c.name, got, rest.ResourceVersion, rest.Continue)
 			}
@@ -217,7 +218,7 @@ func TestPagesOfOneListAreOneSnapshotUnderWrites(t *testing.T) {
 	for i := range 200 {
 		want = append(want, s.create(cms, configMap(fmt.Sprintf("c%03d", i))).Key().String())
 	}
-	page := s.list(cms, func(o *kube.ListOptions) { o.Limit = 30 })
+	page := s.list(cms, func(o *wire.ListOptions) { o.Limit = 30 })
 	at, got := page.ResourceVersion, names(page)
 	for round := 0; page.Continue != ""; round++ {
 		if page.Remaining == nil || *page.Remaining != int64(200-len(got)) {
@@ -229,7 +230,7 @@ func TestPagesOfOneListAreOneSnapshotUnderWrites(t *testing.T) {
 		}
 		s.delete(s.at("configmaps", "default", fmt.Sprintf("c%03d", 199-round)))
 		s.merge(s.at("configmaps", "default", fmt.Sprintf("c%03d", 150-round)), `{"data":{"changed":"yes"}}`)
-		page = s.list(cms, func(o *kube.ListOptions) { o.Limit, o.Continue = 30, page.Continue })
+		page = s.list(cms, func(o *wire.ListOptions) { o.Limit, o.Continue = 30, page.Continue })
 		if page.ResourceVersion != at {
 			t.Errorf("a page is at %d, the first was at %d", page.ResourceVersion, at)
 		}
@@ -254,28 +255,28 @@ func TestExpiredContinueTokenComesWithAFreshToken(t *testing.T) {
 	for i := range 6 {
 		s.create(cms, configMap(fmt.Sprintf("c%d", i)))
 	}
-	first := s.list(cms, func(o *kube.ListOptions) { o.Limit = 2 })
+	first := s.list(cms, func(o *wire.ListOptions) { o.Limit = 2 })
 	s.delete(s.at("configmaps", "default", "c3"))
 	last := s.create(cms, configMap("c4b")).ResourceVersion()
 	if _, err := s.Compact(t.Context(), store.Compaction{UpTo: int64(last)}); err != nil {
 		t.Fatal(err)
 	}
 	// Snapshots that were kept for the pages go with the history.
-	_, err := s.List(t.Context(), cms, options(func(o *kube.ListOptions) { o.Limit, o.Continue = 2, first.Continue }))
+	_, err := s.List(t.Context(), cms, options(func(o *wire.ListOptions) { o.Limit, o.Continue = 2, first.Continue }))
 	gone := expired(err)
 	if gone == nil || gone.Kind != kube.ExpiredContinue {
 		t.Fatalf("continue after compaction: %v", err)
 	}
-	told := kube.StatusOf(err)
-	rv, start, err := kube.DecodeContinue(told.Continue)
+	told := wire.StatusOf(err)
+	rv, start, err := wire.DecodeContinue(told.Continue)
 	if err != nil || rv != -1 || start != "c1\x00" {
 		t.Fatalf("token %q is %d %q %v", told.Continue, rv, start, err)
 	}
-	next := s.list(cms, func(o *kube.ListOptions) { o.Limit, o.Continue = 2, told.Continue })
+	next := s.list(cms, func(o *wire.ListOptions) { o.Limit, o.Continue = 2, told.Continue })
 	if diff := cmp.Diff([]string{"default/c2", "default/c4"}, names(next)); diff != "" || next.ResourceVersion != last {
 		t.Errorf("at %d, want %d\n%s", next.ResourceVersion, last, diff)
 	}
-	rest := s.list(cms, func(o *kube.ListOptions) { o.Continue = next.Continue })
+	rest := s.list(cms, func(o *wire.ListOptions) { o.Continue = next.Continue })
 	if diff := cmp.Diff([]string{"default/c4b", "default/c5"}, names(rest)); diff != "" || rest.ResourceVersion != last {
 		t.Errorf("at %d, want %d\n%s", rest.ResourceVersion, last, diff)
 	}
@@ -290,7 +291,7 @@ func TestExactListBehindTheFloorIsExpired(t *testing.T) {
 	if upTo, err := s.Compact(t.Context(), store.Compaction{UpTo: int64(quiet)}); err != nil || upTo != quiet {
 		t.Fatalf("compacted up to %d: %v", upTo, err)
 	}
-	_, err := s.List(t.Context(), cms, options(func(o *kube.ListOptions) { o.ResourceVersion, o.Match = was.String(), kube.MatchExact }))
+	_, err := s.List(t.Context(), cms, options(func(o *wire.ListOptions) { o.ResourceVersion, o.Match = was.String(), wire.MatchExact }))
 	if diff := cmp.Diff("410 Expired The resourceVersion for the provided list is too old.", status(err)); diff != "" {
 		t.Error(diff)
 	}
@@ -298,7 +299,7 @@ func TestExactListBehindTheFloorIsExpired(t *testing.T) {
 		t.Errorf("expired: %+v, the floor is %d", e, now)
 	}
 	// A quiet resource never expires.
-	if got := names(s.list(s.at("secrets"), func(o *kube.ListOptions) { o.ResourceVersion, o.Match = was.String(), kube.MatchExact })); len(got) != 0 {
+	if got := names(s.list(s.at("secrets"), func(o *wire.ListOptions) { o.ResourceVersion, o.Match = was.String(), wire.MatchExact })); len(got) != 0 {
 		t.Errorf("secrets at %d: %v", was, got)
 	}
 }
@@ -322,12 +323,12 @@ func TestPodsAreSelectedByTheOldLabelsOfTheirFields(t *testing.T) {
 	for selector, want := range map[string][]string{
 		"spec.host=n": {"default/p"}, "spec.host!=n": {"default/q"}, "status.podIPs=10.0.0.1": {}, "status.podIPs=": {"default/p", "default/q"},
 	} {
-		got := names(s.list(s.at("pods", "default"), func(o *kube.ListOptions) { o.Fields = fields.ParseSelectorOrDie(selector) }))
+		got := names(s.list(s.at("pods", "default"), func(o *wire.ListOptions) { o.Fields = fields.ParseSelectorOrDie(selector) }))
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: -want +got:\n%s", selector, diff)
 		}
 	}
-	w := s.watch(s.at("pods"), func(o *kube.ListOptions) { o.Fields = fields.ParseSelectorOrDie("spec.host=m") })
+	w := s.watch(s.at("pods"), func(o *wire.ListOptions) { o.Fields = fields.ParseSelectorOrDie("spec.host=m") })
 	s.create(s.at("pods", "default"), `{"metadata":{"name":"r"},"spec":{"nodeName":"m","containers":[{"name":"c","image":"i"}]}}`)
 	if got := w.until(kube.Added, "default/r"); got.Object == nil {
 		t.Errorf("the watch got %v", got)

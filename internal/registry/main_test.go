@@ -19,6 +19,7 @@ import (
 	"github.com/gapless-io/gapless/internal/schema/builtin"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/revlog"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -118,7 +119,7 @@ func (s *server) at(resource string, place ...string) schema.Target {
 	return schema.Target{Resource: r, Namespace: place[0], Name: place[1], Subresource: place[2]}
 }
 
-func (s *server) create(t schema.Target, body string) *kube.Object {
+func (s *server) create(t schema.Target, body string) *wire.Object {
 	s.t.Helper()
 	out, err := s.Create(s.t.Context(), t, []byte(body), metav1.CreateOptions{})
 	if err != nil {
@@ -130,7 +131,7 @@ func (s *server) create(t schema.Target, body string) *kube.Object {
 	return out.Object
 }
 
-func (s *server) update(t schema.Target, body string) *kube.Object {
+func (s *server) update(t schema.Target, body string) *wire.Object {
 	s.t.Helper()
 	out, err := s.Update(s.t.Context(), t, []byte(body), metav1.UpdateOptions{})
 	if err != nil {
@@ -139,7 +140,7 @@ func (s *server) update(t schema.Target, body string) *kube.Object {
 	return out.Object
 }
 
-func (s *server) merge(t schema.Target, patch string) *kube.Object {
+func (s *server) merge(t schema.Target, patch string) *wire.Object {
 	s.t.Helper()
 	out, err := s.Patch(s.t.Context(), t, mergePatch(patch), metav1.PatchOptions{})
 	if err != nil {
@@ -148,11 +149,11 @@ func (s *server) merge(t schema.Target, patch string) *kube.Object {
 	return out.Object
 }
 
-func mergePatch(body string) kube.Patch {
-	return kube.Patch{Type: types.MergePatchType, Body: []byte(body)}
+func mergePatch(body string) wire.Patch {
+	return wire.Patch{Type: types.MergePatchType, Body: []byte(body)}
 }
 
-func (s *server) delete(t schema.Target) kube.Written {
+func (s *server) delete(t schema.Target) wire.Written {
 	s.t.Helper()
 	out, err := s.Delete(s.t.Context(), t, metav1.DeleteOptions{})
 	if err != nil {
@@ -161,7 +162,7 @@ func (s *server) delete(t schema.Target) kube.Written {
 	return out
 }
 
-func (s *server) get(t schema.Target) *kube.Object {
+func (s *server) get(t schema.Target) *wire.Object {
 	s.t.Helper()
 	o, err := s.Get(s.t.Context(), t, "")
 	if err != nil {
@@ -171,8 +172,8 @@ func (s *server) get(t schema.Target) *kube.Object {
 }
 
 // options makes list options of what a test wants to set.
-func options(set func(o *kube.ListOptions)) kube.ListOptions {
-	o := kube.ListOptions{Labels: labels.Everything(), Fields: fields.Everything()}
+func options(set func(o *wire.ListOptions)) wire.ListOptions {
+	o := wire.ListOptions{Labels: labels.Everything(), Fields: fields.Everything()}
 	if set != nil {
 		set(&o)
 	}
@@ -186,7 +187,7 @@ func options(set func(o *kube.ListOptions)) kube.ListOptions {
 	return o
 }
 
-func (s *server) list(t schema.Target, set func(o *kube.ListOptions)) *kube.List {
+func (s *server) list(t schema.Target, set func(o *wire.ListOptions)) *wire.List {
 	s.t.Helper()
 	list, err := s.List(s.t.Context(), t, options(set))
 	if err != nil {
@@ -196,7 +197,7 @@ func (s *server) list(t schema.Target, set func(o *kube.ListOptions)) *kube.List
 }
 
 // names are the keys of a list, in its order.
-func names(list *kube.List) []string {
+func names(list *wire.List) []string {
 	keys := []string{}
 	for _, o := range items(list) {
 		keys = append(keys, o.Key().String())
@@ -205,8 +206,8 @@ func names(list *kube.List) []string {
 }
 
 // items are the objects of a list that must be whole.
-func items(list *kube.List) []*kube.Object {
-	var objects []*kube.Object
+func items(list *wire.List) []*wire.Object {
+	var objects []*wire.Object
 	for o, err := range list.Items {
 		if err != nil {
 			panic(err)
@@ -216,7 +217,7 @@ func items(list *kube.List) []*kube.Object {
 	return objects
 }
 
-func (s *server) watch(t schema.Target, set func(o *kube.ListOptions)) *watcher {
+func (s *server) watch(t schema.Target, set func(o *wire.ListOptions)) *watcher {
 	s.t.Helper()
 	w, err := s.Watch(s.t.Context(), t, options(set))
 	if err != nil {
@@ -228,19 +229,19 @@ func (s *server) watch(t schema.Target, set func(o *kube.ListOptions)) *watcher 
 
 // watcher takes a watch's events one by one.
 type watcher struct {
-	kube.Watch
+	wire.Watch
 	t       testing.TB
-	waiting []kube.WatchEvent
+	waiting []wire.WatchEvent
 }
 
-func (w *watcher) next() kube.WatchEvent {
+func (w *watcher) next() wire.WatchEvent {
 	w.t.Helper()
 	for len(w.waiting) == 0 {
 		events, err := w.Next(w.t.Context())
 		if err != nil {
 			w.t.Fatalf("next: %v", err)
 		}
-		w.waiting = append([]kube.WatchEvent(nil), events...)
+		w.waiting = append([]wire.WatchEvent(nil), events...)
 	}
 	e := w.waiting[0]
 	w.waiting = w.waiting[1:]
@@ -267,12 +268,12 @@ func (w *watcher) take(n int) []string {
 
 // status is the Status of err as text.
 func status(err error) string {
-	s := kube.StatusOf(err)
+	s := wire.StatusOf(err)
 	return fmt.Sprintf("%d %s %s", s.Code, s.Reason, s.Message)
 }
 
 // field reads one value of an object by its path.
-func field(tb testing.TB, o *kube.Object, path ...string) any {
+func field(tb testing.TB, o *wire.Object, path ...string) any {
 	tb.Helper()
 	var tree any
 	if err := json.Unmarshal(o.JSON(), &tree); err != nil {

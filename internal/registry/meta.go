@@ -10,14 +10,14 @@ import (
 
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/jsontree"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // treeOf decodes an object.
-func treeOf(o *kube.Object) (*unstructured.Unstructured, error) {
+func treeOf(o *wire.Object) (*unstructured.Unstructured, error) {
 	tree, err := jsontree.Decode(o.JSON())
 	if err != nil {
-		return nil, kube.Internal(fmt.Errorf("decode the stored object: %w", err))
+		return nil, wire.Internal(fmt.Errorf("decode the stored object: %w", err))
 	}
 	return &unstructured.Unstructured{Object: tree}, nil
 }
@@ -28,9 +28,9 @@ func encodeStored(r *schema.Resource, u *unstructured.Unstructured, managed []by
 	tree := maps.Clone(r.Store(u.Object))
 	tree["apiVersion"] = r.Home().APIVersionOf(r.Home().StorageVersion)
 	tree["kind"] = r.Kind
-	value, err := kube.CanonicalManaged(tree, managed)
+	value, err := wire.CanonicalManaged(tree, managed)
 	if err != nil {
-		return nil, kube.BadRequest("%v", err) // the body of the request cannot be encoded
+		return nil, wire.BadRequest("%v", err) // the body of the request cannot be encoded
 	}
 	return value, nil
 }
@@ -45,7 +45,7 @@ func invalidOptions(kind string, errs field.ErrorList) error {
 	if len(errs) == 0 {
 		return nil
 	}
-	return kube.Invalid(metav1.SchemeGroupVersion.WithKind(kind).GroupKind(), "", errs)
+	return wire.Invalid(metav1.SchemeGroupVersion.WithKind(kind).GroupKind(), "", errs)
 }
 
 // validation is the option fieldValidation with its default.

@@ -8,11 +8,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
 // until takes events until one is as wanted.
-func (w *watcher) until(what kube.EventType, key string) kube.WatchEvent {
+func (w *watcher) until(what kube.EventType, key string) wire.WatchEvent {
 	w.t.Helper()
 	for {
 		if e := w.next(); e.Type == what && e.Object != nil && e.Object.Key().String() == key {
@@ -54,7 +55,7 @@ func TestNamespaceIsRemovedAfterItsContent(t *testing.T) {
 	if diff := cmp.Diff(`403 Forbidden configmaps "late" is forbidden: unable to create new content in namespace n because it is being terminated`, status(err)); diff != "" {
 		t.Error(diff)
 	}
-	cause := kube.StatusOf(err).Details.Causes
+	cause := wire.StatusOf(err).Details.Causes
 	if diff := cmp.Diff([]metav1.StatusCause{{Type: "NamespaceTerminating", Message: "namespace n is being terminated", Field: "metadata.namespace"}}, cause); diff != "" {
 		t.Error(diff)
 	}
@@ -97,7 +98,7 @@ func TestNoCreationSucceedsAfterNamespaceDeletionFoundItEmpty(t *testing.T) {
 			wg.Go(func() {
 				for k := range 50 {
 					_, err := s.Create(t.Context(), s.at("configmaps", ns), []byte(configMap(fmt.Sprintf("c%d-%d", i, k))), metav1.CreateOptions{})
-					if code := kube.StatusOf(err).Code; err != nil && code != 403 && code != 404 {
+					if code := wire.StatusOf(err).Code; err != nil && code != 403 && code != 404 {
 						t.Errorf("create: %v", err)
 					}
 					if err != nil {

@@ -18,11 +18,12 @@ import (
 
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/store"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
 // past is what a resource was at each resourceVersion, as a test has seen it.
-type past map[kube.ResourceVersion][]*kube.Object
+type past map[kube.ResourceVersion][]*wire.Object
 
 // live makes random changes to ConfigMaps in three namespaces, more than the cache
 // remembers, and returns every state that there was.
@@ -58,20 +59,20 @@ type question struct {
 	limit                   int64
 }
 
-func (q question) selects(o *kube.Object) bool {
+func (q question) selects(o *wire.Object) bool {
 	sel, err := labels.Parse(q.labels)
 	return err == nil && sel.Matches(o.Labels()) &&
 		(q.namespace == "" || o.Key().Namespace == q.namespace) && (q.name == "" || o.Key().Name == q.name)
 }
 
 // pages asks page by page and checks what every page says of the rest.
-func (q question) pages(s *server, rv kube.ResourceVersion, truth []*kube.Object) (got []*kube.Object) {
+func (q question) pages(s *server, rv kube.ResourceVersion, truth []*wire.Object) (got []*wire.Object) {
 	s.t.Helper()
 	token := ""
 	for {
-		list := s.list(s.at("configmaps", q.namespace), func(o *kube.ListOptions) {
+		list := s.list(s.at("configmaps", q.namespace), func(o *wire.ListOptions) {
 			if o.Limit, o.Continue = q.limit, token; token == "" {
-				o.ResourceVersion, o.Match = rv.String(), kube.MatchExact
+				o.ResourceVersion, o.Match = rv.String(), wire.MatchExact
 			}
 			o.Labels, _ = labels.Parse(q.labels)
 			if q.name != "" {
@@ -153,8 +154,8 @@ func TestPastListSharesUnchangedObjectsWithTheCache(t *testing.T) {
 	same := s.create(cms, configMap("same"))
 	was := s.create(cms, configMap("hot"))
 	outrun(s)
-	list := s.list(cms, func(o *kube.ListOptions) {
-		o.ResourceVersion, o.Match = was.ResourceVersion().String(), kube.MatchExact
+	list := s.list(cms, func(o *wire.ListOptions) {
+		o.ResourceVersion, o.Match = was.ResourceVersion().String(), wire.MatchExact
 	})
 	got := items(list)
 	if len(got) != 2 || got[1] != same || got[0] == was || string(got[0].JSON()) != string(was.JSON()) {
@@ -194,9 +195,9 @@ func (r *reading) Read(ctx context.Context, q store.Query) (store.Page, error) {
 func paginate(s *server, t schema.Target, rv kube.ResourceVersion, limit int64) int {
 	count, token := 0, ""
 	for {
-		list := s.list(t, func(o *kube.ListOptions) {
+		list := s.list(t, func(o *wire.ListOptions) {
 			if o.Limit, o.Continue = limit, token; token == "" {
-				o.ResourceVersion, o.Match = rv.String(), kube.MatchExact
+				o.ResourceVersion, o.Match = rv.String(), wire.MatchExact
 			}
 		})
 		count += len(items(list))
@@ -266,8 +267,8 @@ func TestListsOfThePastNeedMemoryForAPageOnly(t *testing.T) {
 		var wg sync.WaitGroup
 		for i := range readers {
 			wg.Go(func() {
-				list := s.list(cms, func(o *kube.ListOptions) {
-					o.ResourceVersion, o.Match, o.Limit = (rv - kube.ResourceVersion(i)).String(), kube.MatchExact, c.limit
+				list := s.list(cms, func(o *wire.ListOptions) {
+					o.ResourceVersion, o.Match, o.Limit = (rv - kube.ResourceVersion(i)).String(), wire.MatchExact, c.limit
 				})
 				n := int64(0)
 				for _, err := range list.Items {
@@ -302,7 +303,7 @@ func TestListThatIsCompactedWhileItIsReadEndsWithAnError(t *testing.T) {
 		rv = s.create(cms, configMap(fmt.Sprintf("c%03d", i))).ResourceVersion()
 	}
 	outrun(s)
-	list := s.list(cms, func(o *kube.ListOptions) { o.ResourceVersion, o.Match = rv.String(), kube.MatchExact })
+	list := s.list(cms, func(o *wire.ListOptions) { o.ResourceVersion, o.Match = rv.String(), wire.MatchExact })
 	n, now := 0, int64(s.list(cms, nil).ResourceVersion)
 	var failed error
 	for _, err := range list.Items {
@@ -327,7 +328,7 @@ func TestDeleteCollectionAtAPastRevisionDeletesThatState(t *testing.T) {
 	rv := s.create(cms, configMap("a")).ResourceVersion()
 	s.create(cms, configMap("b"))
 	outrun(s)
-	if _, err := s.DeleteCollection(t.Context(), cms, metav1.DeleteOptions{}, options(func(o *kube.ListOptions) { o.ResourceVersion, o.Match = rv.String(), kube.MatchExact })); err != nil {
+	if _, err := s.DeleteCollection(t.Context(), cms, metav1.DeleteOptions{}, options(func(o *wire.ListOptions) { o.ResourceVersion, o.Match = rv.String(), wire.MatchExact })); err != nil {
 		t.Fatal(err)
 	}
 	if got := names(s.list(cms, nil)); !slices.Equal(got, []string{"default/b"}) {

@@ -13,7 +13,7 @@ import (
 	"github.com/gapless-io/gapless/internal/registry/metadata"
 	"github.com/gapless-io/gapless/internal/registry/patch"
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Patch changes an object, its status or its scale by a JSON patch, a merge patch
@@ -21,23 +21,23 @@ import (
 // creates it if there is none (server-side apply). A resourceVersion in the patch is a
 // condition; without one the patch is applied to the current object. Errors: 400,
 // 404, 409, 413, 415 for other types of patches, 422.
-func (r *Registry) Patch(ctx context.Context, t schema.Target, p kube.Patch, o metav1.PatchOptions) (out kube.Written, err error) {
+func (r *Registry) Patch(ctx context.Context, t schema.Target, p wire.Patch, o metav1.PatchOptions) (out wire.Written, err error) {
 	ctx, said := hear(ctx)
 	defer func() { out.Warnings = said.all() }()
 	return r.patchBy(ctx, t, p, o)
 }
 
 // patchBy changes an object, its status or its scale by a patch.
-func (r *Registry) patchBy(ctx context.Context, t schema.Target, p kube.Patch, o metav1.PatchOptions) (kube.Written, error) {
+func (r *Registry) patchBy(ctx context.Context, t schema.Target, p wire.Patch, o metav1.PatchOptions) (wire.Written, error) {
 	if !slices.Contains(t.Resource.PatchTypes, string(p.Type)) {
-		return kube.Written{}, kube.UnsupportedMediaType(t.Resource.PatchTypes)
+		return wire.Written{}, wire.UnsupportedMediaType(t.Resource.PatchTypes)
 	}
 	if err := invalidOptions("PatchOptions", metavalidation.ValidatePatchOptions(&o, p.Type)); err != nil {
-		return kube.Written{}, err
+		return wire.Written{}, err
 	}
 	w, err := r.newWrite(t, o.DryRun)
 	if err != nil {
-		return kube.Written{}, err
+		return wire.Written{}, err
 	}
 	w = r.asked(w, admission.Update, updateOptions(&o))
 	if t.Subresource == "scale" && p.Type == types.StrategicMergePatchType {
@@ -51,12 +51,12 @@ func (r *Registry) patchBy(ctx context.Context, t schema.Target, p kube.Patch, o
 		return r.patchScale(ctx, w, change, o.FieldManager)
 	}
 	if err := served(t); err != nil {
-		return kube.Written{}, err
+		return wire.Written{}, err
 	}
 	w.track = r.tracking(t, o.FieldManager)
-	return r.update(ctx, w, func(current *kube.Object) (*unstructured.Unstructured, error) {
+	return r.update(ctx, w, func(current *wire.Object) (*unstructured.Unstructured, error) {
 		if current == nil {
-			return nil, kube.NotFound(t.Resource.GR(), t.Name)
+			return nil, wire.NotFound(t.Resource.GR(), t.Name)
 		}
 		shown, err := r.Show(ctx, t.Resource, current)
 		if err != nil {

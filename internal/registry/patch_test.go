@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 func TestPatchTypesChangeTheObject(t *testing.T) {
@@ -27,7 +27,7 @@ func TestPatchTypesChangeTheObject(t *testing.T) {
 		{types.JSONPatchType, `[{"op":"test","path":"/data/b","value":"2"},{"op":"remove","path":"/data/a"},{"op":"add","path":"/data/c","value":"3"}]`, map[string]any{"b": "2", "c": "3"}},
 		{types.StrategicMergePatchType, `{"data":{"b":null,"d":"4"}}`, map[string]any{"c": "3", "d": "4"}},
 	} {
-		out, err := s.Patch(t.Context(), at, kube.Patch{Type: c.kind, Body: []byte(c.body)}, metav1.PatchOptions{})
+		out, err := s.Patch(t.Context(), at, wire.Patch{Type: c.kind, Body: []byte(c.body)}, metav1.PatchOptions{})
 		if err != nil {
 			t.Fatalf("%s: %v", c.kind, err)
 		}
@@ -67,7 +67,7 @@ func TestPatchRefusals(t *testing.T) {
 		{"another uid", types.MergePatchType, "a", `{"metadata":{"uid":"zzz"}}`, `422 Invalid Foo.t.example.com "a" is invalid: metadata.uid: Invalid value: "zzz": field is immutable`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			_, err := s.Patch(t.Context(), s.at(foos, "default", c.object), kube.Patch{Type: c.kind, Body: []byte(c.body)}, metav1.PatchOptions{})
+			_, err := s.Patch(t.Context(), s.at(foos, "default", c.object), wire.Patch{Type: c.kind, Body: []byte(c.body)}, metav1.PatchOptions{})
 			if diff := cmp.Diff(c.want, status(err)); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
@@ -76,7 +76,7 @@ func TestPatchRefusals(t *testing.T) {
 	if is := s.get(s.at(foos, "default", "a")); is != now {
 		t.Errorf("refused patches changed the object to %s", is.JSON())
 	}
-	_, err := s.Patch(t.Context(), s.at(foos, "default", "a"), kube.Patch{Type: types.MergePatchType, Body: []byte(`{}`)}, metav1.PatchOptions{Force: new(true)})
+	_, err := s.Patch(t.Context(), s.at(foos, "default", "a"), wire.Patch{Type: types.MergePatchType, Body: []byte(`{}`)}, metav1.PatchOptions{Force: new(true)})
 	if diff := cmp.Diff(`422 Invalid PatchOptions.meta.k8s.io "" is invalid: force: Forbidden: may not be specified for non-apply patch`, status(err)); diff != "" {
 		t.Error(diff)
 	}
@@ -117,7 +117,7 @@ func TestSlowPatchSucceedsAmongFastWriters(t *testing.T) {
 		wg.Go(func() {
 			for i := 0; !over.Load(); i++ {
 				body := fmt.Sprintf(`{"spec":{"a":"%d-%d"}}`, w, i)
-				if _, err := s.Patch(t.Context(), at, kube.Patch{Type: types.MergePatchType, Body: []byte(body)}, metav1.PatchOptions{}); err != nil {
+				if _, err := s.Patch(t.Context(), at, wire.Patch{Type: types.MergePatchType, Body: []byte(body)}, metav1.PatchOptions{}); err != nil {
 					t.Errorf("patch: %v", err)
 				}
 				select {
@@ -130,7 +130,7 @@ func TestSlowPatchSucceedsAmongFastWriters(t *testing.T) {
 	for i := range 3 {
 		<-wrote
 		steps := `[{"op":"replace","path":"/spec/l","value":[]}` + strings.Repeat(`,{"op":"add","path":"/spec/l/0","value":1}`, 9_999) + `]`
-		if _, err := s.Patch(t.Context(), at, kube.Patch{Type: types.JSONPatchType, Body: []byte(steps)}, metav1.PatchOptions{}); err != nil {
+		if _, err := s.Patch(t.Context(), at, wire.Patch{Type: types.JSONPatchType, Body: []byte(steps)}, metav1.PatchOptions{}); err != nil {
 			t.Errorf("the slow patch %d: %v", i, err)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin"
 	"github.com/gapless-io/gapless/internal/store"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -24,7 +25,7 @@ func TestWritersReadTheirWritesAndWatchersSeeAllInOrder(t *testing.T) {
 	s := serve(t)
 	const writers, steps = 6, 60
 	start := s.list(s.at("configmaps"), nil).ResourceVersion
-	w := s.watch(s.at("configmaps"), func(o *kube.ListOptions) { o.ResourceVersion = start.String() })
+	w := s.watch(s.at("configmaps"), func(o *wire.ListOptions) { o.ResourceVersion = start.String() })
 	writes := make(chan int, writers)
 	for n := range writers {
 		go func() { writes <- writer(s, n, steps) }() // ends after its steps
@@ -33,7 +34,7 @@ func TestWritersReadTheirWritesAndWatchersSeeAllInOrder(t *testing.T) {
 	for range writers {
 		want += <-writes
 	}
-	mirror := map[string]*kube.Object{}
+	mirror := map[string]*wire.Object{}
 	last := start
 	for range want {
 		e := w.next()
@@ -89,7 +90,7 @@ func writer(s *server, n, steps int) (writes int) {
 		for _, rv := range []string{"", "0"} {
 			o, err := s.Get(s.t.Context(), at, rv)
 			switch {
-			case want == 0 && kube.StatusOf(err).Code != 404:
+			case want == 0 && wire.StatusOf(err).Code != 404:
 				s.t.Errorf("%s was deleted and is still read: %v", name, err)
 			case want != 0 && err != nil:
 				s.t.Errorf("%s was written and is not read: %v", name, err)
@@ -143,7 +144,7 @@ func TestWritesFailAndReadsContinueOnAFailingDisk(t *testing.T) {
 		for name, err := range map[string]error{
 			"create": second(s.Create(t.Context(), s.at("configmaps", "default"), []byte(configMap("b")), metav1.CreateOptions{})),
 			"update": second(s.Update(t.Context(), at, []byte(`{"metadata":{"name":"a"}}`), metav1.UpdateOptions{})),
-			"patch":  second(s.Patch(t.Context(), at, kube.Patch{Type: types.MergePatchType, Body: []byte(`{"data":{"x":"y"}}`)}, metav1.PatchOptions{})),
+			"patch":  second(s.Patch(t.Context(), at, wire.Patch{Type: types.MergePatchType, Body: []byte(`{"data":{"x":"y"}}`)}, metav1.PatchOptions{})),
 			"delete": second(s.Delete(t.Context(), at, metav1.DeleteOptions{})),
 		} {
 			if diff := cmp.Diff(c.want, status(err)); diff != "" {
@@ -166,7 +167,7 @@ func TestConditionalUpdateConflictsAndUnconditionalUpdateRetries(t *testing.T) {
 	other := `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"default"},"data":{"other":"%d"}}`
 	meddler.before("configmaps/default/a", fmt.Sprintf(other, 1))
 	_, err := s.Update(t.Context(), at, []byte(`{"metadata":{"name":"a"`+rvOf(was)+`},"data":{"mine":"1"}}`), metav1.UpdateOptions{})
-	if kube.StatusOf(err).Reason != metav1.StatusReasonConflict {
+	if wire.StatusOf(err).Reason != metav1.StatusReasonConflict {
 		t.Errorf("conditional: %v", err)
 	}
 	meddler.before("configmaps/default/a", fmt.Sprintf(other, 2))
@@ -211,7 +212,7 @@ func TestCorruptValueStopsTheRegistry(t *testing.T) {
 	log := openLog(t)
 	s := &server{t: t, log: log, live: schema.NewLive(builtin.Catalog())}
 	s.Registry = registry.New(registry.Config{Store: log, Live: s.live})
-	if _, err := s.List(t.Context(), s.at("configmaps"), options(nil)); kube.StatusOf(err).Code != 429 {
+	if _, err := s.List(t.Context(), s.at("configmaps"), options(nil)); wire.StatusOf(err).Code != 429 {
 		t.Errorf("before Run: %v", err)
 	}
 	if s.Ready() == nil {
@@ -230,7 +231,7 @@ func TestCorruptValueStopsTheRegistry(t *testing.T) {
 		t.Errorf("run: %v; ready: %v", err, s.Ready())
 	}
 	// A write is stored but cannot become visible: it must not hang.
-	if _, err := s.Create(t.Context(), s.at("secrets", "default"), []byte(`{"metadata":{"name":"s"}}`), metav1.CreateOptions{}); kube.StatusOf(err).Code != 500 {
+	if _, err := s.Create(t.Context(), s.at("secrets", "default"), []byte(`{"metadata":{"name":"s"}}`), metav1.CreateOptions{}); wire.StatusOf(err).Code != 500 {
 		t.Errorf("create: %v", err)
 	}
 	again := registry.New(registry.Config{Store: log, Live: schema.NewLive(builtin.Catalog())})
@@ -245,7 +246,7 @@ func TestCorruptValueStopsTheRegistry(t *testing.T) {
 func TestCompactRefusals(t *testing.T) {
 	s := serve(t)
 	for want, c := range map[int32]store.Compaction{400: {}, 504: {UpTo: 9_999_999_999}} {
-		if _, err := s.Compact(t.Context(), c); kube.StatusOf(err).Code != want {
+		if _, err := s.Compact(t.Context(), c); wire.StatusOf(err).Code != want {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}

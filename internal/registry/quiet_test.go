@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gapless-io/gapless/internal/registry"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -71,7 +72,7 @@ func TestANamespaceDoesNotWaitForAnEndlessClient(t *testing.T) {
 				t.Errorf("after %v: %v", time.Since(began), err)
 			}
 		}
-		if _, err := s.Get(t.Context(), s.at("namespaces", "", "n"), ""); kube.StatusOf(err).Code != 404 {
+		if _, err := s.Get(t.Context(), s.at("namespaces", "", "n"), ""); wire.StatusOf(err).Code != 404 {
 			t.Errorf("the namespace is still there: %v", err)
 		}
 	})

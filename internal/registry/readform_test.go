@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -42,7 +43,7 @@ func (s *server) redefine(body string) {
 }
 
 // content is what readers see of an object besides its metadata.
-func content(tb testing.TB, o *kube.Object) string {
+func content(tb testing.TB, o *wire.Object) string {
 	tb.Helper()
 	all := map[string]any{}
 	for _, name := range []string{"spec", "status"} {
@@ -55,10 +56,10 @@ func content(tb testing.TB, o *kube.Object) string {
 
 // reads returns what each reader of an object sees: GET, lists of the newest state and at an exact
 // version, the initial events of a watch, whole or as a delta, and its events after a version.
-func (s *server) reads(resource, name string, before, at *kube.Object) map[string]string {
+func (s *server) reads(resource, name string, before, at *wire.Object) map[string]string {
 	s.t.Helper()
 	seen := map[string]string{"GET": content(s.t, s.get(s.at(resource, "default", name)))}
-	lists := func(what string, set func(*kube.ListOptions)) {
+	lists := func(what string, set func(*wire.ListOptions)) {
 		s.t.Helper()
 		for _, o := range items(s.list(s.at(resource, "default"), set)) {
 			if o.Key().Name == name {
@@ -68,13 +69,13 @@ func (s *server) reads(resource, name string, before, at *kube.Object) map[strin
 	}
 	rv := at.ResourceVersion().String()
 	lists("LIST", nil)
-	lists("LIST from the cache", func(o *kube.ListOptions) { o.ResourceVersion = "0" })
-	lists("LIST at a version", func(o *kube.ListOptions) {
-		o.ResourceVersion, o.Match = rv, kube.MatchExact
+	lists("LIST from the cache", func(o *wire.ListOptions) { o.ResourceVersion = "0" })
+	lists("LIST at a version", func(o *wire.ListOptions) {
+		o.ResourceVersion, o.Match = rv, wire.MatchExact
 	})
 	send := true
-	w := s.watch(s.at(resource, "default", name), func(o *kube.ListOptions) {
-		o.InitialEvents, o.Match = &send, kube.MatchNotOlderThan
+	w := s.watch(s.at(resource, "default", name), func(o *wire.ListOptions) {
+		o.InitialEvents, o.Match = &send, wire.MatchNotOlderThan
 	})
 	seen["WATCH with its initial events"] = content(s.t, w.next().Object)
 	w = s.watch(s.at(resource, "default", name), since(before))

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 
 	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -41,10 +42,10 @@ func TestReadFormsAreMadeOnceAndShared(t *testing.T) {
 	form := s.get(s.at(foos, "default", "b"))
 	shared := func(when string) {
 		t.Helper()
-		got := map[string]*kube.Object{
+		got := map[string]*wire.Object{
 			"LIST":  items(s.list(s.at(foos, "default"), nil))[1],
 			"WATCH": s.watch(s.at(foos, "default", "b"), since(before)).next().Object,
-			"Find":  s.Find(schema.GroupResource{Group: "t.example.com", Resource: "foos"}, kube.Key{Namespace: "default", Name: "b"}),
+			"Find":  s.Find(schema.GroupResource{Group: "t.example.com", Resource: "foos"}, wire.Key{Namespace: "default", Name: "b"}),
 			"GET":   s.get(s.at(foos, "default", "b")),
 		}
 		for reader, o := range got {
@@ -88,8 +89,8 @@ func TestWritesStartFromTheReadForm(t *testing.T) {
 	s := reviewed(t, plugin)
 	s.create(s.at(crds), defined(goneField, ""))
 	at := func(place ...string) schema.Target { return by(s.at(foos, append([]string{"default"}, place...)...)) }
-	apply := func(at schema.Target, body string) (kube.Written, error) {
-		return s.Patch(t.Context(), at, kube.Patch{Type: types.ApplyYAMLPatchType, Body: []byte(body)}, metav1.PatchOptions{FieldManager: "one"})
+	apply := func(at schema.Target, body string) (wire.Written, error) {
+		return s.Patch(t.Context(), at, wire.Patch{Type: types.ApplyYAMLPatchType, Body: []byte(body)}, metav1.PatchOptions{FieldManager: "one"})
 	}
 	names := []string{"applied", "status", "label", "strict", "pointed", "same", "deleted"}
 	for _, name := range names {
@@ -99,7 +100,7 @@ func TestWritesStartFromTheReadForm(t *testing.T) {
 	}
 	s.redefine(defined(newDefault, ""))
 	const want = "[spec:[a:1 new:d]]"
-	expect := func(what string, out kube.Written, err error, want string) {
+	expect := func(what string, out wire.Written, err error, want string) {
 		t.Helper()
 		if err != nil {
 			t.Errorf("%s: %v", what, err)
@@ -115,7 +116,7 @@ func TestWritesStartFromTheReadForm(t *testing.T) {
 	expect("strict patch of a label", out, err, want)
 	out, err = s.Update(t.Context(), at("strict"), s.get(at("strict")).JSON(), metav1.UpdateOptions{FieldValidation: "Strict"})
 	expect("strict update with what was read", out, err, want)
-	out, err = s.Patch(t.Context(), at("pointed"), kube.Patch{
+	out, err = s.Patch(t.Context(), at("pointed"), wire.Patch{
 		Type: types.JSONPatchType, Body: []byte(`[{"op":"test","path":"/spec/new","value":"d"},{"op":"replace","path":"/spec/new","value":"e"}]`),
 	}, metav1.PatchOptions{})
 	expect("patch of a default", out, err, "[spec:[a:1 new:e]]")
@@ -200,14 +201,14 @@ func TestAnEditThatChangesWhatFieldsSelectEndsTheirWatches(t *testing.T) {
 	s, stop := serveOn(t, log, nil)
 	s.create(s.at(crds), defined(goneField, ""))
 	last := s.create(s.at(foos, "default"), foo("a", `{"gone":"x"}`))
-	from := func(set func(*kube.ListOptions)) func(*kube.ListOptions) {
-		return func(o *kube.ListOptions) {
+	from := func(set func(*wire.ListOptions)) func(*wire.ListOptions) {
+		return func(o *wire.ListOptions) {
 			set(o)
 			since(last)(o)
 		}
 	}
 	byField, whole := s.watch(s.at(foos), from(where("1"))), s.watch(s.at(foos), since(last))
-	byName := s.watch(s.at(foos), from(func(o *kube.ListOptions) { o.Fields = fields.OneTermEqualSelector("metadata.name", "a") }))
+	byName := s.watch(s.at(foos), from(func(o *wire.ListOptions) { o.Fields = fields.OneTermEqualSelector("metadata.name", "a") }))
 	s.redefine(defined(newDefault, "")) // what is read of spec.a is the same
 	byField.nothing(s)
 	before := byField.Position()
@@ -228,7 +229,7 @@ func TestAnEditThatChangesWhatFieldsSelectEndsTheirWatches(t *testing.T) {
 		}
 		s.watch(s.at(foos), since(last)).take(1)
 		now := s.list(s.at(foos), where("d")).ResourceVersion
-		s.watch(s.at(foos), func(o *kube.ListOptions) { where("d")(o); o.ResourceVersion = now.String() }).nothing(s)
+		s.watch(s.at(foos), func(o *wire.ListOptions) { where("d")(o); o.ResourceVersion = now.String() }).nothing(s)
 	}
 	refused("")
 	stop()
@@ -237,8 +238,8 @@ func TestAnEditThatChangesWhatFieldsSelectEndsTheirWatches(t *testing.T) {
 }
 
 // where selects by a value of spec.a.
-func where(value string) func(*kube.ListOptions) {
-	return func(o *kube.ListOptions) { o.Fields = fields.OneTermEqualSelector("spec.a", value) }
+func where(value string) func(*wire.ListOptions) {
+	return func(o *wire.ListOptions) { o.Fields = fields.OneTermEqualSelector("spec.a", value) }
 }
 
 // withDefault gives spec.a of a definition a default.
@@ -270,7 +271,7 @@ func TestAnOpenWatchShowsWhatTheSchemaIsNow(t *testing.T) {
 		if got := content(t, w.next().Object); got != "[spec:[a:3 new:d]]" {
 			t.Errorf("after the edit: %s", got)
 		}
-		if _, err := s.Delete(t.Context(), s.at(foos, "default", "a"), metav1.DeleteOptions{}); err != nil && kube.StatusOf(err).Code != http.StatusNotFound {
+		if _, err := s.Delete(t.Context(), s.at(foos, "default", "a"), metav1.DeleteOptions{}); err != nil && wire.StatusOf(err).Code != http.StatusNotFound {
 			t.Fatal(err)
 		}
 	}

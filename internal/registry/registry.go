@@ -220,7 +220,7 @@ func (r *Registry) WaitPublished(ctx context.Context, rv kube.ResourceVersion) e
 
 // Compact removes history and returns up to which resourceVersion. It first waits until
 // everything that may be removed was published. Errors are those of
-// kube.StatusOf: 400 for an empty compaction, 504 for a revision of the future.
+// wire.StatusOf: 400 for an empty compaction, 504 for a revision of the future.
 func (r *Registry) Compact(ctx context.Context, c store.Compaction) (kube.ResourceVersion, error) {
 	if _, err := r.caches.All(); err != nil {
 		return 0, err

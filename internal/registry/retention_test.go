@@ -10,6 +10,7 @@ import (
 	"github.com/gapless-io/gapless/internal/registry"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/revlog"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -50,20 +51,20 @@ func checkRetention(t *testing.T, o revlog.Options, forget func(*server), reason
 	quiet := s.create(s.at("serviceaccounts", "default"), `{"metadata":{"name":"quiet"}}`).ResourceVersion()
 	first := s.create(cms, configMap("a")).ResourceVersion()
 	s.create(cms, configMap("b"))
-	page := s.list(cms, func(o *kube.ListOptions) { o.Limit = 1 })
+	page := s.list(cms, func(o *wire.ListOptions) { o.Limit = 1 })
 	for i := range 30 { // less than the cache remembers
 		s.merge(s.at("configmaps", "default", "a"), fmt.Sprintf(`{"data":{"a":"%d"}}`, i+5))
-		s.list(cms, func(o *kube.ListOptions) { // it is kept
-			o.ResourceVersion, o.Match, o.Limit = (page.ResourceVersion + kube.ResourceVersion(i)).String(), kube.MatchExact, 1
+		s.list(cms, func(o *wire.ListOptions) { // it is kept
+			o.ResourceVersion, o.Match, o.Limit = (page.ResourceVersion + kube.ResourceVersion(i)).String(), wire.MatchExact, 1
 		})
 	}
 	floor := s.get(s.at("configmaps", "default", "a")).ResourceVersion()
-	follower := s.watch(cms, func(o *kube.ListOptions) { o.ResourceVersion = floor.String() })
+	follower := s.watch(cms, func(o *wire.ListOptions) { o.ResourceVersion = floor.String() })
 	forget(s)
 	for rv := first; rv < floor; rv++ {
-		_, listErr := s.List(t.Context(), cms, options(func(o *kube.ListOptions) { o.ResourceVersion, o.Match = rv.String(), kube.MatchExact }))
-		_, pageErr := s.List(t.Context(), cms, options(func(o *kube.ListOptions) { o.Limit, o.Continue = 1, kube.EncodeContinue(int64(rv), "a\x00") }))
-		_, watchErr := s.Watch(t.Context(), cms, options(func(o *kube.ListOptions) { o.ResourceVersion = rv.String() }))
+		_, listErr := s.List(t.Context(), cms, options(func(o *wire.ListOptions) { o.ResourceVersion, o.Match = rv.String(), wire.MatchExact }))
+		_, pageErr := s.List(t.Context(), cms, options(func(o *wire.ListOptions) { o.Limit, o.Continue = 1, wire.EncodeContinue(int64(rv), "a\x00") }))
+		_, watchErr := s.Watch(t.Context(), cms, options(func(o *wire.ListOptions) { o.ResourceVersion = rv.String() }))
 		for kind, err := range map[kube.ExpiredKind]error{kube.ExpiredList: listErr, kube.ExpiredContinue: pageErr, kube.ExpiredWatch: watchErr} {
 			if e := expired(err); e == nil || e.Kind != kind || e.Oldest != floor || e.Reason != reason {
 				t.Errorf("%v at %d, the floor is %d: %v", kind, rv, floor, err)
@@ -77,19 +78,19 @@ func checkRetention(t *testing.T, o revlog.Options, forget func(*server), reason
 	if stats := s.Stats()["configmaps"]; stats.Entries != 0 || stats.Bytes != 0 || stats.Kept != 0 || stats.Gone != floor {
 		t.Errorf("memory holds what was forgotten: %+v", stats)
 	}
-	if got := s.list(cms, func(o *kube.ListOptions) { o.ResourceVersion, o.Match = floor.String(), kube.MatchExact }); len(names(got)) != 2 {
+	if got := s.list(cms, func(o *wire.ListOptions) { o.ResourceVersion, o.Match = floor.String(), wire.MatchExact }); len(names(got)) != 2 {
 		t.Errorf("at the floor: %v", names(got))
 	}
 	accounts := s.at("serviceaccounts", "default")
-	if got := s.list(accounts, func(o *kube.ListOptions) { o.ResourceVersion, o.Match = quiet.String(), kube.MatchExact }); len(names(got)) != 1 {
+	if got := s.list(accounts, func(o *wire.ListOptions) { o.ResourceVersion, o.Match = quiet.String(), wire.MatchExact }); len(names(got)) != 1 {
 		t.Errorf("a quiet resource: %v", names(got))
 	}
-	s.watch(accounts, func(o *kube.ListOptions) { o.ResourceVersion = "1" })
+	s.watch(accounts, func(o *wire.ListOptions) { o.ResourceVersion = "1" })
 	s.create(cms, configMap("c"))
 	if got := follower.take(1); got[0] != "ADDED default/c" {
 		t.Errorf("a watch that was there sees %v", got)
 	}
-	again := s.watch(cms, func(o *kube.ListOptions) { o.ResourceVersion = floor.String() })
+	again := s.watch(cms, func(o *wire.ListOptions) { o.ResourceVersion = floor.String() })
 	if got := again.take(1); got[0] != "ADDED default/c" {
 		t.Errorf("a watch from the floor sees %v", got)
 	}
@@ -107,7 +108,7 @@ func TestCompactionTakesEffectBeforeItIsAnswered(t *testing.T) {
 		if upTo, err := s.Compact(t.Context(), store.Compaction{UpTo: int64(now)}); err != nil || upTo != now {
 			t.Fatalf("compacted up to %d: %v", upTo, err)
 		}
-		if _, err := s.List(t.Context(), cms, options(func(o *kube.ListOptions) { o.ResourceVersion, o.Match = was.String(), kube.MatchExact })); expired(err) == nil {
+		if _, err := s.List(t.Context(), cms, options(func(o *wire.ListOptions) { o.ResourceVersion, o.Match = was.String(), wire.MatchExact })); expired(err) == nil {
 			t.Fatalf("list at %d: %v", was, err)
 		}
 	}
@@ -121,7 +122,7 @@ func TestAnOpenWatchOutlivesTheCompactionOfWhatItIsAboutToRead(t *testing.T) {
 		s, _ := serveWith(t, log, registry.Config{Store: log})
 		cms := s.at("configmaps", "default")
 		from := s.create(cms, configMap("a")).ResourceVersion()
-		open := func() *watcher { return s.watch(cms, func(o *kube.ListOptions) { o.ResourceVersion = from.String() }) }
+		open := func() *watcher { return s.watch(cms, func(o *wire.ListOptions) { o.ResourceVersion = from.String() }) }
 		behind, late := open(), open()
 		var now kube.ResourceVersion
 		for i := range 3 {

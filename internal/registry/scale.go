@@ -9,11 +9,11 @@ import (
 	"github.com/gapless-io/gapless/internal/registry/patch"
 	"github.com/gapless-io/gapless/internal/registry/scale"
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // updateScale sets the replicas from a body that is a Scale.
-func (r *Registry) updateScale(ctx context.Context, w write, body []byte, v schema.FieldValidation, manager string) (kube.Written, error) {
+func (r *Registry) updateScale(ctx context.Context, w write, body []byte, v schema.FieldValidation, manager string) (wire.Written, error) {
 	return r.setScale(ctx, w, func(now *scaled) (*scale.Scale, []string, error) {
 		s, warnings, err := scale.Decode(body, v)
 		if err != nil {
@@ -24,7 +24,7 @@ func (r *Registry) updateScale(ctx context.Context, w write, body []byte, v sche
 }
 
 // patchScale sets the replicas by a patch of the Scale.
-func (r *Registry) patchScale(ctx context.Context, w write, change *patch.Change, manager string) (kube.Written, error) {
+func (r *Registry) patchScale(ctx context.Context, w write, change *patch.Change, manager string) (wire.Written, error) {
 	return r.setScale(ctx, w, func(now *scaled) (*scale.Scale, []string, error) {
 		patched, _, err := change.Patch.Apply(now.shown.JSON(), nil)
 		if err != nil {
@@ -39,15 +39,15 @@ func (r *Registry) patchScale(ctx context.Context, w write, change *patch.Change
 }
 
 // applyScale sets the replicas by a configuration of the Scale.
-func (r *Registry) applyScale(ctx context.Context, w write, config fieldmanager.Configuration) (kube.Written, error) {
+func (r *Registry) applyScale(ctx context.Context, w write, config fieldmanager.Configuration) (wire.Written, error) {
 	return r.setScale(ctx, w, func(now *scaled) (*scale.Scale, []string, error) {
 		applied, err := r.fields.ApplyScale(now.Scaled, config)
 		if err != nil {
 			return nil, nil, err
 		}
-		text, err := kube.Canonical(applied.Object)
+		text, err := wire.Canonical(applied.Object)
 		if err != nil {
-			return nil, nil, kube.BadRequest("%v", err)
+			return nil, nil, wire.BadRequest("%v", err)
 		}
 		s, warnings, err := scale.Decode(text, schema.FieldsIgnore)
 		if err == nil {
@@ -60,12 +60,12 @@ func (r *Registry) applyScale(ctx context.Context, w write, config fieldmanager.
 // scaled is an object and its Scale.
 type scaled struct {
 	fieldmanager.Scaled
-	shown  *kube.Object // the Scale as clients see it, without managedFields, as upstream
-	scaled *kube.Object // the object, in the version of the request
+	shown  *wire.Object // the Scale as clients see it, without managedFields, as upstream
+	scaled *wire.Object // the object, in the version of the request
 }
 
 // scaledOf returns the Scale of an object. Errors: those of scale.Of.
-func (r *Registry) scaledOf(ctx context.Context, t schema.Target, o *kube.Object, missing int64) (*scaled, error) {
+func (r *Registry) scaledOf(ctx context.Context, t schema.Target, o *wire.Object, missing int64) (*scaled, error) {
 	o, err := r.Show(ctx, t.Resource, o)
 	if err != nil {
 		return nil, err
@@ -88,23 +88,23 @@ func (r *Registry) scaledOf(ctx context.Context, t schema.Target, o *kube.Object
 func (r *Registry) trackScale(now *scaled, s *scale.Scale, manager string) error {
 	next := now.Scale.DeepCopy()
 	if err := unstructured.SetNestedField(next.Object, int64(s.Spec.Replicas), "spec", "replicas"); err != nil {
-		return kube.Internal(err)
+		return wire.Internal(err)
 	}
 	return r.fields.UpdateScale(now.Scaled, next, manager)
 }
 
 // setScale changes the replicas of an object to what wanted says.
-func (r *Registry) setScale(ctx context.Context, w write, wanted func(*scaled) (*scale.Scale, []string, error)) (kube.Written, error) {
+func (r *Registry) setScale(ctx context.Context, w write, wanted func(*scaled) (*scale.Scale, []string, error)) (wire.Written, error) {
 	t := w.target
 	if t.Resource.Scale == nil {
-		return kube.Written{}, kube.NotFound(t.Resource.GR(), t.Name)
+		return wire.Written{}, wire.NotFound(t.Resource.GR(), t.Name)
 	}
 	main, review := w, scale.Reviewed(w.review)
 	main.target.Subresource, main.review = "", nil
 	main.waits = review.Asks()
-	out, err := r.update(ctx, main, func(current *kube.Object) (*unstructured.Unstructured, error) {
+	out, err := r.update(ctx, main, func(current *wire.Object) (*unstructured.Unstructured, error) {
 		if current == nil {
-			return nil, kube.NotFound(t.Resource.GR(), t.Name)
+			return nil, wire.NotFound(t.Resource.GR(), t.Name)
 		}
 		now, err := r.scaledOf(ctx, t, current, scale.Unset)
 		if err != nil {
@@ -126,11 +126,11 @@ func (r *Registry) setScale(ctx context.Context, w write, wanted func(*scaled) (
 		return u, nil
 	})
 	if err != nil {
-		return kube.Written{}, err
+		return wire.Written{}, err
 	}
 	now, err := r.scaledOf(ctx, t, out.Object, 0)
 	if err != nil {
-		return kube.Written{}, err
+		return wire.Written{}, err
 	}
-	return kube.Written{Object: now.shown}, nil
+	return wire.Written{Object: now.shown}, nil
 }

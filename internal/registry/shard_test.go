@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/sharding"
 	upstream "k8s.io/apiserver/pkg/sharding"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 const byUID = "object.metadata.uid"
@@ -33,12 +33,12 @@ const (
 	highest = "0x10000000000000000"
 )
 
-func sharded(text string) func(*kube.ListOptions) {
-	return func(o *kube.ListOptions) { o.Shard = text }
+func sharded(text string) func(*wire.ListOptions) {
+	return func(o *wire.ListOptions) { o.Shard = text }
 }
 
 // owned are those of the objects that upstream's selector takes.
-func owned(t *testing.T, selector string, all []*kube.Object) []string {
+func owned(t *testing.T, selector string, all []*wire.Object) []string {
 	t.Helper()
 	sel, err := upstream.Parse(selector)
 	if err != nil {
@@ -84,8 +84,8 @@ func TestShardsMatchUpstreamAndCoverTheList(t *testing.T) {
 				t.Errorf("%s takes %d of %d", selector, len(got), len(all))
 			}
 			paged := []string{}
-			for o := (kube.ListOptions{}); ; {
-				page := s.list(cms, func(p *kube.ListOptions) { p.Shard, p.Limit, p.Continue = selector, 7, o.Continue })
+			for o := (wire.ListOptions{}); ; {
+				page := s.list(cms, func(p *wire.ListOptions) { p.Shard, p.Limit, p.Continue = selector, 7, o.Continue })
 				if paged = append(paged, names(page)...); page.Remaining != nil || page.Shard != selector {
 					t.Errorf("%s: a page says %v remain, and %q", selector, page.Remaining, page.Shard)
 				}
@@ -119,7 +119,7 @@ func TestWatchOfAShardGetsOnlyItsObjects(t *testing.T) {
 		selector = ranges(byUID, lowest, bound)
 	}
 	w := s.watch(cms, sharded(selector))
-	late := s.watch(cms, func(o *kube.ListOptions) {
+	late := s.watch(cms, func(o *wire.ListOptions) {
 		o.Shard, o.ResourceVersion = selector, (mine.ResourceVersion() - 1).String()
 	})
 	if diff := cmp.Diff([]string{"ADDED default/mine", "END"}, w.take(2)); diff != "" {
@@ -137,9 +137,9 @@ func TestWatchOfAShardGetsOnlyItsObjects(t *testing.T) {
 	if diff := cmp.Diff(append([]string{"ADDED default/mine"}, want...), late.take(3)); diff != "" {
 		t.Error(diff)
 	}
-	delta := s.watch(cms, func(o *kube.ListOptions) {
+	delta := s.watch(cms, func(o *wire.ListOptions) {
 		yes := true
-		o.Shard, o.ResourceVersion, o.Match, o.InitialEvents, o.Bookmarks, o.Delta = selector, other.ResourceVersion().String(), kube.MatchNotOlderThan, &yes, true, true
+		o.Shard, o.ResourceVersion, o.Match, o.InitialEvents, o.Bookmarks, o.Delta = selector, other.ResourceVersion().String(), wire.MatchNotOlderThan, &yes, true, true
 	})
 	if lines, end := delta.initial(); len(lines) != 1 || !strings.HasPrefix(lines[0], "DELETED default/mine@") || end.Since != other.ResourceVersion() {
 		t.Errorf("the delta of the shard is %v, %+v", lines, end)
@@ -149,7 +149,7 @@ func TestWatchOfAShardGetsOnlyItsObjects(t *testing.T) {
 func TestDeleteCollectionOfAShardKeepsOtherShards(t *testing.T) {
 	s := serve(t)
 	cms := s.at("configmaps", "default")
-	var all []*kube.Object
+	var all []*wire.Object
 	for i := range 40 {
 		all = append(all, s.create(cms, configMap(fmt.Sprintf("c%02d", i))))
 	}
@@ -232,7 +232,7 @@ func FuzzShardSelector(f *testing.F) {
 			t.Fatalf("list: %v, watch: %v", err, watchErr)
 		}
 		if err != nil {
-			if kube.StatusOf(err).Code != 400 || kube.StatusOf(watchErr).Code != 400 {
+			if wire.StatusOf(err).Code != 400 || wire.StatusOf(watchErr).Code != 400 {
 				t.Fatalf("%q: %v, %v", selector, err, watchErr)
 			}
 			return

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // versions is the merge patch that gives foos.t.example.com these versions, each
@@ -27,8 +27,8 @@ func versions(marked ...string) string {
 }
 
 // since makes a watch begin after an object's version.
-func since(o *kube.Object) func(*kube.ListOptions) {
-	return func(l *kube.ListOptions) { l.ResourceVersion = o.ResourceVersion().String() }
+func since(o *wire.Object) func(*wire.ListOptions) {
+	return func(l *wire.ListOptions) { l.ResourceVersion = o.ResourceVersion().String() }
 }
 
 // TestStorageVersionOfADefinitionCanBeMigrated plays the whole of a migration, with
@@ -53,7 +53,7 @@ func TestStorageVersionOfADefinitionCanBeMigrated(t *testing.T) {
 	refused := func(subresource, patch, why string) {
 		t.Helper()
 		_, err := s.Patch(t.Context(), s.at(crds, "", "foos.t.example.com", subresource), mergePatch(patch), metav1.PatchOptions{})
-		if got := kube.StatusOf(err); got.Code != 422 || !strings.Contains(got.Message, why) {
+		if got := wire.StatusOf(err); got.Code != 422 || !strings.Contains(got.Message, why) {
 			t.Errorf("patch %s: %v, want 422 with %q", patch, err, why)
 		}
 	}

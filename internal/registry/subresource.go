@@ -13,22 +13,22 @@ import (
 	"github.com/gapless-io/gapless/internal/registry/eviction"
 	"github.com/gapless-io/gapless/internal/registry/metadata"
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // createSubresource does a POST to a subresource: binds a pod, or evicts one.
-func (r *Registry) createSubresource(ctx context.Context, t schema.Target, body []byte, o metav1.CreateOptions) (kube.Written, error) {
+func (r *Registry) createSubresource(ctx context.Context, t schema.Target, body []byte, o metav1.CreateOptions) (wire.Written, error) {
 	through := t.Resource.Through
 	if through != nil {
 		t.Resource, t.Subresource = through.Resource, through.Subresource
 	}
 	sub := t.Resource.Subresource(t.Subresource)
 	if sub == nil || sub.Body == nil {
-		return kube.Written{}, kube.NotFound(t.Resource.GR(), t.Name)
+		return wire.Written{}, wire.NotFound(t.Resource.GR(), t.Name)
 	}
 	sent, warnings, err := sub.Body.Decode(body, validation(o.FieldValidation))
 	if err != nil {
-		return kube.Written{}, err
+		return wire.Written{}, err
 	}
 	if through != nil {
 		t.Name = sent.GetName()
@@ -36,12 +36,12 @@ func (r *Registry) createSubresource(ctx context.Context, t schema.Target, body 
 	warn(ctx, warnings)
 	ours := func() error {
 		if sent.GetName() != t.Name || t.Name == "" {
-			return kube.BadRequest("name in URL does not match name in %s object", sub.Kind.Kind)
+			return wire.BadRequest("name in URL does not match name in %s object", sub.Kind.Kind)
 		}
 		return metadata.MatchNamespace(t, sent)
 	}
 	if err := ours(); err != nil {
-		return kube.Written{}, err
+		return wire.Written{}, err
 	}
 	review := admit.Begin(r.plugin, admit.Request{Target: t, Operation: admission.Create, Options: &o, DryRun: len(o.DryRun) > 0})
 	if _, err = review.Admit(ctx, sent, nil); err == nil {
@@ -52,19 +52,19 @@ func (r *Registry) createSubresource(ctx context.Context, t schema.Target, body 
 	}
 	switch {
 	case err != nil:
-		return kube.Written{}, err
+		return wire.Written{}, err
 	case sub.Apply == nil:
 		err = eviction.Evict(ctx, evictionVerbs{r}, eviction.Request{Pod: t, Eviction: sent, DryRun: o.DryRun})
 	default:
 		err = r.modify(ctx, t, o.DryRun, func(*unstructured.Unstructured) (*unstructured.Unstructured, error) { return sent.DeepCopy(), nil })
 	}
 	if err != nil {
-		return kube.Written{}, err
+		return wire.Written{}, err
 	}
 	done := &metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess, Code: http.StatusCreated,
 	}
-	return kube.Written{Status: done, Created: true}, nil
+	return wire.Written{Status: done, Created: true}, nil
 }
 
 // modify updates the object of a target by wanted.
@@ -73,17 +73,17 @@ func (r *Registry) modify(ctx context.Context, t schema.Target, dryRun []string,
 	if err != nil {
 		return err
 	}
-	_, err = r.update(ctx, w, r.changed(ctx, t, func(u *unstructured.Unstructured, _ *kube.Object) (*unstructured.Unstructured, error) {
+	_, err = r.update(ctx, w, r.changed(ctx, t, func(u *unstructured.Unstructured, _ *wire.Object) (*unstructured.Unstructured, error) {
 		return wanted(u)
 	}))
 	return err
 }
 
 // changed makes of a change of an object's tree what update calls. Errors: 404 without the object.
-func (r *Registry) changed(ctx context.Context, t schema.Target, change func(u *unstructured.Unstructured, current *kube.Object) (*unstructured.Unstructured, error)) revise {
-	return func(current *kube.Object) (*unstructured.Unstructured, error) {
+func (r *Registry) changed(ctx context.Context, t schema.Target, change func(u *unstructured.Unstructured, current *wire.Object) (*unstructured.Unstructured, error)) revise {
+	return func(current *wire.Object) (*unstructured.Unstructured, error) {
 		if current == nil {
-			return nil, kube.NotFound(t.Resource.GR(), t.Name)
+			return nil, wire.NotFound(t.Resource.GR(), t.Name)
 		}
 		shown, err := r.Show(ctx, t.Resource, current)
 		if err != nil {
@@ -107,19 +107,19 @@ func (v evictionVerbs) Budgets() *schema.Resource {
 }
 
 // Delete implements eviction.Verbs. Plugins were asked about the eviction.
-func (v evictionVerbs) Delete(ctx context.Context, t schema.Target, o metav1.DeleteOptions) (kube.Written, error) {
+func (v evictionVerbs) Delete(ctx context.Context, t schema.Target, o metav1.DeleteOptions) (wire.Written, error) {
 	t.Caller = nil
 	return v.Registry.Delete(ctx, t, o)
 }
 
 // Change implements eviction.Verbs.
-func (v evictionVerbs) Change(ctx context.Context, t schema.Target, p *metav1.Preconditions, change func(u *unstructured.Unstructured) error) (*kube.Object, error) {
+func (v evictionVerbs) Change(ctx context.Context, t schema.Target, p *metav1.Preconditions, change func(u *unstructured.Unstructured) error) (*wire.Object, error) {
 	t.Caller = nil
 	w, err := v.newWrite(t, nil)
 	if err != nil {
 		return nil, err
 	}
-	out, err := v.update(ctx, w, v.changed(ctx, t, func(u *unstructured.Unstructured, current *kube.Object) (*unstructured.Unstructured, error) {
+	out, err := v.update(ctx, w, v.changed(ctx, t, func(u *unstructured.Unstructured, current *wire.Object) (*unstructured.Unstructured, error) {
 		if err := preconditions(t, current, p); err != nil {
 			return nil, err
 		}

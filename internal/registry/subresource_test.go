@@ -16,7 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 func pod(name string) string {
@@ -24,7 +24,7 @@ func pod(name string) string {
 }
 
 // post sends a body to a subresource.
-func (s *server) post(t schema.Target, body string) (kube.Written, error) {
+func (s *server) post(t schema.Target, body string) (wire.Written, error) {
 	s.t.Helper()
 	return s.Create(s.t.Context(), t, []byte(body), metav1.CreateOptions{})
 }
@@ -79,14 +79,14 @@ func TestPOSTSubresourcesRefuseOtherVerbs(t *testing.T) {
 		at := s.at("pods", "default", "p", name)
 		_, got := s.Get(t.Context(), at, "")
 		_, put := s.Update(t.Context(), at, []byte(pod("p")), metav1.UpdateOptions{})
-		_, patched := s.Patch(t.Context(), at, kube.Patch{Type: "application/merge-patch+json", Body: []byte(`{}`)}, metav1.PatchOptions{})
+		_, patched := s.Patch(t.Context(), at, wire.Patch{Type: "application/merge-patch+json", Body: []byte(`{}`)}, metav1.PatchOptions{})
 		for verb, err := range map[string]error{"get": got, "update": put, "patch": patched} {
-			if kube.StatusOf(err).Code != 404 {
+			if wire.StatusOf(err).Code != 404 {
 				t.Errorf("%s %s: %v, want 404", verb, name, err)
 			}
 		}
 	}
-	if _, err := s.post(s.at("pods", "default", "p", "ephemeralcontainers"), pod("p")); kube.StatusOf(err).Code != 404 {
+	if _, err := s.post(s.at("pods", "default", "p", "ephemeralcontainers"), pod("p")); wire.StatusOf(err).Code != 404 {
 		t.Errorf("POST of ephemeral containers: %v, want 404", err)
 	}
 }
@@ -108,7 +108,7 @@ func TestEphemeralContainersCanOnlyBeAdded(t *testing.T) {
 		`[{"name":"x","image":"i","ports":[{"containerPort":1}]}]`:   `spec.ephemeralContainers[0].ports: Forbidden: cannot be set for an Ephemeral Container`,
 		`[{"name":"x","image":"i","targetContainerName":"nothing"}]`: `spec.ephemeralContainers[0].targetContainerName: Not found: "nothing"`,
 	} {
-		_, err := s.Patch(t.Context(), at, kube.Patch{Type: "application/merge-patch+json", Body: []byte(`{"spec":{"ephemeralContainers":` + patch + `}}`)}, metav1.PatchOptions{})
+		_, err := s.Patch(t.Context(), at, wire.Patch{Type: "application/merge-patch+json", Body: []byte(`{"spec":{"ephemeralContainers":` + patch + `}}`)}, metav1.PatchOptions{})
 		if got := status(err); !strings.HasPrefix(got, "422") || !strings.Contains(got, want) {
 			t.Errorf("%s: %s\nwant %s", patch, got, want)
 		}
@@ -133,7 +133,7 @@ func TestFinalizeRemovesANamespace(t *testing.T) {
 	}
 	s.delete(s.at("namespaces", "", "stuck"))
 	s.update(at, `{"metadata":{"name":"stuck"},"spec":{"finalizers":[]}}`)
-	if _, err := s.Get(t.Context(), s.at("namespaces", "", "stuck"), ""); kube.StatusOf(err).Code != 404 {
+	if _, err := s.Get(t.Context(), s.at("namespaces", "", "stuck"), ""); wire.StatusOf(err).Code != 404 {
 		t.Errorf("the namespace is still there: %v", err)
 	}
 }
@@ -159,18 +159,18 @@ func TestEvictionRespectsTheDisruptionBudget(t *testing.T) {
 	s.merge(s.at("pods", "default", "a", "status"), running)
 	s.merge(s.at("pods", "default", "done", "status"), `{"status":{"phase":"Succeeded"}}`)
 	s.merge(s.at("pods", "default", "unready", "status"), `{"status":{"phase":"Running"}}`)
-	evict := func(name string) (kube.Written, error) {
+	evict := func(name string) (wire.Written, error) {
 		return s.post(s.at("pods", "default", name, "eviction"), eviction(name))
 	}
 
 	// Until the controller has set its status, a budget allows no eviction.
 	_, err := evict("a")
-	if e := kube.StatusOf(err); e.Code != 429 || e.Details.RetryAfterSeconds != 10 || !strings.Contains(e.Details.Causes[0].Message, "still being processed") {
+	if e := wire.StatusOf(err); e.Code != 429 || e.Details.RetryAfterSeconds != 10 || !strings.Contains(e.Details.Causes[0].Message, "still being processed") {
 		t.Errorf("a new budget: %+v", e)
 	}
 	s.merge(status1, budget(0))
 	_, err = evict("a")
-	e := kube.StatusOf(err)
+	e := wire.StatusOf(err)
 	if e.Code != 429 || e.Message != "Cannot evict pod as it would violate the pod's disruption budget." || len(e.Details.Causes) != 1 ||
 		e.Details.Causes[0].Type != "DisruptionBudget" || e.Details.Causes[0].Message != "The disruption budget web needs 2 healthy pods and has 2 currently" {
 		t.Errorf("an empty budget: %+v %+v", e, e.Details)
@@ -179,7 +179,7 @@ func TestEvictionRespectsTheDisruptionBudget(t *testing.T) {
 		if out, err := evict(name); err != nil || out.Status == nil || !out.Created {
 			t.Errorf("%s: %+v, %v", name, out, err)
 		}
-		if _, err := s.Get(t.Context(), s.at("pods", "default", name), ""); kube.StatusOf(err).Code != 404 {
+		if _, err := s.Get(t.Context(), s.at("pods", "default", name), ""); wire.StatusOf(err).Code != 404 {
 			t.Errorf("%s is still there: %v", name, err)
 		}
 	}
@@ -198,13 +198,13 @@ func TestEvictionRespectsTheDisruptionBudget(t *testing.T) {
 		!strings.Contains(string(after.JSON()), `"reason":"InsufficientPods"`) {
 		t.Errorf("the budget is now %s", after.JSON())
 	}
-	if _, err := evict("a"); kube.StatusOf(err).Code != 404 {
+	if _, err := evict("a"); wire.StatusOf(err).Code != 404 {
 		t.Errorf("a pod that has gone: %v", err)
 	}
 	s.create(s.at("pods", "default"), pod("b"))
 	s.merge(s.at("pods", "default", "b", "status"), running)
 	s.create(s.at("policy/v1/poddisruptionbudgets", "default"), `{"metadata":{"name":"other"},"spec":{"selector":{"matchLabels":{"app":"web"}}}}`)
-	if _, err := evict("b"); kube.StatusOf(err).Code != 500 || !strings.Contains(status(err), "more than one PodDisruptionBudget") {
+	if _, err := evict("b"); wire.StatusOf(err).Code != 500 || !strings.Contains(status(err), "more than one PodDisruptionBudget") {
 		t.Errorf("two budgets: %v", err)
 	}
 }
@@ -213,7 +213,7 @@ func TestEvictionsOfOldClientsAreAccepted(t *testing.T) {
 	s := serve(t)
 	s.create(s.at("pods", "default"), pod("a"))
 	target := s.at("pods", "default", "a", "eviction")
-	if _, err := s.post(target, strings.Replace(eviction("a"), "policy/v1", "policy/v2", 1)); kube.StatusOf(err).Code != 400 ||
+	if _, err := s.post(target, strings.Replace(eviction("a"), "policy/v1", "policy/v2", 1)); wire.StatusOf(err).Code != 400 ||
 		status(err) != "400 BadRequest the API version in the data (policy/v2) does not match the expected API version (policy/v1)" {
 		t.Errorf("policy/v2: %v", err)
 	}
@@ -237,7 +237,7 @@ func TestConcurrentEvictionsStayWithinTheDisruptionBudget(t *testing.T) {
 		wg.Go(func() {
 			name := fmt.Sprint("p", i)
 			if _, err := s.Create(t.Context(), s.at("pods", "default", name, "eviction"), []byte(eviction(name)), metav1.CreateOptions{}); err != nil {
-				codes[i] = kube.StatusOf(err).Code
+				codes[i] = wire.StatusOf(err).Code
 			}
 		})
 	}
@@ -263,7 +263,7 @@ func TestSigningRequestIsSignedApprovedAndIssued(t *testing.T) {
 	s.merge(s.at(requests, "", "r"), `{"spec":{"username":"root"},"status":{"conditions":[{"type":"Approved","status":"True"}]}}`)
 	refuse := func(part, patch, want string) {
 		t.Helper()
-		_, err := s.Patch(t.Context(), s.at(requests, "", "r", part), kube.Patch{Type: "application/merge-patch+json", Body: []byte(patch)}, metav1.PatchOptions{})
+		_, err := s.Patch(t.Context(), s.at(requests, "", "r", part), wire.Patch{Type: "application/merge-patch+json", Body: []byte(patch)}, metav1.PatchOptions{})
 		if got := status(err); !strings.HasPrefix(got, "422") || !strings.Contains(got, want) {
 			t.Errorf("%s %s: %s\nwant %s", part, patch, got, want)
 		}

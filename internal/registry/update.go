@@ -17,6 +17,7 @@ import (
 	"github.com/gapless-io/gapless/internal/registry/metadata"
 	"github.com/gapless-io/gapless/internal/registry/strategy"
 	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -31,40 +32,40 @@ var errMissing = errors.New("there is no such object")
 // that changes nothing writes nothing. The update that removes the last finalizer
 // of an object under deletion removes the object, and answers with it as it was
 // under its old resourceVersion. Errors: 400, 404, 409, 413, 422.
-func (r *Registry) Update(ctx context.Context, t schema.Target, body []byte, o metav1.UpdateOptions) (out kube.Written, err error) {
+func (r *Registry) Update(ctx context.Context, t schema.Target, body []byte, o metav1.UpdateOptions) (out wire.Written, err error) {
 	ctx, said := hear(ctx)
 	defer func() { out.Warnings = said.all() }()
 	return r.updateFrom(ctx, t, body, o)
 }
 
 // updateFrom replaces an object, its status or its scale.
-func (r *Registry) updateFrom(ctx context.Context, t schema.Target, body []byte, o metav1.UpdateOptions) (kube.Written, error) {
+func (r *Registry) updateFrom(ctx context.Context, t schema.Target, body []byte, o metav1.UpdateOptions) (wire.Written, error) {
 	if err := invalidOptions("UpdateOptions", metavalidation.ValidateUpdateOptions(&o)); err != nil {
-		return kube.Written{}, err
+		return wire.Written{}, err
 	}
 	w, err := r.newWrite(t, o.DryRun)
 	if err != nil {
-		return kube.Written{}, err
+		return wire.Written{}, err
 	}
 	w = r.asked(w, admission.Update, &o)
 	if t.Subresource == "scale" {
 		return r.updateScale(ctx, w, body, validation(o.FieldValidation), o.FieldManager)
 	}
 	if err := served(t); err != nil {
-		return kube.Written{}, err
+		return wire.Written{}, err
 	}
 	w.track = r.tracking(t, o.FieldManager)
 	u, warnings, err := t.Resource.Type.Decode(body, validation(o.FieldValidation))
 	if err != nil {
-		return kube.Written{}, err
+		return wire.Written{}, err
 	}
 	warn(ctx, warnings)
 	if err := metadata.MatchPath(t, u); err != nil {
-		return kube.Written{}, err
+		return wire.Written{}, err
 	}
 	warn(ctx, strategy.UniqueOwners(u, strategy.Sent))
 	mayCreate := t.Resource.CreateOnUpdate && t.Subresource == ""
-	revise := func(current *kube.Object) (*unstructured.Unstructured, error) {
+	revise := func(current *wire.Object) (*unstructured.Unstructured, error) {
 		if err := matchUID(w, u, current); err != nil {
 			return nil, err
 		}
@@ -82,7 +83,7 @@ func (r *Registry) updateFrom(ctx context.Context, t schema.Target, body []byte,
 
 // updateOrCreate changes an object by wanted, or creates what fresh returns when wanted says
 // errMissing.
-func (r *Registry) updateOrCreate(ctx context.Context, w write, wanted revise, fresh func() (*unstructured.Unstructured, error)) (kube.Written, error) {
+func (r *Registry) updateOrCreate(ctx context.Context, w write, wanted revise, fresh func() (*unstructured.Unstructured, error)) (wire.Written, error) {
 	for {
 		out, err := r.update(ctx, w, wanted)
 		if !errors.Is(err, errMissing) {
@@ -90,19 +91,19 @@ func (r *Registry) updateOrCreate(ctx context.Context, w write, wanted revise, f
 		}
 		if may := w.target.MayCreate; may != nil {
 			if err := may(ctx); err != nil {
-				return kube.Written{}, err
+				return wire.Written{}, err
 			}
 		}
 		u, err := fresh()
 		if err != nil {
-			return kube.Written{}, err
+			return wire.Written{}, err
 		}
 		object, err := r.create(ctx, r.creating(w), u)
 		switch {
 		case err == nil:
-			return r.writtenAs(ctx, w.target, kube.Written{Object: object, Created: true})
+			return r.writtenAs(ctx, w.target, wire.Written{Object: object, Created: true})
 		case !isAlreadyExists(err):
-			return kube.Written{}, lifecycle.ByUpdate(w.target, err)
+			return wire.Written{}, lifecycle.ByUpdate(w.target, err)
 		}
 		// Another client has created it meanwhile: it is an update.
 	}
@@ -132,11 +133,11 @@ func served(t schema.Target) error {
 	if sub := t.Resource.Subresource(t.Subresource); sub != nil && slices.Contains(sub.Verbs, "update") {
 		return nil
 	}
-	return kube.NotFound(t.Resource.GR(), t.Name)
+	return wire.NotFound(t.Resource.GR(), t.Name)
 }
 
 // matchUID refuses an update that was made for another object of the same name.
-func matchUID(w write, u *unstructured.Unstructured, current *kube.Object) error {
+func matchUID(w write, u *unstructured.Unstructured, current *wire.Object) error {
 	wanted := u.GetUID()
 	if wanted == "" || current != nil && current.UID() == wanted {
 		return nil
@@ -148,25 +149,25 @@ func matchUID(w write, u *unstructured.Unstructured, current *kube.Object) error
 	if current != nil {
 		found = string(current.UID())
 	}
-	return kube.Conflict(w.target.Resource.GR(), w.target.Name, fmt.Sprintf(
+	return wire.Conflict(w.target.Resource.GR(), w.target.Name, fmt.Sprintf(
 		"StorageError: invalid object, Code: 4, Key: /%s, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: %s, UID in object meta: %s",
 		w.cached.Key(w.target.Key()), wanted, found))
 }
 
 // revise returns the new form of the current object, which is nil if there is none.
-type revise func(current *kube.Object) (*unstructured.Unstructured, error)
+type revise func(current *wire.Object) (*unstructured.Unstructured, error)
 
 // update changes an object by wanted, which it calls again after a conflict.
-func (r *Registry) update(ctx context.Context, w write, wanted revise) (kube.Written, error) {
+func (r *Registry) update(ctx context.Context, w write, wanted revise) (wire.Written, error) {
 	defer w.order.Leave()
-	out, err := r.mutate(ctx, w, func(current *kube.Object) (decision, error) {
+	out, err := r.mutate(ctx, w, func(current *wire.Object) (decision, error) {
 		w.order.Leave()
 		u, err := wanted(current)
 		if err != nil {
 			return decision{}, err
 		}
 		if current == nil {
-			return decision{}, kube.NotFound(w.target.Resource.GR(), w.target.Name)
+			return decision{}, wire.NotFound(w.target.Resource.GR(), w.target.Name)
 		}
 		if err := context.Cause(ctx); err != nil {
 			return decision{}, err
@@ -174,14 +175,14 @@ func (r *Registry) update(ctx context.Context, w write, wanted revise) (kube.Wri
 		return r.prepareUpdate(ctx, w, u, current)
 	})
 	if err != nil {
-		return kube.Written{}, err
+		return wire.Written{}, err
 	}
-	return r.writtenAs(ctx, w.target, kube.Written{Object: out.object})
+	return r.writtenAs(ctx, w.target, wire.Written{Object: out.object})
 }
 
 // prepareUpdate completes and validates the new form of an object, and decides what to
 // write: what upstream's Store.Update, BeforeUpdate and strategies do.
-func (r *Registry) prepareUpdate(ctx context.Context, w write, u *unstructured.Unstructured, current *kube.Object) (decision, error) {
+func (r *Registry) prepareUpdate(ctx context.Context, w write, u *unstructured.Unstructured, current *wire.Object) (decision, error) {
 	resource := w.target.Resource
 	if err := matchVersion(w.target, u, current); err != nil {
 		return decision{}, err
@@ -226,20 +227,20 @@ func (r *Registry) prepareUpdate(ctx context.Context, w write, u *unstructured.U
 
 // matchVersion applies optimistic concurrency: the body's resourceVersion is the
 // object's, or there is none and the kind allows that.
-func matchVersion(t schema.Target, u *unstructured.Unstructured, current *kube.Object) error {
+func matchVersion(t schema.Target, u *unstructured.Unstructured, current *wire.Object) error {
 	rv, err := kube.ParseResourceVersion(u.GetResourceVersion())
 	if err != nil {
-		return kube.BadRequest("invalid resource version: %v", err)
+		return wire.BadRequest("invalid resource version: %v", err)
 	}
 	gr := t.Resource.GR()
 	switch {
 	case rv == 0 && !t.Resource.UnconditionalUpdate:
 		// The kind is the plural, as upstream.
-		return kube.Invalid(schema.GroupVersionKind{Group: gr.Group, Kind: gr.Resource}.GroupKind(), t.Name, field.ErrorList{
+		return wire.Invalid(schema.GroupVersionKind{Group: gr.Group, Kind: gr.Resource}.GroupKind(), t.Name, field.ErrorList{
 			field.Invalid(field.NewPath("metadata", "resourceVersion"), uint64(0), "must be specified for an update"),
 		})
 	case rv != 0 && rv != current.ResourceVersion():
-		return kube.Conflict(gr, t.Name, modified)
+		return wire.Conflict(gr, t.Name, modified)
 	}
 	return nil
 }

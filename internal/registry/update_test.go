@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // fooAt is the body of a Foo with this metadata besides its name.
@@ -16,7 +16,7 @@ func fooAt(name, meta, rest string) string {
 	return `{"apiVersion":"t.example.com/v1","kind":"Foo","metadata":{"name":"` + name + `"` + meta + `}` + rest + `}`
 }
 
-func rvOf(o *kube.Object) string { return `,"resourceVersion":"` + o.ResourceVersion().String() + `"` }
+func rvOf(o *wire.Object) string { return `,"resourceVersion":"` + o.ResourceVersion().String() + `"` }
 
 func TestUpdateRefusals(t *testing.T) {
 	s := serve(t)
@@ -97,7 +97,7 @@ func TestUpdateKeepsServerSetFields(t *testing.T) {
 	// A deletion cannot begin with an update, and its grace period not change.
 	for member, value := range map[string]string{"deletionTimestamp": `"2001-01-01T00:00:00Z"`, "deletionGracePeriodSeconds": "3"} {
 		_, err := s.Patch(t.Context(), s.at(foos, "default", "a"), mergePatch(`{"metadata":{"`+member+`":`+value+`}}`), metav1.PatchOptions{})
-		if got := kube.StatusOf(err); got.Code != 422 || !strings.Contains(got.Message, "metadata."+member+": Invalid value") {
+		if got := wire.StatusOf(err); got.Code != 422 || !strings.Contains(got.Message, "metadata."+member+": Invalid value") {
 			t.Errorf("%s: %v", member, err)
 		}
 	}
@@ -159,7 +159,7 @@ func TestUpdateOfAMissingObjectCreatesItIfTheKindAllows(t *testing.T) {
 	}
 	lease.Name = "other"
 	_, err = s.Update(t.Context(), lease, []byte(`{"metadata":{"name":"other","uid":"u"},"spec":{}}`), metav1.UpdateOptions{})
-	if kube.StatusOf(err).Code != 409 {
+	if wire.StatusOf(err).Code != 409 {
 		t.Errorf("an update that was made for another object: %v", err)
 	}
 }
@@ -181,7 +181,7 @@ func TestUpdateThatRemovesTheLastFinalizerRemovesTheObject(t *testing.T) {
 	at := s.at(foos, "default", "a")
 	s.create(s.at(foos, "default"), fooAt("a", `,"finalizers":["x.io/f","y.io/g"]`, ``))
 	marked := s.delete(at).Object
-	w := s.watch(s.at(foos), func(o *kube.ListOptions) { o.ResourceVersion = marked.ResourceVersion().String() })
+	w := s.watch(s.at(foos), func(o *wire.ListOptions) { o.ResourceVersion = marked.ResourceVersion().String() })
 	_, err := s.Update(t.Context(), at, []byte(fooAt("a", rvOf(marked)+`,"finalizers":["x.io/f","y.io/g","z.io/h"]`, ``)), metav1.UpdateOptions{})
 	want := `422 Invalid Foo.t.example.com "a" is invalid: metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{"z.io/h"}`
 	if diff := cmp.Diff(want, status(err)); diff != "" {
@@ -195,7 +195,7 @@ func TestUpdateThatRemovesTheLastFinalizerRemovesTheObject(t *testing.T) {
 	if diff := cmp.Diff([]string{"MODIFIED default/a", "DELETED default/a"}, w.take(2)); diff != "" {
 		t.Error(diff)
 	}
-	if _, err := s.Get(t.Context(), at, ""); kube.StatusOf(err).Code != 404 {
+	if _, err := s.Get(t.Context(), at, ""); wire.StatusOf(err).Code != 404 {
 		t.Errorf("it is still there: %v", err)
 	}
 }
@@ -241,7 +241,7 @@ func TestStatusUpdateThatRemovesTheLastFinalizerRemovesTheObject(t *testing.T) {
 	at := s.at("nodes", "", "n")
 	s.delete(at)
 	s.merge(s.at("nodes", "", "n", "status"), `{"metadata":{"finalizers":null}}`)
-	if _, err := s.Get(t.Context(), at, ""); kube.StatusOf(err).Code != 404 {
+	if _, err := s.Get(t.Context(), at, ""); wire.StatusOf(err).Code != 404 {
 		t.Errorf("it is still there: %v", err)
 	}
 }

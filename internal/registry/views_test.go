@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 const (
@@ -34,7 +34,7 @@ func TestEventsAreTheSameInBothGroups(t *testing.T) {
 	s := serve(t)
 	watches := map[string]*watcher{}
 	for _, group := range []string{"events", newEvents} {
-		watches[group] = s.watch(s.at(group, "default"), func(o *kube.ListOptions) { o.ResourceVersion = "0" })
+		watches[group] = s.watch(s.at(group, "default"), func(o *wire.ListOptions) { o.ResourceVersion = "0" })
 	}
 	old, fresh := s.create(s.at("events", "default"), oldEvent("old")), s.create(s.at(newEvents, "default"), newEvent("new"))
 	if fresh.APIVersion() != "events.k8s.io/v1" || fresh.ResourceVersion() <= old.ResourceVersion() {
@@ -70,7 +70,7 @@ func TestEventsAreTheSameInBothGroups(t *testing.T) {
 			t.Errorf("the watch shows %s", e.Object.JSON())
 		}
 	}
-	list := items(s.list(s.at(newEvents, "default"), func(o *kube.ListOptions) {
+	list := items(s.list(s.at(newEvents, "default"), func(o *wire.ListOptions) {
 		o.Fields = fields.ParseSelectorOrDie("regarding.name=p,type=Warning")
 	}))
 	if len(list) != 1 || field(t, list[0], "note") != "n" {
@@ -229,7 +229,7 @@ func TestConvertedObjectMustBeValidInItsStoredForm(t *testing.T) {
 	} {
 		_, err := s.Create(t.Context(), s.at(oldScaler, "default"), fmt.Appendf(nil,
 			`{"metadata":{"name":"h","annotations":%s},"spec":{"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"d"},"maxReplicas":3}}`, body), metav1.CreateOptions{})
-		if kube.StatusOf(err).Code != 422 {
+		if wire.StatusOf(err).Code != 422 {
 			t.Errorf("%s: %v, want 422", name, err)
 		}
 	}
@@ -237,7 +237,7 @@ func TestConvertedObjectMustBeValidInItsStoredForm(t *testing.T) {
 		"no eventTime":    `{"metadata":{"name":"e"},"regarding":{"namespace":"default"},"type":"Normal"}`,
 		"other namespace": `{"metadata":{"name":"e"},"regarding":{"namespace":"other"},"type":"Normal"}`,
 	} {
-		if _, err := s.Create(t.Context(), s.at(newEvents, "default"), []byte(body), metav1.CreateOptions{}); kube.StatusOf(err).Code != 422 {
+		if _, err := s.Create(t.Context(), s.at(newEvents, "default"), []byte(body), metav1.CreateOptions{}); wire.StatusOf(err).Code != 422 {
 			t.Errorf("%s: %v, want 422", name, err)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/warning"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // podWith is a pod about which upstream warns once, with other members of its metadata.
@@ -47,31 +47,31 @@ func TestWarningsComeInTheOrderOfAWritesSteps(t *testing.T) {
 
 func TestRefusedWritesHaveTheWarningsUpToTheRefusal(t *testing.T) {
 	s := serve(t)
-	create := func(resource, body string) (kube.Written, error) {
+	create := func(resource, body string) (wire.Written, error) {
 		return s.Create(t.Context(), s.at(resource, "default"), []byte(body), metav1.CreateOptions{})
 	}
 	s.create(s.at("pods", "default"), podWith(`"name":"a"`))
 	s.create(s.at("configmaps", "default"), `{"metadata":{"name":"a"}}`)
 	for _, c := range []struct {
 		what string
-		do   func() (kube.Written, error)
+		do   func() (wire.Written, error)
 		code int32
 		want []string
 	}{
-		{"an invalid object", func() (kube.Written, error) { return create("pods", podWith(`"name":"No"`)) }, 422, []string{unknownWarning}},
-		{"invalid metadata", func() (kube.Written, error) { return create("pods", podWith(`"name":"b","labels":{"a":"not valid"}`)) }, 422, []string{unknownWarning}},
-		{"an object that exists", func() (kube.Written, error) { return create("pods", podWith(`"name":"a"`)) }, 409, []string{unknownWarning, hiddenWarning}},
-		{"no name", func() (kube.Written, error) { return create("configmaps", `{"metadata":{"Name":"x"}}`) }, 422, []string{`unknown field "metadata.Name"`}},
-		{"an update with another version", func() (kube.Written, error) {
+		{"an invalid object", func() (wire.Written, error) { return create("pods", podWith(`"name":"No"`)) }, 422, []string{unknownWarning}},
+		{"invalid metadata", func() (wire.Written, error) { return create("pods", podWith(`"name":"b","labels":{"a":"not valid"}`)) }, 422, []string{unknownWarning}},
+		{"an object that exists", func() (wire.Written, error) { return create("pods", podWith(`"name":"a"`)) }, 409, []string{unknownWarning, hiddenWarning}},
+		{"no name", func() (wire.Written, error) { return create("configmaps", `{"metadata":{"Name":"x"}}`) }, 422, []string{`unknown field "metadata.Name"`}},
+		{"an update with another version", func() (wire.Written, error) {
 			return s.Update(t.Context(), s.at("configmaps", "default", "a"), []byte(`{"metadata":{"name":"a","resourceVersion":"1"},"zz":1}`), metav1.UpdateOptions{})
 		}, 409, []string{unknownWarning}},
-		{"an invalid patch", func() (kube.Written, error) {
+		{"an invalid patch", func() (wire.Written, error) {
 			return s.Patch(t.Context(), s.at("configmaps", "default", "a"), mergePatch(`{"metadata":{"labels":{"a":"not valid"}},"zz":1}`), metav1.PatchOptions{})
 		}, 422, []string{unknownWarning}},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			out, err := c.do()
-			if err == nil || kube.StatusOf(err).Code != c.code {
+			if err == nil || wire.StatusOf(err).Code != c.code {
 				t.Errorf("%v, want %d", err, c.code)
 			}
 			if diff := cmp.Diff(c.want, out.Warnings); diff != "" {
@@ -94,7 +94,7 @@ func TestRulesThatUnchangedPartsBreakAreWarnings(t *testing.T) {
 	if _, err := s.Patch(t.Context(), s.at(crds, "", "foos.t.example.com"), mergePatch(ruled(rule)), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	patch := func(subresource, body string) (kube.Written, error) {
+	patch := func(subresource, body string) (wire.Written, error) {
 		target := s.at(foos, "default", "a")
 		target.Subresource = subresource
 		return s.Patch(t.Context(), target, mergePatch(body), metav1.PatchOptions{})
@@ -125,7 +125,7 @@ func codeOf(err error) int32 {
 	if err == nil {
 		return 200
 	}
-	return kube.StatusOf(err).Code
+	return wire.StatusOf(err).Code
 }
 
 func TestNewUnknownFormatsOfDefinitionsAreWarnings(t *testing.T) {

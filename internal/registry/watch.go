@@ -10,6 +10,7 @@ import (
 	"github.com/gapless-io/gapless/internal/registry/caches"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/watchcache"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -20,7 +21,7 @@ const (
 	maxBatchBytes  = 1 << 20
 )
 
-// Watch opens a WATCH by kube.PlanWatch. With initial events the
+// Watch opens a WATCH by wire.PlanWatch. With initial events the
 // last of them is InitialEventsEnd, whether or not the client asked for the
 // bookmark; when that has Since, they are a delta (docs/extensions.md). When the
 // resource's definition is deleted, or the version that is watched is no longer
@@ -30,7 +31,7 @@ const (
 // 400 for a field that cannot be selected by and for a bad shard selector,
 // *kube.ExpiredError, also for a resourceVersion that was never given out,
 // *kube.TooLargeResourceVersionError after 3 s with initial events.
-func (r *Reader) Watch(ctx context.Context, t schema.Target, o kube.ListOptions) (kube.Watch, error) {
+func (r *Reader) Watch(ctx context.Context, t schema.Target, o wire.ListOptions) (wire.Watch, error) {
 	cached, err := r.of(t)
 	if err != nil {
 		return nil, err
@@ -38,7 +39,7 @@ func (r *Reader) Watch(ctx context.Context, t schema.Target, o kube.ListOptions)
 	if err := t.Resource.CheckFields(o.Fields); err != nil {
 		return nil, err
 	}
-	plan, err := kube.PlanWatch(o)
+	plan, err := wire.PlanWatch(o)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +58,7 @@ func (r *Reader) Watch(ctx context.Context, t schema.Target, o kube.ListOptions)
 	if w.byField = t.Resource.Readings != nil && selectsByContent(o.Fields); w.byField {
 		// Before the state is read: an edit after this ends the watch.
 		if w.selects = cached.SelectsFrom(); plan.RV < w.selects {
-			if plan.Start == kube.WatchAfter {
+			if plan.Start == wire.WatchAfter {
 				return nil, w.expired(plan.RV)
 			}
 			plan.Delta = false
@@ -111,7 +112,7 @@ func otherwise(now, was *schema.Resource, inside bool) bool {
 const openAttempts = 3
 
 // open gives the watch its initial state and its cursor.
-func (r *Reader) open(ctx context.Context, w *watch, plan kube.WatchPlan) error {
+func (r *Reader) open(ctx context.Context, w *watch, plan wire.WatchPlan) error {
 	for attempt := 1; ; attempt++ {
 		after, err := r.begin(ctx, w, plan)
 		if err != nil {
@@ -120,7 +121,7 @@ func (r *Reader) open(ctx context.Context, w *watch, plan kube.WatchPlan) error 
 		w.cursor, err = w.cached.Cache.CursorAfter(ctx, after, w.sel)
 		w.at = after
 		_, expired := errors.AsType[*kube.ExpiredError](err)
-		if !expired || plan.Start == kube.WatchAfter || attempt == openAttempts {
+		if !expired || plan.Start == wire.WatchAfter || attempt == openAttempts {
 			return err
 		}
 		w.initial, w.delta, w.since = nil, nil, 0
@@ -129,23 +130,23 @@ func (r *Reader) open(ctx context.Context, w *watch, plan kube.WatchPlan) error 
 
 // begin gives the watch its initial state, if it has one, and returns the
 // resourceVersion that its changes come after.
-func (r *Reader) begin(ctx context.Context, w *watch, plan kube.WatchPlan) (after kube.ResourceVersion, err error) {
+func (r *Reader) begin(ctx context.Context, w *watch, plan wire.WatchPlan) (after kube.ResourceVersion, err error) {
 	cache := w.cached.Cache
 	switch plan.Start {
-	case kube.WatchInitialConsistent:
+	case wire.WatchInitialConsistent:
 		w.initial, err = w.cached.Fresh(ctx)
-	case kube.WatchInitialAny:
+	case wire.WatchInitialAny:
 		w.initial = cache.Snapshot()
-	case kube.WatchInitialNotOlderThan:
+	case wire.WatchInitialNotOlderThan:
 		w.initial, err = cache.WaitFresh(ctx, plan.RV)
-	case kube.WatchFromNow:
+	case wire.WatchFromNow:
 		var now *watchcache.Snapshot
 		if now, err = w.cached.Fresh(ctx); err == nil {
 			return now.RV(), nil
 		}
-	case kube.WatchFromCache:
+	case wire.WatchFromCache:
 		return cache.Snapshot().RV(), nil
-	case kube.WatchAfter:
+	case wire.WatchAfter:
 		// Upstream waits in silence: with several servers another one may have given it out.
 		err = w.cached.CheckGiven(ctx, plan.RV)
 	}
@@ -174,16 +175,16 @@ type watch struct {
 	initial *watchcache.Snapshot // nil when all of it was returned
 	from    string               // the first key of initial that was not returned
 	since   kube.ResourceVersion // not 0: delta, the changes after it, replaces initial
-	delta   []kube.WatchEvent    // the part that was not returned yet
-	batch   []kube.WatchEvent
+	delta   []wire.WatchEvent    // the part that was not returned yet
+	batch   []wire.WatchEvent
 	cursor  *watchcache.Cursor
 	at      kube.ResourceVersion // the last position
 }
 
-var _ kube.Watch = (*watch)(nil)
+var _ wire.Watch = (*watch)(nil)
 
-// Next implements kube.Watch.
-func (w *watch) Next(ctx context.Context) ([]kube.WatchEvent, error) {
+// Next implements wire.Watch.
+func (w *watch) Next(ctx context.Context) ([]wire.WatchEvent, error) {
 	if w.initial != nil {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
@@ -212,7 +213,7 @@ func (w *watch) expired(from kube.ResourceVersion) error {
 
 // state returns the next part of the initial state. It walks the tree again from
 // where it was, so that a slow reader holds the snapshot and nothing else.
-func (w *watch) state() []kube.WatchEvent {
+func (w *watch) state() []wire.WatchEvent {
 	clear(w.batch)
 	w.batch = w.batch[:0]
 	bytes := 0
@@ -223,15 +224,15 @@ func (w *watch) state() []kube.WatchEvent {
 		}
 		o = w.show(o)
 		bytes += o.Size()
-		w.batch = append(w.batch, kube.WatchEvent{Type: kube.Added, ResourceVersion: o.ResourceVersion(), Object: o})
+		w.batch = append(w.batch, wire.WatchEvent{Type: kube.Added, ResourceVersion: o.ResourceVersion(), Object: o})
 	}
-	w.batch = append(w.batch, kube.WatchEvent{Type: kube.InitialEventsEnd, ResourceVersion: w.initial.RV()})
+	w.batch = append(w.batch, wire.WatchEvent{Type: kube.InitialEventsEnd, ResourceVersion: w.initial.RV()})
 	w.initial = nil
 	return w.batch
 }
 
 // show returns an object as the watch does.
-func (w *watch) show(o *kube.Object) *kube.Object {
+func (w *watch) show(o *wire.Object) *wire.Object {
 	if w.asStored {
 		return o
 	}
@@ -253,7 +254,7 @@ func (w *watch) useDelta(ctx context.Context, rv kube.ResourceVersion) error {
 }
 
 // changes returns the next part of the delta.
-func (w *watch) changes() []kube.WatchEvent {
+func (w *watch) changes() []wire.WatchEvent {
 	n, bytes := 0, 0
 	for n < len(w.delta) && n < maxBatchEvents && bytes < maxBatchBytes {
 		e := &w.delta[n]
@@ -264,13 +265,13 @@ func (w *watch) changes() []kube.WatchEvent {
 	w.batch = append(w.batch[:0], w.delta[:n]...)
 	clear(w.delta[:n]) // their objects are not held until the end
 	if w.delta = w.delta[n:]; len(w.delta) == 0 {
-		w.batch = append(w.batch, kube.WatchEvent{Type: kube.InitialEventsEnd, ResourceVersion: w.initial.RV(), Since: w.since})
+		w.batch = append(w.batch, wire.WatchEvent{Type: kube.InitialEventsEnd, ResourceVersion: w.initial.RV(), Since: w.since})
 		w.initial, w.delta = nil, nil
 	}
 	return w.batch
 }
 
-// Position implements kube.Watch.
+// Position implements wire.Watch.
 func (w *watch) Position() kube.ResourceVersion {
 	if w.initial != nil {
 		return 0
@@ -281,5 +282,5 @@ func (w *watch) Position() kube.ResourceVersion {
 	return w.at
 }
 
-// Close implements kube.Watch.
+// Close implements wire.Watch.
 func (w *watch) Close() { w.cursor.Close() }

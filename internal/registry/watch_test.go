@@ -14,6 +14,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/registry"
 	"github.com/gapless-io/gapless/internal/store"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -22,18 +23,18 @@ func TestWatchStarts(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		rv      func(first, last kube.ResourceVersion) string
-		match   kube.Match
+		match   wire.Match
 		initial *bool
 		want    []string
 	}{
 		{"plain", nil, "", nil, []string{"ADDED default/a", "ADDED default/b", "END", "ADDED default/c"}},
 		{"any", rvText("0"), "", nil, []string{"ADDED default/a", "ADDED default/b", "END", "ADDED default/c"}},
-		{"streamed list", nil, kube.MatchNotOlderThan, &yes, []string{"ADDED default/a", "ADDED default/b", "END", "ADDED default/c"}},
-		{"streamed list, not older", func(first, _ kube.ResourceVersion) string { return first.String() }, kube.MatchNotOlderThan, &yes, []string{"ADDED default/a", "ADDED default/b", "END", "ADDED default/c"}},
+		{"streamed list", nil, wire.MatchNotOlderThan, &yes, []string{"ADDED default/a", "ADDED default/b", "END", "ADDED default/c"}},
+		{"streamed list, not older", func(first, _ kube.ResourceVersion) string { return first.String() }, wire.MatchNotOlderThan, &yes, []string{"ADDED default/a", "ADDED default/b", "END", "ADDED default/c"}},
 		{"after the first", func(first, _ kube.ResourceVersion) string { return first.String() }, "", nil, []string{"ADDED default/b", "ADDED default/c"}},
 		{"after the last", func(_, last kube.ResourceVersion) string { return last.String() }, "", nil, []string{"ADDED default/c"}},
-		{"from now", nil, kube.MatchNotOlderThan, &no, []string{"ADDED default/c"}},
-		{"from the cache", rvText("0"), kube.MatchNotOlderThan, &no, []string{"ADDED default/c"}},
+		{"from now", nil, wire.MatchNotOlderThan, &no, []string{"ADDED default/c"}},
+		{"from the cache", rvText("0"), wire.MatchNotOlderThan, &no, []string{"ADDED default/c"}},
 		{"from the beginning of time", rvText("1"), "", nil, []string{"ADDED default/a", "ADDED default/b", "ADDED default/c"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -41,7 +42,7 @@ func TestWatchStarts(t *testing.T) {
 			cms := s.at("configmaps", "default")
 			first := s.create(cms, configMap("a")).ResourceVersion()
 			last := s.create(cms, configMap("b")).ResourceVersion()
-			w := s.watch(s.at("configmaps"), func(o *kube.ListOptions) {
+			w := s.watch(s.at("configmaps"), func(o *wire.ListOptions) {
 				o.Match, o.InitialEvents = c.match, c.initial
 				if c.rv != nil {
 					o.ResourceVersion = c.rv(first, last)
@@ -90,7 +91,7 @@ func TestObjectsThatEnterOrLeaveTheSelectorAreAddedOrDeleted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := s.watch(cms, func(o *kube.ListOptions) { o.Labels = x1 })
+	w := s.watch(cms, func(o *wire.ListOptions) { o.Labels = x1 })
 	s.create(cms, `{"metadata":{"name":"f","labels":{"x":"1"}}}`)
 	left := s.merge(at, `{"metadata":{"labels":{"x":"2"}}}`)
 	s.merge(at, `{"data":{"hidden":"yes"}}`)
@@ -120,8 +121,8 @@ func TestOnlyAWatchBehindItsResourcesFloorExpires(t *testing.T) {
 	if _, err := s.Compact(t.Context(), store.Compaction{UpTo: int64(floor)}); err != nil {
 		t.Fatal(err)
 	}
-	at := func(rv kube.ResourceVersion) func(o *kube.ListOptions) {
-		return func(o *kube.ListOptions) { o.ResourceVersion = rv.String() }
+	at := func(rv kube.ResourceVersion) func(o *wire.ListOptions) {
+		return func(o *wire.ListOptions) { o.ResourceVersion = rv.String() }
 	}
 	_, err := s.Watch(t.Context(), s.at("configmaps"), options(at(secret)))
 	want := fmt.Sprintf("410 Expired too old resource version: %d (%d)", secret, floor)
@@ -149,7 +150,7 @@ func TestWatchReadsFromTheStoreWhatMemoryDoesNotHold(t *testing.T) {
 		s.merge(s.at("configmaps", "default", "a"), fmt.Sprintf(`{"data":{"a":"%d"}}`, i+5))
 		want = append(want, "MODIFIED default/a")
 	}
-	w := s.watch(cms, func(o *kube.ListOptions) { o.ResourceVersion = before.String() })
+	w := s.watch(cms, func(o *wire.ListOptions) { o.ResourceVersion = before.String() })
 	if diff := cmp.Diff(want, w.take(500)); diff != "" {
 		t.Error(diff)
 	}
@@ -166,8 +167,8 @@ func TestAWatchAboveTheNewestVersionIsOfAnotherHistory(t *testing.T) {
 		cms := s.at("configmaps", "default")
 		yes, no := true, false
 		began := time.Now()
-		_, err := s.Watch(t.Context(), cms, options(func(o *kube.ListOptions) {
-			o.ResourceVersion, o.Match, o.InitialEvents = "9999999999", kube.MatchNotOlderThan, &yes
+		_, err := s.Watch(t.Context(), cms, options(func(o *wire.ListOptions) {
+			o.ResourceVersion, o.Match, o.InitialEvents = "9999999999", wire.MatchNotOlderThan, &yes
 		}))
 		if _, is := errors.AsType[*kube.TooLargeResourceVersionError](err); !is || time.Since(began) != 3*time.Second {
 			t.Errorf("with the state, after %v: %v", time.Since(began), err)
@@ -177,9 +178,9 @@ func TestAWatchAboveTheNewestVersionIsOfAnotherHistory(t *testing.T) {
 		for _, initial := range []*bool{nil, &no} {
 			for _, ahead := range []kube.ResourceVersion{other + 1, 9999999999} {
 				began = time.Now()
-				_, err := s.Watch(t.Context(), cms, options(func(o *kube.ListOptions) {
+				_, err := s.Watch(t.Context(), cms, options(func(o *wire.ListOptions) {
 					if o.ResourceVersion, o.InitialEvents = ahead.String(), initial; initial != nil {
-						o.Match = kube.MatchNotOlderThan
+						o.Match = wire.MatchNotOlderThan
 					}
 				}))
 				e, is := errors.AsType[*kube.ExpiredError](err)
@@ -189,8 +190,8 @@ func TestAWatchAboveTheNewestVersionIsOfAnotherHistory(t *testing.T) {
 			}
 		}
 		// The newest version is known, also where another resource has it.
-		w := s.watch(cms, func(o *kube.ListOptions) { o.ResourceVersion = other.String() })
-		older := s.watch(cms, func(o *kube.ListOptions) { o.ResourceVersion = current.String() })
+		w := s.watch(cms, func(o *wire.ListOptions) { o.ResourceVersion = other.String() })
+		older := s.watch(cms, func(o *wire.ListOptions) { o.ResourceVersion = current.String() })
 		s.create(cms, configMap("c"))
 		for _, w := range []*watcher{w, older} {
 			if diff := cmp.Diff([]string{"ADDED default/c"}, w.take(1)); diff != "" {
@@ -244,8 +245,8 @@ func TestAWatchFromAVersionThatIsNotPublishedYetWaits(t *testing.T) {
 		if now, err := log.Progress(t.Context()); err != nil || now != int64(before)+1 {
 			t.Fatalf("the store is at %d (%v), want %d", now, err, before+1)
 		}
-		w := s.watch(cms, func(o *kube.ListOptions) { o.ResourceVersion = (before + 1).String() })
-		_, err := s.Watch(t.Context(), cms, options(func(o *kube.ListOptions) { o.ResourceVersion = (before + 2).String() }))
+		w := s.watch(cms, func(o *wire.ListOptions) { o.ResourceVersion = (before + 1).String() })
+		_, err := s.Watch(t.Context(), cms, options(func(o *wire.ListOptions) { o.ResourceVersion = (before + 2).String() }))
 		if _, is := errors.AsType[*kube.ExpiredError](err); !is {
 			t.Errorf("a version that was not given out: %v", err)
 		}

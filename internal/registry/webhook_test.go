@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // webhook is a real HTTPS server that converts bars: spec.n of v1, a number, is spec.count of
@@ -166,7 +166,7 @@ func serveBars(t *testing.T) (*server, *webhook) {
 }
 
 // shows fails the test if an object has other content than want.
-func shows(t testing.TB, o *kube.Object, want string) {
+func shows(t testing.TB, o *wire.Object, want string) {
 	t.Helper()
 	spec, err := json.Marshal(field(t, o, "spec"))
 	if err != nil {

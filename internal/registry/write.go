@@ -15,6 +15,7 @@ import (
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/watchcache"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -63,13 +64,13 @@ type decision struct {
 
 // outcome is what a write has done.
 type outcome struct {
-	object  *kube.Object // the new state; the last state when it was removed
+	object  *wire.Object // the new state; the last state when it was removed
 	removed bool
 }
 
 // decide looks at the current object, nil if there is none, and says what to do.
 // It is called again when the object turns out to be another one by now.
-type decide func(current *kube.Object) (decision, error)
+type decide func(current *wire.Object) (decision, error)
 
 // maxConflicts is how often a write that holds the lock of its key may conflict before
 // it is 409: apiserver handlers/patch.go MaxRetryWhenPatchConflicts. It can only conflict
@@ -125,7 +126,7 @@ func (r *Registry) mutate(ctx context.Context, w write, d decide) (outcome, erro
 			return done, err
 		}
 		if conflicts++; conflicts > most {
-			return outcome{}, kube.Conflict(w.target.Resource.GR(), w.target.Name, modified)
+			return outcome{}, wire.Conflict(w.target.Resource.GR(), w.target.Name, modified)
 		}
 		if unlock == nil && ordered {
 			if unlock, err = r.conflicts.Lock(ctx, storeKey); err != nil {
@@ -141,7 +142,7 @@ func (r *Registry) mutate(ctx context.Context, w write, d decide) (outcome, erro
 
 // newer returns the most recent state, and whether it holds another object than seen
 // for a key. When the state cannot be had it does not.
-func newer(ctx context.Context, cached *caches.Resource, seen *kube.Object, key kube.Key) (s *watchcache.Snapshot, is bool) {
+func newer(ctx context.Context, cached *caches.Resource, seen *wire.Object, key wire.Key) (s *watchcache.Snapshot, is bool) {
 	s, err := cached.Fresh(ctx)
 	if err != nil {
 		return nil, false
@@ -163,7 +164,7 @@ func (r *Registry) afterConflict(ctx context.Context, cached *caches.Resource, c
 // commit does what was decided on the current object, and waits until every reader can
 // see it. Errors: *store.ConflictError when the object has changed meanwhile; others are
 // for the client.
-func (r *Registry) commit(ctx context.Context, w write, current *kube.Object, d decision) (outcome, error) {
+func (r *Registry) commit(ctx context.Context, w write, current *wire.Object, d decision) (outcome, error) {
 	if !d.remove && d.value == nil {
 		rewrite, err := r.mustRewrite(ctx, w, current)
 		if err != nil || !rewrite {
@@ -177,7 +178,7 @@ func (r *Registry) commit(ctx context.Context, w write, current *kube.Object, d 
 	if d.remove && d.after != nil {
 		var err error
 		if last, err = w.cached.Object(txn.Key, d.after, found); err != nil {
-			return outcome{}, kube.Internal(err)
+			return outcome{}, wire.Internal(err)
 		}
 	}
 	if w.dryRun {
@@ -206,20 +207,20 @@ func (r *Registry) commit(ctx context.Context, w write, current *kube.Object, d 
 }
 
 // written returns the object of a write: the cache's, unless that is newer already.
-func written(cached *caches.Resource, key kube.Key, value []byte, revision int64) (*kube.Object, error) {
+func written(cached *caches.Resource, key wire.Key, value []byte, revision int64) (*wire.Object, error) {
 	if o, found := cached.Cache.Snapshot().Get(key); found && int64(o.ResourceVersion()) == revision {
 		return o, nil
 	}
 	o, err := cached.Object(cached.Key(key), value, revision)
 	if err != nil {
-		return nil, kube.Internal(err)
+		return nil, wire.Internal(err)
 	}
 	return o, nil
 }
 
 // mustRewrite reports whether a write that changes nothing is to be written all the same:
 // upstream's etcd3 store does it for values that are encrypted with an old key.
-func (r *Registry) mustRewrite(ctx context.Context, w write, current *kube.Object) (bool, error) {
+func (r *Registry) mustRewrite(ctx context.Context, w write, current *wire.Object) (bool, error) {
 	if r.stale == nil || w.dryRun || current == nil {
 		return false, nil
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/gapless-io/gapless/internal/registry/caches"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/watchcache"
+	"github.com/gapless-io/gapless/internal/wire/texts"
 	"github.com/gapless-io/gapless/kube"
-	"github.com/gapless-io/gapless/kube/texts"
 )
 
 // collection is one resource of upstream, in one version, while it is mirrored.

@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -328,7 +329,7 @@ func (c *collection) progress(ctx context.Context) (kube.ResourceVersion, error)
 	}
 	upstream, err := kube.ParseResourceVersion(meta.ResourceVersion)
 	if err != nil || upstream == 0 {
-		return 0, kube.Internal(fmt.Errorf("upstream's list of %s has the resourceVersion %q", c.name, meta.ResourceVersion))
+		return 0, wire.Internal(fmt.Errorf("upstream's list of %s has the resourceVersion %q", c.name, meta.ResourceVersion))
 	}
 	return upstream, nil
 }
@@ -410,7 +411,7 @@ func (f *freshness) end() {
 // unreachable is the error for a reader who wants the most recent state, when upstream does not
 // say what it is.
 func unreachable(err error) error {
-	e := kube.Unavailable(fmt.Sprintf("the most recent state is not known, because upstream does not answer: %v; resourceVersion=0 asks for the last known state", err), time.Second)
+	e := wire.Unavailable(fmt.Sprintf("the most recent state is not known, because upstream does not answer: %v; resourceVersion=0 asks for the last known state", err), time.Second)
 	e.Cause = &awayError{err}
 	return e
 }

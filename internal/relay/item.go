@@ -5,17 +5,17 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/gapless-io/gapless/kube"
-	"github.com/gapless-io/gapless/kube/texts"
+	"github.com/gapless-io/gapless/internal/wire"
+	"github.com/gapless-io/gapless/internal/wire/texts"
 )
 
 // item is an object as the reflector holds it: the same one as in the watch cache.
 type item struct {
-	object *kube.Object
+	object *wire.Object
 	rv     string
 }
 
-func newItem(o *kube.Object) *item { return &item{object: o, rv: o.ResourceVersion().String()} }
+func newItem(o *wire.Object) *item { return &item{object: o, rv: o.ResourceVersion().String()} }
 
 // GetNamespace implements informer.Object, as do the following methods.
 func (i *item) GetNamespace() string         { return i.object.Key().Namespace }
@@ -32,9 +32,9 @@ var (
 
 // decoder returns what reads the objects of a collection. Texts that many objects have are
 // held once.
-func decoder(fields []kube.FieldPath, shared *texts.Set) func(raw []byte) (*item, error) {
+func decoder(fields []wire.FieldPath, shared *texts.Set) func(raw []byte) (*item, error) {
 	return func(raw []byte) (*item, error) {
-		o, err := kube.ParseObject(raw, fields)
+		o, err := wire.ParseObject(raw, fields)
 		switch {
 		case err != nil:
 			return nil, err

@@ -26,6 +26,7 @@ import (
 	"github.com/gapless-io/gapless/internal/mirror"
 	"github.com/gapless-io/gapless/internal/relay"
 	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -106,8 +107,8 @@ func (s *served) target() (schema.Target, bool) {
 	return schema.Target{Resource: resource}, served
 }
 
-func options(rv string) kube.ListOptions {
-	o := kube.ListOptions{Labels: labels.Everything(), Fields: fields.Everything(), ResourceVersion: rv, Bookmarks: true}
+func options(rv string) wire.ListOptions {
+	o := wire.ListOptions{Labels: labels.Everything(), Fields: fields.Everything(), ResourceVersion: rv, Bookmarks: true}
 	o.RV, _ = kube.ParseResourceVersion(rv)
 	return o
 }

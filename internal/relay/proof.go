@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gapless-io/gapless/client"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -160,7 +161,7 @@ func (c *collection) probe(ctx context.Context, h *history) {
 
 // seen is what upstream has of a collection.
 type seen struct {
-	versions map[kube.Key]version
+	versions map[wire.Key]version
 	last     kube.ResourceVersion // the highest of an object
 	through  kube.ResourceVersion // of the state
 }
@@ -177,7 +178,7 @@ func (c *collection) versions(ctx context.Context) (*seen, error) {
 	c.fresh.passed.Store(0)
 	ctx, cancel := context.WithTimeout(ctx, progressWithin)
 	defer cancel()
-	s := &seen{versions: map[kube.Key]version{}}
+	s := &seen{versions: map[wire.Key]version{}}
 	o := metav1.ListOptions{Limit: comparePage}
 	for {
 		meta, err := c.relay.metadata.ListLent(ctx, c.of(), o, func(item []byte) error {
@@ -185,7 +186,7 @@ func (c *collection) versions(ctx context.Context) (*seen, error) {
 			if err != nil {
 				return err
 			}
-			s.versions[kube.Key{Namespace: strings.Clone(of.Namespace), Name: strings.Clone(of.Name)}] = version{of.UID, strings.Clone(of.ResourceVersion)}
+			s.versions[wire.Key{Namespace: strings.Clone(of.Namespace), Name: strings.Clone(of.Name)}] = version{of.UID, strings.Clone(of.ResourceVersion)}
 			if rv, err := kube.ParseResourceVersion(of.ResourceVersion); err == nil {
 				s.last = max(s.last, rv)
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/gapless-io/gapless/internal/registry"
 	"github.com/gapless-io/gapless/internal/registry/caches"
 	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -22,8 +23,8 @@ type reader struct{ relay *Relay }
 const aheadFor = 3 * time.Second
 
 // Get implements apiserver.Reader. Single objects are read from upstream.
-func (reader) Get(_ context.Context, t schema.Target, _ string) (*kube.Object, error) {
-	return nil, kube.NotFound(t.Resource.GR(), t.Name)
+func (reader) Get(_ context.Context, t schema.Target, _ string) (*wire.Object, error) {
+	return nil, wire.NotFound(t.Resource.GR(), t.Name)
 }
 
 // over is the reader of one history.
@@ -44,7 +45,7 @@ func (r reader) count(t schema.Target) int {
 }
 
 // List implements apiserver.Reader.
-func (r reader) List(ctx context.Context, t schema.Target, o kube.ListOptions) (*kube.List, error) {
+func (r reader) List(ctx context.Context, t schema.Target, o wire.ListOptions) (*wire.List, error) {
 	if _, err := tableOf(ctx, t.Resource); err != nil {
 		return nil, err
 	}
@@ -55,7 +56,7 @@ func (r reader) List(ctx context.Context, t schema.Target, o kube.ListOptions) (
 	defer v.leave()
 	c, h := v.collection, v.history
 	c.fresh.account.read()
-	if _, err := kube.PlanList(o); err != nil {
+	if _, err := wire.PlanList(o); err != nil {
 		return nil, err
 	}
 	asked := o.RV
@@ -79,15 +80,15 @@ func (r reader) List(ctx context.Context, t schema.Target, o kube.ListOptions) (
 		return nil, err
 	}
 	if list.Continue != "" {
-		_, start, err := kube.DecodeContinue(list.Continue)
+		_, start, err := wire.DecodeContinue(list.Continue)
 		if err != nil {
 			return nil, err
 		}
-		list.Continue = kube.EncodeContinue(int64(list.ResourceVersion), start) //nolint:gosec // revisions fit
+		list.Continue = wire.EncodeContinue(int64(list.ResourceVersion), start) //nolint:gosec // revisions fit
 	}
 	list.History = h.number
 	items := list.Items
-	list.Items = func(yield func(*kube.Object, error) bool) {
+	list.Items = func(yield func(*wire.Object, error) bool) {
 		for o, err := range items {
 			if !yield(o, h.translated(err, asked)) {
 				return
@@ -99,7 +100,7 @@ func (r reader) List(ctx context.Context, t schema.Target, o kube.ListOptions) (
 }
 
 // size returns about how many objects a list has, at least 1.
-func size(h *history, t schema.Target, o kube.ListOptions) int {
+func size(h *history, t schema.Target, o wire.ListOptions) int {
 	n := over(h).Count(t)
 	if o.Limit > 0 && o.Limit < int64(n) {
 		n = int(o.Limit)
@@ -109,7 +110,7 @@ func size(h *history, t schema.Target, o kube.ListOptions) int {
 
 // position replaces the resourceVersion of a request by the position of that state. It waits for
 // one that is ahead.
-func (c *collection) position(ctx context.Context, h *history, o *kube.ListOptions, kind kube.ExpiredKind) error {
+func (c *collection) position(ctx context.Context, h *history, o *wire.ListOptions, kind kube.ExpiredKind) error {
 	if o.RV == 0 {
 		return nil
 	}
@@ -161,8 +162,8 @@ func (c *collection) lost(ctx context.Context, h *history, ahead *kube.TooLargeR
 
 // token replaces the resourceVersion in a continue token by its position. size is that of the page.
 // Pages of a state that the mirror has not reached are upstream's.
-func (h *history) token(ctx context.Context, c *collection, o *kube.ListOptions, size int) (asked kube.ResourceVersion, err error) {
-	rv, start, err := kube.DecodeContinue(o.Continue)
+func (h *history) token(ctx context.Context, c *collection, o *wire.ListOptions, size int) (asked kube.ResourceVersion, err error) {
+	rv, start, err := wire.DecodeContinue(o.Continue)
 	if err != nil {
 		return 0, err
 	}
@@ -172,7 +173,7 @@ func (h *history) token(ctx context.Context, c *collection, o *kube.ListOptions,
 	asked = kube.ResourceVersion(rv)
 	at, err := h.log.Position(asked, kube.ExpiredContinue)
 	if expired, is := errors.AsType[*kube.ExpiredError](err); is {
-		expired.Continue = kube.EncodeContinue(-1, start)
+		expired.Continue = wire.EncodeContinue(-1, start)
 	}
 	_, ahead := errors.AsType[*kube.TooLargeResourceVersionError](err)
 	if err != nil && !ahead && asked > h.log.Reached() { // as in find
@@ -185,7 +186,7 @@ func (h *history) token(ctx context.Context, c *collection, o *kube.ListOptions,
 		return 0, &PassError{why: "the mirror has not seen the state of these pages"}
 	}
 	if err == nil {
-		o.Continue = kube.EncodeContinue(at, start)
+		o.Continue = wire.EncodeContinue(at, start)
 	}
 	return asked, err
 }
@@ -218,7 +219,7 @@ func (h *history) translated(err error, asked kube.ResourceVersion) error {
 }
 
 // Watch implements apiserver.Reader.
-func (r reader) Watch(ctx context.Context, t schema.Target, o kube.ListOptions) (kube.Watch, error) {
+func (r reader) Watch(ctx context.Context, t schema.Target, o wire.ListOptions) (wire.Watch, error) {
 	shows, err := tableOf(ctx, t.Resource)
 	if err != nil {
 		return nil, err
@@ -259,23 +260,23 @@ func (r reader) Watch(ctx context.Context, t schema.Target, o kube.ListOptions) 
 	return w, nil
 }
 
-func (r reader) open(ctx context.Context, v visit, t schema.Target, o kube.ListOptions) (*watch, error) {
+func (r reader) open(ctx context.Context, v visit, t schema.Target, o wire.ListOptions) (*watch, error) {
 	c, h := v.collection, v.history
-	plan, err := kube.PlanWatch(o)
+	plan, err := wire.PlanWatch(o)
 	if err != nil {
 		return nil, err
 	}
 	asked := o.RV
 	c.fresh.account.read()
-	if plan.Start == kube.WatchInitialConsistent || plan.Start == kube.WatchFromNow {
+	if plan.Start == wire.WatchInitialConsistent || plan.Start == wire.WatchFromNow {
 		err = c.stale(ctx, h, c.fresh.wait(ctx, h, read{size: over(h).Count(t)}))
 	} else {
 		err = c.position(ctx, h, &o, kube.ExpiredWatch)
 	}
-	if ahead, is := errors.AsType[*kube.TooLargeResourceVersionError](err); is && plan.Start == kube.WatchAfter {
+	if ahead, is := errors.AsType[*kube.TooLargeResourceVersionError](err); is && plan.Start == wire.WatchAfter {
 		err = c.lost(ctx, h, ahead)
 	}
-	if expired, is := errors.AsType[*kube.ExpiredError](err); is && plan.Start == kube.WatchAfter {
+	if expired, is := errors.AsType[*kube.ExpiredError](err); is && plan.Start == wire.WatchAfter {
 		if expired.Reason == mirror.ReasonUnseen {
 			return nil, &PassError{why: "the mirror has not seen the changes from there on"}
 		}
@@ -290,7 +291,7 @@ func (r reader) open(ctx context.Context, v visit, t schema.Target, o kube.ListO
 		r.relay.metrics.expire(c, err)
 		return nil, err
 	}
-	if plan.Start == kube.WatchAfter {
+	if plan.Start == wire.WatchAfter {
 		r.relay.metrics.resumed.WithLabelValues(c.name).Inc()
 	}
 	return &watch{Watch: inner, history: h, asked: asked}, nil

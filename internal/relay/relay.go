@@ -31,7 +31,7 @@ import (
 	"github.com/gapless-io/gapless/internal/relay/kept"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Config configures a Relay. Upstream and Mirror are required.
@@ -407,7 +407,7 @@ func (r *Relay) enter(ctx context.Context, resource *schema.Resource) (visit, er
 			return visit{}, context.Cause(ctx)
 		}
 		if limited.Err() != nil || v.collection.failed(nil) != nil {
-			return visit{}, kube.Unavailable(fmt.Sprintf("the mirror of %s is not complete: %v", v.collection.name, err), time.Second)
+			return visit{}, wire.Unavailable(fmt.Sprintf("the mirror of %s is not complete: %v", v.collection.name, err), time.Second)
 		}
 		select { // it ended because nobody read it: the next one begins
 		case <-v.collection.gone:

@@ -10,7 +10,7 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver/render"
 	"github.com/gapless-io/gapless/internal/apiserver/route"
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Reading is a request for a list or a watch of a resource that can be mirrored. The zero value is any
@@ -47,7 +47,7 @@ func (r *Relay) Reading(req *http.Request) (of Reading, served bool) {
 	if err != nil {
 		return of, false
 	}
-	o, err := kube.ParseListOptions(rt.Query, of.watch)
+	o, err := wire.ParseListOptions(rt.Query, of.watch)
 	if err != nil || rt.Resource.CheckFields(o.Fields) != nil {
 		return of, false
 	}

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/gapless-io/gapless/internal/relay"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -57,7 +58,7 @@ func (s starting) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // watched is a watch of the relay that a goroutine reads.
 type watched struct {
-	events chan kube.WatchEvent
+	events chan wire.WatchEvent
 	ended  chan error
 }
 
@@ -71,7 +72,7 @@ func watchIt(t *testing.T, s *served, rv string) watched {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := watched{make(chan kube.WatchEvent, 10), make(chan error, 1)}
+	out := watched{make(chan wire.WatchEvent, 10), make(chan error, 1)}
 	go func() { // it ends with the watch
 		defer w.Close()
 		for {

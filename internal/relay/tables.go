@@ -16,7 +16,7 @@ import (
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/custom"
 	"github.com/gapless-io/gapless/internal/schema/printers"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // tables decides of which resources the mirror serves tables: of those whose rows are known to be upstream's.
@@ -48,7 +48,7 @@ type decision struct {
 	again    time.Time // when upstream may be asked again; zero: not before something has changed
 
 	// definition is that of a custom resource, rows and columns how it shows objects.
-	definition atomic.Pointer[kube.Object]
+	definition atomic.Pointer[wire.Object]
 	rows       string
 	columns    []metav1.TableColumnDefinition
 }
@@ -104,7 +104,7 @@ func (t *tables) current(d *decision) bool {
 }
 
 // claim returns the decision about a resource. It is the caller's to make if there was none that holds.
-func (t *tables) claim(resource *schema.Resource, definition *kube.Object) (d *decision, mine bool) {
+func (t *tables) claim(resource *schema.Resource, definition *wire.Object) (d *decision, mine bool) {
 	gvr := resource.GVR()
 	t.mu.Lock()
 	was := t.known[gvr]
@@ -123,7 +123,7 @@ func (t *tables) claim(resource *schema.Resource, definition *kube.Object) (d *d
 }
 
 // fits reports whether a decision, which may be in the making, is about a resource as it is now.
-func (t *tables) fits(d *decision, gvr schema.GroupVersionResource, definition *kube.Object) bool {
+func (t *tables) fits(d *decision, gvr schema.GroupVersionResource, definition *wire.Object) bool {
 	select {
 	case <-d.made:
 	default:
@@ -137,7 +137,7 @@ func (t *tables) fits(d *decision, gvr schema.GroupVersionResource, definition *
 }
 
 // follows reports whether a decision was made for how a definition, or another state of it, shows objects.
-func (d *decision) follows(definition *kube.Object, version string) bool {
+func (d *decision) follows(definition *wire.Object, version string) bool {
 	was := d.definition.Load()
 	if was == definition {
 		return true
@@ -154,7 +154,7 @@ func (d *decision) follows(definition *kube.Object, version string) bool {
 }
 
 // decide makes a decision.
-func (t *tables) decide(ctx context.Context, d *decision, resource *schema.Resource, definition *kube.Object) {
+func (t *tables) decide(ctx context.Context, d *decision, resource *schema.Resource, definition *wire.Object) {
 	defer close(d.made)
 	ctx, cancel := context.WithTimeout(ctx, tableWithin)
 	defer cancel()
@@ -187,7 +187,7 @@ func (t *tables) sample(ctx context.Context, shown *schema.Resource) error {
 }
 
 // shown returns a resource with what makes its rows. Errors: *table.DifferentError if that is not known.
-func (t *tables) shown(ctx context.Context, resource *schema.Resource, definition *kube.Object) (*schema.Resource, error) {
+func (t *tables) shown(ctx context.Context, resource *schema.Resource, definition *wire.Object) (*schema.Resource, error) {
 	if definition != nil {
 		rows, err := custom.TableOf(definition.JSON(), resource.Version)
 		if err != nil {
@@ -224,7 +224,7 @@ func (t *tables) enterDefinitions(ctx context.Context) (visit, error) {
 // definition returns the definition of a custom resource from the mirror of definitions, which it starts; nil for a
 // built-in kind. It is not known of resources of other API servers, and when upstream refuses definitions to the
 // relay.
-func (t *tables) definition(ctx context.Context, resource *schema.Resource) (definition *kube.Object, known bool) {
+func (t *tables) definition(ctx context.Context, resource *schema.Resource) (definition *wire.Object, known bool) {
 	if !resource.Custom {
 		return nil, true
 	}
@@ -233,7 +233,7 @@ func (t *tables) definition(ctx context.Context, resource *schema.Resource) (def
 		return nil, false
 	}
 	defer v.leave()
-	return v.history.cached.Cache.Snapshot().Get(kube.Key{Name: resource.GR().String()})
+	return v.history.cached.Cache.Snapshot().Get(wire.Key{Name: resource.GR().String()})
 }
 
 // holds reports whether a decision still holds. It is asked before each batch of events of a table.
@@ -250,7 +250,7 @@ func (t *tables) holds(ctx context.Context, d *decision) bool {
 	if h == nil {
 		return false
 	}
-	definition, is := h.cached.Cache.Snapshot().Get(kube.Key{Name: d.resource.GR().String()})
+	definition, is := h.cached.Cache.Snapshot().Get(wire.Key{Name: d.resource.GR().String()})
 	return is && d.follows(definition, d.resource.Version)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/gapless-io/gapless/informer"
 	"github.com/gapless-io/gapless/internal/mirror"
 	"github.com/gapless-io/gapless/internal/watchcache"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -57,14 +58,14 @@ func (c *collection) follow(ctx context.Context, u informer.Update[*item], throu
 		return nil
 	}
 	changes := make([]mirror.Change, 0, u.Changed())
-	objects := make([]*kube.Object, 0, u.Changed())
+	objects := make([]*wire.Object, 0, u.Changed())
 	for step := range u.Steps() {
 		rv, err := kube.ParseResourceVersion(step.RV)
 		if err != nil {
 			return &unmirrored{err}
 		}
-		change := mirror.Change{Key: kube.Key{Namespace: step.Key.Namespace, Name: step.Key.Name}, RV: rv}
-		var object *kube.Object
+		change := mirror.Change{Key: wire.Key{Namespace: step.Key.Namespace, Name: step.Key.Name}, RV: rv}
+		var object *wire.Object
 		if step.New != nil {
 			object = step.New.object
 			change.Object = object.JSON()
@@ -76,7 +77,7 @@ func (c *collection) follow(ctx context.Context, u informer.Update[*item], throu
 		return err
 	}
 	entries := make([]*watchcache.Entry, len(changes))
-	before, held := h.cached.Cache.Snapshot(), map[kube.Key]*kube.Object{}
+	before, held := h.cached.Cache.Snapshot(), map[wire.Key]*wire.Object{}
 	for i, change := range changes {
 		previous, known := held[change.Key]
 		if !known {
@@ -103,16 +104,16 @@ func (h *history) append(entries []*watchcache.Entry, through int64) {
 // replace records the difference to a state that was read as a whole.
 func (c *collection) replace(ctx context.Context, u informer.Update[*item], rv kube.ResourceVersion) error {
 	h := c.writing
-	var deleted []kube.Key
-	var changed []*kube.Object
+	var deleted []wire.Key
+	var changed []*wire.Object
 	for step := range u.Steps() {
 		if step.New == nil {
-			deleted = append(deleted, kube.Key{Namespace: step.Key.Namespace, Name: step.Key.Name})
+			deleted = append(deleted, wire.Key{Namespace: step.Key.Namespace, Name: step.Key.Name})
 		} else {
 			changed = append(changed, step.New.object)
 		}
 	}
-	slices.SortStableFunc(changed, func(a, b *kube.Object) int { return cmp.Compare(a.ResourceVersion(), b.ResourceVersion()) })
+	slices.SortStableFunc(changed, func(a, b *wire.Object) int { return cmp.Compare(a.ResourceVersion(), b.ResourceVersion()) })
 	changes := make([]mirror.Change, len(changed))
 	for i, o := range changed {
 		changes[i] = mirror.Change{Key: o.Key(), RV: o.ResourceVersion(), Object: o.JSON()}
@@ -123,7 +124,7 @@ func (c *collection) replace(ctx context.Context, u informer.Update[*item], rv k
 	}
 	if c.current.Load() != h {
 		// Nobody has seen an earlier state: no reader needs the changes.
-		objects := make([]*kube.Object, 0, u.Len())
+		objects := make([]*wire.Object, 0, u.Len())
 		for _, o := range u.All() {
 			objects = append(objects, o.object)
 		}
@@ -133,7 +134,7 @@ func (c *collection) replace(ctx context.Context, u informer.Update[*item], rv k
 		return nil
 	}
 	before := h.cached.Cache.Snapshot()
-	gone := map[kube.Key]bool{}
+	gone := map[wire.Key]bool{}
 	entries := make([]*watchcache.Entry, 0, len(done.Changes))
 	for i, key := range deleted {
 		previous, _ := before.Get(key)
@@ -142,7 +143,7 @@ func (c *collection) replace(ctx context.Context, u informer.Update[*item], rv k
 		gone[key] = true
 	}
 	for i, o := range changed {
-		var previous *kube.Object
+		var previous *wire.Object
 		if !gone[o.Key()] {
 			previous, _ = before.Get(o.Key())
 		}
@@ -164,7 +165,7 @@ func (c *collection) rewrite(ctx context.Context, u informer.Update[*item], rv k
 	}
 	h := c.historyOf(next)
 	changes := make([]mirror.Change, 0, u.Len())
-	objects := make([]*kube.Object, 0, u.Len())
+	objects := make([]*wire.Object, 0, u.Len())
 	for _, o := range u.All() {
 		changes = append(changes, mirror.Change{Key: o.object.Key(), RV: o.object.ResourceVersion(), Object: o.object.JSON()})
 		objects = append(objects, o.object)

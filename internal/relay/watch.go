@@ -11,6 +11,7 @@ import (
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/mirror"
 	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -30,7 +31,7 @@ var errLook = errors.New("time to look whether the watch is allowed")
 
 // watch is a watch of the mirror under upstream's resourceVersions.
 type watch struct {
-	kube.Watch
+	wire.Watch
 
 	history *history
 	asked   kube.ResourceVersion
@@ -68,9 +69,9 @@ func (l *look) close() {
 	}
 }
 
-// Next implements kube.Watch. It returns the refusal once the watch is no longer allowed, and io.EOF when
+// Next implements wire.Watch. It returns the refusal once the watch is no longer allowed, and io.EOF when
 // upstream shows objects otherwise than before.
-func (w *watch) Next(ctx context.Context) ([]kube.WatchEvent, error) {
+func (w *watch) Next(ctx context.Context) ([]wire.WatchEvent, error) {
 	if w.grant == nil && w.holds == nil {
 		return w.next(ctx)
 	}
@@ -93,7 +94,7 @@ func (w *watch) Next(ctx context.Context) ([]kube.WatchEvent, error) {
 	}
 }
 
-func (w *watch) next(ctx context.Context) ([]kube.WatchEvent, error) {
+func (w *watch) next(ctx context.Context) ([]wire.WatchEvent, error) {
 	events, err := w.Watch.Next(ctx)
 	if errors.Is(err, mirror.ErrReleased) {
 		err = io.EOF // between two batches the cache would have said so
@@ -116,7 +117,7 @@ func (w *watch) next(ctx context.Context) ([]kube.WatchEvent, error) {
 	return events, nil
 }
 
-// Position implements kube.Watch. Within the difference of a re-list it does not move: a client
+// Position implements wire.Watch. Within the difference of a re-list it does not move: a client
 // that begins again from there gets all of the difference.
 func (w *watch) Position() kube.ResourceVersion {
 	at := w.Watch.Position()
@@ -127,14 +128,14 @@ func (w *watch) Position() kube.ResourceVersion {
 	return w.known
 }
 
-// Close implements kube.Watch.
+// Close implements wire.Watch.
 func (w *watch) Close() {
 	w.Watch.Close()
 	w.leave()
 }
 
 // allow asks for the permission of a watch that is opened now.
-func (r *Relay) allow(t schema.Target, o kube.ListOptions) (Grant, error) {
+func (r *Relay) allow(t schema.Target, o wire.ListOptions) (Grant, error) {
 	if r.cfg.Grant == nil || t.Caller == nil {
 		return nil, nil
 	}

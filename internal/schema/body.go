@@ -5,7 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Bounds of an object, whether it is a body, a patched object, or one with its defaults.
@@ -57,7 +57,7 @@ func TooDeep(body []byte) bool {
 // invalid.
 func CheckSize(body []byte) error {
 	if len(body) > MaxObjectBytes {
-		return kube.TooLarge("the object has %d bytes, the limit is %d", len(body), MaxObjectBytes)
+		return wire.TooLarge("the object has %d bytes, the limit is %d", len(body), MaxObjectBytes)
 	}
 	// Counting a byte is much faster than a scan, and enough for most bodies.
 	count := func(b string) int { return bytes.Count(body, []byte(b)) }
@@ -66,9 +66,9 @@ func CheckSize(body []byte) error {
 	}
 	switch parts, commas := contents(body); {
 	case parts > MaxParts:
-		return kube.TooLarge("the object has %d objects and lists inside, the limit is %d", parts, MaxParts)
+		return wire.TooLarge("the object has %d objects and lists inside, the limit is %d", parts, MaxParts)
 	case commas > maxValues:
-		return kube.TooLarge("the object has more than %d values inside", maxValues)
+		return wire.TooLarge("the object has more than %d values inside", maxValues)
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // DefaultColumns are the columns of a kind without columns of its own: name and
@@ -29,7 +29,7 @@ func NameColumn() metav1.TableColumnDefinition {
 }
 
 // DefaultRow computes the cells of DefaultColumns.
-func DefaultRow(o *kube.Object) []any {
+func DefaultRow(o *wire.Object) []any {
 	return []any{o.Key().Name, Age(o.Created())}
 }
 

@@ -2,7 +2,7 @@ package schema
 
 import (
 	"github.com/gapless-io/gapless/internal/schema/jsontree"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Conversion makes a resource a view of the objects of another one, which stores them: the
@@ -34,7 +34,7 @@ func (r *Resource) Home() *Resource {
 }
 
 // Show returns the read form of an object in this version.
-func (r *Resource) Show(o *kube.Object) *kube.Object {
+func (r *Resource) Show(o *wire.Object) *wire.Object {
 	shown := o.WithAPIVersion(r.APIVersion())
 	if r.Conversion == nil {
 		return shown
@@ -43,16 +43,16 @@ func (r *Resource) Show(o *kube.Object) *kube.Object {
 }
 
 // Shows returns Show for many objects.
-func (r *Resource) Shows() func(*kube.Object) *kube.Object {
+func (r *Resource) Shows() func(*wire.Object) *wire.Object {
 	if r.Conversion != nil {
 		return r.Show
 	}
 	version := r.APIVersion() // made of two strings each time
-	return func(o *kube.Object) *kube.Object { return o.WithAPIVersion(version) }
+	return func(o *wire.Object) *wire.Object { return o.WithAPIVersion(version) }
 }
 
 // Converted returns an object with its content converted by convert.
-func Converted(o *kube.Object, convert func(content map[string]any) map[string]any) *kube.Object {
+func Converted(o *wire.Object, convert func(content map[string]any) map[string]any) *wire.Object {
 	content, err := jsontree.Decode(o.JSON())
 	if err != nil {
 		return o // it cannot fail: stored content was decoded before

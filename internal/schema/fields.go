@@ -5,7 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/fields"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // CheckFields says with 400 that a field selector uses a label that the resource does not support:
@@ -17,12 +17,12 @@ func (r *Resource) CheckFields(sel fields.Selector) error {
 		switch label := required.Field; {
 		case label == "metadata.name":
 		case label == "metadata.namespace" && (!own || r.Namespaced && !r.NoNamespaceField):
-		case slices.ContainsFunc(r.Fields, func(p kube.FieldPath) bool { return p.Label == label }):
+		case slices.ContainsFunc(r.Fields, func(p wire.FieldPath) bool { return p.Label == label }):
 		case r.hasAlias(label):
 		case !own:
-			return kube.BadRequest(`%q is not a known field selector: only "metadata.name", "metadata.namespace"`, label)
+			return wire.BadRequest(`%q is not a known field selector: only "metadata.name", "metadata.namespace"`, label)
 		default:
-			return kube.BadRequest("field label not supported: %s", label)
+			return wire.BadRequest("field label not supported: %s", label)
 		}
 	}
 	return nil

@@ -1,6 +1,8 @@
 package schema
 
-import "github.com/gapless-io/gapless/kube"
+import (
+	"github.com/gapless-io/gapless/internal/wire"
+)
 
 // Reading is what a definition makes of the objects that are stored in one version, when they are
 // read: their read form. As upstream does when it reads from etcd, it prunes what the schema of
@@ -19,21 +21,21 @@ type Reading struct {
 	// fields of an object.
 	Selectable func() string
 
-	read func(o *kube.Object) *kube.Object
-	same *kube.Memo // of objects that are in the read form
+	read func(o *wire.Object) *wire.Object
+	same *wire.Memo // of objects that are in the read form
 }
 
 // NewReading returns a Reading that makes read forms by read, which returns an object that is in
 // its read form.
-func NewReading(apiVersion, schema string, read func(o *kube.Object) *kube.Object) *Reading {
+func NewReading(apiVersion, schema string, read func(o *wire.Object) *wire.Object) *Reading {
 	r := &Reading{APIVersion: apiVersion, Schema: schema, read: read}
-	r.same = &kube.Memo{By: r}
+	r.same = &wire.Memo{By: r}
 	return r
 }
 
 // Of returns the read form of an object: the object itself if it is in that form. Of an object
 // that another Reading has made, it is the read form of the stored object.
-func (r *Reading) Of(o *kube.Object) *kube.Object {
+func (r *Reading) Of(o *wire.Object) *wire.Object {
 	m := o.Memo()
 	switch {
 	case m == r.same:
@@ -48,8 +50,8 @@ func (r *Reading) Of(o *kube.Object) *kube.Object {
 	}
 	is := r.same
 	if form := r.read(o); form != o {
-		form.Remember(nil, &kube.Memo{By: r, Source: o})
-		is = &kube.Memo{By: r, Object: form}
+		form.Remember(nil, &wire.Memo{By: r, Source: o})
+		is = &wire.Memo{By: r, Object: form}
 	}
 	// Several readers may have made it at once: all return what one of them has made.
 	switch now := o.Remember(m, is); {
@@ -66,7 +68,7 @@ type Readings []*Reading
 
 // Of returns the read form of an object, which stays in its version. An object in a version that
 // the definition does not have is returned as it is.
-func (all Readings) Of(o *kube.Object) *kube.Object {
+func (all Readings) Of(o *wire.Object) *wire.Object {
 	for _, r := range all {
 		if r.APIVersion == o.APIVersion() {
 			return r.Of(o)

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authentication/user"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // FieldValidation says what to do with unknown and duplicate fields of a body.
@@ -119,7 +119,7 @@ type Resource struct {
 	// PatchTypes are the accepted content types of PATCH, in the order of the 415 text.
 	PatchTypes []string
 	// Fields are the selectable fields besides metadata.name and metadata.namespace.
-	Fields []kube.FieldPath
+	Fields []wire.FieldPath
 	// FieldAliases are further labels of field selectors: old ones, with the label of Fields
 	// that they mean, and those that select by nothing, since no object has a value ("").
 	FieldAliases map[string]string
@@ -141,15 +141,15 @@ type Resource struct {
 	Protobuf func(object []byte) ([]byte, error)
 	// Row computes the cells of one object in the order of Columns: text, numbers, booleans,
 	// nil, and Ago for ages.
-	Row func(o *kube.Object) []any
+	Row func(o *wire.Object) []any
 	// Rows identifies Row among those that this group, version and resource has had: what
 	// equal ones compute of an object is equal. It is "" for a built-in kind.
 	Rows string
 	// ListRow returns the Row of the items of a list, for a kind whose rows depend on the
 	// other rows. It ranges over items before the rows are computed; nil: it is Row.
-	ListRow func(items iter.Seq2[*kube.Object, error]) func(o *kube.Object) []any
+	ListRow func(items iter.Seq2[*wire.Object, error]) func(o *wire.Object) []any
 	// RowConditions returns what a row says besides its cells; nil: nothing.
-	RowConditions func(o *kube.Object) []metav1.TableRowCondition
+	RowConditions func(o *wire.Object) []metav1.TableRowCondition
 }
 
 // Through is a subresource of a resource.
@@ -167,7 +167,7 @@ type ScalePaths struct {
 
 // Type is the knowledge of one kind: a Go type of k8s.io/api for the built-in
 // kinds, a structural schema for custom ones. Its methods are safe for concurrent
-// use. Errors that a client may see are *kube.StatusError.
+// use. Errors that a client may see are *wire.StatusError.
 type Type interface {
 	// Decode reads a JSON body into a tree: it checks kind, apiVersion and types, drops
 	// unknown fields, and returns the warnings of fieldValidation=Warn.
@@ -183,10 +183,10 @@ type Type interface {
 	// count only if nothing else is wrong with the object either.
 	Validate(u, old *unstructured.Unstructured) (field.ErrorList, []string)
 	// DecodeProtobuf turns the body of a protobuf request (the k8s\0 envelope) into
-	// JSON; custom resources answer *kube.StatusError with 415.
+	// JSON; custom resources answer *wire.StatusError with 415.
 	DecodeProtobuf(body []byte) ([]byte, error)
 	// StrategicMerge applies a strategic merge patch to original (both JSON);
-	// custom resources answer *kube.StatusError with 415.
+	// custom resources answer *wire.StatusError with 415.
 	StrategicMerge(original, patch []byte) ([]byte, error)
 }
 

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Target is what a verb acts on: a resource, or one object or subresource of it.
@@ -39,11 +39,11 @@ type Target struct {
 }
 
 // Key is the key of a target's object.
-func (t Target) Key() kube.Key {
+func (t Target) Key() wire.Key {
 	if !t.Resource.Namespaced {
-		return kube.Key{Name: t.Name}
+		return wire.Key{Name: t.Name}
 	}
-	return kube.Key{Namespace: t.Namespace, Name: t.Name}
+	return wire.Key{Namespace: t.Namespace, Name: t.Name}
 }
 
 // GroupVersionResource is apimachinery's.

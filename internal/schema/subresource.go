@@ -24,7 +24,7 @@ type Subresource struct {
 	// subresource: it is asked and answered at once, as reviews are. It is nil for others.
 	Question *Resource
 	// Apply returns the new object for a body and the current object. It may reuse parts of
-	// both, and changes nothing else of them. Its errors are *kube.StatusError. It is nil
+	// both, and changes nothing else of them. Its errors are *wire.StatusError. It is nil
 	// when the subresource does more than change the object.
 	Apply func(sent, old *unstructured.Unstructured) (*unstructured.Unstructured, error)
 	// SameGeneration says that its changes do not increase metadata.generation.

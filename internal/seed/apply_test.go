@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // patch changes an object as another client does.
@@ -21,7 +21,7 @@ func (s *server) patch(namespace, resource, name, body string) {
 		group = "apps"
 	}
 	r, _ := s.live.Load().Storage(schema.GroupResource{Group: group, Resource: plural})
-	_, err := s.Patch(context.WithoutCancel(s.t.Context()), schema.Target{Resource: r, Namespace: namespace, Name: name}, kube.Patch{
+	_, err := s.Patch(context.WithoutCancel(s.t.Context()), schema.Target{Resource: r, Namespace: namespace, Name: name}, wire.Patch{
 		Type: types.MergePatchType, Body: []byte(body),
 	}, metav1.PatchOptions{FieldManager: "other"})
 	if err != nil {
@@ -30,7 +30,7 @@ func (s *server) patch(namespace, resource, name, body string) {
 }
 
 // has claims what the text of an object contains, and what it does not, which begins with "!".
-func (s *server) has(o *kube.Object, wants ...string) {
+func (s *server) has(o *wire.Object, wants ...string) {
 	s.t.Helper()
 	if o == nil {
 		s.t.Fatal("the object is not there")

@@ -14,7 +14,7 @@ import (
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/custom"
 	"github.com/gapless-io/gapless/internal/schema/jsontree"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // index reads everything once: it notes which objects there are, and takes the
@@ -72,7 +72,7 @@ func (s *Seeder) define(ctx context.Context, o object, r *schema.Resource) {
 
 // attempt does a dry run, and returns the object that a write would make of o, and whether
 // that differs from what exists.
-func (s *Seeder) attempt(ctx context.Context, o object, r *schema.Resource) (*kube.Object, bool, error) {
+func (s *Seeder) attempt(ctx context.Context, o object, r *schema.Resource) (*wire.Object, bool, error) {
 	body, err := o.body()
 	if err != nil {
 		return nil, false, err
@@ -98,7 +98,7 @@ func (s *Seeder) attempt(ctx context.Context, o object, r *schema.Resource) (*ku
 
 // differs reports whether applying a manifest changes an object. It does not if the manifest
 // sets nothing, and the apply would only record that somebody has set what the object has.
-func differs(existing, applied *kube.Object) bool {
+func differs(existing, applied *wire.Object) bool {
 	if bytes.Equal(existing.JSON(), applied.JSON()) {
 		return false
 	}

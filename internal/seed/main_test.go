@@ -20,7 +20,7 @@ import (
 	"github.com/gapless-io/gapless/internal/seed"
 	"github.com/gapless-io/gapless/internal/seed/manifest"
 	"github.com/gapless-io/gapless/internal/store/revlog"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -103,14 +103,14 @@ func (s *server) must(dir string, created, updated, unchanged int) {
 
 // find returns an object, for example of "configmaps", "web", "settings"; nil when there
 // is none.
-func (s *server) find(group, plural, namespace, name string) *kube.Object {
+func (s *server) find(group, plural, namespace, name string) *wire.Object {
 	s.t.Helper()
 	r, found := s.live.Load().Storage(schema.GroupResource{Group: group, Resource: plural})
 	if !found {
 		return nil
 	}
 	o, err := s.Get(s.t.Context(), schema.Target{Resource: r, Namespace: namespace, Name: name}, "")
-	if e, is := errors.AsType[*kube.StatusError](err); is && e.Status.Reason == metav1.StatusReasonNotFound {
+	if e, is := errors.AsType[*wire.StatusError](err); is && e.ErrStatus.Reason == metav1.StatusReasonNotFound {
 		return nil
 	}
 	if err != nil {

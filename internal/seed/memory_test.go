@@ -15,25 +15,25 @@ import (
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin"
 	"github.com/gapless-io/gapless/internal/seed/manifest"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // forgetful has no objects, and stores none.
 type forgetful struct{}
 
-func (forgetful) Get(_ context.Context, t schema.Target, _ string) (*kube.Object, error) {
+func (forgetful) Get(_ context.Context, t schema.Target, _ string) (*wire.Object, error) {
 	if t.Name == metav1.NamespaceDefault {
 		return nil, nil //nolint:nilnil // there is one, and nobody looks at it
 	}
-	return nil, kube.NotFound(t.Resource.GR(), t.Name)
+	return nil, wire.NotFound(t.Resource.GR(), t.Name)
 }
 
-func (forgetful) Create(context.Context, schema.Target, []byte, metav1.CreateOptions) (kube.Written, error) {
-	return kube.Written{}, nil
+func (forgetful) Create(context.Context, schema.Target, []byte, metav1.CreateOptions) (wire.Written, error) {
+	return wire.Written{}, nil
 }
 
-func (forgetful) Patch(context.Context, schema.Target, kube.Patch, metav1.PatchOptions) (kube.Written, error) {
-	return kube.Written{Created: true}, nil
+func (forgetful) Patch(context.Context, schema.Target, wire.Patch, metav1.PatchOptions) (wire.Written, error) {
+	return wire.Written{Created: true}, nil
 }
 
 func (forgetful) Check(schema.Target, []byte) error { return nil }

@@ -23,14 +23,14 @@ import (
 
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/seed/manifest"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Verbs is what a Seeder needs of a registry.
 type Verbs interface {
-	Get(ctx context.Context, t schema.Target, rv string) (*kube.Object, error)
-	Create(ctx context.Context, t schema.Target, body []byte, o metav1.CreateOptions) (kube.Written, error)
-	Patch(ctx context.Context, t schema.Target, p kube.Patch, o metav1.PatchOptions) (kube.Written, error)
+	Get(ctx context.Context, t schema.Target, rv string) (*wire.Object, error)
+	Create(ctx context.Context, t schema.Target, body []byte, o metav1.CreateOptions) (wire.Written, error)
+	Patch(ctx context.Context, t schema.Target, p wire.Patch, o metav1.PatchOptions) (wire.Written, error)
 	// Check returns what would be refused in a configuration that is applied and creates an
 	// object, whatever is stored.
 	Check(t schema.Target, body []byte) error
@@ -146,8 +146,8 @@ func (s *Seeder) progress(ctx context.Context, doing string, done int) {
 
 // isReason reports whether an error is a Status with this reason.
 func isReason(err error, reason metav1.StatusReason) bool {
-	e, is := errors.AsType[*kube.StatusError](err)
-	return is && e.Status.Reason == reason
+	e, is := errors.AsType[*wire.StatusError](err)
+	return is && e.ErrStatus.Reason == reason
 }
 
 // Problem is why one document or object cannot be applied.

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // manager is who manages the fields that are written here.
@@ -122,15 +122,15 @@ func (s *Seeder) writeOne(ctx context.Context, o object) {
 }
 
 // ensure applies a manifest, which creates its object if there is none.
-func (s *Seeder) ensure(ctx context.Context, o object, r *schema.Resource) (outcome, kube.Written, error) {
+func (s *Seeder) ensure(ctx context.Context, o object, r *schema.Resource) (outcome, wire.Written, error) {
 	body, err := o.body()
 	if err != nil {
-		return unchanged, kube.Written{}, err
+		return unchanged, wire.Written{}, err
 	}
 	t := o.target(r)
 	existing, err := s.existing(ctx, t)
 	if err != nil {
-		return unchanged, kube.Written{}, err
+		return unchanged, wire.Written{}, err
 	}
 	w, err := s.put(ctx, t, existing, application{body: body})
 	switch {
@@ -145,7 +145,7 @@ func (s *Seeder) ensure(ctx context.Context, o object, r *schema.Resource) (outc
 }
 
 // existing returns the object of a target as it is; nil if there is none.
-func (s *Seeder) existing(ctx context.Context, t schema.Target) (*kube.Object, error) {
+func (s *Seeder) existing(ctx context.Context, t schema.Target) (*wire.Object, error) {
 	o, err := s.Verbs.Get(ctx, t, "")
 	if isReason(err, metav1.StatusReasonNotFound) {
 		return nil, nil //nolint:nilnil // there is none
@@ -162,9 +162,9 @@ type application struct {
 // put applies a manifest to a target, by force. An object whose fields cannot be managed, as
 // it has too many, is created instead, or the manifest is merged into it like a JSON merge
 // patch (RFC 7386).
-func (s *Seeder) put(ctx context.Context, t schema.Target, existing *kube.Object, a application) (kube.Written, error) {
+func (s *Seeder) put(ctx context.Context, t schema.Target, existing *wire.Object, a application) (wire.Written, error) {
 	force := true
-	w, err := s.Verbs.Patch(ctx, t, kube.Patch{Type: types.ApplyYAMLPatchType, Body: a.body},
+	w, err := s.Verbs.Patch(ctx, t, wire.Patch{Type: types.ApplyYAMLPatchType, Body: a.body},
 		metav1.PatchOptions{FieldManager: manager, Force: &force, DryRun: a.dryRun, FieldValidation: metav1.FieldValidationStrict})
 	switch {
 	case !isReason(err, metav1.StatusReasonRequestEntityTooLarge):
@@ -173,12 +173,12 @@ func (s *Seeder) put(ctx context.Context, t schema.Target, existing *kube.Object
 		t.Name = ""
 		return s.Verbs.Create(ctx, t, a.body, metav1.CreateOptions{FieldManager: manager, DryRun: a.dryRun, FieldValidation: metav1.FieldValidationStrict})
 	}
-	return s.Verbs.Patch(ctx, t, kube.Patch{Type: types.MergePatchType, Body: a.body}, metav1.PatchOptions{FieldManager: manager, DryRun: a.dryRun})
+	return s.Verbs.Patch(ctx, t, wire.Patch{Type: types.MergePatchType, Body: a.body}, metav1.PatchOptions{FieldManager: manager, DryRun: a.dryRun})
 }
 
 // established returns an error for a definition that is not in force: another resource of
 // its group has one of its names.
-func (s *Seeder) established(w kube.Written) error {
+func (s *Seeder) established(w wire.Written) error {
 	gr := schema.DefinedBy(w.Object.Key().Name)
 	if _, served := s.Live.Load().Storage(gr); served {
 		return nil

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/gapless-io/gapless/internal/upstream"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // post sends a body that cannot be read a second time, as those of a proxy's clients.
@@ -257,9 +257,9 @@ func TestWhatMayHaveBeenTakenIsNotSentAgain(t *testing.T) {
 			if !is || !e.Sent || e.Changes != c.changes || c.changes && taken.Load() != 1 {
 				t.Errorf("%s: %s %v: %v; it was taken %d times", name, c.method, c.headers, err, taken.Load())
 			}
-			if status := kube.StatusOf(upstream.Refusal("relay", err)); strings.Contains(status.Message, "may have been carried out") != c.changes {
+			if status := wire.StatusOf(upstream.Refusal("relay", err)); strings.Contains(status.Message, "may have been carried out") != c.changes {
 				t.Errorf("%s: %s: %s", name, c.method, status.Message)
-			} else if _, again := kube.RetryAfter(status); again == c.changes {
+			} else if _, again := wire.RetryAfter(status); again == c.changes {
 				t.Errorf("%s: %s: it has a Retry-After: %v", name, c.method, again)
 			}
 		}
@@ -335,7 +335,7 @@ func TestABodyThatItsClientBreaksOffIsTheClientsError(t *testing.T) {
 	if e, is := errors.AsType[*upstream.BodyError](err); !is || !errors.Is(e, broken) {
 		t.Errorf("%v, want the error of the body", err)
 	}
-	status := kube.StatusOf(upstream.Refusal("relay", err))
+	status := wire.StatusOf(upstream.Refusal("relay", err))
 	if status.Code != http.StatusBadRequest || !strings.Contains(status.Message, broken.Error()) {
 		t.Errorf("it is answered %d %s", status.Code, status.Message)
 	}

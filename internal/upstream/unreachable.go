@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // UnreachableError reports that an API server did not answer a request.
@@ -47,12 +47,12 @@ func (e *BodyError) Unwrap() error { return e.Err }
 // Retry-After: a 503 has it unless the request may have been carried out, which it says then.
 func Refusal(program string, err error) error {
 	if body, is := errors.AsType[*BodyError](err); is {
-		return kube.BadRequest("%v", body)
+		return wire.BadRequest("%v", body)
 	}
 	if away, is := errors.AsType[*UnreachableError](err); is && away.Sent && away.Changes {
-		return kube.Unavailable(fmt.Sprintf("%s: the API server %v; the request may have been carried out", program, away), 0)
+		return wire.Unavailable(fmt.Sprintf("%s: the API server %v; the request may have been carried out", program, away), 0)
 	}
-	return kube.Unavailable(fmt.Sprintf("%s: the API server %v", program, err), time.Second)
+	return wire.Unavailable(fmt.Sprintf("%s: the API server %v", program, err), time.Second)
 }
 
 // changes reports whether a request may change something. A connection that switches to another

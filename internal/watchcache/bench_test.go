@@ -8,13 +8,14 @@ import (
 	"testing"
 
 	"github.com/gapless-io/gapless/internal/watchcache"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
 // loaded is a cache of 10 000 objects of about 1 KiB in 10 namespaces.
-func loaded(b *testing.B) (*fixture, []*kube.Object) {
+func loaded(b *testing.B) (*fixture, []*wire.Object) {
 	b.Helper()
-	var objects []*kube.Object
+	var objects []*wire.Object
 	for i := range 10_000 {
 		app := "web"
 		if i%10 == 0 {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidwall/btree"
 
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -29,7 +30,7 @@ type Config struct {
 	Freshness time.Duration
 	// Read is what Selection.Read is for all readers of the cache; nil: objects are read as they
 	// are stored.
-	Read func(o *kube.Object) *kube.Object
+	Read func(o *wire.Object) *wire.Object
 	// Mirror says that the positions of entries are not the resourceVersions of their
 	// objects, which another server gives. Everything that the methods of Cache and Cursor
 	// take and return, besides objects and events, is a position then.
@@ -52,11 +53,11 @@ type Cache struct {
 	bounds    bounds
 	freshness time.Duration
 	mirror    bool
-	readForm  func(o *kube.Object) *kube.Object // Config.Read
+	readForm  func(o *wire.Object) *wire.Object // Config.Read
 
 	state   atomic.Pointer[state]
 	waiting *index
-	batches sync.Pool      // of cursors: *[]kube.WatchEvent with room for a whole batch
+	batches sync.Pool      // of cursors: *[]wire.WatchEvent with room for a whole batch
 	exact   exactSnapshots // its lock is never taken while mu is held
 	cursors atomic.Int64
 	behind  atomic.Int64 // reads that went to History
@@ -87,10 +88,10 @@ func New(cfg Config) *Cache {
 		freshness: cmp.Or(cfg.Freshness, defaultFreshness),
 		mirror:    cfg.Mirror,
 		readForm:  cfg.Read,
-		tree:      btree.NewMap[string, *kube.Object](treeDegree),
+		tree:      btree.NewMap[string, *wire.Object](treeDegree),
 	}
 	c.waiting = newIndex(c)
-	c.batches.New = func() any { b := make([]kube.WatchEvent, 0, maxBatchEvents); return &b }
+	c.batches.New = func() any { b := make([]wire.WatchEvent, 0, maxBatchEvents); return &b }
 	if c.history == nil {
 		c.history = noHistory{cache: c}
 	}
@@ -102,7 +103,7 @@ func New(cfg Config) *Cache {
 // is called before the first Append, and again when the selectable fields of the
 // objects change: then cursors continue at their positions. The
 // objects may come in any order; key order is fastest.
-func (c *Cache) Load(objects []*kube.Object, rv kube.ResourceVersion) {
+func (c *Cache) Load(objects []*wire.Object, rv kube.ResourceVersion) {
 	loaded := treeOf(objects)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,8 +112,8 @@ func (c *Cache) Load(objects []*kube.Object, rv kube.ResourceVersion) {
 	c.waiting.wakeAll()
 }
 
-func treeOf(objects []*kube.Object) *tree {
-	t := btree.NewMap[string, *kube.Object](treeDegree)
+func treeOf(objects []*wire.Object) *tree {
+	t := btree.NewMap[string, *wire.Object](treeDegree)
 	for _, o := range objects {
 		t.Load(o.Key().String(), o)
 	}
@@ -160,7 +161,7 @@ func (c *Cache) append(entries []*Entry) (was, is *state) {
 // e.Previous: it is what the readers saw, and it is in memory already.
 func (c *Cache) applyLocked(e *Entry) {
 	key := e.Object.Key().String()
-	var previous *kube.Object
+	var previous *wire.Object
 	if e.Deleted {
 		previous, _ = c.tree.Delete(key)
 	} else {

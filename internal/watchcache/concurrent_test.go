@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/gapless-io/gapless/internal/watchcache"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -75,7 +76,7 @@ func once() (is <-chan struct{}, closes func()) {
 
 func newConcurrent(t *testing.T, seed uint64) *concurrent {
 	t.Helper()
-	c := &concurrent{oracle: &oracle{objects: map[string]*kube.Object{}}, end: concurrentBase}
+	c := &concurrent{oracle: &oracle{objects: map[string]*wire.Object{}}, end: concurrentBase}
 	c.watching, c.watches = once()
 	c.seen, c.saw = once()
 	r := random(seed)
@@ -200,7 +201,7 @@ func (c *concurrent) follow(t *testing.T, r *rand.Rand, f follower) error {
 
 // poll reads with a context that ends when the last revision is published: a
 // selection that no entry matches would wait indefinitely.
-func (f *follower) poll(t *testing.T, c *concurrent) ([]kube.WatchEvent, error) {
+func (f *follower) poll(t *testing.T, c *concurrent) ([]wire.WatchEvent, error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	var waiting sync.WaitGroup

@@ -6,6 +6,7 @@ import (
 	"io"
 	"sync/atomic"
 
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -24,7 +25,7 @@ const idleBatchEvents = 4
 var ErrClosed = errors.New("cursor is closed")
 
 // Cursor reads the changes of a selection in order, each once. It is used by one
-// goroutine at a time, except Close. It is a kube.Watch.
+// goroutine at a time, except Close. It is a wire.Watch.
 type Cursor struct {
 	cache *Cache
 	sel   Selection
@@ -34,15 +35,15 @@ type Cursor struct {
 	until func() bool // says that the stream has ended; nil: never
 	wait  waiter
 
-	batch      []kube.WatchEvent
+	batch      []wire.WatchEvent
 	entries    []*Entry           // those of batch, if the selection has Previous
-	roomy      *[]kube.WatchEvent // the memory of batch, when it is the cache's
+	roomy      *[]wire.WatchEvent // the memory of batch, when it is the cache's
 	batchBytes int
 	failed     error // what ended the cursor
 	closed     atomic.Bool
 }
 
-var _ kube.Watch = (*Cursor)(nil)
+var _ wire.Watch = (*Cursor)(nil)
 
 // CursorAfter returns a cursor over the changes of the selection after rv, to be
 // closed by the caller. A future rv is allowed: then there are no events until the
@@ -70,7 +71,7 @@ func (k *Cursor) Until(ended func() bool) { k.until = ended }
 // events were returned, errors of History, ErrClosed, io.EOF after Cache.End or Until:
 // after these there are no more events. After ctx's cause the cursor can still be
 // used.
-func (k *Cursor) Next(ctx context.Context) ([]kube.WatchEvent, error) {
+func (k *Cursor) Next(ctx context.Context) ([]wire.WatchEvent, error) {
 	k.reset()
 	for {
 		epoch := k.cache.waiting.epoch.Load() // before the state: see enter
@@ -204,7 +205,7 @@ func (k *Cursor) consider(e *Entry) bool {
 
 // grow moves the batch into memory that has room for all that a batch can have.
 func (k *Cursor) grow() {
-	k.roomy = k.cache.batches.Get().(*[]kube.WatchEvent) //nolint:forcetypeassert // the pool holds nothing else
+	k.roomy = k.cache.batches.Get().(*[]wire.WatchEvent) //nolint:forcetypeassert // the pool holds nothing else
 	k.batch = append(*k.roomy, k.batch...)
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gapless-io/gapless/internal/watchcache"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -142,7 +143,7 @@ func TestBatchesAreBoundedByEventsAndBytes(t *testing.T) {
 		for _, where := range []string{"memory", "history"} {
 			t.Run(test.name+" from "+where, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					o := &oracle{objects: map[string]*kube.Object{}}
+					o := &oracle{objects: map[string]*wire.Object{}}
 					f := newFixture(t, watchcache.Config{History: &oracleHistory{oracle: o}, MaxBytes: 1 << 30})
 					for i := range test.count {
 						rv := kube.ResourceVersion(101 + i)
@@ -199,7 +200,7 @@ func TestCursorFromAFutureVersionReturnsOnlyLaterEntries(t *testing.T) {
 
 func TestCursorBehindTheWindowReadsHistoryAndJoinsMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := &oracle{objects: map[string]*kube.Object{}}
+		o := &oracle{objects: map[string]*wire.Object{}}
 		f := newFixture(t, watchcache.Config{History: &oracleHistory{oracle: o}, MaxEntries: 4})
 		r := random(1)
 		for rv := kube.ResourceVersion(101); rv <= 160; rv++ {
@@ -379,7 +380,7 @@ func TestPositionPassesEntriesThatDoNotMatch(t *testing.T) {
 
 func TestPositionOfACursorBehindTheWindowStays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := &oracle{objects: map[string]*kube.Object{}}
+		o := &oracle{objects: map[string]*wire.Object{}}
 		f := newFixture(t, watchcache.Config{History: &oracleHistory{oracle: o}, MaxEntries: 1})
 		cursor := f.cursor(100, appIs("nobody"))
 		for rv := kube.ResourceVersion(101); rv <= 110; rv++ {

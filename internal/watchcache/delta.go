@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -35,7 +36,7 @@ var ErrDeltaTooLarge = errors.New("too much has changed for a delta")
 // the same name (another uid). It blocks while History
 // reads. Errors: ErrDeltaTooLarge, *kube.ExpiredError when history does not go back
 // to rv, ctx's cause, and errors of History.
-func (c *Cache) Since(ctx context.Context, rv kube.ResourceVersion, s *Snapshot, sel Selection) ([]kube.WatchEvent, error) {
+func (c *Cache) Since(ctx context.Context, rv kube.ResourceVersion, s *Snapshot, sel Selection) ([]wire.WatchEvent, error) {
 	if err := c.history.Check(ctx, rv, kube.ExpiredWatch); err != nil {
 		return nil, err
 	}
@@ -118,8 +119,8 @@ func (d *delta) consider(e *Entry) error {
 }
 
 // events returns the delta once everything was considered.
-func (d *delta) events() ([]kube.WatchEvent, error) {
-	var events []kube.WatchEvent
+func (d *delta) events() ([]wire.WatchEvent, error) {
+	var events []wire.WatchEvent
 	for key, k := range d.keys {
 		t := kube.Added
 		if k.is {
@@ -130,12 +131,12 @@ func (d *delta) events() ([]kube.WatchEvent, error) {
 			if k.was && o.UID() == k.uid {
 				t = kube.Modified
 			}
-			events = append(events, kube.WatchEvent{Type: t, ResourceVersion: o.ResourceVersion(), Object: o})
+			events = append(events, wire.WatchEvent{Type: t, ResourceVersion: o.ResourceVersion(), Object: o})
 		}
 		if k.was && t != kube.Modified {
 			events = append(events, k.left.event(kube.Deleted, &Selection{}))
 		}
 	}
-	slices.SortFunc(events, func(a, b kube.WatchEvent) int { return cmp.Compare(a.ResourceVersion, b.ResourceVersion) })
+	slices.SortFunc(events, func(a, b wire.WatchEvent) int { return cmp.Compare(a.ResourceVersion, b.ResourceVersion) })
 	return events, nil
 }

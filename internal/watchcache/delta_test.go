@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gapless-io/gapless/internal/watchcache"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -28,7 +29,7 @@ func (o *oracle) incarnate(tb testing.TB, r *rand.Rand, rv kube.ResourceVersion)
 		uid = string(c.previous.UID())
 	}
 	raw := strings.Replace(string(c.object.JSON()), `"uid":"`+string(c.object.UID())+`"`, `"uid":"`+uid+`"`, 1)
-	object, err := kube.ParseObject([]byte(raw), fieldPaths)
+	object, err := wire.ParseObject([]byte(raw), fieldPaths)
 	if err != nil || string(object.UID()) != uid {
 		tb.Fatalf("object of the test: %s, %v", raw, err)
 	}
@@ -56,7 +57,7 @@ func TestModelDeltaTurnsOneStateIntoTheOther(t *testing.T) {
 	for _, seed := range seeds(t, 60) {
 		t.Logf("seed %d", seed) // replay with -run Model -seed N
 		r := random(seed)
-		o := &oracle{objects: map[string]*kube.Object{}}
+		o := &oracle{objects: map[string]*wire.Object{}}
 		rv := kube.ResourceVersion(1000)
 		for range r.IntN(40) {
 			rv += 1 + kube.ResourceVersion(r.IntN(3))
@@ -236,7 +237,7 @@ func TestDeltaThatCostsMoreThanTheStateIsRefused(t *testing.T) {
 }
 
 func TestDeltaStopsWithItsContext(t *testing.T) {
-	o := &oracle{objects: map[string]*kube.Object{}}
+	o := &oracle{objects: map[string]*wire.Object{}}
 	f := newFixture(t, watchcache.Config{History: &oracleHistory{oracle: o}})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -3,6 +3,7 @@ package watchcache
 import (
 	"sync/atomic"
 
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -14,13 +15,13 @@ type Entry struct {
 	// Object is the object after the change, stamped with RV; for a deletion its
 	// last content, stamped with RV as well. In a mirror (Config.Mirror) it has the
 	// resourceVersion that the other server gave it, which is what readers see.
-	Object *kube.Object
+	Object *wire.Object
 	// Replaces says that there was an object before: it is not a creation.
 	Replaces bool
 	// Previous is the object before the change, under its own resourceVersion; nil
 	// for a creation. Append replaces it with the object that the cache holds; History
 	// need not read it for selections that do not look into objects.
-	Previous *kube.Object
+	Previous *wire.Object
 	Deleted  bool
 
 	// Other forms of Object, for some watchers, are made on first use and then
@@ -30,9 +31,9 @@ type Entry struct {
 
 // shown is a form of an object for some watchers, in a list of forms.
 type shown struct {
-	of         *kube.Object // what it was made of
+	of         *wire.Object // what it was made of
 	apiVersion string       // in which it is shown; "": in the same one, with the entry's rv
-	object     *kube.Object
+	object     *wire.Object
 	next       *shown
 	forms      int // how many the list has
 }
@@ -42,25 +43,25 @@ type shown struct {
 const mostShown = 16
 
 // NewEntry returns the entry for a creation (previous is nil) or an update at rv.
-func NewEntry(rv kube.ResourceVersion, object, previous *kube.Object) *Entry {
+func NewEntry(rv kube.ResourceVersion, object, previous *wire.Object) *Entry {
 	return &Entry{RV: rv, Object: object, Previous: previous, Replaces: previous != nil}
 }
 
 // NewDeletion returns the entry for the deletion at rv of an object whose last
 // content is previous.
-func NewDeletion(rv kube.ResourceVersion, previous *kube.Object) *Entry {
+func NewDeletion(rv kube.ResourceVersion, previous *wire.Object) *Entry {
 	return NewMirroredDeletion(rv, rv, previous)
 }
 
 // NewMirroredDeletion is NewDeletion for a mirror, where readers see another
 // resourceVersion than the position.
-func NewMirroredDeletion(position, shown kube.ResourceVersion, previous *kube.Object) *Entry {
+func NewMirroredDeletion(position, shown kube.ResourceVersion, previous *wire.Object) *Entry {
 	return &Entry{RV: position, Object: previous.WithResourceVersion(shown), Previous: previous, Replaces: true, Deleted: true}
 }
 
 // before is the object before the change, or if History did not read it an object with
 // the same key and uid.
-func (e *Entry) before() *kube.Object {
+func (e *Entry) before() *wire.Object {
 	if e.Previous != nil {
 		return e.Previous
 	}
@@ -79,22 +80,22 @@ func (e *Entry) size() int64 {
 
 // event returns the entry as t, one of the types that transition gave for it, in the
 // selection's form.
-func (e *Entry) event(t kube.EventType, s *Selection) kube.WatchEvent {
+func (e *Entry) event(t kube.EventType, s *Selection) wire.WatchEvent {
 	o := e.Object
 	if t == kube.Deleted && !e.Deleted {
 		// The last state that the watcher saw, with the rv of the write that removed it.
-		o = e.show(e.Previous, "", func(o *kube.Object) *kube.Object { return o.WithResourceVersion(e.Object.ResourceVersion()) })
+		o = e.show(e.Previous, "", func(o *wire.Object) *wire.Object { return o.WithResourceVersion(e.Object.ResourceVersion()) })
 	}
 	o = formOf(o, s.Read)
 	if form := s.Form; form != nil && form.APIVersion != o.APIVersion() {
 		o = e.show(o, form.APIVersion, form.Convert)
 	}
-	return kube.WatchEvent{Type: t, ResourceVersion: e.Object.ResourceVersion(), Object: o}
+	return wire.WatchEvent{Type: t, ResourceVersion: e.Object.ResourceVersion(), Object: o}
 }
 
 // show makes a form of an object on first use. When several cursors are first concurrently,
 // each may make one, but all of them share the bytes of one in the end.
-func (e *Entry) show(of *kube.Object, apiVersion string, convert func(*kube.Object) *kube.Object) *kube.Object {
+func (e *Entry) show(of *wire.Object, apiVersion string, convert func(*wire.Object) *wire.Object) *wire.Object {
 	first := e.others.Load()
 	for s := first; s != nil; s = s.next {
 		if s.of == of && s.apiVersion == apiVersion {

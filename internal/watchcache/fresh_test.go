@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gapless-io/gapless/internal/watchcache"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -112,7 +113,7 @@ func TestAtIsExact(t *testing.T) {
 }
 
 func TestAtServesTheWindowAndHistoryOlderStates(t *testing.T) {
-	o := &oracle{objects: map[string]*kube.Object{}}
+	o := &oracle{objects: map[string]*wire.Object{}}
 	f := newFixture(t, watchcache.Config{History: &oracleHistory{oracle: o}, MaxEntries: 4})
 	for rv := kube.ResourceVersion(101); rv <= 150; rv++ {
 		f.put(rv, thing{name: "a"})

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/selection"
 
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -76,7 +77,7 @@ func newIndex(c *Cache) *index {
 func placeOf(s *Selection) place {
 	switch {
 	case s.Name != "" && s.Namespace != "":
-		return place{kind: byKey, value: kube.Key{Namespace: s.Namespace, Name: s.Name}.String()}
+		return place{kind: byKey, value: wire.Key{Namespace: s.Namespace, Name: s.Name}.String()}
 	case s.Name != "":
 		return place{kind: byName, value: s.Name}
 	}
@@ -228,7 +229,7 @@ func (x *index) findLocked(e *Entry) {
 	if x.kinds[byNamespace] > 0 {
 		x.wakeLocked(x.places[place{kind: byNamespace, value: key.Namespace}], e)
 	}
-	for _, o := range [...]*kube.Object{e.Object, e.Previous} {
+	for _, o := range [...]*wire.Object{e.Object, e.Previous} {
 		if o == nil {
 			continue
 		}

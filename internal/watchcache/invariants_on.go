@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -64,7 +65,7 @@ func checkReplay(st *state) {
 		}
 	}
 	assert(t.Len() == st.tree.Len(), "1: replay has %d objects, the state %d", t.Len(), st.tree.Len())
-	t.Scan(func(key string, o *kube.Object) bool {
+	t.Scan(func(key string, o *wire.Object) bool {
 		now, _ := st.tree.Get(key)
 		assert(now == o, "1: replay differs from the state at %s", key)
 		return true
@@ -73,7 +74,7 @@ func checkReplay(st *state) {
 
 // checkEntry: an entry says what the cache holds (1) and carries its own rv (6). In a mirror a
 // deletion that was not seen has the resourceVersion of the state before it.
-func checkEntry(e *Entry, held *kube.Object, mirror bool) {
+func checkEntry(e *Entry, held *wire.Object, mirror bool) {
 	shown := e.Object.ResourceVersion()
 	assert(mirror || shown == e.RV, "6: entry %d with an object at %d", e.RV, shown)
 	assert(!e.Deleted || held != nil, "1: entry %d deletes %s, which is not there", e.RV, e.Object.Key())
@@ -101,7 +102,7 @@ func checkWindow(w window, pos kube.ResourceVersion) {
 
 // checkEvent: a stream never repeats or goes back (2); a deletion carries the
 // last content and the rv of the write (6).
-func checkEvent(e kube.WatchEvent, by *Entry, sel *Selection, pos kube.ResourceVersion) {
+func checkEvent(e wire.WatchEvent, by *Entry, sel *Selection, pos kube.ResourceVersion) {
 	assert(by.RV > pos, "2: entry %d at position %d", by.RV, pos)
 	assert(e.Object.ResourceVersion() == e.ResourceVersion, "6: event %d shows an object at %d",
 		e.ResourceVersion, e.Object.ResourceVersion())

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/gapless-io/gapless/internal/watchcache"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -43,7 +44,7 @@ func seeds(t *testing.T, n int) []uint64 {
 func random(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, 0)) }
 
 // fieldPaths are the selectable fields of the tests' resource.
-var fieldPaths = []kube.FieldPath{{Label: "spec.node", Path: []string{"spec", "node"}}}
+var fieldPaths = []wire.FieldPath{{Label: "spec.node", Path: []string{"spec", "node"}}}
 
 // thing describes an object of the tests.
 type thing struct {
@@ -52,12 +53,12 @@ type thing struct {
 	size            int // of its payload, in bytes
 }
 
-func (o thing) at(tb testing.TB, rv kube.ResourceVersion) *kube.Object {
+func (o thing) at(tb testing.TB, rv kube.ResourceVersion) *wire.Object {
 	tb.Helper()
 	value := fmt.Sprintf(
 		`{"apiVersion":"v1","kind":"Thing","metadata":{"name":%q,"namespace":%q,"uid":"u-%s","labels":{"app":%q}},"spec":{"node":%q,"payload":%q}}`,
 		o.name, o.namespace, o.name, o.app, o.node, strings.Repeat("0", o.size))
-	object, err := kube.NewObject([]byte(value), rv, fieldPaths)
+	object, err := wire.NewObject([]byte(value), rv, fieldPaths)
 	if err != nil {
 		tb.Fatalf("object of the test: %v", err)
 	}
@@ -73,7 +74,7 @@ type fixture struct {
 
 const loadedAt = 100
 
-func newFixture(tb testing.TB, cfg watchcache.Config, objects ...*kube.Object) *fixture {
+func newFixture(tb testing.TB, cfg watchcache.Config, objects ...*wire.Object) *fixture {
 	tb.Helper()
 	cfg.Clock = watchcache.NewClock(loadedAt)
 	f := &fixture{tb: tb, clock: cfg.Clock, cache: watchcache.New(cfg)}
@@ -82,7 +83,7 @@ func newFixture(tb testing.TB, cfg watchcache.Config, objects ...*kube.Object) *
 }
 
 // put appends and publishes the object as of rv.
-func (f *fixture) put(rv kube.ResourceVersion, o thing) *kube.Object {
+func (f *fixture) put(rv kube.ResourceVersion, o thing) *wire.Object {
 	f.tb.Helper()
 	object := o.at(f.tb, rv)
 	f.cache.Append(watchcache.NewEntry(rv, object, nil))
@@ -92,7 +93,7 @@ func (f *fixture) put(rv kube.ResourceVersion, o thing) *kube.Object {
 
 func (f *fixture) remove(rv kube.ResourceVersion, o thing) {
 	f.tb.Helper()
-	previous, found := f.cache.Snapshot().Get(kube.Key{Namespace: o.namespace, Name: o.name})
+	previous, found := f.cache.Snapshot().Get(wire.Key{Namespace: o.namespace, Name: o.name})
 	if !found {
 		f.tb.Fatalf("%s/%s is not there", o.namespace, o.name)
 	}
@@ -112,7 +113,7 @@ func (f *fixture) cursor(rv kube.ResourceVersion, sel watchcache.Selection) *wat
 
 // next returns the available events, or nothing when Next would block. It needs a
 // synctest bubble, in which the second passes at once.
-func next(tb testing.TB, cursor *watchcache.Cursor) []kube.WatchEvent {
+func next(tb testing.TB, cursor *watchcache.Cursor) []wire.WatchEvent {
 	tb.Helper()
 	events, err := poll(tb.Context(), cursor)
 	if err != nil {
@@ -121,7 +122,7 @@ func next(tb testing.TB, cursor *watchcache.Cursor) []kube.WatchEvent {
 	return events
 }
 
-func poll(ctx context.Context, cursor *watchcache.Cursor) ([]kube.WatchEvent, error) {
+func poll(ctx context.Context, cursor *watchcache.Cursor) ([]wire.WatchEvent, error) {
 	limited, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	events, err := cursor.Next(limited)
@@ -131,7 +132,7 @@ func poll(ctx context.Context, cursor *watchcache.Cursor) ([]kube.WatchEvent, er
 	return events, err
 }
 
-func brief(events []kube.WatchEvent) []string {
+func brief(events []wire.WatchEvent) []string {
 	var out []string
 	for _, e := range events {
 		out = append(out, fmt.Sprintf("%s %s %s", e.Type, e.ResourceVersion, e.Object.Key()))

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 
 	"github.com/gapless-io/gapless/internal/watchcache"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -79,7 +80,7 @@ type reader struct {
 
 func newModel(t *testing.T, seed uint64) *model {
 	t.Helper()
-	m := &model{t: t, r: random(seed), oracle: &oracle{objects: map[string]*kube.Object{}}, rv: 1000}
+	m := &model{t: t, r: random(seed), oracle: &oracle{objects: map[string]*wire.Object{}}, rv: 1000}
 	for range m.r.IntN(30) {
 		m.oracle.write(t, m.r, m.tick())
 	}

@@ -13,14 +13,15 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/gapless-io/gapless/internal/watchcache"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
 // change is one write as the oracle remembers it.
 type change struct {
 	rv       kube.ResourceVersion
-	object   *kube.Object // nil for a deletion
-	previous *kube.Object
+	object   *wire.Object // nil for a deletion
+	previous *wire.Object
 }
 
 func (c change) entry() *watchcache.Entry {
@@ -33,7 +34,7 @@ func (c change) entry() *watchcache.Entry {
 // oracle is the whole truth about a resource: a list and a map.
 type oracle struct {
 	changes []change
-	objects map[string]*kube.Object // after all changes
+	objects map[string]*wire.Object // after all changes
 	// floor is the oldest resourceVersion that history still answers for.
 	floor atomic.Uint64
 }
@@ -78,8 +79,8 @@ func (o *oracle) after(after kube.ResourceVersion) int {
 	return i
 }
 
-func (o *oracle) stateAt(rv kube.ResourceVersion) map[string]*kube.Object {
-	state := map[string]*kube.Object{}
+func (o *oracle) stateAt(rv kube.ResourceVersion) map[string]*wire.Object {
+	state := map[string]*wire.Object{}
 	for _, c := range o.changes {
 		switch {
 		case c.rv > rv:
@@ -109,11 +110,11 @@ func expect(c change, sel watchcache.Selection) (line string, concerned bool) {
 }
 
 // describe has everything of an event in it.
-func describe(t kube.EventType, rv kube.ResourceVersion, object *kube.Object) string {
+func describe(t kube.EventType, rv kube.ResourceVersion, object *wire.Object) string {
 	return fmt.Sprintf("%s %d %s", t, rv, object.JSON())
 }
 
-func described(e kube.WatchEvent) string { return describe(e.Type, e.ResourceVersion, e.Object) }
+func described(e wire.WatchEvent) string { return describe(e.Type, e.ResourceVersion, e.Object) }
 
 func randomSelection(r *rand.Rand) watchcache.Selection {
 	var sel watchcache.Selection

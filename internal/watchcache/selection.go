@@ -4,6 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -20,7 +21,7 @@ type Selection struct {
 	// Read returns the read form of a stored object; nil: that is the object itself. Fields are
 	// selected by it, and a cursor returns it. It must not fail, and not block, and it returns the
 	// same object each time, unless a schema has changed meanwhile.
-	Read func(o *kube.Object) *kube.Object
+	Read func(o *wire.Object) *wire.Object
 	// Form is the version in which a cursor returns objects; nil is the stored one.
 	// It does not select.
 	Form *Form
@@ -30,11 +31,11 @@ type Selection struct {
 type Form struct {
 	APIVersion string // identifies the form
 	// Convert makes it of a read form; it must not fail, and not block.
-	Convert func(o *kube.Object) *kube.Object
+	Convert func(o *wire.Object) *wire.Object
 }
 
 // formOf returns the read form of an object that read makes (Selection.Read).
-func formOf(o *kube.Object, read func(o *kube.Object) *kube.Object) *kube.Object {
+func formOf(o *wire.Object, read func(o *wire.Object) *wire.Object) *wire.Object {
 	if read == nil {
 		return o
 	}
@@ -56,7 +57,7 @@ func (s Selection) LooksInside() bool {
 func (s Selection) NeedsPrevious() bool { return s.Previous || s.LooksInside() }
 
 // Matches reports whether the selection includes o.
-func (s Selection) Matches(o *kube.Object) bool {
+func (s Selection) Matches(o *wire.Object) bool {
 	key := o.Key()
 	switch {
 	case s.Namespace != "" && key.Namespace != s.Namespace:
@@ -67,7 +68,7 @@ func (s Selection) Matches(o *kube.Object) bool {
 		return false
 	case s.Fields != nil && !s.Fields.Empty() && !s.Fields.Matches(formOf(o, s.Read).Fields()):
 		return false
-	case s.Shard != nil && !s.Shard.Matches(o):
+	case s.Shard != nil && !s.Shard.Includes(key.Namespace, o.UID()):
 		return false
 	}
 	return true

@@ -6,11 +6,12 @@ import (
 
 	"github.com/tidwall/btree"
 
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
 // tree holds objects by Key.String(), whose byte order is the order of lists.
-type tree = btree.Map[string, *kube.Object]
+type tree = btree.Map[string, *wire.Object]
 
 // treeDegree is the B-tree's degree: nodes of up to 31 objects, as upstream's
 // (cacher's snapshots use 16). A change copies one node per level.
@@ -30,18 +31,18 @@ func (s *Snapshot) RV() kube.ResourceVersion { return s.rv }
 func (s *Snapshot) Len() int { return s.tree.Len() }
 
 // Get returns one object.
-func (s *Snapshot) Get(key kube.Key) (object *kube.Object, found bool) {
+func (s *Snapshot) Get(key wire.Key) (object *wire.Object, found bool) {
 	return s.tree.Get(key.String())
 }
 
 // Lookup is Get by Key.String().
-func (s *Snapshot) Lookup(key string) (object *kube.Object, found bool) { return s.tree.Get(key) }
+func (s *Snapshot) Lookup(key string) (object *wire.Object, found bool) { return s.tree.Get(key) }
 
 // Scan yields the selected objects in the order of Key.String(), beginning with
 // the first key >= start ("" is the first of all). It visits no more of the tree than
 // the selection's namespace, and of a selection by name one key, or two per namespace.
-func (s *Snapshot) Scan(start string, sel Selection) iter.Seq[*kube.Object] {
-	return func(yield func(*kube.Object) bool) {
+func (s *Snapshot) Scan(start string, sel Selection) iter.Seq[*wire.Object] {
+	return func(yield func(*wire.Object) bool) {
 		if key, one := s.Single(sel); one {
 			if o, found := s.tree.Get(key); found && key >= start && sel.Matches(o) {
 				yield(o)
@@ -57,7 +58,7 @@ func (s *Snapshot) Scan(start string, sel Selection) iter.Seq[*kube.Object] {
 			prefix = sel.Namespace + "/"
 		}
 		check := sel.LooksInside()
-		s.tree.Ascend(max(start, prefix), func(key string, o *kube.Object) bool {
+		s.tree.Ascend(max(start, prefix), func(key string, o *wire.Object) bool {
 			if !strings.HasPrefix(key, prefix) {
 				return false
 			}
@@ -67,11 +68,11 @@ func (s *Snapshot) Scan(start string, sel Selection) iter.Seq[*kube.Object] {
 }
 
 // named yields the objects of one name in all namespaces that the selection matches.
-func (s *Snapshot) named(start string, sel Selection) iter.Seq[*kube.Object] {
-	return func(yield func(*kube.Object) bool) {
+func (s *Snapshot) named(start string, sel Selection) iter.Seq[*wire.Object] {
+	return func(yield func(*wire.Object) bool) {
 		for at := start; ; {
 			first := ""
-			s.tree.Ascend(at, func(key string, _ *kube.Object) bool {
+			s.tree.Ascend(at, func(key string, _ *wire.Object) bool {
 				first = key
 				return false
 			})
@@ -79,7 +80,7 @@ func (s *Snapshot) named(start string, sel Selection) iter.Seq[*kube.Object] {
 			if first == "" {
 				return
 			}
-			key := kube.Key{Namespace: namespace, Name: sel.Name}.String()
+			key := wire.Key{Namespace: namespace, Name: sel.Name}.String()
 			if key >= first {
 				if o, found := s.tree.Get(key); found && sel.Matches(o) && !yield(o) {
 					return
@@ -124,7 +125,7 @@ func (s *Snapshot) Single(sel Selection) (key string, one bool) {
 		return "", false
 	}
 	if sel.Namespace != "" {
-		return kube.Key{Namespace: sel.Namespace, Name: sel.Name}.String(), true
+		return wire.Key{Namespace: sel.Namespace, Name: sel.Name}.String(), true
 	}
 	first, _, found := s.tree.Min()
 	clusterScoped := found && !strings.Contains(first, "/")

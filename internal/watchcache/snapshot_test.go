@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/gapless-io/gapless/internal/watchcache"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 func TestScanYieldsTheSelectionInByteOrderOfKeys(t *testing.T) {
@@ -95,11 +95,11 @@ func TestSnapshotDoesNotChangeWhenTheCacheDoes(t *testing.T) {
 	before := f.cache.Snapshot()
 	f.put(101, thing{name: "a", app: "new"})
 	f.put(102, thing{name: "b"})
-	object, found := before.Get(kube.Key{Name: "a"})
+	object, found := before.Get(wire.Key{Name: "a"})
 	if !found || object.Labels()["app"] != "old" || before.Len() != 1 || before.RV() != loadedAt {
 		t.Errorf("the old snapshot shows %v (found %t), %d objects at %d", object.Labels(), found, before.Len(), before.RV())
 	}
-	if _, found := before.Get(kube.Key{Name: "b"}); found {
+	if _, found := before.Get(wire.Key{Name: "b"}); found {
 		t.Error("the old snapshot has an object that was created later")
 	}
 	if after := f.cache.Snapshot(); after.Len() != 2 || after.RV() != 102 {

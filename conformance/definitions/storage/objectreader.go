@@ -20,7 +20,7 @@ import (
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 
 	"github.com/gapless-io/gapless/internal/store/revlog/format"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // EtcdObjectReader reads the log of the program.
@@ -62,7 +62,7 @@ func (s *EtcdObjectReader) WaitForStorageVersion(version, ns, name string, timeo
 
 // GetStoredCustomResource returns an object as it is stored.
 func (s *EtcdObjectReader) GetStoredCustomResource(ns, name string) (*unstructured.Unstructured, error) {
-	object := kube.Key{Namespace: ns, Name: name}
+	object := wire.Key{Namespace: ns, Name: name}
 	value, err := s.last(s.crd.Spec.Names.Plural + "." + s.crd.Spec.Group + "/" + object.String())
 	if err != nil {
 		return nil, err

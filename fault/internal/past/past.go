@@ -14,7 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/gapless-io/gapless/fault/internal/wire"
+	"github.com/gapless-io/gapless/fault/internal/frames"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -31,8 +32,8 @@ type List struct {
 
 // Read reads an answer with a list, in JSON or protobuf.
 func Read(answer []byte) (List, error) {
-	if bytes.HasPrefix(answer, []byte(wire.Magic)) {
-		return readProtobuf(answer[len(wire.Magic):])
+	if bytes.HasPrefix(answer, []byte(frames.Magic)) {
+		return readProtobuf(answer[len(frames.Magic):])
 	}
 	var list struct {
 		APIVersion string            `json:"apiVersion"`
@@ -74,7 +75,7 @@ func (l *List) typed(item []byte) []byte {
 	return append(head, item[1:]...)
 }
 
-func quoted(text string) []byte { return kube.AppendString(nil, text) }
+func quoted(text string) []byte { return wire.AppendString(nil, text) }
 
 // Of messages of lists, in all groups.
 const (
@@ -116,7 +117,7 @@ func readProtobuf(envelope []byte) (List, error) {
 			if err != nil {
 				return List{}, fmt.Errorf("read a list: %w", err)
 			}
-			out.Objects = append(out.Objects, append([]byte(wire.Magic), object...))
+			out.Objects = append(out.Objects, append([]byte(frames.Magic), object...))
 		}
 	}
 	return out, nil
@@ -141,10 +142,10 @@ func (l *List) End() []byte {
 		rv = 0 // clients take it for any
 	}
 	if !l.Protobuf {
-		return bytes.TrimSpace(kube.BookmarkFrame(l.APIVersion, l.Kind, rv, kube.InitialEventsEnd))
+		return bytes.TrimSpace(wire.BookmarkFrame(l.APIVersion, l.Kind, rv, kube.InitialEventsEnd))
 	}
 	object := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		ResourceVersion: l.ResourceVersion, Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"},
 	}}
-	return wire.Event("BOOKMARK", runtime.TypeMeta{APIVersion: l.APIVersion, Kind: l.Kind}, object.Marshal)
+	return frames.Event("BOOKMARK", runtime.TypeMeta{APIVersion: l.APIVersion, Kind: l.Kind}, object.Marshal)
 }

@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/gapless-io/gapless/fault/internal/frames"
 	"github.com/gapless-io/gapless/fault/internal/past"
-	"github.com/gapless-io/gapless/fault/internal/wire"
 )
 
 func twoPods(t testing.TB) (asJSON, asProtobuf []byte) {
@@ -31,7 +31,7 @@ func twoPods(t testing.TB) (asJSON, asProtobuf []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return asJSON, append([]byte(wire.Magic), envelope...)
+	return asJSON, append([]byte(frames.Magic), envelope...)
 }
 
 func TestListsAreReadAsObjectsOfTheirKind(t *testing.T) {
@@ -43,7 +43,7 @@ func TestListsAreReadAsObjectsOfTheirKind(t *testing.T) {
 		}
 		var kind, pod string
 		if event := list.Added(list.Objects[1]); list.Protobuf {
-			unknown, meta, err := wire.OpenEvent(event)
+			unknown, meta, err := frames.OpenEvent(event)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -22,13 +22,13 @@ import (
 	"github.com/gapless-io/gapless/internal/admission"
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Cluster reads objects from memory.
 type Cluster interface {
 	// Find returns an object in the version in which it is stored; nil when there is none.
-	Find(gr schema.GroupResource, key kube.Key) *kube.Object
+	Find(gr schema.GroupResource, key wire.Key) *wire.Object
 }
 
 // Config says what a plugin works with.
@@ -76,7 +76,7 @@ func (p *Plugin) Validate(ctx context.Context, a upstream.Attributes) error {
 	if err != nil || why == nil {
 		return err
 	}
-	return kube.Invalid(a.GetKind().GroupKind(), object.GetName(), field.ErrorList{why})
+	return wire.Invalid(a.GetKind().GroupKind(), object.GetName(), field.ErrorList{why})
 }
 
 // refusal returns why the caller may not write a policy or a binding; nil if he may.
@@ -108,7 +108,7 @@ func (p *Plugin) refusal(ctx context.Context, a upstream.Attributes, object, old
 			policies = "mutatingadmissionpolicies"
 		}
 		return p.binding(ctx, a.GetUserInfo(), spec.ParamRef,
-			p.cfg.Cluster.Find(schema.GroupResource{Group: admissionv1.GroupName, Resource: policies}, kube.Key{Name: spec.PolicyName}), spec.PolicyName)
+			p.cfg.Cluster.Find(schema.GroupResource{Group: admissionv1.GroupName, Resource: policies}, wire.Key{Name: spec.PolicyName}), spec.PolicyName)
 	}
 	return nil, nil
 }
@@ -126,12 +126,12 @@ func (p *Plugin) policy(ctx context.Context, u user.Info, kind *admissionv1.Para
 
 // binding checks that a caller may read what a binding refers to. Without its policy the
 // kind is not known, and he must be allowed to read all kinds.
-func (p *Plugin) binding(ctx context.Context, u user.Info, ref *admissionv1.ParamRef, policy *kube.Object, name string) (*field.Error, error) {
+func (p *Plugin) binding(ctx context.Context, u user.Info, ref *admissionv1.ParamRef, policy *wire.Object, name string) (*field.Error, error) {
 	var kind *admissionv1.ParamKind
 	if policy != nil {
 		stored := &unstructured.Unstructured{}
 		if err := stored.UnmarshalJSON(policy.JSON()); err != nil {
-			return nil, kube.Internal(fmt.Errorf("read the policy %s: %w", name, err))
+			return nil, wire.Internal(fmt.Errorf("read the policy %s: %w", name, err))
 		}
 		var err error
 		if kind, err = paramKind(stored); err != nil {
@@ -163,7 +163,7 @@ func (p *Plugin) binding(ctx context.Context, u user.Info, ref *admissionv1.Para
 // may reports whether a caller may do something.
 func (p *Plugin) may(ctx context.Context, u user.Info, a auth.Attributes) (bool, error) {
 	err := p.cfg.Authorizer.Authorize(ctx, u, a)
-	if err != nil && kube.StatusOf(err).Code == http.StatusForbidden {
+	if err != nil && wire.StatusOf(err).Code == http.StatusForbidden {
 		return false, nil
 	}
 	return err == nil, err
@@ -197,7 +197,7 @@ func paramKind(policy *unstructured.Unstructured) (*admissionv1.ParamKind, error
 func read(object *unstructured.Unstructured, into any) error {
 	spec, _ := object.Object["spec"].(map[string]any)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(spec, into); err != nil {
-		return kube.Internal(fmt.Errorf("read the spec of %s %s: %w", object.GetKind(), object.GetName(), err))
+		return wire.Internal(fmt.Errorf("read the spec of %s %s: %w", object.GetKind(), object.GetName(), err))
 	}
 	return nil
 }

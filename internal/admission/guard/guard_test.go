@@ -17,7 +17,7 @@ import (
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin"
 	"github.com/gapless-io/gapless/internal/store/revlog"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // permissions is an authorizer: what it lists is allowed to everybody, as "verb group/resource
@@ -92,7 +92,7 @@ func create(t *testing.T, in *registry.Registry, live *schema.Live, by user.Info
 			if err == nil {
 				return ""
 			}
-			return kube.StatusOf(err).Message
+			return wire.StatusOf(err).Message
 		}
 	}
 	t.Fatalf("no kind %s", head.Kind)

@@ -19,13 +19,13 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Objects finds the current objects of a resource, in the version in which they are stored.
 type Objects interface {
 	// Find returns an object; nil if there is none.
-	Find(gr schema.GroupResource, key kube.Key) *kube.Object
+	Find(gr schema.GroupResource, key wire.Key) *wire.Object
 }
 
 // Matcher decides about requests by what is served and stored now. It is safe for concurrent
@@ -132,7 +132,7 @@ func (m *Matcher) namespaceLabels(a admission.Attributes) (has labels.Set, all b
 	if name == "" {
 		name = a.GetName()
 	}
-	namespace := m.objects.Find(Namespaces, kube.Key{Name: name})
+	namespace := m.objects.Find(Namespaces, wire.Key{Name: name})
 	if namespace == nil {
 		return nil, false, apierrors.NewNotFound(Namespaces, name)
 	}

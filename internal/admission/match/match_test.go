@@ -13,18 +13,18 @@ import (
 	"github.com/gapless-io/gapless/internal/admission/match"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // namespaces are labels by the name of a namespace.
 type namespaces map[string]string
 
-func (n namespaces) Find(_ schema.GroupResource, key kube.Key) *kube.Object {
+func (n namespaces) Find(_ schema.GroupResource, key wire.Key) *wire.Object {
 	labels, is := n[key.Name]
 	if !is {
 		return nil
 	}
-	o, err := kube.ParseObject([]byte(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"`+key.Name+`","labels":{`+labels+`}}}`), nil)
+	o, err := wire.ParseObject([]byte(`{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"`+key.Name+`","labels":{`+labels+`}}}`), nil)
 	if err != nil {
 		panic(err)
 	}

@@ -11,13 +11,13 @@ import (
 
 	"github.com/gapless-io/gapless/internal/admission/match"
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // definition is one version of a policy. After decode it is immutable.
 type definition struct {
 	name    string
-	object  *kube.Object
+	object  *wire.Object
 	mutates bool
 
 	once         sync.Once
@@ -81,7 +81,7 @@ func (d *definition) read() error {
 // binding is one version of a binding. After decode it is immutable.
 type binding struct {
 	name   string
-	object *kube.Object
+	object *wire.Object
 
 	once        sync.Once
 	err         error // of decode

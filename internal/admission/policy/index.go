@@ -9,7 +9,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/admission/match"
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // The resources that a plugin follows.
@@ -97,7 +97,7 @@ func (*Plugin) Follows() []schema.GroupResource {
 }
 
 // Replace gets all objects of one of the resources.
-func (p *Plugin) Replace(gr schema.GroupResource, objects []*kube.Object) {
+func (p *Plugin) Replace(gr schema.GroupResource, objects []*wire.Object) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	family := p.familyOf(gr)
@@ -114,14 +114,14 @@ func (p *Plugin) Replace(gr schema.GroupResource, objects []*kube.Object) {
 }
 
 // Change gets one changed object. It is decoded later.
-func (p *Plugin) Change(gr schema.GroupResource, o *kube.Object, deleted bool) {
+func (p *Plugin) Change(gr schema.GroupResource, o *wire.Object, deleted bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.changeLocked(gr, o, deleted)
 	p.current.Store(nil)
 }
 
-func (p *Plugin) changeLocked(gr schema.GroupResource, o *kube.Object, deleted bool) {
+func (p *Plugin) changeLocked(gr schema.GroupResource, o *wire.Object, deleted bool) {
 	family, name := p.familyOf(gr), o.Key().Name
 	switch gr.Resource {
 	case validatingPolicies, mutatingPolicies:

@@ -20,7 +20,7 @@ import (
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin"
 	"github.com/gapless-io/gapless/internal/store/revlog"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -82,9 +82,9 @@ func start(t testing.TB) *server {
 }
 
 // object parses an object.
-func object(t testing.TB, text string) *kube.Object {
+func object(t testing.TB, text string) *wire.Object {
 	t.Helper()
-	o, err := kube.ParseObject([]byte(text), nil)
+	o, err := wire.ParseObject([]byte(text), nil)
 	if err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
@@ -98,7 +98,7 @@ func put(t testing.TB, plugin *policy.Plugin, resource, name, spec string) {
 	plugin.Change(schema.GroupResource{Group: group, Resource: resource}, stored(t, name, spec), false)
 }
 
-func stored(t testing.TB, name, spec string) *kube.Object {
+func stored(t testing.TB, name, spec string) *wire.Object {
 	t.Helper()
 	var tree map[string]any
 	if err := json.Unmarshal([]byte("{"+spec+"}"), &tree); err != nil {
@@ -140,7 +140,7 @@ type outcome struct {
 	Reason   metav1.StatusReason
 	Code     int32
 	Warnings []string
-	object   *kube.Object
+	object   *wire.Object
 }
 
 // target returns the target of a write by jane.
@@ -166,17 +166,17 @@ func (s *server) write(t schema.Target, body string, options metav1.CreateOption
 	return outcomeOf(s.Create(s.t.Context(), t, []byte(body), options))
 }
 
-func outcomeOf(written kube.Written, err error) outcome {
+func outcomeOf(written wire.Written, err error) outcome {
 	o := outcome{Warnings: written.Warnings, object: written.Object}
 	if err != nil {
-		status := kube.StatusOf(err)
+		status := wire.StatusOf(err)
 		o.Error, o.Reason, o.Code = status.Message, status.Reason, status.Code
 	}
 	return o
 }
 
 // must creates an object as the server itself, about which no policy is asked.
-func (s *server) must(t schema.Target, body string) *kube.Object {
+func (s *server) must(t schema.Target, body string) *wire.Object {
 	s.t.Helper()
 	t.Caller = nil
 	o := s.create(t, body)
@@ -192,7 +192,7 @@ func configMap(name, data string) string {
 }
 
 // content returns the tree of an object.
-func content(t testing.TB, o *kube.Object) map[string]any {
+func content(t testing.TB, o *wire.Object) map[string]any {
 	t.Helper()
 	u := &unstructured.Unstructured{}
 	if err := u.UnmarshalJSON(o.JSON()); err != nil {

@@ -18,7 +18,7 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // mutation is the mutating policies at work on one request.
@@ -177,7 +177,7 @@ func (m *mutation) known(by matched, u *unstructured.Unstructured) error {
 	if !served || r.Custom || r.GVK() != by.Kind {
 		return nil
 	}
-	text, err := kube.Canonical(u.Object)
+	text, err := wire.Canonical(u.Object)
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/jsontree"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // params are the parameters of one evaluation; object is nil where a policy or its binding
@@ -19,12 +19,12 @@ import (
 type params struct{ object runtime.Object }
 
 // name returns the key of the object.
-func (p *params) name() kube.Key {
+func (p *params) name() wire.Key {
 	u, is := p.object.(*unstructured.Unstructured)
 	if !is {
-		return kube.Key{}
+		return wire.Key{}
 	}
-	return kube.Key{Namespace: u.GetNamespace(), Name: u.GetName()}
+	return wire.Key{Namespace: u.GetNamespace(), Name: u.GetName()}
 }
 
 // paramsOf returns the resource of a policy's parameters; nil if it has none.
@@ -77,14 +77,14 @@ func (p *Plugin) collect(r *request, source *schema.Resource, b *binding) ([]*pa
 }
 
 // named returns the stored objects that a reference names or selects.
-func (p *Plugin) named(source *schema.Resource, namespace string, ref *admissionregistration.ParamRef) ([]*kube.Object, error) {
+func (p *Plugin) named(source *schema.Resource, namespace string, ref *admissionregistration.ParamRef) ([]*wire.Object, error) {
 	home := source.Home().GR()
 	switch {
 	case ref.Name != "" && ref.Selector != nil:
 		return nil, errors.New("paramRef.name and paramRef.selector are mutually exclusive")
 	case ref.Name != "":
-		if o := p.cluster.Find(home, kube.Key{Namespace: namespace, Name: ref.Name}); o != nil {
-			return []*kube.Object{o}, nil
+		if o := p.cluster.Find(home, wire.Key{Namespace: namespace, Name: ref.Name}); o != nil {
+			return []*wire.Object{o}, nil
 		}
 		return nil, nil
 	case ref.Selector == nil:
@@ -94,7 +94,7 @@ func (p *Plugin) named(source *schema.Resource, namespace string, ref *admission
 	if err != nil {
 		return nil, err
 	}
-	var selected []*kube.Object
+	var selected []*wire.Object
 	for o := range p.cluster.Objects(home, namespace) {
 		if selector.Matches(o.Labels()) {
 			selected = append(selected, o)
@@ -104,7 +104,7 @@ func (p *Plugin) named(source *schema.Resource, namespace string, ref *admission
 }
 
 // param returns a stored object as expressions see it: in the version of the policy.
-func (p *Plugin) param(r *request, source *schema.Resource, o *kube.Object) (runtime.Object, error) {
+func (p *Plugin) param(r *request, source *schema.Resource, o *wire.Object) (runtime.Object, error) {
 	shown, err := p.cluster.Show(r.ctx, source, o)
 	if err != nil {
 		return nil, err

@@ -23,7 +23,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/admission/match"
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Config configures a Plugin. All of it but Logger is required.
@@ -41,9 +41,9 @@ type Cluster interface {
 	match.Objects
 	match.Converter
 	// Objects yields the objects of a resource, in one namespace or ("") all, as they are stored.
-	Objects(gr schema.GroupResource, namespace string) iter.Seq[*kube.Object]
+	Objects(gr schema.GroupResource, namespace string) iter.Seq[*wire.Object]
 	// Show returns a stored object in the version of a resource.
-	Show(ctx context.Context, to *schema.Resource, o *kube.Object) (*kube.Object, error)
+	Show(ctx context.Context, to *schema.Resource, o *wire.Object) (*wire.Object, error)
 	// Types returns how the fields of a kind merge.
 	Types(r *schema.Resource) (managedfields.TypeConverter, error)
 }

@@ -5,7 +5,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // pluginName is upstream's, and the key of what is kept between the two passes of a request.
@@ -14,7 +14,7 @@ const pluginName = "MutatingAdmissionPolicy"
 // invocation names a policy with its binding and parameter.
 type invocation struct {
 	policy, binding string
-	params          kube.Key
+	params          wire.Key
 }
 
 // reinvocation is what is known of a request between its two passes (apiserver

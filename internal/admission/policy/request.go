@@ -13,7 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/gapless-io/gapless/internal/admission/match"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // request is what the policies see of one write.
@@ -68,7 +68,7 @@ func (r *request) readNamespace() error {
 	if r.namespace != nil || name == "" {
 		return nil
 	}
-	o := r.plugin.cluster.Find(match.Namespaces, kube.Key{Name: name})
+	o := r.plugin.cluster.Find(match.Namespaces, wire.Key{Name: name})
 	if o == nil {
 		return apierrors.NewNotFound(match.Namespaces, name)
 	}

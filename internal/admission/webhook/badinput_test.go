@@ -24,7 +24,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // raw answers with a body; %s in it is the uid of the review.
@@ -149,7 +149,7 @@ func TestPatchesChangeOnlyWhatTheyMay(t *testing.T) {
 		t.Errorf("uid %s, rv %d", o.UID(), o.ResourceVersion())
 	}
 	h.patches(`[{"op":"replace","path":"/metadata/managedFields","value":[{"manager":"x","operation":"Odd","apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{}}]}]`)
-	patch := kube.Patch{Type: types.MergePatchType, Body: []byte(`{"data":{"x":"1"}}`)}
+	patch := wire.Patch{Type: types.MergePatchType, Body: []byte(`{"data":{"x":"1"}}`)}
 	got, err := s.Patch(t.Context(), s.maps("old"), patch, metav1.PatchOptions{})
 	if err != nil {
 		t.Fatal(err)

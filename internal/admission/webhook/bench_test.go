@@ -9,16 +9,16 @@ import (
 	"github.com/gapless-io/gapless/internal/admission/webhook"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // BenchmarkNoMatch is a write that none of 50 configurations concerns.
 func BenchmarkNoMatch(b *testing.B) {
 	live := schema.NewLive(builtin.Catalog())
 	p := webhook.New(webhook.Config{Live: live})
-	var all []*kube.Object
+	var all []*wire.Object
 	for i := range 50 {
-		o, err := kube.ParseObject(fmt.Appendf(nil, `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingWebhookConfiguration","metadata":{"name":"c%d"},
+		o, err := wire.ParseObject(fmt.Appendf(nil, `{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingWebhookConfiguration","metadata":{"name":"c%d"},
 "webhooks":[{"name":"v.example.com","clientConfig":{"url":"https://127.0.0.1:1"},"sideEffects":"None","admissionReviewVersions":["v1"],"matchPolicy":"Equivalent",
 "namespaceSelector":{},"objectSelector":{},"rules":[{"apiGroups":["apps"],"apiVersions":["*"],"resources":["*/*"],"operations":["*"]}]}]}`, i), nil)
 		if err != nil {

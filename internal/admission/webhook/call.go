@@ -15,7 +15,7 @@ import (
 	upstream "k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/warning"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // callError says that a webhook could not be asked, or that its answer is not to be believed: the
@@ -150,7 +150,7 @@ func (p *Plugin) verdict(ctx context.Context, c *call, a upstream.Attributes, er
 	canceled := errors.Is(err, context.Canceled)
 	if !c.ignores() {
 		p.logger.WarnContext(ctx, "a webhook could not be called: the write is refused", slog.String("webhook", c.Name), slog.Any("error", failed.why))
-		return false, kube.Internal(err) // it wraps err: a deletion of many must find who was canceled
+		return false, wire.Internal(err) // it wraps err: a deletion of many must find who was canceled
 	}
 	if !canceled {
 		p.logger.WarnContext(ctx, "a webhook could not be called: the write goes on without it", slog.String("webhook", c.Name), slog.Any("error", failed.why))

@@ -14,7 +14,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/admission/match"
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // configurations are all of the cluster, by name. They are immutable.
@@ -24,7 +24,7 @@ type configurations struct {
 
 // configuration is one MutatingWebhookConfiguration or ValidatingWebhookConfiguration.
 type configuration struct {
-	object  *kube.Object
+	object  *wire.Object
 	mutates bool
 
 	decode sync.Once

@@ -28,7 +28,7 @@ import (
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin"
 	"github.com/gapless-io/gapless/internal/store/revlog"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -94,20 +94,20 @@ func (s *server) maps(name string) schema.Target {
 }
 
 // create creates an object.
-func (s *server) create(at schema.Target, body string) (*kube.Object, error) {
+func (s *server) create(at schema.Target, body string) (*wire.Object, error) {
 	at.Name = ""
 	w, err := s.Create(s.t.Context(), at, []byte(body), metav1.CreateOptions{})
 	return w.Object, err
 }
 
 // createMap creates a ConfigMap.
-func (s *server) createMap(name string) (*kube.Object, error) {
+func (s *server) createMap(name string) (*wire.Object, error) {
 	return s.create(s.maps(name), `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"`+name+`"},"data":{"a":"1"}}`)
 }
 
 // merge applies a merge patch.
-func (s *server) merge(at schema.Target, patch string) (*kube.Object, error) {
-	w, err := s.Patch(s.t.Context(), at, kube.Patch{Type: types.MergePatchType, Body: []byte(patch)}, metav1.PatchOptions{})
+func (s *server) merge(at schema.Target, patch string) (*wire.Object, error) {
+	w, err := s.Patch(s.t.Context(), at, wire.Patch{Type: types.MergePatchType, Body: []byte(patch)}, metav1.PatchOptions{})
 	return w.Object, err
 }
 
@@ -235,8 +235,8 @@ func codeOf(err error) int32 {
 	if err == nil {
 		return 200
 	}
-	if s, is := errors.AsType[*kube.StatusError](err); is {
-		return s.Status.Code
+	if s, is := errors.AsType[*wire.StatusError](err); is {
+		return s.ErrStatus.Code
 	}
 	if s, is := errors.AsType[*apierrors.StatusError](err); is {
 		return s.ErrStatus.Code

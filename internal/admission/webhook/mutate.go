@@ -22,7 +22,7 @@ import (
 	"github.com/gapless-io/gapless/internal/admission/match"
 	"github.com/gapless-io/gapless/internal/registry/patch"
 	"github.com/gapless-io/gapless/internal/schema/jsontree"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // mutation is one write that mutating webhooks are asked about.
@@ -146,7 +146,7 @@ func patched(content map[string]any, steps []byte) (after map[string]any, change
 	if err != nil {
 		return nil, false, err
 	}
-	result, _, err := patch.New(kube.Patch{Type: types.JSONPatchType, Body: steps}).Apply(text, nil)
+	result, _, err := patch.New(wire.Patch{Type: types.JSONPatchType, Body: steps}).Apply(text, nil)
 	if err != nil {
 		return nil, false, cause(err)
 	}
@@ -159,7 +159,7 @@ func patched(content map[string]any, steps []byte) (after map[string]any, change
 // cause returns why a patch cannot be applied, which the answers to patches of clients do not
 // say.
 func cause(err error) error {
-	if e, is := errors.AsType[*kube.StatusError](err); is && e.Status.Code == 422 && e.Cause != nil {
+	if e, is := errors.AsType[*wire.StatusError](err); is && e.ErrStatus.Code == 422 && e.Cause != nil {
 		return e.Cause
 	}
 	return err

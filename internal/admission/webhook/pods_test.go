@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // pod makes a pod.
@@ -26,7 +26,7 @@ func (s *server) pod(name string) {
 
 // found is an object as it is stored; "" if there is none.
 func (s *server) found(resource, name string) string {
-	o := s.Find(schema.GroupResource{Resource: resource}, kube.Key{Namespace: "default", Name: name})
+	o := s.Find(schema.GroupResource{Resource: resource}, wire.Key{Namespace: "default", Name: name})
 	if o == nil {
 		return ""
 	}

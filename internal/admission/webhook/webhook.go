@@ -29,7 +29,7 @@ import (
 	"github.com/gapless-io/gapless/internal/admission/match"
 	"github.com/gapless-io/gapless/internal/hook"
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 const (
@@ -116,7 +116,7 @@ func (p *Plugin) Follows() []schema.GroupResource {
 }
 
 // Replace implements registry.Follower.
-func (p *Plugin) Replace(gr schema.GroupResource, objects []*kube.Object) {
+func (p *Plugin) Replace(gr schema.GroupResource, objects []*wire.Object) {
 	all := make(map[string]*configuration, len(objects))
 	for _, o := range objects {
 		all[o.Key().Name] = &configuration{object: o, mutates: gr.Resource == mutating}
@@ -126,7 +126,7 @@ func (p *Plugin) Replace(gr schema.GroupResource, objects []*kube.Object) {
 
 // Change implements registry.Follower. The configuration is decoded by the first write that asks
 // for it.
-func (p *Plugin) Change(gr schema.GroupResource, o *kube.Object, deleted bool) {
+func (p *Plugin) Change(gr schema.GroupResource, o *wire.Object, deleted bool) {
 	p.change(gr, func(known map[string]*configuration) map[string]*configuration {
 		all := maps.Clone(known)
 		if deleted {

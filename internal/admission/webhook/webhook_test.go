@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 func TestAConfigurationHoldsForTheNextWrite(t *testing.T) {
@@ -292,7 +292,7 @@ func TestSubresourcesAreAskedAboutInTheirKind(t *testing.T) {
 	if len(asked) != 2 || asked[0].Kind.Kind != "Scale" || asked[0].SubResource != "scale" || asked[1].Kind.Kind != "Deployment" || asked[1].SubResource != "status" {
 		t.Errorf("%+v", asked)
 	}
-	o := s.Find(schema.GroupResource{Group: "apps", Resource: "deployments"}, kube.Key{Namespace: "default", Name: "d"})
+	o := s.Find(schema.GroupResource{Group: "apps", Resource: "deployments"}, wire.Key{Namespace: "default", Name: "d"})
 	if !strings.Contains(string(o.JSON()), `"replicas":5`) {
 		t.Errorf("%s", o.JSON()) // the scale: a write of the status changes no spec
 	}
@@ -310,11 +310,11 @@ func TestDeletionsOfACollectionAreAskedAboutEach(t *testing.T) {
 		review := reviewOf(r)
 		reply(w, review, admissionv1.AdmissionResponse{Allowed: !strings.Contains(string(review.Request.OldObject.Raw), `"name":"b"`)})
 	})
-	_, err := s.DeleteCollection(t.Context(), s.maps(""), metav1.DeleteOptions{}, kube.ListOptions{Labels: labels.Everything(), Fields: fields.Everything()})
+	_, err := s.DeleteCollection(t.Context(), s.maps(""), metav1.DeleteOptions{}, wire.ListOptions{Labels: labels.Everything(), Fields: fields.Everything()})
 	if codeOf(err) != 400 || err.Error() != `admission webhook "v.example.com" denied the request without explanation` {
 		t.Errorf("%d %v", codeOf(err), err)
 	}
-	if s.Find(schema.GroupResource{Resource: "configmaps"}, kube.Key{Namespace: "default", Name: "b"}) == nil {
+	if s.Find(schema.GroupResource{Resource: "configmaps"}, wire.Key{Namespace: "default", Name: "b"}) == nil {
 		t.Error("b is gone")
 	}
 }
@@ -339,7 +339,7 @@ func TestDryRunsAskOnlyWebhooksWithoutSideEffects(t *testing.T) {
 		`"sideEffects":"Some",`: `400 admission webhook "s.example.com" does not support dry run`,
 		``:                      `500 Internal error occurred: failed calling webhook "s.example.com": Webhook SideEffects is nil`,
 	} {
-		o, err := kube.ParseObject([]byte(`{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingWebhookConfiguration","metadata":{"name":"s","resourceVersion":"9"},
+		o, err := wire.ParseObject([]byte(`{"apiVersion":"admissionregistration.k8s.io/v1","kind":"ValidatingWebhookConfiguration","metadata":{"name":"s","resourceVersion":"9"},
 "webhooks":[{"name":"s.example.com","clientConfig":`+client+`,`+effects+`"namespaceSelector":{},"objectSelector":{},"admissionReviewVersions":["v1"],`+onMaps+`}]}`), nil)
 		if err != nil {
 			t.Fatal(err)

@@ -23,7 +23,7 @@ import (
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin"
 	"github.com/gapless-io/gapless/internal/schema/yamltext"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Object returns a body in any of its media types as JSON. Errors: 400, 413, 415, and
@@ -39,7 +39,7 @@ func Object(r *http.Request, t schema.Target, load *limit.Load) ([]byte, error) 
 		accepted = media.Bodies(nil)
 	}
 	if !slices.Contains(accepted, contentType) {
-		return nil, kube.UnsupportedMediaType(accepted)
+		return nil, wire.UnsupportedMediaType(accepted)
 	}
 	body := limit.Received(r)
 	switch contentType {
@@ -66,10 +66,10 @@ func Object(r *http.Request, t schema.Target, load *limit.Load) ([]byte, error) 
 func yamlToJSON(body []byte) (converted []byte, duplicates, err error) {
 	converted, duplicates, err = yamltext.ToJSONWithDuplicates(body, schema.MaxObjectBytes)
 	if large, is := errors.AsType[*yamltext.SizeError](err); is {
-		return nil, nil, kube.TooLarge("%s", large.Error())
+		return nil, nil, wire.TooLarge("%s", large.Error())
 	}
 	if err != nil {
-		return nil, nil, kube.BadRequest("the object provided is unrecognized: yaml: %v", err)
+		return nil, nil, wire.BadRequest("the object provided is unrecognized: yaml: %v", err)
 	}
 	return converted, duplicates, nil
 }
@@ -92,15 +92,15 @@ func duplicated(r *http.Request, t schema.Target, converted []byte, duplicates e
 	}
 	if t.Subresource != "scale" {
 		if _, _, err := t.BodyType().Decode(converted, v); err != nil {
-			refused, is := errors.AsType[*kube.StatusError](err)
-			if is && strings.Contains(refused.Status.Message, strictly) {
-				refused.Status.Message = strings.Replace(refused.Status.Message, strictly, strictly+duplicates.Error()+", ", 1)
+			refused, is := errors.AsType[*wire.StatusError](err)
+			if is && strings.Contains(refused.ErrStatus.Message, strictly) {
+				refused.ErrStatus.Message = strings.Replace(refused.ErrStatus.Message, strictly, strictly+duplicates.Error()+", ", 1)
 			}
 			return err
 		}
 	}
 	kind := kindOf(t)
-	return kube.BadRequest("%s in version %q cannot be handled as a %s: %s%v", kind.Kind, kind.Version, kind.Kind, strictly, duplicates)
+	return wire.BadRequest("%s in version %q cannot be handled as a %s: %s%v", kind.Kind, kind.Version, kind.Kind, strictly, duplicates)
 }
 
 // kindOf is the kind of a body.
@@ -116,12 +116,12 @@ func kindOf(t schema.Target) schema.GroupVersionKind {
 
 // Patch returns a patch, whose media type must be one that the resource accepts. Errors:
 // 415, and those of load.CheckDepth.
-func Patch(r *http.Request, t schema.Target, load *limit.Load) (kube.Patch, error) {
+func Patch(r *http.Request, t schema.Target, load *limit.Load) (wire.Patch, error) {
 	contentType, err := media.Of(r)
 	if err != nil || !slices.Contains(t.Resource.PatchTypes, contentType) {
-		return kube.Patch{}, kube.UnsupportedMediaType(t.Resource.PatchTypes)
+		return wire.Patch{}, wire.UnsupportedMediaType(t.Resource.PatchTypes)
 	}
-	p := kube.Patch{Type: types.PatchType(contentType), Body: limit.Received(r)}
+	p := wire.Patch{Type: types.PatchType(contentType), Body: limit.Received(r)}
 	if p.Type == types.ApplyYAMLPatchType {
 		return p, nil // its depth is that of the JSON that the registry makes of it
 	}
@@ -145,12 +145,12 @@ func queriedDeleteOptions(q url.Values) (metav1.DeleteOptions, error) {
 	if text := q.Get("gracePeriodSeconds"); text != "" {
 		seconds, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return o, kube.BadRequest("gracePeriodSeconds: %v", err)
+			return o, wire.BadRequest("gracePeriodSeconds: %v", err)
 		}
 		o.GracePeriodSeconds = &seconds
 	}
 	if q.Has("orphanDependents") {
-		orphan := kube.ParseBool(q, "orphanDependents")
+		orphan := wire.ParseBool(q, "orphanDependents")
 		o.OrphanDependents = &orphan //nolint:staticcheck // deprecated, and still sent by old clients
 	}
 	if policy := metav1.DeletionPropagation(q.Get("propagationPolicy")); policy != "" {
@@ -188,12 +188,12 @@ func decodeDeleteOptions(r *http.Request, body []byte) (metav1.DeleteOptions, er
 				return metav1.DeleteOptions{}, err
 			}
 			if duplicates != nil {
-				return metav1.DeleteOptions{}, kube.BadRequest("decode DeleteOptions: %v", duplicates)
+				return metav1.DeleteOptions{}, wire.BadRequest("decode DeleteOptions: %v", duplicates)
 			}
 		}
 		return strictDeleteOptions(body)
 	}
-	return metav1.DeleteOptions{}, kube.UnsupportedMediaType(media.Bodies(nil))
+	return metav1.DeleteOptions{}, wire.UnsupportedMediaType(media.Bodies(nil))
 }
 
 // strictDeleteOptions reads DeleteOptions and refuses unknown fields. Upstream ignores
@@ -203,10 +203,10 @@ func strictDeleteOptions(body []byte) (metav1.DeleteOptions, error) {
 	var o metav1.DeleteOptions
 	unknown, err := kjson.UnmarshalStrict(body, &o)
 	if err == nil && o.Kind != "" && o.Kind != "DeleteOptions" {
-		return o, kube.BadRequest("the body of a DELETE must be DeleteOptions, not %s", o.Kind)
+		return o, wire.BadRequest("the body of a DELETE must be DeleteOptions, not %s", o.Kind)
 	}
 	if err = errors.Join(append(unknown, err)...); err != nil {
-		return o, kube.BadRequest("decode DeleteOptions: %v", err)
+		return o, wire.BadRequest("decode DeleteOptions: %v", err)
 	}
 	return o, nil
 }

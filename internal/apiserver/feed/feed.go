@@ -15,6 +15,7 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver/protobuf"
 	"github.com/gapless-io/gapless/internal/apiserver/render"
 	"github.com/gapless-io/gapless/internal/apiserver/stream"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -45,7 +46,7 @@ const (
 
 // Config configures a Feed. Renderer and Metrics are required.
 type Config struct {
-	Watch     kube.Watch // nil if Failed is set
+	Watch     wire.Watch // nil if Failed is set
 	Renderer  *render.Renderer
 	Metrics   *metrics.Watch
 	Bookmarks bool
@@ -161,7 +162,7 @@ func (f *Feed) nextTick(now time.Time) time.Time {
 }
 
 // write sends a batch and flushes it once.
-func (f *Feed) write(events []kube.WatchEvent) error {
+func (f *Feed) write(events []wire.WatchEvent) error {
 	f.writing.Store(true)
 	defer f.writing.Store(false)
 	count, bytes := 0, 0
@@ -186,7 +187,7 @@ func (f *Feed) write(events []kube.WatchEvent) error {
 
 // event puts the line of an event in the client's form, and returns its bytes. It puts
 // nothing for an event that the client did not ask for.
-func (f *Feed) event(e *kube.WatchEvent) (int, error) {
+func (f *Feed) event(e *wire.WatchEvent) (int, error) {
 	if e.Type == kube.InitialEventsEnd {
 		f.begun = true
 		if !f.cfg.Bookmarks {
@@ -209,7 +210,7 @@ func (f *Feed) event(e *kube.WatchEvent) (int, error) {
 }
 
 // rendered puts the line of an object that as renders.
-func (f *Feed) rendered(t kube.EventType, o *kube.Object, as func(*kube.Object) ([]byte, error)) (int, error) {
+func (f *Feed) rendered(t kube.EventType, o *wire.Object, as func(*wire.Object) ([]byte, error)) (int, error) {
 	body, err := as(o)
 	if err != nil {
 		f.fail(err)
@@ -220,23 +221,23 @@ func (f *Feed) rendered(t kube.EventType, o *kube.Object, as func(*kube.Object) 
 }
 
 // whole puts the line of an object as it is.
-func (f *Feed) whole(t kube.EventType, o *kube.Object) (int, error) {
+func (f *Feed) whole(t kube.EventType, o *wire.Object) (int, error) {
 	f.parts = o.Parts(append(f.parts[:0], nil))
 	return f.line(t, o.Size())
 }
 
 // bookmark puts the line of a bookmark in the client's form.
-func (f *Feed) bookmark(e kube.WatchEvent) (int, error) {
+func (f *Feed) bookmark(e wire.WatchEvent) (int, error) {
 	r := f.cfg.Renderer.Resource()
-	line := kube.BookmarkFrame(r.APIVersion(), r.Kind, e.ResourceVersion, e.Type)
+	line := wire.BookmarkFrame(r.APIVersion(), r.Kind, e.ResourceVersion, e.Type)
 	if e.Since != 0 {
-		line = kube.DeltaEndFrame(r.APIVersion(), r.Kind, e.ResourceVersion, e.Since)
+		line = wire.DeltaEndFrame(r.APIVersion(), r.Kind, e.ResourceVersion, e.Since)
 	}
 	f.known = max(f.known, e.ResourceVersion)
 	if f.cfg.Renderer.Whole() {
 		return len(line), f.put(line)
 	}
-	o, err := kube.ParseObject(line[len(kube.FrameHead(e.Type)):len(line)-len(kube.FrameTail)], nil)
+	o, err := wire.ParseObject(line[len(wire.FrameHead(e.Type)):len(line)-len(wire.FrameTail)], nil)
 	if err != nil {
 		return 0, err
 	}
@@ -250,7 +251,7 @@ func (f *Feed) heartbeat() error {
 	if !f.cfg.Bookmarks || !f.begun || position == 0 {
 		return nil
 	}
-	if _, err := f.bookmark(kube.WatchEvent{Type: kube.Bookmark, ResourceVersion: max(position, f.known)}); err != nil {
+	if _, err := f.bookmark(wire.WatchEvent{Type: kube.Bookmark, ResourceVersion: max(position, f.known)}); err != nil {
 		return err
 	}
 	f.seen.Store(uint64(f.known))
@@ -269,7 +270,7 @@ func (f *Feed) catchUp() error {
 
 // fail puts the ERROR frame, which is the last one.
 func (f *Feed) fail(err error) {
-	frame := f.cfg.Renderer.ErrorFrame(kube.StatusOf(err))
+	frame := f.cfg.Renderer.ErrorFrame(wire.StatusOf(err))
 	if f.unframed {
 		frame = protobuf.Unframed(frame)
 	}

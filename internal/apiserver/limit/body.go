@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 const (
@@ -47,7 +47,7 @@ func Received(r *http.Request) []byte {
 // too slowly, 429 if its user has too many bytes under way.
 func (l *Load) Receive(w http.ResponseWriter, r *http.Request, user string) (release func(), err error) {
 	if r.ContentLength > MaxBodyBytes {
-		return nil, kube.TooLargeBody(MaxBodyBytes)
+		return nil, wire.TooLargeBody(MaxBodyBytes)
 	}
 	size := r.ContentLength
 	if size < 0 { // unknown
@@ -87,13 +87,13 @@ func (l *Load) readWhole(w http.ResponseWriter, r *http.Request) ([]byte, error)
 	case errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(r.Context().Err(), context.DeadlineExceeded):
 		l.refusals.Add(SlowBody)
 		w.Header().Set("Connection", "close")
-		return nil, kube.RequestTimeout("the body came too slowly")
+		return nil, wire.RequestTimeout("the body came too slowly")
 	case err != nil && r.Context().Err() != nil:
 		return nil, r.Context().Err()
 	case err != nil:
-		return nil, kube.BadRequest("read the body: %v", err)
+		return nil, wire.BadRequest("read the body: %v", err)
 	case buffer.Len() > MaxBodyBytes:
-		return nil, kube.TooLargeBody(MaxBodyBytes)
+		return nil, wire.TooLargeBody(MaxBodyBytes)
 	}
 	until = time.Time{}
 	return buffer.Bytes(), nil
@@ -126,7 +126,7 @@ func (p *paced) Read(b []byte) (int, error) {
 func (l *Load) CheckDepth(body []byte) error {
 	if schema.TooDeep(body) {
 		l.refusals.Add(Depth)
-		return kube.BadRequest("the body is nested more than %d levels deep", schema.MaxDepth)
+		return wire.BadRequest("the body is nested more than %d levels deep", schema.MaxDepth)
 	}
 	return nil
 }

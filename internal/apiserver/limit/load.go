@@ -9,7 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Requests bound the requests that are under way. One user may have at most half of each
@@ -124,7 +124,7 @@ func (l *Load) take(ctx context.Context, k Kind, user string, n int) (release fu
 	l.flow.waited(k, err == nil, time.Since(began))
 	if errors.Is(err, ErrFull) {
 		l.refusals.Add(k.reason)
-		return nil, kube.TooManyRequests("Too many requests, please try again later.", time.Second)
+		return nil, wire.TooManyRequests("Too many requests, please try again later.", time.Second)
 	}
 	return release, err
 }

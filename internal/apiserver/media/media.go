@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // The media types of bodies.
@@ -98,7 +98,7 @@ func Of(r *http.Request) (string, error) {
 	}
 	name, _, err := mime.ParseMediaType(header)
 	if err != nil {
-		return "", kube.UnsupportedMediaType(Bodies(nil))
+		return "", wire.UnsupportedMediaType(Bodies(nil))
 	}
 	return name, nil
 }

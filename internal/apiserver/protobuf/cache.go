@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 const (
@@ -59,7 +59,7 @@ var errUnfinished = errors.New("encode an object as protobuf: it panicked for an
 // encoded once for all watches. Its zero value is empty and ready. It is safe for concurrent
 // use.
 type Cache struct {
-	// entries has *entry by *kube.Object; one map for each form, so that a look-up
+	// entries has *entry by *wire.Object; one map for each form, so that a look-up
 	// allocates nothing.
 	entries [forms]sync.Map
 	// recent are entries of the last events, by their resourceVersions. They are in entries
@@ -79,7 +79,7 @@ type Cache struct {
 
 // entry is one message. The other fields are set before ready is.
 type entry struct {
-	object  *kube.Object
+	object  *wire.Object
 	form    Form
 	making  sync.Mutex // held by who encodes
 	ready   atomic.Bool
@@ -93,7 +93,7 @@ func (e *entry) bytes() int64 { return int64(len(e.message)+e.object.Size()) + e
 
 // Event returns the message of an object that changed, which must not be modified. Unless
 // the cache has it, encode makes it, and others who want it at the same time wait for that.
-func (c *Cache) Event(o *kube.Object, form Form, encode func() ([]byte, error)) ([]byte, error) {
+func (c *Cache) Event(o *wire.Object, form Form, encode func() ([]byte, error)) ([]byte, error) {
 	if known := c.find(o, form); known != nil {
 		return known.wait()
 	}
@@ -101,7 +101,7 @@ func (c *Cache) Event(o *kube.Object, form Form, encode func() ([]byte, error)) 
 }
 
 // add is Event for an object that was not found.
-func (c *Cache) add(o *kube.Object, form Form, as place, encode func() ([]byte, error)) ([]byte, error) {
+func (c *Cache) add(o *wire.Object, form Form, as place, encode func() ([]byte, error)) ([]byte, error) {
 	made := &entry{object: o, form: form, err: errUnfinished}
 	made.used.Store(c.second.Load())
 	made.making.Lock()
@@ -122,12 +122,12 @@ func (c *Cache) add(o *kube.Object, form Form, as place, encode func() ([]byte, 
 }
 
 // slot is where the entry of an object is in recent.
-func (c *Cache) slot(o *kube.Object, form Form) *atomic.Pointer[entry] {
+func (c *Cache) slot(o *wire.Object, form Form) *atomic.Pointer[entry] {
 	return &c.recent[(uint64(o.ResourceVersion())^uint64(form)<<6)%recentSlots]
 }
 
 // State is Event for an object of an initial state, of which a full cache keeps only a part.
-func (c *Cache) State(o *kube.Object, form Form, encode func() ([]byte, error)) ([]byte, error) {
+func (c *Cache) State(o *wire.Object, form Form, encode func() ([]byte, error)) ([]byte, error) {
 	if known := c.find(o, form); known != nil {
 		return known.wait()
 	}
@@ -138,7 +138,7 @@ func (c *Cache) State(o *kube.Object, form Form, encode func() ([]byte, error)) 
 }
 
 // Find returns the message of an object if the cache has it, or nil.
-func (c *Cache) Find(o *kube.Object, form Form) []byte {
+func (c *Cache) Find(o *wire.Object, form Form) []byte {
 	known := c.find(o, form)
 	if known == nil {
 		return nil
@@ -158,7 +158,7 @@ func (c *Cache) Bytes() int64 {
 }
 
 // find returns the entry of an object, nil if there is none, and notes that it is used.
-func (c *Cache) find(o *kube.Object, form Form) *entry {
+func (c *Cache) find(o *wire.Object, form Form) *entry {
 	e := c.slot(o, form).Load()
 	if e == nil || e.object != o || e.form != form {
 		v, found := c.entries[form].Load(o)

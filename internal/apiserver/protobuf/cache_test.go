@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"github.com/gapless-io/gapless/internal/apiserver/protobuf"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
-func object(t testing.TB, n, size int) *kube.Object {
+func object(t testing.TB, n, size int) *wire.Object {
 	t.Helper()
-	o, err := kube.ParseObject(fmt.Appendf(nil, `{"metadata":{"name":"a","resourceVersion":"%d"},"x":%q}`, n, strings.Repeat("x", size)), nil)
+	o, err := wire.ParseObject(fmt.Appendf(nil, `{"metadata":{"name":"a","resourceVersion":"%d"},"x":%q}`, n, strings.Repeat("x", size)), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func TestMessagesAreForgottenAfterAMinute(t *testing.T) {
 		var c protobuf.Cache
 		var e encoder
 		used, unused := object(t, 1, 10), object(t, 2, 10)
-		for _, o := range []*kube.Object{used, unused} {
+		for _, o := range []*wire.Object{used, unused} {
 			_, _ = c.Event(o, protobuf.Whole, e.encode(7)) // it does not fail
 		}
 		for range 10 {
@@ -90,7 +90,7 @@ func TestTheCacheIsBounded(t *testing.T) {
 		const large, most = 1 << 20, 64 << 20
 		var c protobuf.Cache
 		var e encoder
-		state := make([]*kube.Object, 40) // of 2 MiB with their messages: 80 MiB
+		state := make([]*wire.Object, 40) // of 2 MiB with their messages: 80 MiB
 		read := func() int64 {
 			before := e.made.Load()
 			for i, o := range state {

@@ -13,7 +13,7 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver/blockzip"
 	"github.com/gapless-io/gapless/internal/apiserver/compress"
 	"github.com/gapless-io/gapless/internal/apiserver/media"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Lists writes lists. It is safe for concurrent use.
@@ -40,7 +40,7 @@ func (ls *Lists) blocksOf(r *Renderer) *blockzip.Cache {
 // Write answers with a list. It writes the items one by one, so that a list needs the
 // same memory whatever its size; only YAML and indented JSON are put together first.
 // With an error the answer is not complete: begun reports whether a part of it was sent.
-func (ls *Lists) Write(w http.ResponseWriter, into Form, r *Renderer, l *kube.List) (begun bool, err error) {
+func (ls *Lists) Write(w http.ResponseWriter, into Form, r *Renderer, l *wire.List) (begun bool, err error) {
 	if l.History != 0 {
 		r.history = fmt.Sprintf(" of history %d", l.History)
 	}
@@ -111,7 +111,7 @@ func Write(w http.ResponseWriter, into Form, code int, body ...[]byte) {
 }
 
 // List returns a list in the form, which is plain JSON (see Plain).
-func (r *Renderer) List(l *kube.List) ([]byte, error) {
+func (r *Renderer) List(l *wire.List) ([]byte, error) {
 	head, err := r.listHead(l)
 	if err != nil {
 		return nil, err
@@ -127,7 +127,7 @@ func (r *Renderer) List(l *kube.List) ([]byte, error) {
 }
 
 // listHead returns a list up to the bracket that opens its items.
-func (r *Renderer) listHead(l *kube.List) ([]byte, error) {
+func (r *Renderer) listHead(l *wire.List) ([]byte, error) {
 	meta := listMeta(l)
 	if r.shape == shapeTable {
 		return r.tableHead(meta)
@@ -143,7 +143,7 @@ func (r *Renderer) listHead(l *kube.List) ([]byte, error) {
 	return fmt.Appendf(nil, `{"kind":%q,"apiVersion":%q,"metadata":%s,"items":[`, kind, apiVersion, metadata), nil
 }
 
-func listMeta(l *kube.List) metav1.ListMeta {
+func listMeta(l *wire.List) metav1.ListMeta {
 	meta := metav1.ListMeta{ResourceVersion: l.ResourceVersion.String(), Continue: l.Continue, RemainingItemCount: l.Remaining}
 	if l.Shard != "" {
 		meta.ShardInfo = &metav1.ShardInfo{Selector: l.Shard}
@@ -152,7 +152,7 @@ func listMeta(l *kube.List) metav1.ListMeta {
 }
 
 // writeItems writes the list piece by piece.
-func (r *Renderer) writeItems(l *kube.List, head []byte, write func([]byte)) error {
+func (r *Renderer) writeItems(l *wire.List, head []byte, write func([]byte)) error {
 	write(head)
 	if r.shape == shapeTable {
 		if err := r.writeRows(l, write); err != nil {
@@ -185,7 +185,7 @@ func (r *Renderer) writeItems(l *kube.List, head []byte, write func([]byte)) err
 // writeItem writes an object as lists have it, without the brace that opens it. The items
 // of built-in kinds do not say what they are, since the list does (upstream decodes
 // them into Go structs with an empty TypeMeta); custom resources do.
-func (r *Renderer) writeItem(o *kube.Object, write func([]byte)) {
+func (r *Renderer) writeItem(o *wire.Object, write func([]byte)) {
 	o = r.seen(o)
 	if r.resource.Custom {
 		r.parts = o.Parts(r.parts[:0])

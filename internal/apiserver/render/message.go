@@ -10,6 +10,7 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver/media"
 	"github.com/gapless-io/gapless/internal/apiserver/protobuf"
 	"github.com/gapless-io/gapless/internal/schema/builtin"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -39,7 +40,7 @@ func (r *Renderer) typeMeta() metav1.TypeMeta {
 }
 
 // envelope returns an object in protobuf.
-func (r *Renderer) envelope(o *kube.Object) ([]byte, error) {
+func (r *Renderer) envelope(o *wire.Object) ([]byte, error) {
 	message, err := r.message(o)
 	if err != nil {
 		return nil, err
@@ -49,7 +50,7 @@ func (r *Renderer) envelope(o *kube.Object) ([]byte, error) {
 
 // message returns the message of an object without its envelope: that of an event, if it is
 // kept.
-func (r *Renderer) message(o *kube.Object) ([]byte, error) {
+func (r *Renderer) message(o *wire.Object) ([]byte, error) {
 	if r.shared != nil && !r.scale {
 		if known := r.shared.messages.Find(o, r.messageForm()); known != nil {
 			return known, nil
@@ -60,7 +61,7 @@ func (r *Renderer) message(o *kube.Object) ([]byte, error) {
 
 // eventMessage returns the message of the object of an event, which is made once for all
 // watches.
-func (r *Renderer) eventMessage(o *kube.Object) ([]byte, error) {
+func (r *Renderer) eventMessage(o *wire.Object) ([]byte, error) {
 	if r.shared == nil {
 		return r.encode(o)
 	}
@@ -68,7 +69,7 @@ func (r *Renderer) eventMessage(o *kube.Object) ([]byte, error) {
 }
 
 // State is Event for an object of the state that a watch begins with.
-func (r *Renderer) State(o *kube.Object) ([]byte, error) {
+func (r *Renderer) State(o *wire.Object) ([]byte, error) {
 	switch {
 	case r.format != formatProtobuf:
 		return r.Event(o)
@@ -79,7 +80,7 @@ func (r *Renderer) State(o *kube.Object) ([]byte, error) {
 }
 
 // Bookmark returns the object of a bookmark in the form.
-func (r *Renderer) Bookmark(o *kube.Object) ([]byte, error) {
+func (r *Renderer) Bookmark(o *wire.Object) ([]byte, error) {
 	if r.format == formatProtobuf {
 		return r.encode(o)
 	}
@@ -99,7 +100,7 @@ func (r *Renderer) messageForm() protobuf.Form {
 }
 
 // encode makes the message of an object.
-func (r *Renderer) encode(o *kube.Object) (message []byte, err error) {
+func (r *Renderer) encode(o *wire.Object) (message []byte, err error) {
 	o = r.seen(o)
 	switch {
 	case r.shape == shapePartial:
@@ -140,7 +141,7 @@ func (r *Renderer) Frame(t kube.EventType, size int) (head, tail []byte) {
 		return r.head, r.tail
 	}
 	if r.headType != t {
-		r.headType, r.head, r.tail = t, []byte(kube.FrameHead(t)), []byte(kube.FrameTail)
+		r.headType, r.head, r.tail = t, []byte(wire.FrameHead(t)), []byte(wire.FrameTail)
 	}
 	return r.head, r.tail
 }
@@ -148,7 +149,7 @@ func (r *Renderer) Frame(t kube.EventType, size int) (head, tail []byte) {
 // ErrorFrame returns the last frame of a watch that ends with an error.
 func (r *Renderer) ErrorFrame(status metav1.Status) []byte {
 	if r.format != formatProtobuf {
-		return kube.ErrorFrame(status)
+		return wire.ErrorFrame(status)
 	}
 	message, err := status.Marshal()
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver/compress"
 	"github.com/gapless-io/gapless/internal/apiserver/media"
 	"github.com/gapless-io/gapless/internal/apiserver/protobuf"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // messageList writes a list in protobuf, whose size comes before its items. It goes through
@@ -28,7 +28,7 @@ type messageList struct {
 
 	blocks []listBlock
 	size   int64 // of the items
-	held   []*kube.Object
+	held   []*wire.Object
 	bytes  int // of held, as JSON
 	ids    []uint64
 
@@ -49,7 +49,7 @@ type listBlock struct {
 var errChanged = errors.New("the list in protobuf has another size than was counted")
 
 // writeMessages is Write for a list in protobuf.
-func (ls *Lists) writeMessages(w http.ResponseWriter, into Form, r *Renderer, l *kube.List) (begun bool, err error) {
+func (ls *Lists) writeMessages(w http.ResponseWriter, into Form, r *Renderer, l *wire.List) (begun bool, err error) {
 	metadata := listMeta(l)
 	meta, err := metadata.Marshal()
 	if err != nil {
@@ -79,12 +79,12 @@ func (ls *Lists) writeMessages(w http.ResponseWriter, into Form, r *Renderer, l 
 }
 
 // count makes the blocks of a list and adds up their sizes. A small list is not compressed.
-func (m *messageList) count(l *kube.List, gzip bool) error {
-	var small [][]*kube.Object // the groups of a list that may be small
+func (m *messageList) count(l *wire.List, gzip bool) error {
+	var small [][]*wire.Object // the groups of a list that may be small
 	all := 0                   // bytes of it
-	each := func(group []*kube.Object, bytes int) error {
+	each := func(group []*wire.Object, bytes int) error {
 		if all += bytes; gzip && !m.zip && all <= compress.From {
-			small = append(small, append([]*kube.Object(nil), group...))
+			small = append(small, append([]*wire.Object(nil), group...))
 			return nil
 		}
 		m.zip = gzip
@@ -100,7 +100,7 @@ func (m *messageList) count(l *kube.List, gzip bool) error {
 	return m.countGroups(small)
 }
 
-func (m *messageList) countGroups(groups [][]*kube.Object) error {
+func (m *messageList) countGroups(groups [][]*wire.Object) error {
 	for _, g := range groups {
 		if err := m.countGroup(g); err != nil {
 			return err
@@ -109,7 +109,7 @@ func (m *messageList) countGroups(groups [][]*kube.Object) error {
 	return nil
 }
 
-func (m *messageList) countGroup(group []*kube.Object) error {
+func (m *messageList) countGroup(group []*wire.Object) error {
 	b, err := m.block(group)
 	if err != nil {
 		return err
@@ -122,7 +122,7 @@ func (m *messageList) countGroup(group []*kube.Object) error {
 
 // group calls each for the items of every block, behind the first skipped items. Where a
 // block ends depends on its items alone; see zipper.
-func (m *messageList) group(l *kube.List, skipped int, each func(group []*kube.Object, bytes int) error) error {
+func (m *messageList) group(l *wire.List, skipped int, each func(group []*wire.Object, bytes int) error) error {
 	flush := func() error {
 		err := each(m.held, m.bytes)
 		clear(m.held)
@@ -153,7 +153,7 @@ func (m *messageList) group(l *kube.List, skipped int, each func(group []*kube.O
 }
 
 // block returns the block of some items, which are not empty.
-func (m *messageList) block(group []*kube.Object) (*blockzip.Block, error) {
+func (m *messageList) block(group []*wire.Object) (*blockzip.Block, error) {
 	var failed error
 	compressed := func() *blockzip.Block {
 		var items []byte
@@ -188,7 +188,7 @@ func (m *messageList) block(group []*kube.Object) (*blockzip.Block, error) {
 }
 
 // encode returns items as a list has them.
-func (m *messageList) encode(group []*kube.Object) ([]byte, error) {
+func (m *messageList) encode(group []*wire.Object) ([]byte, error) {
 	var items []byte
 	for i, o := range group {
 		message, err := m.r.message(o)
@@ -220,7 +220,7 @@ func (m *messageList) begin(head []byte) {
 
 // write writes all blocks. From the first that is not in memory any more on it reads the
 // items again.
-func (m *messageList) write(l *kube.List) error {
+func (m *messageList) write(l *wire.List) error {
 	items := 0
 	for _, known := range m.blocks {
 		b := known.block.Value()
@@ -233,7 +233,7 @@ func (m *messageList) write(l *kube.List) error {
 		items += known.items
 	}
 	if m.sent < m.size {
-		err := m.group(l, items, func(group []*kube.Object, _ int) error {
+		err := m.group(l, items, func(group []*wire.Object, _ int) error {
 			b, err := m.block(group)
 			if err != nil {
 				return err

@@ -8,7 +8,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/apiserver/media"
 	"github.com/gapless-io/gapless/internal/apiserver/route"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // format is how an answer is encoded, shape what is encoded.
@@ -64,9 +64,9 @@ func Negotiate(r *http.Request, rt *route.Route) (Form, error) {
 		}
 	}
 	if yaml := func(m media.Range) bool { return m.Name == media.YAML }; v == route.Watch && slices.ContainsFunc(ranges, yaml) {
-		return into, kube.NotAcceptable([]string{media.JSON + streamed, media.Protobuf + streamed})
+		return into, wire.NotAcceptable([]string{media.JSON + streamed, media.Protobuf + streamed})
 	}
-	return into, kube.NotAcceptable([]string{media.JSON, media.YAML, media.Protobuf})
+	return into, wire.NotAcceptable([]string{media.JSON, media.YAML, media.Protobuf})
 }
 
 // streamed is the parameter of the media type of a watch.
@@ -149,7 +149,7 @@ func shapeOf(m media.Range, v route.Verb) (s shape, version string, ok bool) {
 // asks (apiserver negotiation.go isPrettyPrint).
 func wantsPretty(r *http.Request, q url.Values) bool {
 	if q.Has("pretty") {
-		return kube.ParseBool(q, "pretty")
+		return wire.ParseBool(q, "pretty")
 	}
 	agent := r.UserAgent()
 	return strings.HasPrefix(agent, "curl") || strings.HasPrefix(agent, "Wget") || strings.HasPrefix(agent, "Mozilla/5.0")

@@ -14,8 +14,9 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver/route"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin"
+	"github.com/gapless-io/gapless/internal/wire"
+	"github.com/gapless-io/gapless/internal/wire/texts"
 	"github.com/gapless-io/gapless/kube"
-	"github.com/gapless-io/gapless/kube/texts"
 )
 
 // order is the order of the members of objects.
@@ -27,10 +28,10 @@ const (
 )
 
 // orderedMaps returns ConfigMaps as a mirror holds them, with managers that they share, in an order.
-func orderedMaps(tb testing.TB, in order, n int) []*kube.Object {
+func orderedMaps(tb testing.TB, in order, n int) []*wire.Object {
 	tb.Helper()
 	set := texts.New()
-	all := make([]*kube.Object, n)
+	all := make([]*wire.Object, n)
 	for i := range all {
 		raw := fmt.Appendf(nil, `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"m-%06d","namespace":"n","uid":"u-%[1]d","resourceVersion":"%[2]d",`+
 			`"creationTimestamp":"2026-11-23T10:00:00Z","labels":{"app":"web"},"managedFields":[{"manager":"kubectl","operation":"Update","apiVersion":"v1",`+
@@ -41,17 +42,17 @@ func orderedMaps(tb testing.TB, in order, n int) []*kube.Object {
 			if err := json.Unmarshal(raw, &tree); err != nil {
 				tb.Fatal(err)
 			}
-			canonical, err := kube.Canonical(tree)
+			canonical, err := wire.Canonical(tree)
 			if err != nil {
 				tb.Fatal(err)
 			}
-			o, err := kube.NewObject(canonical, kube.ResourceVersion(i+1), nil) //nolint:gosec // it is small
+			o, err := wire.NewObject(canonical, kube.ResourceVersion(i+1), nil) //nolint:gosec // it is small
 			if err != nil {
 				tb.Fatal(err)
 			}
 			raw = o.JSON()
 		}
-		o, err := kube.ParseObject(raw, nil)
+		o, err := wire.ParseObject(raw, nil)
 		if err != nil {
 			tb.Fatal(err)
 		}
@@ -84,7 +85,7 @@ func (n nowhere) Write(p []byte) (int, error) { return len(p), nil }
 func (n nowhere) WriteHeader(int)             {}
 
 // writing returns what answers with a list in a form, from a cache that is empty at the beginning.
-func (f listForm) writing(tb testing.TB, items []*kube.Object) (write func(http.ResponseWriter)) {
+func (f listForm) writing(tb testing.TB, items []*wire.Object) (write func(http.ResponseWriter)) {
 	tb.Helper()
 	r := httptest.NewRequestWithContext(tb.Context(), http.MethodGet, "/api/v1/configmaps", http.NoBody)
 	r.Header.Set("Accept", f.accept)
@@ -103,7 +104,7 @@ func (f listForm) writing(tb testing.TB, items []*kube.Object) (write func(http.
 		if err != nil {
 			tb.Fatal(err)
 		}
-		l := &kube.List{ResourceVersion: 9, Items: func(yield func(*kube.Object, error) bool) {
+		l := &wire.List{ResourceVersion: 9, Items: func(yield func(*wire.Object, error) bool) {
 			for _, o := range items {
 				if !yield(o, nil) {
 					return
@@ -202,7 +203,7 @@ func TestBlocksOfListsAreOfOneHistory(t *testing.T) {
 		for history := range uint64(3) {
 			items := orderedMaps(t, structOrder, 200)
 			for i, o := range items { // another object at the same resourceVersion
-				other, err := kube.ParseObject([]byte(strings.Replace(string(o.JSON()), `"name":"m-`, fmt.Sprintf(`"name":"h%d-`, history), 1)), nil)
+				other, err := wire.ParseObject([]byte(strings.Replace(string(o.JSON()), `"name":"m-`, fmt.Sprintf(`"name":"h%d-`, history), 1)), nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -217,7 +218,7 @@ func TestBlocksOfListsAreOfOneHistory(t *testing.T) {
 				t.Fatal(err)
 			}
 			w := httptest.NewRecorder()
-			l := &kube.List{ResourceVersion: 9, History: history, Items: func(yield func(*kube.Object, error) bool) {
+			l := &wire.List{ResourceVersion: 9, History: history, Items: func(yield func(*wire.Object, error) bool) {
 				for _, o := range items {
 					if !yield(o, nil) {
 						return

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/gapless-io/gapless/internal/apiserver/render"
-	"github.com/gapless-io/gapless/kube"
-	"github.com/gapless-io/gapless/kube/texts"
+	"github.com/gapless-io/gapless/internal/wire"
+	"github.com/gapless-io/gapless/internal/wire/texts"
 )
 
 // TestAnswersInPartsAreThoseOfTheWhole: an object that shares texts with others is answered
@@ -18,10 +18,10 @@ func TestAnswersInPartsAreThoseOfTheWhole(t *testing.T) {
 	value := fmt.Appendf(nil, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"managedFields":[{"apiVersion":"v1","fieldsType":"FieldsV1","fieldsV1":{"f:data":{"f:%s":{}}},`+
 		`"manager":"m","operation":"Update","time":"2026-11-23T10:00:00Z"}],"name":"a","namespace":"n"},"data":{"x":"y"}}`, strings.Repeat("k", 100))
 	set := texts.New()
-	var o *kube.Object
+	var o *wire.Object
 	for range 2 { // a text is shared from its second occurrence on
 		var err error
-		if o, err = kube.NewSharing(value, 7, nil, set); err != nil {
+		if o, err = wire.NewSharing(value, 7, nil, set); err != nil {
 			t.Fatal(err)
 		}
 	}

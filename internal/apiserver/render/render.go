@@ -18,6 +18,7 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver/blockzip"
 	"github.com/gapless-io/gapless/internal/apiserver/route"
 	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -36,7 +37,7 @@ type Renderer struct {
 	parts            [][]byte // of the object that is written
 	drops            bool     // objects have no managed fields
 	include          metav1.IncludeObjectPolicy
-	cells            func(o *kube.Object) []any // of a row of a table
+	cells            func(o *wire.Object) []any // of a row of a table
 	now              time.Time
 	// columnsSent: on a watch only the first table has column definitions.
 	columnsSent bool
@@ -45,7 +46,7 @@ type Renderer struct {
 	blocks    *blockzip.Cache // of the heads of rows; nil: they are not kept
 	headsForm string          // of the blocks
 	ids       []uint64        // of the items of a block
-	history   string          // of the list, in the form of its blocks; see kube.List
+	history   string          // of the list, in the form of its blocks; see wire.List
 	aged      [ageBytes]byte  // the mark of ageText
 	agedAt    time.Time       // when ageText was true
 	ageText   []byte
@@ -77,7 +78,7 @@ func New(rt *route.Route, into Form) (*Renderer, error) {
 	case metav1.IncludeNone, metav1.IncludeMetadata, metav1.IncludeObject:
 		p.include = include
 	default:
-		return nil, kube.BadRequest("unrecognized includeObject value: %q", include)
+		return nil, wire.BadRequest("unrecognized includeObject value: %q", include)
 	}
 	return p, nil
 }
@@ -89,7 +90,7 @@ func (r *Renderer) Whole() bool {
 
 // seen returns an object as the client wants to see it. What is kept for several clients is
 // kept for the object, and not for the result, which each call makes anew.
-func (r *Renderer) seen(o *kube.Object) *kube.Object {
+func (r *Renderer) seen(o *wire.Object) *wire.Object {
 	if r.drops {
 		return o.WithoutManagedFields()
 	}
@@ -112,7 +113,7 @@ func (r *Renderer) Plain(dropsManagedFields bool) *Renderer {
 // Event returns the object of a watch event in the form, which must not be changed; ages
 // in a table are as of now, or of the same second. In protobuf it is the message without
 // its envelope; see Frame.
-func (r *Renderer) Event(o *kube.Object) ([]byte, error) {
+func (r *Renderer) Event(o *wire.Object) ([]byte, error) {
 	if r.format == formatProtobuf {
 		return r.eventMessage(o)
 	}
@@ -129,7 +130,7 @@ func (r *Renderer) Resource() *schema.Resource { return r.resource }
 func (r *Renderer) apiVersion() string { return "meta.k8s.io/" + r.version }
 
 // Object returns o in the form; a table has one row.
-func (r *Renderer) Object(o *kube.Object) ([]byte, error) {
+func (r *Renderer) Object(o *wire.Object) ([]byte, error) {
 	if r.format == formatProtobuf {
 		return r.envelope(o)
 	}
@@ -152,7 +153,7 @@ func (r *Renderer) Object(o *kube.Object) ([]byte, error) {
 }
 
 // Parts returns o in the form as Object does, in pieces that need not be put together.
-func (r *Renderer) Parts(o *kube.Object) ([][]byte, error) {
+func (r *Renderer) Parts(o *wire.Object) ([][]byte, error) {
 	if r.shape == shapeObject && r.format != formatProtobuf {
 		return r.seen(o).Parts(make([][]byte, 0, usualParts)), nil
 	}
@@ -164,14 +165,14 @@ func (r *Renderer) Parts(o *kube.Object) ([][]byte, error) {
 const usualParts = 5
 
 // partial returns o as a PartialObjectMetadata.
-func (r *Renderer) partial(o *kube.Object) []byte {
+func (r *Renderer) partial(o *wire.Object) []byte {
 	body := make([]byte, 0, len(o.Metadata())+96)
 	r.writePartial(o, func(p []byte) { body = append(body, p...) })
 	return body
 }
 
 // writePartial writes o as a PartialObjectMetadata.
-func (r *Renderer) writePartial(o *kube.Object, write func([]byte)) {
+func (r *Renderer) writePartial(o *wire.Object, write func([]byte)) {
 	if r.partialHead == nil {
 		r.partialHead = fmt.Appendf(nil, `{"kind":"PartialObjectMetadata","apiVersion":%q,"metadata":`, r.apiVersion())
 	}
@@ -197,7 +198,7 @@ func (r *Renderer) tableHead(meta metav1.ListMeta) ([]byte, error) {
 }
 
 // conditions returns the member of a row with its conditions and a comma, or nothing.
-func (r *Renderer) conditions(o *kube.Object) ([]byte, error) {
+func (r *Renderer) conditions(o *wire.Object) ([]byte, error) {
 	if r.resource.RowConditions == nil || r.scale {
 		return nil, nil
 	}
@@ -230,7 +231,7 @@ func (r *Renderer) columns() []metav1.TableColumnDefinition {
 }
 
 // scaleRow computes the cells of a scale.
-func scaleRow(o *kube.Object) []any {
+func scaleRow(o *wire.Object) []any {
 	var s autoscalingv1.Scale
 	if err := json.Unmarshal(o.JSON(), &s); err != nil {
 		return []any{o.Key().Name, nil, nil, schema.Age(o.Created())}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/apiserver/blockzip"
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // The head of a row is its JSON up to the value of "object", with a mark for each age: a
@@ -26,7 +26,7 @@ const (
 )
 
 // appendHead appends the head of the row of an object.
-func (r *Renderer) appendHead(to []byte, o *kube.Object) ([]byte, error) {
+func (r *Renderer) appendHead(to []byte, o *wire.Object) ([]byte, error) {
 	to = append(to, `{"cells":[`...)
 	for i, cell := range r.cells(o) {
 		if i > 0 {
@@ -93,7 +93,7 @@ func (r *Renderer) age(mark []byte) []byte {
 }
 
 // writeRow writes the row of an object with its head.
-func (r *Renderer) writeRow(o *kube.Object, head []byte, write func([]byte)) {
+func (r *Renderer) writeRow(o *wire.Object, head []byte, write func([]byte)) {
 	for {
 		at := bytes.IndexByte(head, ageMark)
 		if at < 0 {
@@ -117,7 +117,7 @@ func (r *Renderer) writeRow(o *kube.Object, head []byte, write func([]byte)) {
 }
 
 // row returns one row of a table.
-func (r *Renderer) row(o *kube.Object) ([]byte, error) {
+func (r *Renderer) row(o *wire.Object) ([]byte, error) {
 	head, err := r.appendHead(nil, r.seen(o))
 	if err != nil {
 		return nil, err
@@ -129,8 +129,8 @@ func (r *Renderer) row(o *kube.Object) ([]byte, error) {
 
 // writeRows writes the rows of a list, with the heads of blocks of items that an earlier list
 // had. Where a block ends depends on the items alone; see zipper.
-func (r *Renderer) writeRows(l *kube.List, write func([]byte)) error {
-	var held []*kube.Object
+func (r *Renderer) writeRows(l *wire.List, write func([]byte)) error {
+	var held []*wire.Object
 	size, comma, separator := 0, false, []byte(",")
 	flush := func() error {
 		heads, err := r.heads(held)
@@ -167,7 +167,7 @@ func (r *Renderer) writeRows(l *kube.List, write func([]byte)) error {
 }
 
 // heads returns the heads of the rows of some objects, each after its length.
-func (r *Renderer) heads(objects []*kube.Object) ([]byte, error) {
+func (r *Renderer) heads(objects []*wire.Object) ([]byte, error) {
 	if r.blocks == nil || len(objects) == 0 {
 		return r.makeHeads(objects)
 	}
@@ -192,7 +192,7 @@ func (r *Renderer) heads(objects []*kube.Object) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-func (r *Renderer) makeHeads(objects []*kube.Object) (heads []byte, err error) {
+func (r *Renderer) makeHeads(objects []*wire.Object) (heads []byte, err error) {
 	var head []byte
 	for _, o := range objects {
 		if head, err = r.appendHead(head[:0], r.seen(o)); err != nil {

@@ -19,11 +19,11 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver/route"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/custom"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // slowRows are the rows of a table as encoding/json makes them, object by object.
-func slowRows(t *testing.T, r *schema.Resource, items []*kube.Object, include metav1.IncludeObjectPolicy, now time.Time) string {
+func slowRows(t *testing.T, r *schema.Resource, items []*wire.Object, include metav1.IncludeObjectPolicy, now time.Time) string {
 	t.Helper()
 	encode := func(v any) string {
 		encoded, err := json.Marshal(v)
@@ -66,7 +66,7 @@ type asked struct {
 }
 
 // rowsOf returns the rows of a list as Lists writes them.
-func rowsOf(t *testing.T, lists *render.Lists, r *schema.Resource, items []*kube.Object, as asked) string {
+func rowsOf(t *testing.T, lists *render.Lists, r *schema.Resource, items []*wire.Object, as asked) string {
 	t.Helper()
 	req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?includeObject="+string(as.include), http.NoBody)
 	req.Header.Set("Accept", as.accept)
@@ -79,7 +79,7 @@ func rowsOf(t *testing.T, lists *render.Lists, r *schema.Resource, items []*kube
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &kube.List{ResourceVersion: 9, Items: func(yield func(*kube.Object, error) bool) {
+	l := &wire.List{ResourceVersion: 9, Items: func(yield func(*wire.Object, error) bool) {
 		for _, o := range items {
 			if !yield(o, nil) {
 				return
@@ -154,12 +154,12 @@ func shownKinds(t testing.TB) map[*schema.Resource][]string {
 	return kinds
 }
 
-func object(t *testing.T, r *schema.Resource, rv int, metadata, content string) *kube.Object {
+func object(t *testing.T, r *schema.Resource, rv int, metadata, content string) *wire.Object {
 	t.Helper()
 	if content != "" {
 		content = "," + content
 	}
-	o, err := kube.ParseObject(fmt.Appendf(nil, `{"apiVersion":%q,"kind":%q,"metadata":{"resourceVersion":"%d"%s}%s}`, r.APIVersion(), r.Kind, rv, metadata, content), r.Fields)
+	o, err := wire.ParseObject(fmt.Appendf(nil, `{"apiVersion":%q,"kind":%q,"metadata":{"resourceVersion":"%d"%s}%s}`, r.APIVersion(), r.Kind, rv, metadata, content), r.Fields)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +171,7 @@ func TestRowsOfListsAreThoseOfEncodingJSON(t *testing.T) {
 		t.Run(r.Plural, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				lists := render.NewLists()
-				var items, bare []*kube.Object
+				var items, bare []*wire.Object
 				for i := range 300 {
 					metadata := fmt.Sprintf(`,"name":"n-%d","creationTimestamp":"1999-12-31T2%d:00:0%dZ"`, i, i%4, i%10)
 					if i%7 == 0 {
@@ -212,7 +212,7 @@ func TestRowsAreThoseOfTheColumns(t *testing.T) {
 		after := *before
 		foo, _ := catalog.Lookup(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"})
 		after.Row, after.Rows, after.Columns = foo.Row, "other", foo.Columns
-		items := []*kube.Object{object(t, before, 7, `,"name":"x"`, `"spec":{"secretName":"s"}`)}
+		items := []*wire.Object{object(t, before, 7, `,"name":"x"`, `"spec":{"secretName":"s"}`)}
 		for range 2 {
 			for _, r := range []*schema.Resource{before, &after} {
 				if got, want := rowsOf(t, lists, r, items, asked{asTable, metav1.IncludeNone}), slowRows(t, r, items, metav1.IncludeNone, time.Now()); got != want {
@@ -242,12 +242,12 @@ func FuzzRows(f *testing.F) {
 		if content != "" {
 			content = "," + content
 		}
-		o, err := kube.ParseObject(fmt.Appendf(nil, `{"apiVersion":%q,"kind":%q,"metadata":{"resourceVersion":"7"%s}%s}`, r.APIVersion(), r.Kind, metadata, content), r.Fields)
+		o, err := wire.ParseObject(fmt.Appendf(nil, `{"apiVersion":%q,"kind":%q,"metadata":{"resourceVersion":"7"%s}%s}`, r.APIVersion(), r.Kind, metadata, content), r.Fields)
 		if err != nil || strings.Contains(strings.ToLower(content+metadata), "metadata") { // which encoding/json would take for the object's
 			return
 		}
 		synctest.Test(t, func(t *testing.T) {
-			lists, items := render.NewLists(), []*kube.Object{o}
+			lists, items := render.NewLists(), []*wire.Object{o}
 			for range 2 {
 				if got, want := rowsOf(t, lists, r, items, asked{asTable, metav1.IncludeMetadata}), slowRows(t, r, items, metav1.IncludeMetadata, time.Now()); got != want {
 					t.Errorf("got %s, want %s", got, want)

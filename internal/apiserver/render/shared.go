@@ -7,6 +7,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/apiserver/protobuf"
 	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -31,7 +32,7 @@ type Shared struct {
 func (s *Shared) MessageBytes() int64 { return s.messages.Bytes() }
 
 type sharedEvent struct {
-	object *kube.Object
+	object *wire.Object
 	form   eventForm
 	body   []byte
 }
@@ -66,7 +67,7 @@ func (f *eventForm) slot(rv kube.ResourceVersion) uint64 {
 }
 
 // event returns the object of an event in the form of r, which must not be changed.
-func (s *Shared) event(r *Renderer, o *kube.Object) ([]byte, error) {
+func (s *Shared) event(r *Renderer, o *wire.Object) ([]byte, error) {
 	form := eventForm{resource: r.resource, scale: r.scale, shape: r.shape, version: r.version, drops: r.drops, include: r.include}
 	if r.shape == shapeTable {
 		form.second = r.now.Unix()

@@ -13,7 +13,7 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver/route"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 const (
@@ -52,10 +52,10 @@ func negotiated(t *testing.T, uri, accept string) (*render.Renderer, render.Form
 
 var catalog = builtin.Catalog()
 
-func configMap(t *testing.T, n int, data string) *kube.Object {
+func configMap(t *testing.T, n int, data string) *wire.Object {
 	t.Helper()
 	resource, _ := catalog.Lookup(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"})
-	o, err := kube.ParseObject(fmt.Appendf(nil,
+	o, err := wire.ParseObject(fmt.Appendf(nil,
 		`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"n","resourceVersion":"%d","creationTimestamp":"2000-01-01T00:00:00Z","managedFields":[{"manager":"m"}]},"data":{"x":%q}}`, n, data), resource.Fields)
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func configMap(t *testing.T, n int, data string) *kube.Object {
 	return o
 }
 
-func event(t *testing.T, r *render.Renderer, o *kube.Object) []byte {
+func event(t *testing.T, r *render.Renderer, o *wire.Object) []byte {
 	t.Helper()
 	body, err := r.Event(o)
 	if err != nil {
@@ -128,7 +128,7 @@ func TestAnotherObjectOfTheSameResourceVersionIsRendered(t *testing.T) {
 	r := watcher(t, &events, asTable, "includeObject=Object")
 	event(t, r, configMap(t, 7, "a"))
 	a, b := configMap(t, 7, "a"), configMap(t, 7, "b")
-	for _, o := range []*kube.Object{a, b, a} { // such as an object that left a selection
+	for _, o := range []*wire.Object{a, b, a} { // such as an object that left a selection
 		if body := event(t, r, o); !strings.Contains(string(body), string(o.JSON())) {
 			t.Errorf("%s, want the row of %s", body, o.JSON())
 		}

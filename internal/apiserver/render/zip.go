@@ -8,7 +8,7 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver/blockzip"
 	"github.com/gapless-io/gapless/internal/apiserver/compress"
 	"github.com/gapless-io/gapless/internal/apiserver/media"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 const (
@@ -35,14 +35,14 @@ type zipper struct {
 	head   []byte
 	out    *bufio.Writer
 	stream *blockzip.Stream // nil until the list is known to be large
-	held   []*kube.Object   // items that were not written yet
+	held   []*wire.Object   // items that were not written yet
 	bytes  int
 	comma  bool // a block was written
 	ids    []uint64
 }
 
 // writeZipped is Write for a list of whole objects in compressed JSON.
-func (ls *Lists) writeZipped(w http.ResponseWriter, r *Renderer, head []byte, l *kube.List) (begun bool, err error) {
+func (ls *Lists) writeZipped(w http.ResponseWriter, r *Renderer, head []byte, l *wire.List) (begun bool, err error) {
 	z := &zipper{w: w, r: r, cache: ls.blocksOf(r), head: head}
 	compress.Varies(w.Header())
 	w.Header().Set("Content-Type", media.JSON)
@@ -75,7 +75,7 @@ func (z *zipper) release() {
 // listTail ends a list and its line.
 const listTail = "]}\n"
 
-func (z *zipper) add(o *kube.Object) {
+func (z *zipper) add(o *wire.Object) {
 	if z.stream != nil && len(z.held) > 0 && (begins(o) || z.bytes >= blockBytes) {
 		z.flush()
 	}
@@ -92,7 +92,7 @@ func (z *zipper) add(o *kube.Object) {
 
 // begins reports whether a block begins with the item; it depends on its version
 // only, by Fibonacci hashing.
-func begins(o *kube.Object) bool {
+func begins(o *wire.Object) bool {
 	return uint64(o.ResourceVersion())*0x9E3779B97F4A7C15>>32%blockItems == 0
 }
 

@@ -20,7 +20,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Tokens answers reviews and requests of tokens.
@@ -28,8 +28,8 @@ type Tokens interface {
 	// Review returns whose token it is, and for which of the audiences; without any, for those
 	// of the server. Who has no valid token is nil; the error says why, if it is known.
 	Review(ctx context.Context, token string, audiences []string) (user.Info, []string, error)
-	// Issue fills in a request for a token of a service account. Errors: those of kube.StatusOf.
-	Issue(ctx context.Context, account kube.Key, req *authenticationv1.TokenRequest) error
+	// Issue fills in a request for a token of a service account. Errors: those of wire.StatusOf.
+	Issue(ctx context.Context, account wire.Key, req *authenticationv1.TokenRequest) error
 }
 
 // Request is a review; its user is the target's caller. The target of a TokenRequest is the service
@@ -48,10 +48,10 @@ func Answers(r *schema.Resource) bool {
 }
 
 // Answer returns the review with its status. Errors: 400, 422.
-func Answer(ctx context.Context, r Request) (kube.Written, error) {
+func Answer(ctx context.Context, r Request) (wire.Written, error) {
 	u, warnings, err := r.Target.Resource.Type.Decode(r.Body, schema.FieldValidation(r.FieldValidation))
 	if err != nil {
-		return kube.Written{}, err
+		return wire.Written{}, err
 	}
 	out, err := r.answer(ctx, u)
 	out.Warnings = warnings
@@ -59,10 +59,10 @@ func Answer(ctx context.Context, r Request) (kube.Written, error) {
 }
 
 // answer returns the decoded review with its status.
-func (r Request) answer(ctx context.Context, u *unstructured.Unstructured) (kube.Written, error) {
+func (r Request) answer(ctx context.Context, u *unstructured.Unstructured) (wire.Written, error) {
 	body, err := json.Marshal(u.Object)
 	if err != nil {
-		return kube.Written{}, kube.Internal(err)
+		return wire.Written{}, wire.Internal(err)
 	}
 	var answered any
 	switch kind := r.Target.Resource.Kind; kind {
@@ -84,24 +84,24 @@ func (r Request) answer(ctx context.Context, u *unstructured.Unstructured) (kube
 		err = fmt.Errorf("unknown review %s", kind)
 	}
 	if err != nil {
-		return kube.Written{}, err
+		return wire.Written{}, err
 	}
 	raw, err := json.Marshal(answered)
 	if err != nil {
-		return kube.Written{}, kube.Internal(err)
+		return wire.Written{}, wire.Internal(err)
 	}
-	object, err := kube.ParseObject(raw, nil)
+	object, err := wire.ParseObject(raw, nil)
 	if err != nil {
-		return kube.Written{}, kube.Internal(err)
+		return wire.Written{}, wire.Internal(err)
 	}
-	return kube.Written{Object: object, Created: true}, nil
+	return wire.Written{Object: object, Created: true}, nil
 }
 
 // read decodes a review, which was decoded before.
 func read[T any](body []byte) (*T, error) {
 	review := new(T)
 	if err := json.Unmarshal(body, review); err != nil {
-		return nil, kube.BadRequest("%v", err)
+		return nil, wire.BadRequest("%v", err)
 	}
 	return review, nil
 }
@@ -162,7 +162,7 @@ func (r Request) localAccess(ctx context.Context, body []byte) (any, error) {
 	case "":
 		review.Namespace = r.Target.Namespace
 	default:
-		return nil, kube.BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+		return nil, wire.BadRequest("the namespace of the provided object does not match the namespace sent on the request")
 	}
 	meta := review.ObjectMeta
 	meta.Namespace = ""
@@ -186,7 +186,7 @@ func (r Request) selfRules(ctx context.Context, body []byte) (any, error) {
 		return nil, err
 	}
 	if review.Spec.Namespace == "" {
-		return nil, kube.BadRequest("no namespace on request")
+		return nil, wire.BadRequest("no namespace on request")
 	}
 	rules, err := r.Authorizer.Rules(ctx, r.Target.Caller, review.Spec.Namespace)
 	review.Status = authorizationv1.SubjectRulesReviewStatus{
@@ -209,7 +209,7 @@ func (r Request) judgeOther(ctx context.Context, spec *authorizationv1.SubjectAc
 }
 
 func (r Request) invalid(errs field.ErrorList) error {
-	return kube.Invalid(r.Target.Resource.GVK().GroupKind(), "", errs)
+	return wire.Invalid(r.Target.Resource.GVK().GroupKind(), "", errs)
 }
 
 // judge decides as the server does for requests.

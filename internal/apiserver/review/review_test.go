@@ -14,7 +14,7 @@ import (
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -95,11 +95,11 @@ func TestEmptyReviewsAreInvalid(t *testing.T) {
 		{"subjectaccessreviews", `{"spec":{"resourceAttributes":{"verb":"get"}}}`},
 		{"localsubjectaccessreviews", `{"spec":{"user":"x","resourceAttributes":{"verb":"get","namespace":"other"}}}`},
 	} {
-		if _, err := ask[map[string]any](t, admin(), c.plural, c.body); kube.StatusOf(err).Code != 422 {
+		if _, err := ask[map[string]any](t, admin(), c.plural, c.body); wire.StatusOf(err).Code != 422 {
 			t.Errorf("%s %s: %v, want 422", c.plural, c.body, err)
 		}
 	}
-	if _, err := ask[map[string]any](t, admin(), "selfsubjectrulesreviews", `{"spec":{}}`); kube.StatusOf(err).Code != 400 {
+	if _, err := ask[map[string]any](t, admin(), "selfsubjectrulesreviews", `{"spec":{}}`); wire.StatusOf(err).Code != 400 {
 		t.Errorf("rules without a namespace: %v, want 400", err)
 	}
 }

@@ -5,7 +5,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 const noTokens = "this server issues and takes no tokens"
@@ -17,10 +17,10 @@ func (r Request) token(ctx context.Context, body []byte) (any, error) {
 		return nil, err
 	}
 	if review.Spec.Token == "" {
-		return nil, kube.BadRequest("token is required for TokenReview in authentication")
+		return nil, wire.BadRequest("token is required for TokenReview in authentication")
 	}
 	if r.Tokens == nil {
-		return nil, kube.NotServed(r.Target.Resource.GR(), "", noTokens)
+		return nil, wire.NotServed(r.Target.Resource.GR(), "", noTokens)
 	}
 	review.Status = authenticationv1.TokenReviewStatus{}
 	u, audiences, err := r.Tokens.Review(ctx, review.Spec.Token, review.Spec.Audiences)
@@ -40,7 +40,7 @@ func (r Request) request(ctx context.Context, body []byte) (any, error) {
 		return nil, err
 	}
 	if r.Tokens == nil {
-		return nil, kube.NotServed(r.Target.Resource.GR(), r.Target.Name, noTokens)
+		return nil, wire.NotServed(r.Target.Resource.GR(), r.Target.Name, noTokens)
 	}
-	return request, r.Tokens.Issue(ctx, kube.Key{Namespace: r.Target.Namespace, Name: r.Target.Name}, request)
+	return request, r.Tokens.Issue(ctx, wire.Key{Namespace: r.Target.Namespace, Name: r.Target.Name}, request)
 }

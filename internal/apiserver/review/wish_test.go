@@ -6,7 +6,7 @@ import (
 
 	authorizationv1 "k8s.io/api/authorization/v1"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // The texts are upstream's: pkg/apis/authorization/validation, pkg/registry/authorization/util.
@@ -38,7 +38,7 @@ func TestSelectorsOfReviewsAreCheckedAndRead(t *testing.T) {
 		got, err := ask[authorizationv1.SelfSubjectAccessReview](t, admin(), "selfsubjectaccessreviews", body)
 		switch {
 		case c.invalid != "":
-			if err == nil || kube.StatusOf(err).Code != 422 || !strings.Contains(err.Error(), c.invalid) {
+			if err == nil || wire.StatusOf(err).Code != 422 || !strings.Contains(err.Error(), c.invalid) {
 				t.Errorf("%s: %v, want %s", c.name, err, c.invalid)
 			}
 		case err != nil:
@@ -60,7 +60,7 @@ func FuzzSelectors(f *testing.F) {
 				"fieldSelector": map[string]any{"rawSelector": fields}, "labelSelector": map[string]any{"rawSelector": labels},
 			}},
 		})))
-		if err != nil && kube.StatusOf(err).Code != 422 {
+		if err != nil && wire.StatusOf(err).Code != 422 {
 			t.Errorf("%q %q: %v", fields, labels, err)
 		}
 	})

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 
 	"github.com/gapless-io/gapless/internal/auth"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Attributes are what the authorizer decides on: those of upstream's
@@ -84,7 +84,7 @@ func (rt *Route) read(r *http.Request) auth.Attributes {
 	}
 	switch {
 	case a.Name != "":
-	case a.Verb == string(Get) && kube.ParseBool(rt.Query, "watch"):
+	case a.Verb == string(Get) && wire.ParseBool(rt.Query, "watch"):
 		a.Verb = string(Watch)
 	case a.Verb == string(Get):
 		a.Verb = string(List)

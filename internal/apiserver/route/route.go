@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Verb is what a request does.
@@ -64,10 +64,10 @@ func Resolve(catalog *schema.Catalog, r *http.Request) (Route, error) {
 	for segment := range strings.SplitSeq(strings.Trim(r.URL.EscapedPath(), "/"), "/") {
 		decoded, err := url.PathUnescape(segment)
 		if err != nil {
-			return rt, kube.BadRequest("path segment %q cannot be decoded: %v", segment, err)
+			return rt, wire.BadRequest("path segment %q cannot be decoded: %v", segment, err)
 		}
 		if decoded == "." || decoded == ".." || strings.ContainsAny(decoded, "/\x00") {
-			return rt, kube.BadRequest("path segment %q is not allowed", segment)
+			return rt, wire.BadRequest("path segment %q is not allowed", segment)
 		}
 		rt.Path = append(rt.Path, decoded)
 	}
@@ -83,7 +83,7 @@ func Resolve(catalog *schema.Catalog, r *http.Request) (Route, error) {
 	if ok && resource.Custom && rt.onlySubresourceUnknown(resource) {
 		// Upstream's answer for custom resources, be the object there or not
 		// (apiextensions customresource_handler.go).
-		return rt, kube.NotFound(resource.GR(), rt.Name)
+		return rt, wire.NotFound(resource.GR(), rt.Name)
 	}
 	if !ok || !rt.fits(resource) {
 		return Route{Path: rt.Path, Query: rt.Query}, nil
@@ -95,7 +95,7 @@ func Resolve(catalog *schema.Catalog, r *http.Request) (Route, error) {
 		return Route{Path: rt.Path, Query: rt.Query}, nil
 	}
 	if rt.Verb == Other {
-		return rt, kube.MethodNotAllowed(resource.GR(), r.Method)
+		return rt, wire.MethodNotAllowed(resource.GR(), r.Method)
 	}
 	return rt, nil
 }
@@ -180,7 +180,7 @@ func verbOf(r *http.Request, rt *Route) Verb {
 		return Other
 	case r.Method == http.MethodGet && rt.Name != "":
 		v = Get // also with ?watch=1
-	case r.Method == http.MethodGet && kube.ParseBool(rt.Query, "watch"):
+	case r.Method == http.MethodGet && wire.ParseBool(rt.Query, "watch"):
 		v = Watch
 	case r.Method == http.MethodGet:
 		v = List

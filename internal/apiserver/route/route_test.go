@@ -10,7 +10,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/apiserver/route"
 	"github.com/gapless-io/gapless/internal/schema/builtin"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // FuzzResolve compares what a path and a method mean with upstream's reader of both,
@@ -56,7 +56,7 @@ func FuzzResolve(f *testing.F) {
 			}
 		}
 		if err != nil {
-			if code := kube.StatusOf(err).Code; code != 400 && code != 404 && code != 405 {
+			if code := wire.StatusOf(err).Code; code != 400 && code != 404 && code != 405 {
 				t.Fatalf("%s %s: %d %v", method, u, code, err)
 			}
 			return

@@ -14,7 +14,7 @@ import (
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Place is what a path names; "" is what it does not name.
@@ -29,16 +29,16 @@ type Place struct {
 
 // EmptySegment is 404 for a path like /api/v1//pods.
 func EmptySegment() error {
-	return kube.NotServed(apischema.GroupResource{}, "", "a segment of the path is empty")
+	return wire.NotServed(apischema.GroupResource{}, "", "a segment of the path is empty")
 }
 
 // At is 404 for a place at which a catalog serves nothing, with the missing part and the
 // reason.
 func At(catalog *schema.Catalog, p Place) error {
-	e := kube.NotServed(apischema.GroupResource{Group: p.Group, Resource: p.Resource}, p.Name, why(catalog, p))
+	e := wire.NotServed(apischema.GroupResource{Group: p.Group, Resource: p.Resource}, p.Name, why(catalog, p))
 	if _, served := catalog.Lookup(p.GroupVersionResource); served && upstreamHasNeither(p) {
-		e.Status.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeUnexpectedServerResponse, Message: why(catalog, p)}}
-		e.Status.Message = upstreams
+		e.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeUnexpectedServerResponse, Message: why(catalog, p)}}
+		e.ErrStatus.Message = upstreams
 	}
 	return e
 }
@@ -145,5 +145,5 @@ func Document(path []string) error {
 	default:
 		return nil
 	}
-	return kube.NotServed(apischema.GroupResource{}, "", why)
+	return wire.NotServed(apischema.GroupResource{}, "", why)
 }

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 const (
@@ -28,7 +28,7 @@ const (
 // Objects are the current objects, in memory.
 type Objects interface {
 	// Find returns an object in the version in which it is stored; nil if there is none.
-	Find(gr schema.GroupResource, key kube.Key) *kube.Object
+	Find(gr schema.GroupResource, key wire.Key) *wire.Object
 }
 
 // AccountsConfig configures Accounts. All members are required.
@@ -159,10 +159,10 @@ func (a *Accounts) alive(c *kubernetesClaims, now time.Time) error {
 	if c.Validating != nil || c.Mutating != nil {
 		return errors.New("the token is bound to a webhook configuration, which is not supported")
 	}
-	account := a.cfg.Objects.Find(accounts(), kube.Key{Namespace: c.Namespace, Name: c.Account.Name})
+	account := a.cfg.Objects.Find(accounts(), wire.Key{Namespace: c.Namespace, Name: c.Account.Name})
 	switch {
 	case account == nil:
-		return kube.NotFound(accounts(), c.Account.Name)
+		return wire.NotFound(accounts(), c.Account.Name)
 	case string(account.UID()) != c.Account.UID:
 		return fmt.Errorf("service account UID (%s) does not match claim (%s)", account.UID(), c.Account.UID)
 	case isGone(account, now):
@@ -185,7 +185,7 @@ func (a *Accounts) alive(c *kubernetesClaims, now time.Time) error {
 		if bound.to == nil {
 			continue
 		}
-		object := a.cfg.Objects.Find(bound.gr, kube.Key{Namespace: bound.namespace, Name: bound.to.Name})
+		object := a.cfg.Objects.Find(bound.gr, wire.Key{Namespace: bound.namespace, Name: bound.to.Name})
 		switch {
 		case object == nil || isGone(object, now):
 			return errors.New("service account token has been invalidated")
@@ -198,7 +198,7 @@ func (a *Accounts) alive(c *kubernetesClaims, now time.Time) error {
 
 // isGone reports whether an object should have been deleted by now, with a leeway as for times in
 // tokens: a pod has its grace period, in which its token still works.
-func isGone(o *kube.Object, now time.Time) bool {
+func isGone(o *wire.Object, now time.Time) bool {
 	if !o.Deleting() {
 		return false
 	}

@@ -19,7 +19,7 @@ import (
 	tokenunion "k8s.io/apiserver/pkg/authentication/token/union"
 	"k8s.io/apiserver/pkg/authentication/user"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Config says what an Authenticator asks. Members that are nil are left out.
@@ -82,7 +82,7 @@ func (a *Authenticator) Authenticate(r *http.Request) (user.Info, error) {
 		if err != nil {
 			a.logger.LogAttrs(r.Context(), slog.LevelDebug, "a caller is not known", slog.Any("error", err))
 		}
-		return nil, kube.Unauthorized()
+		return nil, wire.Unauthorized()
 	}
 	r.Header.Del("Authorization") // as upstream's filter, also after a certificate
 	return response.User, nil
@@ -113,9 +113,9 @@ func (a *Authenticator) Review(ctx context.Context, token string, audiences []st
 }
 
 // Issue answers a TokenRequest for a service account, as Accounts.Issue.
-func (a *Authenticator) Issue(ctx context.Context, account kube.Key, req *authenticationv1.TokenRequest) error {
+func (a *Authenticator) Issue(ctx context.Context, account wire.Key, req *authenticationv1.TokenRequest) error {
 	if a.accounts == nil {
-		return kube.NotServed(accounts(), account.Name, "this server issues no tokens")
+		return wire.NotServed(accounts(), account.Name, "this server issues no tokens")
 	}
 	return a.accounts.Issue(ctx, account, req)
 }

@@ -23,13 +23,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/gapless-io/gapless/internal/auth/authn"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // objects are the objects of a cluster.
-type objects map[string]*kube.Object
+type objects map[string]*wire.Object
 
-func (o objects) Find(gr schema.GroupResource, key kube.Key) *kube.Object {
+func (o objects) Find(gr schema.GroupResource, key wire.Key) *wire.Object {
 	return o[gr.String()+"/"+key.String()]
 }
 
@@ -37,7 +37,7 @@ const issuer = "https://issuer.example"
 
 func newCluster(t testing.TB) objects {
 	t.Helper()
-	account, err := kube.ParseObject([]byte(`{"kind":"ServiceAccount","apiVersion":"v1","metadata":{"name":"robot","namespace":"ns","uid":"u1","resourceVersion":"1"}}`), nil)
+	account, err := wire.ParseObject([]byte(`{"kind":"ServiceAccount","apiVersion":"v1","metadata":{"name":"robot","namespace":"ns","uid":"u1","resourceVersion":"1"}}`), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func newAuthenticator(t testing.TB, signing crypto.Signer, cluster authn.Objects
 func issueToken(t testing.TB, a *authn.Authenticator) string {
 	t.Helper()
 	req := &authenticationv1.TokenRequest{}
-	if err := a.Issue(t.Context(), kube.Key{Namespace: "ns", Name: "robot"}, req); err != nil {
+	if err := a.Issue(t.Context(), wire.Key{Namespace: "ns", Name: "robot"}, req); err != nil {
 		t.Fatal(err)
 	}
 	return req.Status.Token
@@ -128,7 +128,7 @@ func TestAConnectionDoesNotOutliveItsCertificate(t *testing.T) {
 			r := request(t.Context(), "")
 			r.TLS = state
 			_, err := a.Authenticate(r)
-			return kube.StatusOf(err).Code
+			return wire.StatusOf(err).Code
 		}
 		if code := ask(); code != 200 {
 			t.Errorf("valid: %d", code)
@@ -202,7 +202,7 @@ func FuzzToken(f *testing.F) {
 	}
 	accounts := authn.NewAccounts(authn.AccountsConfig{Keys: keys, Issuers: []string{issuer}, Audiences: []string{issuer}, Objects: newCluster(f)})
 	req := &authenticationv1.TokenRequest{}
-	if err := accounts.Issue(f.Context(), kube.Key{Namespace: "ns", Name: "robot"}, req); err != nil {
+	if err := accounts.Issue(f.Context(), wire.Key{Namespace: "ns", Name: "robot"}, req); err != nil {
 		f.Fatal(err)
 	}
 	issued := strings.Split(req.Status.Token, ".")

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/gapless-io/gapless/internal/auth"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 const impersonatePrefix = "Impersonate-"
@@ -72,7 +72,7 @@ func wantedUser(h http.Header) (*user.DefaultInfo, error) {
 		}
 		values := h[name]
 		if slices.ContainsFunc(values, func(v string) bool { return !utf8.ValidString(v) }) {
-			return nil, kube.BadRequest("the header %s is not UTF-8", name)
+			return nil, wire.BadRequest("the header %s is not UTF-8", name)
 		}
 		var one *string
 		switch {
@@ -82,7 +82,7 @@ func wantedUser(h http.Header) (*user.DefaultInfo, error) {
 			one = &wanted.UID
 		case strings.EqualFold(name, authenticationv1.ImpersonateGroupHeader):
 			if slices.Contains(values, "") {
-				return nil, kube.BadRequest("the header %s names no group", name)
+				return nil, wire.BadRequest("the header %s names no group", name)
 			}
 			wanted.Groups = append(wanted.Groups, values...)
 		case hasPrefix(name, authenticationv1.ImpersonateUserExtraHeaderPrefix) && len(name) > len(authenticationv1.ImpersonateUserExtraHeaderPrefix):
@@ -92,17 +92,17 @@ func wantedUser(h http.Header) (*user.DefaultInfo, error) {
 			key := extraKey(name[len(authenticationv1.ImpersonateUserExtraHeaderPrefix):])
 			wanted.Extra[key] = append(wanted.Extra[key], values...)
 		default:
-			return nil, kube.BadRequest("the header %s is not known: nothing was done; impersonation takes %s, -Group, -Uid and -Extra-*", name, authenticationv1.ImpersonateUserHeader)
+			return nil, wire.BadRequest("the header %s is not known: nothing was done; impersonation takes %s, -Group, -Uid and -Extra-*", name, authenticationv1.ImpersonateUserHeader)
 		}
 		if one != nil {
 			if len(values) != 1 || values[0] == "" {
-				return nil, kube.BadRequest("the header %s must have one value that is not empty", name)
+				return nil, wire.BadRequest("the header %s must have one value that is not empty", name)
 			}
 			*one = values[0]
 		}
 	}
 	if wanted.Name == "" {
-		return nil, kube.BadRequest("requested %#v without impersonating a user name", wanted)
+		return nil, wire.BadRequest("requested %#v without impersonating a user name", wanted)
 	}
 	return wanted, nil
 }

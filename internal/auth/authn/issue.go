@@ -18,7 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	tokenjwt "k8s.io/apiserver/pkg/authentication/token/jwt"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // The bounds of spec.expirationSeconds, and its default: upstream's.
@@ -31,21 +31,21 @@ const (
 // Issue answers a TokenRequest for a service account: it fills in req, with the token in its status.
 // The rules and texts are upstream's (registry/core/serviceaccount/storage/token.go). Errors: 400,
 // 404, 409, 422.
-func (a *Accounts) Issue(ctx context.Context, account kube.Key, req *authenticationv1.TokenRequest) error {
+func (a *Accounts) Issue(ctx context.Context, account wire.Key, req *authenticationv1.TokenRequest) error {
 	kind := authenticationv1.SchemeGroupVersion.WithKind("TokenRequest").GroupKind()
 	where := field.NewPath("metadata")
 	if req.Name != "" && req.Name != account.Name {
-		return kube.Invalid(kind, account.Name, field.ErrorList{field.Invalid(where.Child("name"), req.Name, "must match the service account name if specified")})
+		return wire.Invalid(kind, account.Name, field.ErrorList{field.Invalid(where.Child("name"), req.Name, "must match the service account name if specified")})
 	}
 	if req.Namespace != "" && req.Namespace != account.Namespace {
-		return kube.Invalid(kind, account.Name, field.ErrorList{field.Invalid(where.Child("namespace"), req.Namespace, "must match the service account namespace if specified")})
+		return wire.Invalid(kind, account.Name, field.ErrorList{field.Invalid(where.Child("namespace"), req.Namespace, "must match the service account namespace if specified")})
 	}
 	object := a.cfg.Objects.Find(accounts(), account)
 	if object == nil {
-		return kube.NotFound(accounts(), account.Name)
+		return wire.NotFound(accounts(), account.Name)
 	}
 	if req.UID != "" && req.UID != object.UID() {
-		return kube.Conflict(schema.GroupResource{Group: kind.Group, Resource: kind.Kind}, account.Name,
+		return wire.Conflict(schema.GroupResource{Group: kind.Group, Resource: kind.Kind}, account.Name,
 			fmt.Sprintf("the UID in the token request (%s) does not match the UID of the service account (%s)", req.UID, object.UID()))
 	}
 	if len(req.Spec.Audiences) == 0 {
@@ -60,7 +60,7 @@ func (a *Accounts) Issue(ctx context.Context, account kube.Key, req *authenticat
 	req.CreationTimestamp = metav1.NewTime(now)
 	req.Status = authenticationv1.TokenRequestStatus{}
 	if errs := invalidRequest(&req.Spec); len(errs) > 0 {
-		return kube.Invalid(kind, "", errs)
+		return wire.Invalid(kind, "", errs)
 	}
 	c := a.claimsFor(object, req.Spec, now)
 	if ref := req.Spec.BoundObjectRef; ref != nil {
@@ -70,7 +70,7 @@ func (a *Accounts) Issue(ctx context.Context, account kube.Key, req *authenticat
 	}
 	token, err := a.cfg.Keys.sign(c)
 	if err != nil {
-		return kube.Internal(err)
+		return wire.Internal(err)
 	}
 	audit.AddAuditAnnotation(ctx, serviceaccount.IssuedCredentialIDAuditAnnotationKey, tokenjwt.CredentialIDForJTI(c.ID))
 	req.Status = authenticationv1.TokenRequestStatus{
@@ -96,7 +96,7 @@ func invalidRequest(spec *authenticationv1.TokenRequestSpec) (errs field.ErrorLi
 }
 
 // claimsFor returns the claims of a token that is bound to the account only.
-func (a *Accounts) claimsFor(account *kube.Object, spec authenticationv1.TokenRequestSpec, now time.Time) claims {
+func (a *Accounts) claimsFor(account *wire.Object, spec authenticationv1.TokenRequestSpec, now time.Time) claims {
 	key := account.Key()
 	return claims{
 		Claims: jwt.Claims{
@@ -113,7 +113,7 @@ func (a *Accounts) claimsFor(account *kube.Object, spec authenticationv1.TokenRe
 func (a *Accounts) bind(c *kubernetesClaims, ref authenticationv1.BoundObjectReference) error {
 	gvk := schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind)
 	var gr schema.GroupResource
-	key := kube.Key{Namespace: c.Namespace, Name: ref.Name}
+	key := wire.Key{Namespace: c.Namespace, Name: ref.Name}
 	switch gvk.GroupKind() {
 	case schema.GroupKind{Kind: "Pod"}:
 		gr = pods()
@@ -122,11 +122,11 @@ func (a *Accounts) bind(c *kubernetesClaims, ref authenticationv1.BoundObjectRef
 	case schema.GroupKind{Kind: "Node"}:
 		gr, key.Namespace = nodes(), ""
 	default:
-		return kube.BadRequest("cannot bind token to object of type %s", gvk.String())
+		return wire.BadRequest("cannot bind token to object of type %s", gvk.String())
 	}
 	object := a.cfg.Objects.Find(gr, key)
 	if object == nil {
-		return kube.NotFound(gr, ref.Name)
+		return wire.NotFound(gr, ref.Name)
 	}
 	to := &reference{ref.Name, string(object.UID())}
 	switch gr {
@@ -141,7 +141,7 @@ func (a *Accounts) bind(c *kubernetesClaims, ref authenticationv1.BoundObjectRef
 		c.Node = to
 	}
 	if ref.UID != "" && ref.UID != object.UID() {
-		return kube.Conflict(schema.GroupResource{Group: gvk.Group, Resource: gvk.Kind}, ref.Name,
+		return wire.Conflict(schema.GroupResource{Group: gvk.Group, Resource: gvk.Kind}, ref.Name,
 			fmt.Sprintf("the UID in the bound object reference (%s) does not match the UID in record. The object might have been deleted and then recreated", ref.UID))
 	}
 	return nil
@@ -149,17 +149,17 @@ func (a *Accounts) bind(c *kubernetesClaims, ref authenticationv1.BoundObjectRef
 
 // ofPod checks that a pod runs as the account, and adds the node that it runs on. A node that does not exist
 // is named without a UID.
-func (a *Accounts) ofPod(c *kubernetesClaims, object *kube.Object) error {
+func (a *Accounts) ofPod(c *kubernetesClaims, object *wire.Object) error {
 	var pod corev1.Pod
 	if err := json.Unmarshal(object.JSON(), &pod); err != nil {
-		return kube.Internal(fmt.Errorf("decode pod %s: %w", object.Key().Name, err))
+		return wire.Internal(fmt.Errorf("decode pod %s: %w", object.Key().Name, err))
 	}
 	if pod.Spec.ServiceAccountName != c.Account.Name {
-		return kube.BadRequest("cannot bind token for serviceaccount %q to pod running with different serviceaccount name.", c.Account.Name)
+		return wire.BadRequest("cannot bind token for serviceaccount %q to pod running with different serviceaccount name.", c.Account.Name)
 	}
 	if name := pod.Spec.NodeName; name != "" {
 		var uid types.UID
-		if node := a.cfg.Objects.Find(nodes(), kube.Key{Name: name}); node != nil {
+		if node := a.cfg.Objects.Find(nodes(), wire.Key{Name: name}); node != nil {
 			uid = node.UID()
 		}
 		c.Node = &reference{name, string(uid)}

@@ -7,7 +7,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 
 	"github.com/gapless-io/gapless/internal/auth/authn"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // TestLargeTokensAreNotKept requests tokens for more and more audiences: larger ones are verified each
@@ -27,7 +27,7 @@ func TestLargeTokensAreNotKept(t *testing.T) {
 		for i := range c.audiences {
 			req.Spec.Audiences = append(req.Spec.Audiences, fmt.Sprint("audience-", i))
 		}
-		if err := accounts.Issue(t.Context(), kube.Key{Namespace: "ns", Name: "robot"}, req); err != nil {
+		if err := accounts.Issue(t.Context(), wire.Key{Namespace: "ns", Name: "robot"}, req); err != nil {
 			t.Fatal(err)
 		}
 		if c.kept {
@@ -51,7 +51,7 @@ func TestCertificatesDoNotCountBeforeTheirTime(t *testing.T) {
 	state.VerifiedChains[0][0] = &leaf
 	r := request(t.Context(), "")
 	r.TLS = state
-	if _, err := authn.New(authn.Config{}).Authenticate(r); kube.StatusOf(err).Code != 401 {
+	if _, err := authn.New(authn.Config{}).Authenticate(r); wire.StatusOf(err).Code != 401 {
 		t.Error(err)
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/auth/rbac/rules"
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Escalation refuses roles with rights that their writer does not have, and bindings to
@@ -56,7 +56,7 @@ func (e Escalation) Validate(ctx context.Context, a admission.Attributes) error 
 	}
 	o, is := a.GetObject().(*unstructured.Unstructured)
 	if !is {
-		return kube.Internal(fmt.Errorf("check roles: the object is a %T", a.GetObject()))
+		return wire.Internal(fmt.Errorf("check roles: the object is a %T", a.GetObject()))
 	}
 	old, updates := a.GetOldObject().(*unstructured.Unstructured)
 	if updates && old != nil && onlyCollected(o, old) {
@@ -86,7 +86,7 @@ func (e Escalation) role(ctx context.Context, a admission.Attributes, o, old *un
 		return err
 	}
 	if why := e.escalates(u, a.GetNamespace(), role.Rules); why != nil {
-		return kube.Forbidden(gr, role.Name, why.Error())
+		return wire.Forbidden(gr, role.Name, why.Error())
 	}
 	if gr.Resource != clusterRoles {
 		return nil
@@ -101,7 +101,7 @@ func (e Escalation) role(ctx context.Context, a admission.Attributes, o, old *un
 	}
 	// An aggregated role may get all rights.
 	if aggregates && e.escalates(u, "", full()) != nil {
-		return kube.Forbidden(gr, role.Name, "must have cluster-admin privileges to use the aggregationRule")
+		return wire.Forbidden(gr, role.Name, "must have cluster-admin privileges to use the aggregationRule")
 	}
 	return nil
 }
@@ -144,7 +144,7 @@ func (e Escalation) binding(ctx context.Context, a admission.Attributes, o *unst
 		return err
 	}
 	if why := e.escalates(u, a.GetNamespace(), of); why != nil {
-		return kube.Forbidden(gr, bound.Name, why.Error())
+		return wire.Forbidden(gr, bound.Name, why.Error())
 	}
 	return nil
 }
@@ -167,7 +167,7 @@ func (e Escalation) escalates(u user.Info, namespace string, wanted []rbacv1.Pol
 func decode[T any](u *unstructured.Unstructured) (*T, error) {
 	typed := new(T)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, typed); err != nil {
-		return nil, kube.Internal(fmt.Errorf("check roles: %w", err))
+		return nil, wire.Internal(fmt.Errorf("check roles: %w", err))
 	}
 	return typed, nil
 }

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/serviceaccount"
 	"k8s.io/apiserver/pkg/authentication/user"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // index is the roles, and the bindings by their subjects. It is not changed: a change
@@ -25,7 +25,7 @@ type index struct {
 
 // role is a Role or ClusterRole. Its rules are decoded when a decision first needs them.
 type role struct {
-	object *kube.Object
+	object *wire.Object
 	rules  func() ([]rbacv1.PolicyRule, error)
 }
 
@@ -76,7 +76,7 @@ func (x *index) clone() *index {
 func roleKey(namespace, name string) string { return namespace + "/" + name }
 
 // setRole adds, replaces or, for nil, removes a role.
-func (x *index) setRole(key string, o *kube.Object) {
+func (x *index) setRole(key string, o *wire.Object) {
 	if o == nil {
 		x.roles.Delete(key)
 		return
@@ -93,7 +93,7 @@ func (x *index) setRole(key string, o *kube.Object) {
 }
 
 // setBinding adds, replaces or, for nil, removes a binding.
-func (x *index) setBinding(key string, o *kube.Object) error {
+func (x *index) setBinding(key string, o *wire.Object) error {
 	if old, has := x.bindings.Delete(key); has {
 		for s := range old.names() {
 			x.unbind(s, old)

@@ -14,7 +14,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/auth/rbac"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -28,13 +28,13 @@ type world struct {
 func newWorld(t testing.TB) *world { return &world{rbac.New(slog.New(slog.DiscardHandler)), t} }
 
 // object is the form in which the authorizer gets an object.
-func (w *world) object(o any) *kube.Object {
+func (w *world) object(o any) *wire.Object {
 	w.t.Helper()
 	raw, err := json.Marshal(o)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	parsed, err := kube.ParseObject(raw, nil)
+	parsed, err := wire.ParseObject(raw, nil)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/auth/rbac/rules"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Authorizer decides by roles and bindings. Members of system:masters may do everything.
@@ -40,13 +40,13 @@ type Authorizer struct {
 	applying sync.Mutex
 	// mu guards pending. It is never held for long: writers wait for it.
 	mu      sync.Mutex
-	pending map[place]*kube.Object // nil: deleted
+	pending map[place]*wire.Object // nil: deleted
 }
 
 // place is where a role or binding is.
 type place struct {
 	resource string
-	key      kube.Key
+	key      wire.Key
 }
 
 // New returns an Authorizer without roles.
@@ -74,14 +74,14 @@ func (a *Authorizer) Follows() []schema.GroupResource {
 }
 
 // Replace takes all objects of a resource. It is called before there are changes of it.
-func (a *Authorizer) Replace(gr schema.GroupResource, objects []*kube.Object) {
+func (a *Authorizer) Replace(gr schema.GroupResource, objects []*wire.Object) {
 	for _, o := range objects {
 		a.Change(gr, o, false)
 	}
 }
 
 // Change takes a written object. It only notes it: the next decision applies it.
-func (a *Authorizer) Change(gr schema.GroupResource, o *kube.Object, deleted bool) {
+func (a *Authorizer) Change(gr schema.GroupResource, o *wire.Object, deleted bool) {
 	at := place{gr.Resource, o.Key()}
 	if deleted {
 		o = nil
@@ -89,7 +89,7 @@ func (a *Authorizer) Change(gr schema.GroupResource, o *kube.Object, deleted boo
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.pending == nil {
-		a.pending = map[place]*kube.Object{}
+		a.pending = map[place]*wire.Object{}
 	}
 	a.pending[at] = o
 	a.changed.Store(true)
@@ -117,7 +117,7 @@ func (a *Authorizer) current() *index {
 	}
 }
 
-func (a *Authorizer) apply(old *index, pending map[place]*kube.Object) *index {
+func (a *Authorizer) apply(old *index, pending map[place]*wire.Object) *index {
 	x := old.clone()
 	for at, o := range pending {
 		key := roleKey(at.key.Namespace, at.key.Name)
@@ -225,9 +225,9 @@ var (
 func (n nouns) missing(ref rbacv1.RoleRef) error {
 	switch ref.Kind {
 	case "Role":
-		return kube.NotFound(schema.GroupResource{Group: rbacv1.GroupName, Resource: n.role}, ref.Name)
+		return wire.NotFound(schema.GroupResource{Group: rbacv1.GroupName, Resource: n.role}, ref.Name)
 	case "ClusterRole":
-		return kube.NotFound(schema.GroupResource{Group: rbacv1.GroupName, Resource: n.clusterRole}, ref.Name)
+		return wire.NotFound(schema.GroupResource{Group: rbacv1.GroupName, Resource: n.clusterRole}, ref.Name)
 	}
 	return fmt.Errorf("unsupported role reference kind: %q", ref.Kind)
 }

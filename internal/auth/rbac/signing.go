@@ -17,7 +17,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Signing refuses the approval and the signature of a CertificateSigningRequest to users who
@@ -110,7 +110,7 @@ func restricted(a admission.Attributes, o *certificatesv1.CertificateSigningRequ
 func signingRequest(o any) (*certificatesv1.CertificateSigningRequest, error) {
 	u, is := o.(*unstructured.Unstructured)
 	if !is {
-		return nil, kube.Internal(fmt.Errorf("check a signing request: the object is a %T", o))
+		return nil, wire.Internal(fmt.Errorf("check a signing request: the object is a %T", o))
 	}
 	return decode[certificatesv1.CertificateSigningRequest](u)
 }

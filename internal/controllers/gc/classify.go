@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // finding is what is known about the owners of an object (garbagecollector
@@ -44,7 +44,7 @@ func (e *unknownKindError) Error() string {
 }
 
 // classify looks up the owners of an object.
-func (c *Collector) classify(ctx context.Context, t schema.Target, o *kube.Object) (finding, error) {
+func (c *Collector) classify(ctx context.Context, t schema.Target, o *wire.Object) (finding, error) {
 	var found finding
 	catalog := c.live.Load()
 	for _, ref := range o.OwnerReferences() {
@@ -81,7 +81,7 @@ func (c *Collector) classify(ctx context.Context, t schema.Target, o *kube.Objec
 
 // lookup returns an owner; nil if there is none of this name and uid in the most recent
 // state. observed says that it was seen to be deleted.
-func (c *Collector) lookup(ctx context.Context, owner schema.Target, ref metav1.OwnerReference) (there *kube.Object, observed bool, err error) {
+func (c *Collector) lookup(ctx context.Context, owner schema.Target, ref metav1.OwnerReference) (there *wire.Object, observed bool, err error) {
 	as := reference{ref.APIVersion, ref.Kind, owner.Namespace, ref.Name}
 	known := c.graph.owner(ref.UID, as)
 	if known.gone || known.absent {

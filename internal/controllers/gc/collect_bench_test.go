@@ -20,7 +20,7 @@ import (
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin"
 	"github.com/gapless-io/gapless/internal/store/revlog"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // cpu is the processor time that the process has used.
@@ -72,8 +72,8 @@ func BenchmarkCollect(b *testing.B) {
 	}
 }
 
-func everything() kube.ListOptions {
-	return kube.ListOptions{Labels: labels.Everything(), Fields: fields.Everything(), ResourceVersion: "0"}
+func everything() wire.ListOptions {
+	return wire.ListOptions{Labels: labels.Everything(), Fields: fields.Everything(), ResourceVersion: "0"}
 }
 
 // collected reports whether nothing is left to do.

@@ -7,12 +7,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Load implements registry.Collector: every object with owners is handled once, since
 // what it owned by may have gone while nobody looked.
-func (c *Collector) Load(gr schema.GroupResource, objects iter.Seq[*kube.Object]) {
+func (c *Collector) Load(gr schema.GroupResource, objects iter.Seq[*wire.Object]) {
 	for o := range objects {
 		c.Changed(gr, nil, o)
 	}
@@ -20,7 +20,7 @@ func (c *Collector) Load(gr schema.GroupResource, objects iter.Seq[*kube.Object]
 
 // Changed implements registry.Collector. For most objects, which have no owners and are
 // not under deletion, it does nothing.
-func (c *Collector) Changed(gr schema.GroupResource, before, after *kube.Object) {
+func (c *Collector) Changed(gr schema.GroupResource, before, after *wire.Object) {
 	if after == nil {
 		c.graph.remove(before.UID())
 		return
@@ -28,7 +28,7 @@ func (c *Collector) Changed(gr schema.GroupResource, before, after *kube.Object)
 	if ignored(gr) || !after.Owned() && !after.Deleting() && (before == nil || !before.Owned()) {
 		return
 	}
-	same := before != nil && kube.SameOwnerReferences(before, after)
+	same := before != nil && wire.SameOwnerReferences(before, after)
 	if same && !after.Deleting() {
 		return
 	}
@@ -51,7 +51,7 @@ func ignored(gr schema.GroupResource) bool { return gr.Group == "" && gr.Resourc
 
 // waitsOf returns what an object waits for. Of two finalizers, which validation does not
 // allow, orphan wins (GraphBuilder.processTransitions).
-func waitsOf(o *kube.Object) waiting {
+func waitsOf(o *wire.Object) waiting {
 	if !o.Deleting() {
 		return waitsForNothing
 	}

@@ -23,16 +23,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Verbs is what a Collector needs of a registry.
 type Verbs interface {
-	Get(ctx context.Context, t schema.Target, rv string) (*kube.Object, error)
-	List(ctx context.Context, t schema.Target, o kube.ListOptions) (*kube.List, error)
-	Create(ctx context.Context, t schema.Target, body []byte, o metav1.CreateOptions) (kube.Written, error)
-	Patch(ctx context.Context, t schema.Target, p kube.Patch, o metav1.PatchOptions) (kube.Written, error)
-	Delete(ctx context.Context, t schema.Target, o metav1.DeleteOptions) (kube.Written, error)
+	Get(ctx context.Context, t schema.Target, rv string) (*wire.Object, error)
+	List(ctx context.Context, t schema.Target, o wire.ListOptions) (*wire.List, error)
+	Create(ctx context.Context, t schema.Target, body []byte, o metav1.CreateOptions) (wire.Written, error)
+	Patch(ctx context.Context, t schema.Target, p wire.Patch, o metav1.PatchOptions) (wire.Written, error)
+	Delete(ctx context.Context, t schema.Target, o metav1.DeleteOptions) (wire.Written, error)
 }
 
 // Config configures a Collector. All members are required.
@@ -180,6 +180,6 @@ func (c *Collector) Stats() Stats {
 
 // isReason reports whether err is a Status with a reason.
 func isReason(err error, reason metav1.StatusReason) bool {
-	e, is := errors.AsType[*kube.StatusError](err)
-	return is && e.Status.Reason == reason
+	e, is := errors.AsType[*wire.StatusError](err)
+	return is && e.ErrStatus.Reason == reason
 }

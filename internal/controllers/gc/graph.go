@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // waiting is what an object under deletion waits for.
@@ -40,7 +40,7 @@ type vertex struct {
 	uid types.UID
 	// gr and key are set if placed: the object was seen, and has owners or waits.
 	gr     unique.Handle[schema.GroupResource]
-	key    kube.Key
+	key    wire.Key
 	placed bool
 	gone   bool // it was seen to be deleted
 	waits  waiting
@@ -102,7 +102,7 @@ func (g *graph) vertexLocked(uid types.UID) *vertex {
 }
 
 // set takes over what an object says about its owners and about what it waits for.
-func (g *graph) set(gr schema.GroupResource, o *kube.Object, refs []metav1.OwnerReference, waits waiting) {
+func (g *graph) set(gr schema.GroupResource, o *wire.Object, refs []metav1.OwnerReference, waits waiting) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	v := g.vertices[o.UID()]
@@ -213,7 +213,7 @@ func (g *graph) dropLocked(v *vertex) {
 // view is what a worker needs to know of a vertex.
 type view struct {
 	gr       schema.GroupResource
-	key      kube.Key
+	key      wire.Key
 	placed   bool
 	gone     bool
 	waits    waiting

@@ -9,13 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // object returns one of the uid.
-func object(t testing.TB, uid types.UID) *kube.Object {
+func object(t testing.TB, uid types.UID) *wire.Object {
 	t.Helper()
-	o, err := kube.NewObject(fmt.Appendf(nil, `{"metadata":{"name":"o%s","namespace":"n","uid":%q}}`, uid, uid), 1, nil)
+	o, err := wire.NewObject(fmt.Appendf(nil, `{"metadata":{"name":"o%s","namespace":"n","uid":%q}}`, uid, uid), 1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // manager is the field manager of what the Collector writes; in a cluster it is part of
@@ -22,7 +22,7 @@ const manager = "kube-controller-manager"
 
 // delete deletes an object as it was read: another one of its name, or a later version,
 // whose owners may be others, is 409.
-func (c *Collector) delete(ctx context.Context, t schema.Target, o *kube.Object, policy metav1.DeletionPropagation) error {
+func (c *Collector) delete(ctx context.Context, t schema.Target, o *wire.Object, policy metav1.DeletionPropagation) error {
 	if err := c.pace.wait(ctx); err != nil {
 		return err
 	}
@@ -53,7 +53,7 @@ func (c *Collector) patch(ctx context.Context, i item, change map[string]any) er
 	if err := c.pace.wait(ctx); err != nil {
 		return err
 	}
-	_, err = c.verbs.Patch(ctx, i.target, kube.Patch{Type: types.MergePatchType, Body: body}, metav1.PatchOptions{FieldManager: manager})
+	_, err = c.verbs.Patch(ctx, i.target, wire.Patch{Type: types.MergePatchType, Body: body}, metav1.PatchOptions{FieldManager: manager})
 	switch {
 	case isReason(err, metav1.StatusReasonNotFound):
 		return nil
@@ -89,7 +89,7 @@ func (c *Collector) report(ctx context.Context, v *vertex, l view, i item, f fin
 
 // exists reports whether the owner that a reference names is in some namespace.
 func (c *Collector) exists(ctx context.Context, ref ownerRef) bool {
-	list, err := c.verbs.List(ctx, schema.Target{Resource: ref.resource, AsStored: true}, kube.ListOptions{
+	list, err := c.verbs.List(ctx, schema.Target{Resource: ref.resource, AsStored: true}, wire.ListOptions{
 		Labels: labels.Everything(), Fields: fields.OneTermEqualSelector("metadata.name", ref.Name), ResourceVersion: "0",
 	})
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/admission"
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Request is a write that a client has asked for.
@@ -144,9 +144,9 @@ func typed(o runtime.Object) {
 // formOf decodes an object again: it drops unknown fields, and fills in the defaults.
 func formOf(t schema.Type) Form {
 	return func(u *unstructured.Unstructured) error {
-		text, err := kube.Canonical(u.Object)
+		text, err := wire.Canonical(u.Object)
 		if err != nil {
-			return kube.BadRequest("%v", err)
+			return wire.BadRequest("%v", err)
 		}
 		decoded, _, err := t.Decode(text, schema.FieldsIgnore)
 		if err != nil {

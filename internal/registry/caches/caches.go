@@ -20,6 +20,7 @@ import (
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/watchcache"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -63,7 +64,7 @@ const errInitializing = "storage is (re)initializing"
 func (s *Set) All() (map[string]*Resource, error) {
 	all := s.resources.Load()
 	if all == nil {
-		return nil, kube.TooManyRequests(errInitializing, time.Second)
+		return nil, wire.TooManyRequests(errInitializing, time.Second)
 	}
 	return *all, nil
 }
@@ -87,7 +88,7 @@ func (s *Set) Of(t schema.Target) (*Resource, error) {
 	if r := all[t.Resource.Home().GR().String()]; r != nil {
 		return r, nil
 	}
-	return nil, kube.NotFound(t.Resource.GR(), t.Name)
+	return nil, wire.NotFound(t.Resource.GR(), t.Name)
 }
 
 // replace changes one entry of the table of resources; nil removes it.

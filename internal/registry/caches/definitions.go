@@ -9,7 +9,7 @@ import (
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/custom"
 	"github.com/gapless-io/gapless/internal/watchcache"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // withDefinitions returns the catalog with the resources of all stored definitions.
@@ -97,7 +97,7 @@ func (p *Publisher) prepare(ctx context.Context, catalog *schema.Catalog, r *Res
 		return nil
 	}
 	r.SetFields(fields)
-	var objects []*kube.Object
+	var objects []*wire.Object
 	for o := range r.Cache.Snapshot().Scan("", watchcache.Selection{}) {
 		again, err := r.Object(r.Key(o.Key()), o.Value(), int64(o.ResourceVersion()))
 		if err != nil {

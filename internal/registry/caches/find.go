@@ -5,12 +5,12 @@ import (
 
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/watchcache"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Find returns the read form of an object that a cache has, in its storage version; nil if there
 // is none.
-func (s *Set) Find(gr schema.GroupResource, key kube.Key) *kube.Object {
+func (s *Set) Find(gr schema.GroupResource, key wire.Key) *wire.Object {
 	cached := s.Lookup(gr)
 	if cached == nil {
 		return nil
@@ -23,13 +23,13 @@ func (s *Set) Find(gr schema.GroupResource, key kube.Key) *kube.Object {
 }
 
 // Objects yields the objects of a resource, in one namespace or ("") all, as Find returns them.
-func (s *Set) Objects(gr schema.GroupResource, namespace string) iter.Seq[*kube.Object] {
+func (s *Set) Objects(gr schema.GroupResource, namespace string) iter.Seq[*wire.Object] {
 	cached := s.Lookup(gr)
 	if cached == nil {
-		return func(func(*kube.Object) bool) {}
+		return func(func(*wire.Object) bool) {}
 	}
 	objects := cached.Cache.Snapshot().Scan("", watchcache.Selection{Namespace: namespace})
-	return func(yield func(*kube.Object) bool) {
+	return func(yield func(*wire.Object) bool) {
 		for o := range objects {
 			if !yield(cached.Read(o)) {
 				return
@@ -39,13 +39,13 @@ func (s *Set) Objects(gr schema.GroupResource, namespace string) iter.Seq[*kube.
 }
 
 // Service returns a service; nil if there is none. It is for calls of webhooks.
-func (s *Set) Service(namespace, name string) *kube.Object {
-	return s.Find(schema.GroupResource{Resource: "services"}, kube.Key{Namespace: namespace, Name: name})
+func (s *Set) Service(namespace, name string) *wire.Object {
+	return s.Find(schema.GroupResource{Resource: "services"}, wire.Key{Namespace: namespace, Name: name})
 }
 
 // Endpoints returns the endpoint slices of a service.
-func (s *Set) Endpoints(namespace, service string) []*kube.Object {
-	var found []*kube.Object
+func (s *Set) Endpoints(namespace, service string) []*wire.Object {
+	var found []*wire.Object
 	for o := range s.Objects(schema.GroupResource{Group: "discovery.k8s.io", Resource: "endpointslices"}, namespace) {
 		if o.Labels()["kubernetes.io/service-name"] == service {
 			found = append(found, o)

@@ -10,6 +10,7 @@ import (
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/watchcache"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -110,7 +111,7 @@ func (s *Set) loadAt(ctx context.Context, revision int64) error {
 			return err
 		}
 		edited = func(gr schema.GroupResource) int64 {
-			if definition, found := r.Cache.Snapshot().Get(kube.Key{Name: gr.String()}); found {
+			if definition, found := r.Cache.Snapshot().Get(wire.Key{Name: gr.String()}); found {
 				return int64(definition.ResourceVersion())
 			}
 			return 0

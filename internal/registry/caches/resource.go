@@ -10,6 +10,7 @@ import (
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/watchcache"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -53,7 +54,7 @@ func Mirrored(r *stored.Resource, window watchcache.Config) *Resource {
 }
 
 // Read returns the read form of an object by the definition that is in force now.
-func (r *Resource) Read(o *kube.Object) *kube.Object {
+func (r *Resource) Read(o *wire.Object) *wire.Object {
 	if all := r.readings.Load(); all != nil {
 		return all.Of(o)
 	}
@@ -116,7 +117,7 @@ func (r *Resource) CheckGiven(ctx context.Context, rv kube.ResourceVersion) erro
 
 // Find returns an object as the cache has it; when the cache has none, as Fresh has
 // it. It returns nil when there is none. Errors: those of Fresh.
-func (r *Resource) Find(ctx context.Context, key kube.Key) (*kube.Object, error) {
+func (r *Resource) Find(ctx context.Context, key wire.Key) (*wire.Object, error) {
 	if o, found := r.Cache.Snapshot().Get(key); found {
 		return o, nil
 	}
@@ -137,16 +138,16 @@ func (r *Resource) entry(c store.Change) (*watchcache.Entry, error) {
 	return r.Entry(c)
 }
 
-// maxFields is how many selectable fields an object can have (kube.NewObject).
+// maxFields is how many selectable fields an object can have (wire.NewObject).
 const maxFields = 64
 
 // selectable returns the selectable fields of all versions of a resource: its
 // objects are read once for all of them.
-func selectable(c *schema.Catalog, gr schema.GroupResource) []kube.FieldPath {
-	var fields []kube.FieldPath
+func selectable(c *schema.Catalog, gr schema.GroupResource) []wire.FieldPath {
+	var fields []wire.FieldPath
 	add := func(r *schema.Resource) {
 		for _, f := range r.Fields {
-			if !slices.ContainsFunc(fields, func(other kube.FieldPath) bool { return other.Label == f.Label }) {
+			if !slices.ContainsFunc(fields, func(other wire.FieldPath) bool { return other.Label == f.Label }) {
 				fields = append(fields, f)
 			}
 		}
@@ -159,12 +160,12 @@ func selectable(c *schema.Catalog, gr schema.GroupResource) []kube.FieldPath {
 			add(r)
 		}
 	}
-	slices.SortFunc(fields, func(a, b kube.FieldPath) int { return cmp.Compare(a.Label, b.Label) })
+	slices.SortFunc(fields, func(a, b wire.FieldPath) int { return cmp.Compare(a.Label, b.Label) })
 	return fields[:min(len(fields), maxFields)]
 }
 
-func sameFields(a, b []kube.FieldPath) bool {
-	return slices.EqualFunc(a, b, func(a, b kube.FieldPath) bool {
+func sameFields(a, b []wire.FieldPath) bool {
+	return slices.EqualFunc(a, b, func(a, b wire.FieldPath) bool {
 		return a.Label == b.Label && a.Default == b.Default && slices.Equal(a.Path, b.Path)
 	})
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/gapless-io/gapless/internal/hook"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/jsontree"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Converter converts objects. It is safe for concurrent use. The caller calls Close when
@@ -62,8 +62,8 @@ func (c *Converter) Close() { c.callers.Close() }
 // argument: their read forms, and of those that are stored in another version, the read forms
 // converted to the resource's version, several in one review.
 // Errors: 500 with upstream's texts, ctx's cause.
-func (c *Converter) Show(ctx context.Context, r *schema.Resource, objects ...*kube.Object) ([]*kube.Object, error) {
-	var shown []*kube.Object
+func (c *Converter) Show(ctx context.Context, r *schema.Resource, objects ...*wire.Object) ([]*wire.Object, error) {
+	var shown []*wire.Object
 	var other []int // those to convert
 	for i, o := range objects {
 		read := r.Readings.Of(o)
@@ -72,7 +72,7 @@ func (c *Converter) Show(ctx context.Context, r *schema.Resource, objects ...*ku
 			continue
 		}
 		if shown == nil {
-			shown = append(make([]*kube.Object, 0, len(objects)), objects...)
+			shown = append(make([]*wire.Object, 0, len(objects)), objects...)
 		}
 		shown[i] = read
 		switch {
@@ -113,9 +113,9 @@ func contentBy(ctx context.Context, r *schema.Resource, content map[string]any, 
 	if u.GetAPIVersion() == r.APIVersion() {
 		return content, nil
 	}
-	value, err := kube.Canonical(content)
+	value, err := wire.Canonical(content)
 	if err != nil {
-		return nil, kube.BadRequest("%v", err)
+		return nil, wire.BadRequest("%v", err)
 	}
 	from := source{value: value, kind: u.GroupVersionKind()}
 	made, err := makes(ctx, r, []source{from})
@@ -178,15 +178,15 @@ func (c *Converter) make(ctx context.Context, r *schema.Resource, claimed []*con
 }
 
 // object returns a converted object, under the resourceVersion of the stored one.
-func object(r *schema.Resource, from *kube.Object, content map[string]any) (*kube.Object, error) {
-	value, err := kube.Canonical(content)
+func object(r *schema.Resource, from *wire.Object, content map[string]any) (*wire.Object, error) {
+	value, err := wire.Canonical(content)
 	if err == nil {
 		err = schema.CheckSize(value)
 	}
 	if err != nil {
 		return nil, failed(source{kind: sourceOf(from).kind}, err)
 	}
-	o, err := kube.NewObject(value, from.ResourceVersion(), r.Fields)
+	o, err := wire.NewObject(value, from.ResourceVersion(), r.Fields)
 	if err != nil {
 		return nil, failed(source{kind: sourceOf(from).kind}, err)
 	}
@@ -232,7 +232,7 @@ func renamed(r *schema.Resource, sources []source) ([]map[string]any, error) {
 // failed is the answer to a request whose conversion failed: upstream's is an error without
 // a Status.
 func failed(s source, why error) error {
-	return kube.Unknown(fmt.Errorf("conversion webhook for %v failed: %w", s.kind, why))
+	return wire.Unknown(fmt.Errorf("conversion webhook for %v failed: %w", s.kind, why))
 }
 
 // refused marks what a webhook has answered, unlike a call that has failed.

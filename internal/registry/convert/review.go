@@ -23,7 +23,7 @@ import (
 	"github.com/gapless-io/gapless/internal/hook"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/jsontree"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // source is the content of an object before its conversion.
@@ -32,7 +32,7 @@ type source struct {
 	kind  schema.GroupVersionKind
 }
 
-func sourceOf(o *kube.Object) source {
+func sourceOf(o *wire.Object) source {
 	return source{value: o.Value(), kind: k8sschema.FromAPIVersionAndKind(o.APIVersion(), o.Kind())}
 }
 
@@ -47,7 +47,7 @@ func (c *Converter) review(ctx context.Context, r *schema.Resource, sources []so
 func (c *Converter) ask(ctx context.Context, r *schema.Resource, sources []source) ([]map[string]any, error) {
 	version := reviewVersion(r.Webhook.ReviewVersions)
 	if version == "" {
-		return nil, kube.Unknown(errors.New("no supported conversion review versions"))
+		return nil, wire.Unknown(errors.New("no supported conversion review versions"))
 	}
 	uid := uuid.NewUUID()
 	body, err := request(version, r.APIVersion(), uid, sources)
@@ -66,13 +66,13 @@ func (c *Converter) ask(ctx context.Context, r *schema.Resource, sources []sourc
 		return nil, failed(sources[0], refused{err})
 	}
 	if len(raw) != len(sources) {
-		return nil, kube.Unknown(fmt.Errorf("conversion webhook for %v returned %w", sources[0].kind,
+		return nil, wire.Unknown(fmt.Errorf("conversion webhook for %v returned %w", sources[0].kind,
 			refused{fmt.Errorf("%d objects, expected %d", len(raw), len(sources))}))
 	}
 	made := make([]map[string]any, len(sources))
 	for i, s := range sources {
 		if made[i], err = accept(s, raw[i], r.GVK().GroupVersion()); err != nil {
-			return nil, kube.Unknown(fmt.Errorf("conversion webhook for %v returned invalid %s%w", s.kind, which(i, len(sources)), refused{err}))
+			return nil, wire.Unknown(fmt.Errorf("conversion webhook for %v returned invalid %s%w", s.kind, which(i, len(sources)), refused{err}))
 		}
 	}
 	return made, nil

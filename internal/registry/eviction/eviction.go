@@ -23,18 +23,18 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Verbs is what an eviction needs of a registry.
 type Verbs interface {
-	Get(ctx context.Context, t schema.Target, rv string) (*kube.Object, error)
-	List(ctx context.Context, t schema.Target, o kube.ListOptions) (*kube.List, error)
-	Delete(ctx context.Context, t schema.Target, o metav1.DeleteOptions) (kube.Written, error)
+	Get(ctx context.Context, t schema.Target, rv string) (*wire.Object, error)
+	List(ctx context.Context, t schema.Target, o wire.ListOptions) (*wire.List, error)
+	Delete(ctx context.Context, t schema.Target, o metav1.DeleteOptions) (wire.Written, error)
 	// Change updates an object, which p allows, by change, which it calls again after a
 	// conflict, and returns the object as it is then. It returns an error of change; others
 	// are 404, and 409 for the preconditions.
-	Change(ctx context.Context, t schema.Target, p *metav1.Preconditions, change func(u *unstructured.Unstructured) error) (*kube.Object, error)
+	Change(ctx context.Context, t schema.Target, p *metav1.Preconditions, change func(u *unstructured.Unstructured) error) (*wire.Object, error)
 	// Budgets is the resource of disruption budgets; nil if there is none.
 	Budgets() *schema.Resource
 }
@@ -83,14 +83,14 @@ func Evict(ctx context.Context, v Verbs, r Request) error {
 func (r Request) options() (metav1.DeleteOptions, error) {
 	var e policyv1.Eviction
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(r.Eviction.Object, &e); err != nil {
-		return metav1.DeleteOptions{}, kube.BadRequest("read the Eviction: %v", err)
+		return metav1.DeleteOptions{}, wire.BadRequest("read the Eviction: %v", err)
 	}
 	var o metav1.DeleteOptions
 	if e.DeleteOptions != nil {
 		o = *e.DeleteOptions
 	}
 	if len(o.DryRun) > 0 && len(r.DryRun) > 0 && !reflect.DeepEqual(o.DryRun, r.DryRun) {
-		return o, kube.BadRequest("Non-matching dry-run options in request and content: %v and %v", r.DryRun, o.DryRun)
+		return o, wire.BadRequest("Non-matching dry-run options in request and content: %v and %v", r.DryRun, o.DryRun)
 	}
 	if len(o.DryRun) == 0 {
 		o.DryRun = r.DryRun
@@ -105,7 +105,7 @@ func find(ctx context.Context, v Verbs, t schema.Target) (*corev1.Pod, error) {
 	}
 	pod := &corev1.Pod{}
 	if err := json.Unmarshal(o.JSON(), pod); err != nil {
-		return nil, kube.Internal(fmt.Errorf("decode the pod: %w", err))
+		return nil, wire.Internal(fmt.Errorf("decode the pod: %w", err))
 	}
 	return pod, nil
 }
@@ -146,7 +146,7 @@ func disrupt(u *unstructured.Unstructured) error {
 	}
 	all, _, err := unstructured.NestedSlice(u.Object, "status", "conditions")
 	if err != nil {
-		return kube.Internal(fmt.Errorf("read the conditions of the pod: %w", err))
+		return wire.Internal(fmt.Errorf("read the conditions of the pod: %w", err))
 	}
 	i := slices.IndexFunc(all, func(c any) bool {
 		was, is := c.(map[string]any)
@@ -162,7 +162,7 @@ func disrupt(u *unstructured.Unstructured) error {
 		all[i] = condition
 	}
 	if err := unstructured.SetNestedSlice(u.Object, all, "status", "conditions"); err != nil {
-		return kube.Internal(fmt.Errorf("set the conditions of the pod: %w", err))
+		return wire.Internal(fmt.Errorf("set the conditions of the pod: %w", err))
 	}
 	return nil
 }
@@ -218,7 +218,7 @@ func budgetOf(ctx context.Context, v Verbs, t schema.Target, pod *corev1.Pod) (*
 		return nil, nil // no budget is no error
 	}
 	list, err := v.List(ctx, schema.Target{Resource: resource, Namespace: t.Namespace},
-		kube.ListOptions{Labels: labels.Everything(), Fields: fields.Everything()})
+		wire.ListOptions{Labels: labels.Everything(), Fields: fields.Everything()})
 	if err != nil {
 		return nil, err
 	}
@@ -229,14 +229,14 @@ func budgetOf(ctx context.Context, v Verbs, t schema.Target, pod *corev1.Pod) (*
 		}
 		budget := &policyv1.PodDisruptionBudget{}
 		if err := json.Unmarshal(o.JSON(), budget); err != nil {
-			return nil, kube.Internal(fmt.Errorf("decode the budget: %w", err))
+			return nil, wire.Internal(fmt.Errorf("decode the budget: %w", err))
 		}
 		selector, err := metav1.LabelSelectorAsSelector(budget.Spec.Selector)
 		if err != nil || selector.Empty() || !selector.Matches(labels.Set(pod.Labels)) {
 			continue
 		}
 		if found != nil {
-			return nil, kube.Internal(errors.New("This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")) //nolint:staticcheck,revive // upstream's words
+			return nil, wire.Internal(errors.New("This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.")) //nolint:staticcheck,revive // upstream's words
 		}
 		found = budget
 	}
@@ -251,7 +251,7 @@ func (r Request) spend(ctx context.Context, v Verbs, name string, dryRun bool) e
 	_, err := v.Change(ctx, t, nil, func(u *unstructured.Unstructured) error {
 		budget := &policyv1.PodDisruptionBudget{}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, budget); err != nil {
-			return kube.Internal(fmt.Errorf("decode the budget: %w", err))
+			return wire.Internal(fmt.Errorf("decode the budget: %w", err))
 		}
 		if err := decrement(budget, r.Pod.Name); err != nil {
 			return err
@@ -261,7 +261,7 @@ func (r Request) spend(ctx context.Context, v Verbs, name string, dryRun bool) e
 		}
 		status, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&budget.Status)
 		if err != nil {
-			return kube.Internal(fmt.Errorf("encode the budget: %w", err))
+			return wire.Internal(fmt.Errorf("encode the budget: %w", err))
 		}
 		u.Object["status"] = status
 		return nil
@@ -276,7 +276,7 @@ func (r Request) spend(ctx context.Context, v Verbs, name string, dryRun bool) e
 func decrement(budget *policyv1.PodDisruptionBudget, pod string) error {
 	status := &budget.Status
 	forbidden := func(why string) error {
-		return kube.Forbidden(schema.GroupResource{Group: "policy", Resource: "poddisruptionbudget"}, budget.Name, why)
+		return wire.Forbidden(schema.GroupResource{Group: "policy", Resource: "poddisruptionbudget"}, budget.Name, why)
 	}
 	switch {
 	case status.ObservedGeneration < budget.Generation:
@@ -326,15 +326,15 @@ func beingProcessed(budget string) string {
 
 // refused is 429 with the cause by which clients know it.
 func refused(retryAfter time.Duration, why string) error {
-	e := kube.TooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", retryAfter)
-	if e.Status.Details == nil {
-		e.Status.Details = &metav1.StatusDetails{}
+	e := wire.TooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", retryAfter)
+	if e.ErrStatus.Details == nil {
+		e.ErrStatus.Details = &metav1.StatusDetails{}
 	}
-	e.Status.Details.Causes = append(e.Status.Details.Causes, metav1.StatusCause{Type: policyv1.DisruptionBudgetCause, Message: why})
+	e.ErrStatus.Details.Causes = append(e.ErrStatus.Details.Causes, metav1.StatusCause{Type: policyv1.DisruptionBudgetCause, Message: why})
 	return e
 }
 
 func isConflict(err error) bool {
-	e, is := errors.AsType[*kube.StatusError](err)
-	return is && e.Status.Code == http.StatusConflict && e.Status.Reason == metav1.StatusReasonConflict
+	e, is := errors.AsType[*wire.StatusError](err)
+	return is && e.ErrStatus.Code == http.StatusConflict && e.ErrStatus.Reason == metav1.StatusReasonConflict
 }

@@ -3,7 +3,7 @@ package fieldmanager
 import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Bounds of an object whose fields are managed, its managedFields included. The largest
@@ -79,5 +79,5 @@ func (s *size) count(n int) bool {
 // tooLarge is the answer to a configuration of, or for, an object whose fields cannot be
 // managed.
 func tooLarge() error {
-	return kube.TooLarge("server-side apply takes objects with at most %d fields inside, 14 000 in one place, and about 1600 managers", maxFields)
+	return wire.TooLarge("server-side apply takes objects with at most %d fields inside, 14 000 in one place, and about 1600 managers", maxFields)
 }

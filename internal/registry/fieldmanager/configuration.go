@@ -8,7 +8,7 @@ import (
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/jsontree"
 	"github.com/gapless-io/gapless/internal/schema/yamltext"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Configuration is what a client applies. It is not changed.
@@ -28,24 +28,24 @@ func Read(body []byte, v schema.FieldValidation) (*unstructured.Unstructured, []
 	}
 	text, duplicates, err := yamltext.ToJSONWithDuplicates(body, schema.MaxObjectBytes)
 	if large, is := errors.AsType[*yamltext.SizeError](err); is {
-		return nil, nil, kube.TooLarge("%s", large.Error())
+		return nil, nil, wire.TooLarge("%s", large.Error())
 	}
 	if err != nil {
-		return nil, nil, kube.BadRequest("error decoding patch: error converting YAML to JSON: %v", err)
+		return nil, nil, wire.BadRequest("error decoding patch: error converting YAML to JSON: %v", err)
 	}
 	var warnings []string
 	switch {
 	case duplicates != nil && v == schema.FieldsStrict:
-		return nil, nil, kube.BadRequest("error strict decoding patch: error converting YAML to JSON: %v", duplicates)
+		return nil, nil, wire.BadRequest("error strict decoding patch: error converting YAML to JSON: %v", duplicates)
 	case duplicates != nil && v == schema.FieldsWarn:
 		warnings = yamltext.Lines(duplicates)
 	}
 	if schema.TooDeep(text) {
-		return nil, nil, kube.BadRequest("the body is nested more than %d levels deep", schema.MaxDepth)
+		return nil, nil, wire.BadRequest("the body is nested more than %d levels deep", schema.MaxDepth)
 	}
 	tree, err := jsontree.Decode(text)
 	if err != nil {
-		return nil, nil, kube.BadRequest("error decoding patch: error unmarshaling JSON: while decoding JSON: %v", err)
+		return nil, nil, wire.BadRequest("error decoding patch: error unmarshaling JSON: while decoding JSON: %v", err)
 	}
 	return configuration(text, tree, warnings)
 }

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 
 	"github.com/gapless-io/gapless/internal/schema/jsontree"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // walker walks through objects along the schema of their kind. It finds the fields that a creator
@@ -102,11 +102,11 @@ func (f *fieldManager) created(object map[string]any, manager string) (managed [
 // appendEntry appends managedFields with the entry of a creator, in the canonical form.
 func (f *fieldManager) appendEntry(b []byte, manager string, all fields) []byte {
 	b = append(b, `[{"apiVersion":`...)
-	b = kube.AppendString(b, f.version)
+	b = wire.AppendString(b, f.version)
 	b = append(b, `,"fieldsType":"FieldsV1","fieldsV1":`...)
 	b = all.append(b)
 	b = append(b, `,"manager":`...)
-	b = kube.AppendString(b, manager)
+	b = wire.AppendString(b, manager)
 	b = append(b, `,"operation":"`+string(metav1.ManagedFieldsOperationUpdate)+`","time":"`...)
 	b = time.Now().UTC().AppendFormat(b, time.RFC3339)
 	return append(b, `"}]`...)

@@ -13,7 +13,7 @@ import (
 	"github.com/gapless-io/gapless/internal/schema/builtin"
 	"github.com/gapless-io/gapless/internal/schema/custom"
 	"github.com/gapless-io/gapless/internal/schema/jsontree"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // customs is a custom resource with every kind of list and map.
@@ -51,7 +51,7 @@ func create(m *Managers, target schema.Target, u *unstructured.Unstructured, man
 	if err != nil || record == nil {
 		return err
 	}
-	stored, err := kube.CanonicalManaged(u.Object, record)
+	stored, err := wire.CanonicalManaged(u.Object, record)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func create(m *Managers, target schema.Target, u *unstructured.Unstructured, man
 		return err
 	}
 	u.Object["metadata"].(map[string]any)["managedFields"], _, err = unstructured.NestedSlice(tree, "metadata", "managedFields")
-	again, failed := kube.Canonical(tree)
+	again, failed := wire.Canonical(tree)
 	if failed == nil && string(again) != string(stored) {
 		failed = fmt.Errorf("it is not in the canonical form: %s, want %s", stored, again)
 	}

@@ -27,7 +27,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/jsontree"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Managers are the field managers of all resources, one for each resource and
@@ -120,7 +120,7 @@ func (m *Managers) Apply(t schema.Target, old *unstructured.Unstructured, c Conf
 func (m *Managers) Check(t schema.Target, body []byte) error {
 	tree, err := jsontree.Decode(body)
 	if err != nil {
-		return kube.BadRequest("%v", err)
+		return wire.BadRequest("%v", err)
 	}
 	u := &unstructured.Unstructured{Object: tree}
 	f, err := m.of(t)
@@ -128,7 +128,7 @@ func (m *Managers) Check(t schema.Target, body []byte) error {
 		return err
 	}
 	if _, err := f.typ.FromUnstructured(u.Object); err != nil {
-		return kube.BadRequest("%v", err)
+		return wire.BadRequest("%v", err)
 	}
 	return nil
 }
@@ -191,7 +191,7 @@ func (f *fieldManager) apply(old *unstructured.Unstructured, c Configuration) (*
 	}
 	u, is := applied.(*unstructured.Unstructured)
 	if !is {
-		return nil, kube.Internal(fmt.Errorf("an applied object is a %T", applied))
+		return nil, wire.Internal(fmt.Errorf("an applied object is a %T", applied))
 	}
 	return u, nil
 }
@@ -199,9 +199,9 @@ func (f *fieldManager) apply(old *unstructured.Unstructured, c Configuration) (*
 // refused is the answer to a configuration that could not be applied.
 func refused(err error) error {
 	if status, is := errors.AsType[*apierrors.StatusError](err); is {
-		return &kube.StatusError{Status: status.Status()}
+		return &wire.StatusError{ErrStatus: status.Status()}
 	}
-	return kube.Unknown(err)
+	return wire.Unknown(err)
 }
 
 // of returns the field manager of a target.
@@ -216,7 +216,7 @@ func (m *Managers) of(t schema.Target) (*fieldManager, error) {
 	}
 	f, err := m.build(t)
 	if err != nil {
-		return nil, kube.Internal(err)
+		return nil, wire.Internal(err)
 	}
 	f.used.Store(time.Now().UnixNano())
 	if _, raced := m.byPath.LoadOrStore(at, f); !raced && t.Resource.Custom {

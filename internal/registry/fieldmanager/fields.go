@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // fields is what is managed in one place of an object: the value itself, if it is own, and
@@ -77,11 +77,11 @@ func (f *fields) append(b []byte) []byte {
 			b = append(b, ',')
 		}
 		if below.item {
-			b = kube.AppendString(b, below.name)
+			b = wire.AppendString(b, below.name)
 		} else {
 			b = append(b, `"f`...)
 			colon := len(b) // where the name's quote comes
-			b = kube.AppendString(b, below.name)
+			b = wire.AppendString(b, below.name)
 			b[colon] = ':'
 		}
 		b = below.append(append(b, ':'))

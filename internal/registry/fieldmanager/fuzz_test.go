@@ -9,7 +9,7 @@ import (
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin"
 	"github.com/gapless-io/gapless/internal/schema/jsontree"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // FuzzApply applies any configuration to any object with any managedFields, and then
@@ -36,7 +36,7 @@ func FuzzApply(f *testing.F) {
 		}
 		sent, _, err := Read(config, schema.FieldsWarn)
 		if err != nil {
-			if kube.StatusOf(err).Code >= 500 {
+			if wire.StatusOf(err).Code >= 500 {
 				t.Fatal(err)
 			}
 			return

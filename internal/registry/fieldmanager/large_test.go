@@ -11,7 +11,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // wide returns a ConfigMap with n keys.
@@ -48,7 +48,7 @@ func TestObjectsWithTooManyFieldsAreNotManaged(t *testing.T) {
 		}
 		for _, c := range []struct{ old, config *unstructured.Unstructured }{{nil, wide(n)}, {wide(n), wide(1)}} {
 			_, err := m.Apply(target, c.old, Configuration{Object: c.config, Manager: "m", Force: true})
-			if status := kube.StatusOf(err); (err == nil) != managed || err != nil && (status.Code != 413 || !strings.Contains(status.Message, "50000 fields")) {
+			if status := wire.StatusOf(err); (err == nil) != managed || err != nil && (status.Code != 413 || !strings.Contains(status.Message, "50000 fields")) {
 				t.Errorf("%d keys: apply answers %v", n, err)
 			}
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin"
 	"github.com/gapless-io/gapless/internal/schema/custom"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // boats returns the managers of a server with a custom resource of two versions, of which v1beta1
@@ -71,7 +71,7 @@ func TestFieldsManagedInAnUnservedVersionStayManaged(t *testing.T) {
 	if diff := cmp.Diff([]string{kept, `m Apply t.example.com/v1 {"f:spec":{"f:b":{}}}`}, entries(applied)); diff != "" {
 		t.Errorf("after an apply (-want +got):\n%s", diff)
 	}
-	if _, err := m.Apply(target, old, Configuration{Object: set(old, "a"), Manager: "m"}); kube.StatusOf(err).Code != 409 {
+	if _, err := m.Apply(target, old, Configuration{Object: set(old, "a"), Manager: "m"}); wire.StatusOf(err).Code != 409 {
 		t.Errorf("an apply to the other manager's field: got %v, want a conflict", err)
 	}
 	next := set(old, "a")
@@ -101,7 +101,7 @@ func TestFieldsManagedInAMissingVersion(t *testing.T) {
 	} {
 		old := boat(apiVersion)
 		_, err := m.Apply(target, old, Configuration{Object: set(old, "b"), Manager: "m", Force: true})
-		if status := kube.StatusOf(err); status.Code != 500 || status.Message != want {
+		if status := wire.StatusOf(err); status.Code != 500 || status.Message != want {
 			t.Errorf("an apply to fields in %s: got %d %q, want 500 %q", apiVersion, status.Code, status.Message, want)
 		}
 		next := set(old, "b")

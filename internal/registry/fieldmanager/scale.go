@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // scales is the type of the subresource scale.
@@ -31,7 +31,7 @@ type Scaled struct {
 func (m *Managers) ShowScale(s Scaled) error {
 	entries, err := m.scaleHandler(s).ToSubresource()
 	if err != nil {
-		return kube.Internal(fmt.Errorf("managed fields of the scale: %w", err))
+		return wire.Internal(fmt.Errorf("managed fields of the scale: %w", err))
 	}
 	if len(entries) > 0 {
 		s.Scale.SetManagedFields(entries)
@@ -44,7 +44,7 @@ func (m *Managers) ShowScale(s Scaled) error {
 func (m *Managers) UpdateScale(s Scaled, next *unstructured.Unstructured, manager string) error {
 	f, err := m.scale()
 	if err != nil {
-		return kube.Internal(err)
+		return wire.Internal(err)
 	}
 	f.update(s.Scale, next, cmp.Or(manager, s.Target.Manager))
 	return m.storeScale(s, next.GetManagedFields())
@@ -58,7 +58,7 @@ func (m *Managers) ApplyScale(s Scaled, c Configuration) (*unstructured.Unstruct
 	}
 	f, err := m.scale()
 	if err != nil {
-		return nil, kube.Internal(err)
+		return nil, wire.Internal(err)
 	}
 	next, err := f.apply(s.Scale, c)
 	if err != nil {
@@ -70,7 +70,7 @@ func (m *Managers) ApplyScale(s Scaled, c Configuration) (*unstructured.Unstruct
 func (m *Managers) storeScale(s Scaled, entries []metav1.ManagedFieldsEntry) error {
 	stored, err := m.scaleHandler(s).ToParent(entries)
 	if err != nil {
-		return kube.Internal(fmt.Errorf("managed fields of the scaled object: %w", err))
+		return wire.Internal(fmt.Errorf("managed fields of the scaled object: %w", err))
 	}
 	s.Object.SetManagedFields(stored)
 	return nil

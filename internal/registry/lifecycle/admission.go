@@ -9,7 +9,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/registry/caches"
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Admission reports whether an object may be created (upstream's plugin
@@ -46,16 +46,16 @@ func (a *Admission) checkDefinition(ctx context.Context, resource *schema.Resour
 	if !resource.Custom || definitions == nil {
 		return nil
 	}
-	definition, err := definitions.Find(ctx, kube.Key{Name: resource.GR().String()})
+	definition, err := definitions.Find(ctx, wire.Key{Name: resource.GR().String()})
 	switch {
 	case err != nil:
 		return err
 	case definition == nil:
-		return kube.NotFound(resource.GR(), "")
+		return wire.NotFound(resource.GR(), "")
 	case definition.Deleting():
-		e := kube.MethodNotAllowed(resource.GR(), "create")
+		e := wire.MethodNotAllowed(resource.GR(), "create")
 		// apiextensions customresource_handler.go.
-		e.Status.Message = definitionEnds
+		e.ErrStatus.Message = definitionEnds
 		return e
 	}
 	return nil
@@ -66,8 +66,8 @@ const definitionEnds = "create not allowed while custom resource definition is t
 // ByUpdate is the error of Begin for an object that an update or apply creates: upstream
 // refuses it later than a create, by admission, with 403 for a definition under deletion.
 func ByUpdate(t schema.Target, err error) error {
-	if e, is := errors.AsType[*kube.StatusError](err); is && e.Status.Message == definitionEnds {
-		return kube.Forbidden(t.Resource.GR(), t.Name, definitionEnds)
+	if e, is := errors.AsType[*wire.StatusError](err); is && e.ErrStatus.Message == definitionEnds {
+		return wire.Forbidden(t.Resource.GR(), t.Name, definitionEnds)
 	}
 	return err
 }
@@ -78,12 +78,12 @@ func (a *Admission) checkNamespace(ctx context.Context, t schema.Target) error {
 	if !t.Resource.Namespaced || t.Namespace == "" || namespaces == nil {
 		return nil
 	}
-	ns, err := namespaces.Find(ctx, kube.Key{Name: t.Namespace})
+	ns, err := namespaces.Find(ctx, wire.Key{Name: t.Namespace})
 	switch {
 	case err != nil:
 		return err
 	case ns == nil:
-		return kube.NotFound(schema.Namespaces(), t.Namespace)
+		return wire.NotFound(schema.Namespaces(), t.Namespace)
 	case ns.Deleting():
 		return terminating(t)
 	}
@@ -92,9 +92,9 @@ func (a *Admission) checkNamespace(ctx context.Context, t schema.Target) error {
 
 // terminating is 403 with the cause by which clients know it.
 func terminating(t schema.Target) error {
-	e := kube.Forbidden(t.Resource.GR(), t.Name,
+	e := wire.Forbidden(t.Resource.GR(), t.Name,
 		fmt.Sprintf("unable to create new content in namespace %s because it is being terminated", t.Namespace))
-	e.Status.Details.Causes = append(e.Status.Details.Causes, metav1.StatusCause{
+	e.ErrStatus.Details.Causes = append(e.ErrStatus.Details.Causes, metav1.StatusCause{
 		Type:    "NamespaceTerminating", // k8s.io/api core/v1 NamespaceTerminatingCause
 		Message: fmt.Sprintf("namespace %s is being terminated", t.Namespace),
 		Field:   "metadata.namespace",

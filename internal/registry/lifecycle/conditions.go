@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // remaining is what a namespace under deletion still has.
@@ -25,7 +25,7 @@ func newRemaining() *remaining {
 }
 
 // add counts an object.
-func (r *remaining) add(gr schema.GroupResource, o *kube.Object) {
+func (r *remaining) add(gr schema.GroupResource, o *wire.Object) {
 	r.objects[gr]++
 	for _, finalizer := range o.Finalizers() {
 		r.finalizers[finalizer]++

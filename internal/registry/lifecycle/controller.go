@@ -17,7 +17,7 @@ import (
 	"github.com/gapless-io/gapless/internal/registry/strategy"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/watchcache"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Verbs is what the controller needs of a registry.
@@ -26,7 +26,7 @@ type Verbs interface {
 	CreateObject(ctx context.Context, r *schema.Resource, u *unstructured.Unstructured) error
 	// DeleteObjects deletes objects of one resource, and returns how many of them are
 	// still there: finalizers or a grace period hold them.
-	DeleteObjects(ctx context.Context, r *schema.Resource, items []*kube.Object, options func(*kube.Object) metav1.DeleteOptions) (left int, err error)
+	DeleteObjects(ctx context.Context, r *schema.Resource, items []*wire.Object, options func(*wire.Object) metav1.DeleteOptions) (left int, err error)
 	// Refresh writes a definition as it is, so that its status is completed again.
 	Refresh(ctx context.Context, t schema.Target) error
 	// Finalize changes an object under deletion by release, and removes it when nothing
@@ -77,7 +77,7 @@ func (c *Controller) CreateNamespaces(ctx context.Context) error {
 	}
 	namespaces := c.cfg.Caches.Lookup(schema.Namespaces()).Cache.Snapshot()
 	for _, name := range initialNamespaces() {
-		if _, found := namespaces.Get(kube.Key{Name: name}); found {
+		if _, found := namespaces.Get(wire.Key{Name: name}); found {
 			continue
 		}
 		u := &unstructured.Unstructured{Object: map[string]any{
@@ -186,7 +186,7 @@ func (c *Controller) deleteAll(ctx context.Context) (left int, next time.Duratio
 	if namespaces := c.cfg.Caches.Lookup(schema.Namespaces()); namespaces != nil {
 		s := namespaces.Cache.Snapshot()
 		c.quiet.keep(func(name string) bool {
-			_, is := s.Get(kube.Key{Name: name})
+			_, is := s.Get(wire.Key{Name: name})
 			return is
 		})
 	}
@@ -311,11 +311,11 @@ func (c *Controller) deleteContent(ctx context.Context, resource *schema.Resourc
 // deleteOptions ends a pod at once when its node does not exist: no kubelet is there
 // to end it gracefully (upstream's pod garbage collector). Nothing is orphaned (namespace
 // deletion/namespaced_resources_deleter.go).
-func (c *Controller) deleteOptions(o *kube.Object) metav1.DeleteOptions {
+func (c *Controller) deleteOptions(o *wire.Object) metav1.DeleteOptions {
 	options := metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}
 	nodes := c.cfg.Caches.Lookup(schema.GroupResource{Resource: "nodes"})
 	if name := o.Fields().Get("spec.nodeName"); name != "" && nodes != nil {
-		if _, found := nodes.Cache.Snapshot().Get(kube.Key{Name: name}); !found {
+		if _, found := nodes.Cache.Snapshot().Get(wire.Key{Name: name}); !found {
 			options.GracePeriodSeconds = new(int64(0))
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/custom"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Definitions orders and checks writes of CustomResourceDefinitions. It is safe for
@@ -75,7 +75,7 @@ func (d *Definitions) Check(u *unstructured.Unstructured) field.ErrorList {
 // Establish fills in the status of a definition that is written. Errors: 400.
 func (d *Definitions) Establish(u *unstructured.Unstructured) error {
 	if err := custom.Establish(u, d.live.Load(), time.Now()); err != nil {
-		return kube.BadRequest("%v", err)
+		return wire.BadRequest("%v", err)
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 	"slices"
 
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // permanentNamespaces cannot be deleted.
@@ -23,7 +23,7 @@ func initialNamespaces() []string { return append(permanentNamespaces(), "kube-n
 // CheckDelete refuses with 403 to delete a namespace that must stay.
 func CheckDelete(t schema.Target) error {
 	if t.Resource.IsNamespace() && slices.Contains(permanentNamespaces(), t.Name) {
-		return kube.Forbidden(t.Resource.GR(), t.Name, "this namespace may not be deleted")
+		return wire.Forbidden(t.Resource.GR(), t.Name, "this namespace may not be deleted")
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gapless-io/gapless/internal/watchcache"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // longestQuiet is the longest time for which the content of a namespace under deletion stays because
@@ -35,7 +35,7 @@ type waiting struct {
 
 // left returns how much longer the content of a namespace stays. empty says of one that is new
 // whether nothing is in it that a client would delete: then there is nothing to wait for.
-func (q *quiet) left(namespace *kube.Object, empty func() bool) time.Duration {
+func (q *quiet) left(namespace *wire.Object, empty func() bool) time.Duration {
 	if q.after == 0 {
 		return 0
 	}

@@ -4,7 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Invalid is 422 for the errors of an object, those of its metadata and others; nil without
@@ -13,12 +13,12 @@ func Invalid(r *schema.Resource, name string, errs field.ErrorList) error {
 	if len(errs) == 0 {
 		return nil
 	}
-	return kube.Invalid(r.GVK().GroupKind(), name, distinct(errs))
+	return wire.Invalid(r.GVK().GroupKind(), name, distinct(errs))
 }
 
 // distinct removes duplicate errors: a type checks its names too. It compares only the
 // first thousand, and up to a MiB of texts: each can have a whole list. That is more than the
-// answer shows (kube.Invalid).
+// answer shows (wire.Invalid).
 func distinct(errs field.ErrorList) field.ErrorList {
 	const compared, comparedBytes = 1000, 1 << 20
 	seen, bytes := map[string]bool{}, 0

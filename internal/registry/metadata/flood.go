@@ -11,7 +11,7 @@ const (
 	// manyNames is how many names are validated as a whole: if each has errors, that takes
 	// less than a megabyte.
 	manyNames = 1000
-	// ShownErrors is how many errors of an object are enough: kube.Invalid shows that many.
+	// ShownErrors is how many errors of an object are enough: wire.Invalid shows that many.
 	ShownErrors = 100
 )
 

@@ -4,7 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // MatchNamespace fills in the namespace of the request, or refuses another one
@@ -17,7 +17,7 @@ func MatchNamespace(t schema.Target, u *unstructured.Unstructured) error {
 		u.SetNamespace(expected)
 	default:
 		if expected != "" {
-			return kube.BadRequest("the namespace of the provided object does not match the namespace sent on the request")
+			return wire.BadRequest("the namespace of the provided object does not match the namespace sent on the request")
 		}
 		u.SetNamespace("")
 	}
@@ -28,10 +28,10 @@ func MatchNamespace(t schema.Target, u *unstructured.Unstructured) error {
 // (apiserver handlers.checkName).
 func MatchName(t schema.Target, u *unstructured.Unstructured) error {
 	if u.GetName() == "" {
-		return kube.BadRequest("the name of the object (%s based on URL) was undeterminable: name must be provided", t.Name)
+		return wire.BadRequest("the name of the object (%s based on URL) was undeterminable: name must be provided", t.Name)
 	}
 	if u.GetName() != t.Name {
-		return kube.BadRequest("the name of the object (%s) does not match the name on the URL (%s)", u.GetName(), t.Name)
+		return wire.BadRequest("the name of the object (%s) does not match the name on the URL (%s)", u.GetName(), t.Name)
 	}
 	return nil
 }
@@ -43,7 +43,7 @@ func MatchPath(t schema.Target, u *unstructured.Unstructured) error {
 		return err
 	}
 	if ns := u.GetNamespace(); t.Namespace != "" && ns != "" && ns != t.Namespace {
-		return kube.BadRequest("the namespace of the object (%s) does not match the namespace on the request (%s)", ns, t.Namespace)
+		return wire.BadRequest("the namespace of the object (%s) does not match the namespace on the request (%s)", ns, t.Namespace)
 	}
 	return nil
 }

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Change is a patch of an object of one resource.
@@ -17,7 +17,7 @@ type Change struct {
 }
 
 // Apply returns the patched object, and warnings about it. Errors: those of Patch.Apply, 422.
-func (c *Change) Apply(current *kube.Object) (*unstructured.Unstructured, []string, error) {
+func (c *Change) Apply(current *wire.Object) (*unstructured.Unstructured, []string, error) {
 	patched, problems, err := c.Patch.Apply(current.JSON(), c.Resource.Type.StrategicMerge)
 	if err != nil {
 		return nil, nil, err
@@ -27,7 +27,7 @@ func (c *Change) Apply(current *kube.Object) (*unstructured.Unstructured, []stri
 		err = runtime.NewStrictDecodingError(problems)
 	}
 	if err != nil {
-		return nil, nil, kube.Invalid(schema.GroupVersionKind{}.GroupKind(), "", field.ErrorList{
+		return nil, nil, wire.Invalid(schema.GroupVersionKind{}.GroupKind(), "", field.ErrorList{
 			field.Invalid(field.NewPath("patch"), string(patched), err.Error()),
 		})
 	}

@@ -18,7 +18,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/jsontree"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // maxOperations bounds a JSON patch: apiserver handlers/patch.go
@@ -30,14 +30,14 @@ type Strategic func(original, patch []byte) ([]byte, error)
 
 // Patch is one patch of a client. It is used by one goroutine at a time.
 type Patch struct {
-	from     kube.Patch
+	from     wire.Patch
 	steps    jsonpatch.Patch
 	problems []error // duplicate fields of the patch
 	checked  bool    // steps and problems are set
 }
 
 // New returns a patch. Apply parses it.
-func New(p kube.Patch) *Patch { return &Patch{from: p} }
+func New(p wire.Patch) *Patch { return &Patch{from: p} }
 
 // Apply applies the patch to a JSON document, and also returns the duplicate fields of
 // the patch. It parses the patch once, for all documents. Errors: 400 for a malformed
@@ -62,18 +62,18 @@ func (p *Patch) Apply(doc []byte, strategic Strategic) (patched []byte, problems
 func (p *Patch) change(doc []byte) ([]byte, error) {
 	root, err := parse(doc)
 	if err != nil {
-		return nil, kube.Internal(fmt.Errorf("read the object to be patched: %w", err))
+		return nil, wire.Internal(fmt.Errorf("read the object to be patched: %w", err))
 	}
 	if p.from.Type == types.MergePatchType {
 		change, err := parse(p.from.Body)
 		if err != nil {
-			return nil, kube.BadRequest("%v", err)
+			return nil, wire.BadRequest("%v", err)
 		}
 		return write(nil, merge(root, change)), nil
 	}
 	s := &steps{root: root}
 	if err := s.run(p.steps); err != nil {
-		if _, refused := errors.AsType[*kube.StatusError](err); refused {
+		if _, refused := errors.AsType[*wire.StatusError](err); refused {
 			return nil, err
 		}
 		return nil, unprocessable(err)
@@ -94,7 +94,7 @@ func (p *Patch) check() (err error) {
 			p.problems, err = object(p.from.Body)
 		}
 	default:
-		return kube.UnsupportedMediaType([]string{string(types.JSONPatchType), string(types.MergePatchType)})
+		return wire.UnsupportedMediaType([]string{string(types.JSONPatchType), string(types.MergePatchType)})
 	}
 	p.checked = err == nil
 	return err
@@ -108,10 +108,10 @@ func object(patch []byte) ([]error, error) {
 	var tree map[string]any
 	problems, err := kjson.UnmarshalStrict(patch, &tree)
 	if err != nil {
-		return nil, kube.BadRequest("error decoding patch: %v", err)
+		return nil, wire.BadRequest("error decoding patch: %v", err)
 	}
 	if tree == nil {
-		return nil, kube.BadRequest("error decoding patch: %v", jsonpatch.ErrBadJSONPatch)
+		return nil, wire.BadRequest("error decoding patch: %v", jsonpatch.ErrBadJSONPatch)
 	}
 	return problems, nil
 }
@@ -119,9 +119,9 @@ func object(patch []byte) ([]error, error) {
 // unprocessable is 422 for a JSON patch that cannot be applied to the object: upstream's
 // generic text; the reason is in the cause.
 func unprocessable(cause error) error {
-	e := kube.Invalid(schema.GroupVersionKind{}.GroupKind(), "", nil)
-	e.Status.Message = "the server rejected our request due to an error in our request"
-	e.Status.Details = &metav1.StatusDetails{}
+	e := wire.Invalid(schema.GroupVersionKind{}.GroupKind(), "", nil)
+	e.ErrStatus.Message = "the server rejected our request due to an error in our request"
+	e.ErrStatus.Details = &metav1.StatusDetails{}
 	e.Cause = errors.Join(e.Cause, cause)
 	return e
 }

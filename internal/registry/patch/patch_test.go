@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gapless-io/gapless/internal/registry/patch"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 func refuse(_, _ []byte) ([]byte, error) { return nil, errors.New("no strategic merge here") }
@@ -26,10 +26,10 @@ func TestPatchesThatGrowByCopiesAreRefused(t *testing.T) {
 		"just a few":   `[{"op":"copy","from":"/a","path":"/c"}]`,
 		"move in self": `[{"op":"move","from":"/a","path":"/a/b"}]`,
 	} {
-		patched, _, err := patch.New(kube.Patch{Type: types.JSONPatchType, Body: []byte(body)}).Apply(doc, refuse)
+		patched, _, err := patch.New(wire.Patch{Type: types.JSONPatchType, Body: []byte(body)}).Apply(doc, refuse)
 		code := int32(200)
 		if err != nil {
-			code = kube.StatusOf(err).Code
+			code = wire.StatusOf(err).Code
 		}
 		want := map[string]int32{"doubling": 413, "same size": 200, "just a few": 200, "move in self": 422}[name]
 		if code != want {
@@ -39,7 +39,7 @@ func TestPatchesThatGrowByCopiesAreRefused(t *testing.T) {
 }
 
 func TestDuplicateFieldsOfAPatchAreReported(t *testing.T) {
-	_, problems, err := patch.New(kube.Patch{Type: types.MergePatchType, Body: []byte(`{"a":1,"a":2}`)}).Apply([]byte(`{}`), refuse)
+	_, problems, err := patch.New(wire.Patch{Type: types.MergePatchType, Body: []byte(`{"a":1,"a":2}`)}).Apply([]byte(`{}`), refuse)
 	if err != nil || len(problems) != 1 || problems[0].Error() != `duplicate field "a"` {
 		t.Errorf("%v, %v", problems, err)
 	}
@@ -69,8 +69,8 @@ func agreed() []string {
 // patch was not refused before (400), which upstream does too.
 func agree(t *testing.T, doc, body []byte, kind types.PatchType) {
 	t.Helper()
-	got, _, err := patch.New(kube.Patch{Type: kind, Body: body}).Apply(doc, refuse)
-	if err != nil && kube.StatusOf(err).Code == 400 {
+	got, _, err := patch.New(wire.Patch{Type: kind, Body: body}).Apply(doc, refuse)
+	if err != nil && wire.StatusOf(err).Code == 400 {
 		return
 	}
 	var want []byte
@@ -147,10 +147,10 @@ func TestWorkOfAPatchIsBounded(t *testing.T) {
 		{"10 000 behind many", items(100_000), steps(10_000, `{"op":"add","path":"/l/-","value":1}`), types.JSONPatchType, 200},
 		{"deep", strings.Repeat(`{"a":`, 5_000) + `"` + strings.Repeat("x", 1<<20) + `"` + strings.Repeat("}", 5_000), steps(100, `{"op":"test","path":"`+strings.Repeat("/a", 4_999)+`/b","value":null}`), types.JSONPatchType, 200},
 	} {
-		_, _, err := patch.New(kube.Patch{Type: c.kind, Body: []byte(c.body)}).Apply([]byte(c.doc), refuse)
+		_, _, err := patch.New(wire.Patch{Type: c.kind, Body: []byte(c.body)}).Apply([]byte(c.doc), refuse)
 		code := int32(200)
 		if err != nil {
-			code = kube.StatusOf(err).Code
+			code = wire.StatusOf(err).Code
 		}
 		if code != c.want {
 			t.Errorf("%s: %d (%v), want %d", c.name, code, err, c.want)
@@ -160,7 +160,7 @@ func TestWorkOfAPatchIsBounded(t *testing.T) {
 
 // TestPatchIsParsedOnce applies one patch again, as a retry does.
 func TestPatchIsParsedOnce(t *testing.T) {
-	p := patch.New(kube.Patch{Type: types.JSONPatchType, Body: []byte(`[{"op":"add","path":"/a","value":{"b":[]}},{"op":"add","path":"/a/b/-","value":1}]`)})
+	p := patch.New(wire.Patch{Type: types.JSONPatchType, Body: []byte(`[{"op":"add","path":"/a","value":{"b":[]}},{"op":"add","path":"/a/b/-","value":1}]`)})
 	for _, doc := range []string{`{}`, `{"a":1}`, `{}`} {
 		got, _, err := p.Apply([]byte(doc), refuse)
 		if string(got) != `{"a":{"b":[1]}}` {
@@ -181,12 +181,12 @@ func FuzzApply(f *testing.F) {
 			kind = types.MergePatchType
 		}
 		agree(t, doc, body, kind)
-		patched, _, err := patch.New(kube.Patch{Type: kind, Body: body}).Apply(doc, refuse)
+		patched, _, err := patch.New(wire.Patch{Type: kind, Body: body}).Apply(doc, refuse)
 		if err == nil && !json.Valid(patched) {
 			t.Errorf("%s made %q", body, patched)
 		}
 		if err != nil {
-			if code := kube.StatusOf(err).Code; code < 400 || code > 499 {
+			if code := wire.StatusOf(err).Code; code < 400 || code > 499 {
 				t.Errorf("%s: %d %v", body, code, err)
 			}
 		}

@@ -11,7 +11,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Limits of all steps of one JSON patch. They bound its time to some tenths of a second,
@@ -52,9 +52,9 @@ func (s *steps) run(all jsonpatch.Patch) error {
 		}
 		switch {
 		case s.moved > maxMoved:
-			return kube.TooLarge("the patch moves more than %d items of lists", maxMoved)
+			return wire.TooLarge("the patch moves more than %d items of lists", maxMoved)
 		case s.copied > maxCopied || s.parts > maxCopiedParts:
-			return kube.TooLarge("the patch copies more than %d bytes, or %d objects and lists", maxCopied, maxCopiedParts)
+			return wire.TooLarge("the patch copies more than %d bytes, or %d objects and lists", maxCopied, maxCopiedParts)
 		}
 	}
 	return nil
@@ -282,7 +282,7 @@ func (s *steps) test(path string, o jsonpatch.Operation) error {
 // copy returns a deep copy of a value, and counts it.
 func (s *steps) copy(node any, depth int) (any, error) {
 	if depth > maxDepth || s.copied > maxCopied || s.parts > maxCopiedParts {
-		return nil, kube.TooLarge("the patch copies too much: more than %d bytes, %d objects and lists, or %d levels", maxCopied, maxCopiedParts, maxDepth)
+		return nil, wire.TooLarge("the patch copies too much: more than %d bytes, %d objects and lists, or %d levels", maxCopied, maxCopiedParts, maxDepth)
 	}
 	switch n := node.(type) {
 	case map[string]any:
@@ -318,17 +318,17 @@ func decodeSteps(text []byte) (jsonpatch.Patch, []error, error) {
 	var operations []operation
 	problems, err := kjson.UnmarshalStrict(text, &operations)
 	if err != nil {
-		return nil, nil, kube.BadRequest("error decoding patch: %v", err)
+		return nil, nil, wire.BadRequest("error decoding patch: %v", err)
 	}
 	for i, problem := range problems {
 		problems[i] = fmt.Errorf("json patch %w", problem)
 	}
 	all, err := jsonpatch.DecodePatch(text)
 	if err != nil {
-		return nil, nil, kube.BadRequest("%v", err)
+		return nil, nil, wire.BadRequest("%v", err)
 	}
 	if len(all) > maxOperations {
-		return nil, nil, kube.TooLarge("The allowed maximum operations in a JSON patch is %d, got %d", maxOperations, len(all))
+		return nil, nil, wire.TooLarge("The allowed maximum operations in a JSON patch is %d, got %d", maxOperations, len(all))
 	}
 	return all, problems, nil
 }

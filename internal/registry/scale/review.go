@@ -9,7 +9,7 @@ import (
 	"github.com/gapless-io/gapless/internal/registry/admit"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/jsontree"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Reviewed returns the review of a write of the scale, for which plugins get Scales.
@@ -48,11 +48,11 @@ func (s *Scale) Review(ctx context.Context, r *admit.Review, old *unstructured.U
 func (s *Scale) tree() (*unstructured.Unstructured, error) {
 	text, err := json.Marshal(s)
 	if err != nil {
-		return nil, kube.Internal(err)
+		return nil, wire.Internal(err)
 	}
 	content, err := jsontree.Decode(text)
 	if err != nil {
-		return nil, kube.Internal(err)
+		return nil, wire.Internal(err)
 	}
 	return &unstructured.Unstructured{Object: content}, nil
 }
@@ -60,7 +60,7 @@ func (s *Scale) tree() (*unstructured.Unstructured, error) {
 func scaleOf(u *unstructured.Unstructured) (*Scale, error) {
 	text, err := json.Marshal(u.Object)
 	if err != nil {
-		return nil, kube.BadRequest("%v", err)
+		return nil, wire.BadRequest("%v", err)
 	}
 	s, _, err := Decode(text, schema.FieldsIgnore)
 	return s, err

@@ -20,7 +20,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/jsontree"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // The wire form of a scale: k8s.io/api autoscaling/v1 Scale.
@@ -52,7 +52,7 @@ const Unset = math.MinInt32
 
 // Read returns the Scale of an object as it is read. Errors: those of Of, and 500 for a custom
 // resource without desired replicas, as upstream.
-func Read(t schema.Target, o *kube.Object) (*kube.Object, error) {
+func Read(t schema.Target, o *wire.Object) (*wire.Object, error) {
 	shown, err := Of(t, o, Unset)
 	if err != nil || !t.Resource.Custom {
 		return shown, err
@@ -62,7 +62,7 @@ func Read(t schema.Target, o *kube.Object) (*kube.Object, error) {
 		return nil, err
 	}
 	if n, _, err := unstructured.NestedInt64(u.Object, "spec", "replicas"); err != nil || n == Unset {
-		return nil, kube.Internal(fmt.Errorf("the spec replicas field %q does not exist", path(t.Resource.Scale.SpecReplicas)))
+		return nil, wire.Internal(fmt.Errorf("the spec replicas field %q does not exist", path(t.Resource.Scale.SpecReplicas)))
 	}
 	return shown, nil
 }
@@ -73,10 +73,10 @@ func path(names []string) string { return "." + strings.Join(names, ".") }
 // Of returns the Scale of an object. missing is what a custom resource without desired replicas
 // has for them. Errors: 404 for a resource that cannot be scaled, 500 for a custom resource whose
 // values have other types.
-func Of(t schema.Target, o *kube.Object, missing int64) (*kube.Object, error) {
+func Of(t schema.Target, o *wire.Object, missing int64) (*wire.Object, error) {
 	paths := t.Resource.Scale
 	if paths == nil {
-		return nil, kube.NotFound(t.Resource.GR(), t.Name)
+		return nil, wire.NotFound(t.Resource.GR(), t.Name)
 	}
 	u, err := tree(o)
 	if err != nil {
@@ -85,7 +85,7 @@ func Of(t schema.Target, o *kube.Object, missing int64) (*kube.Object, error) {
 	desired, current := replicas(u, paths.SpecReplicas), replicas(u, paths.StatusReplicas)
 	if t.Resource.Custom {
 		if desired, current, err = checked(u, paths, missing); err != nil {
-			return nil, kube.Unknown(err)
+			return nil, wire.Unknown(err)
 		}
 	}
 	meta := map[string]any{
@@ -108,11 +108,11 @@ func Of(t schema.Target, o *kube.Object, missing int64) (*kube.Object, error) {
 		"spec": spec, "status": status,
 	})
 	if err != nil {
-		return nil, kube.Internal(err)
+		return nil, wire.Internal(err)
 	}
-	scale, err := kube.ParseObject(raw, nil)
+	scale, err := wire.ParseObject(raw, nil)
 	if err != nil {
-		return nil, kube.Internal(err)
+		return nil, wire.Internal(err)
 	}
 	return scale, nil
 }
@@ -194,13 +194,13 @@ func Decode(body []byte, v schema.FieldValidation) (*Scale, []string, error) {
 	var s Scale
 	problems, err := kjson.UnmarshalStrict(body, &s)
 	if err != nil {
-		return nil, nil, kube.BadRequest("the object provided is unrecognized (must be of type Scale): %v (%s)", err, schema.Excerpt(body))
+		return nil, nil, wire.BadRequest("the object provided is unrecognized (must be of type Scale): %v (%s)", err, schema.Excerpt(body))
 	}
 	if s.Kind != "" && s.Kind != kind || s.APIVersion != "" && s.APIVersion != apiVersion {
-		return nil, nil, kube.BadRequest("%s in version %q cannot be handled as a Scale: %s is expected", s.Kind, s.APIVersion, apiVersion)
+		return nil, nil, wire.BadRequest("%s in version %q cannot be handled as a Scale: %s is expected", s.Kind, s.APIVersion, apiVersion)
 	}
 	if v == schema.FieldsStrict && len(problems) > 0 {
-		return nil, nil, kube.BadRequest("Scale in version %q cannot be handled as a Scale: %v", "v1", runtime.NewStrictDecodingError(problems))
+		return nil, nil, wire.BadRequest("Scale in version %q cannot be handled as a Scale: %v", "v1", runtime.NewStrictDecodingError(problems))
 	}
 	var warnings []string
 	if v == schema.FieldsWarn {
@@ -213,22 +213,22 @@ func Decode(body []byte, v schema.FieldValidation) (*Scale, []string, error) {
 
 // Set returns the object with the replicas of the Scale. The resourceVersion of the
 // Scale, if it has one, is the object's. Errors: 400, 409 for another uid, 422.
-func (s *Scale) Set(t schema.Target, current *kube.Object) (*unstructured.Unstructured, error) {
+func (s *Scale) Set(t schema.Target, current *wire.Object) (*unstructured.Unstructured, error) {
 	if s.Name != t.Name {
-		return nil, kube.BadRequest("the name of the object (%s) does not match the name on the URL (%s)", s.Name, t.Name)
+		return nil, wire.BadRequest("the name of the object (%s) does not match the name on the URL (%s)", s.Name, t.Name)
 	}
 	if s.Namespace != "" && s.Namespace != t.Namespace {
-		return nil, kube.BadRequest("the namespace of the object (%s) does not match the namespace on the request (%s)", s.Namespace, t.Namespace)
+		return nil, wire.BadRequest("the namespace of the object (%s) does not match the namespace on the request (%s)", s.Namespace, t.Namespace)
 	}
 	if s.UID != "" && s.UID != current.UID() {
-		return nil, kube.Conflict(t.Resource.GR(), t.Name, fmt.Sprintf(
+		return nil, wire.Conflict(t.Resource.GR(), t.Name, fmt.Sprintf(
 			"Precondition failed: UID in precondition: %s, UID in object meta: %s", s.UID, current.UID()))
 	}
 	if t.Resource.Custom && s.Spec.Replicas == Unset {
-		return nil, kube.BadRequest("the spec replicas field %q cannot be empty", path(t.Resource.Scale.SpecReplicas))
+		return nil, wire.BadRequest("the spec replicas field %q cannot be empty", path(t.Resource.Scale.SpecReplicas))
 	}
 	if s.Spec.Replicas < 0 {
-		return nil, kube.Invalid(gvk().GroupKind(), t.Name, field.ErrorList{
+		return nil, wire.Invalid(gvk().GroupKind(), t.Name, field.ErrorList{
 			field.Invalid(field.NewPath("spec", "replicas"), s.Spec.Replicas, "must be greater than or equal to 0"),
 		})
 	}
@@ -240,15 +240,15 @@ func (s *Scale) Set(t schema.Target, current *kube.Object) (*unstructured.Unstru
 		u.SetResourceVersion(s.ResourceVersion)
 	}
 	if err := unstructured.SetNestedField(u.Object, int64(s.Spec.Replicas), t.Resource.Scale.SpecReplicas...); err != nil {
-		return nil, kube.BadRequest("set %v: %v", t.Resource.Scale.SpecReplicas, err)
+		return nil, wire.BadRequest("set %v: %v", t.Resource.Scale.SpecReplicas, err)
 	}
 	return u, nil
 }
 
-func tree(o *kube.Object) (*unstructured.Unstructured, error) {
+func tree(o *wire.Object) (*unstructured.Unstructured, error) {
 	content, err := jsontree.Decode(o.JSON())
 	if err != nil {
-		return nil, kube.Internal(fmt.Errorf("decode the stored object: %w", err))
+		return nil, wire.Internal(fmt.Errorf("decode the stored object: %w", err))
 	}
 	return &unstructured.Unstructured{Object: content}, nil
 }

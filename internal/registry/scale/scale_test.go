@@ -6,12 +6,12 @@ import (
 
 	"github.com/gapless-io/gapless/internal/registry/scale"
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
-func object(tb testing.TB, body string) *kube.Object {
+func object(tb testing.TB, body string) *wire.Object {
 	tb.Helper()
-	o, err := kube.ParseObject([]byte(body), nil)
+	o, err := wire.ParseObject([]byte(body), nil)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -54,7 +54,7 @@ func TestScaleShowsStringAndObjectSelectors(t *testing.T) {
 func TestScaleOfAResourceWithoutOneIsNotFound(t *testing.T) {
 	at := target()
 	at.Resource.Scale = nil
-	if _, err := scale.Of(at, object(t, `{"metadata":{}}`), 0); kube.StatusOf(err).Code != 404 {
+	if _, err := scale.Of(at, object(t, `{"metadata":{}}`), 0); wire.StatusOf(err).Code != 404 {
 		t.Error(err)
 	}
 }
@@ -70,7 +70,7 @@ func FuzzDecode(f *testing.F) {
 			_, err = s.Set(target(), current)
 		}
 		if err != nil {
-			if code := kube.StatusOf(err).Code; code < 400 || code > 499 {
+			if code := wire.StatusOf(err).Code; code < 400 || code > 499 {
 				t.Errorf("%q: %d %v", body, code, err)
 			}
 		}
@@ -82,7 +82,7 @@ func FuzzDecode(f *testing.F) {
 func TestTheScaleOfACustomResourceNeedsItsReplicas(t *testing.T) {
 	at := target()
 	at.Resource.Custom = true
-	with := func(spec, status string) *kube.Object {
+	with := func(spec, status string) *wire.Object {
 		return object(t, `{"apiVersion":"g.example.com/v1","kind":"Foo","metadata":{"name":"x","namespace":"ns","creationTimestamp":"2026-01-01T00:00:00Z"},"spec":`+spec+`,"status":`+status+`}`)
 	}
 	for _, test := range []struct{ spec, status, want string }{
@@ -92,7 +92,7 @@ func TestTheScaleOfACustomResourceNeedsItsReplicas(t *testing.T) {
 		{`{"n":1}`, `{"sel":{"matchLabels":{}}}`, `500  .status.sel accessor error: map[matchLabels:map[]] is of the type map[string]interface {}, expected string`},
 	} {
 		_, err := scale.Read(at, with(test.spec, test.status))
-		s := kube.StatusOf(err)
+		s := wire.StatusOf(err)
 		if got := fmt.Sprintf("%d %s %s", s.Code, s.Reason, s.Message); got != test.want {
 			t.Errorf("%s %s: %s, want %s", test.spec, test.status, got, test.want)
 		}
@@ -103,7 +103,7 @@ func TestTheScaleOfACustomResourceNeedsItsReplicas(t *testing.T) {
 	var s scale.Scale
 	s.Name, s.Spec.Replicas = "x", scale.Unset
 	_, err := s.Set(at, with(`{}`, `{}`))
-	if got := kube.StatusOf(err); got.Code != 400 || got.Message != `the spec replicas field ".spec.n" cannot be empty` {
+	if got := wire.StatusOf(err); got.Code != 400 || got.Message != `the spec replicas field ".spec.n" cannot be empty` {
 		t.Errorf("a write that does not set them: %v", got)
 	}
 }

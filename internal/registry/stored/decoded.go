@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/gapless-io/gapless/internal/watchcache"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 const (
@@ -42,13 +42,13 @@ type decoded struct {
 type kept struct {
 	*watchcache.Entry
 
-	fields *[]kube.FieldPath
+	fields *[]wire.FieldPath
 }
 
 func (k kept) bytes() int64 { return int64(k.Object.Size()) + entryBytes }
 
 // get returns the entry of a revision, which may lack the object before, or nil.
-func (d *decoded) get(revision int64, fields *[]kube.FieldPath) *watchcache.Entry {
+func (d *decoded) get(revision int64, fields *[]wire.FieldPath) *watchcache.Entry {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if k := d.entries[revision]; k.fields == fields {
@@ -58,7 +58,7 @@ func (d *decoded) get(revision int64, fields *[]kube.FieldPath) *watchcache.Entr
 }
 
 // object returns the object that a revision wrote, or nil.
-func (d *decoded) object(revision int64, fields *[]kube.FieldPath) *kube.Object {
+func (d *decoded) object(revision int64, fields *[]wire.FieldPath) *wire.Object {
 	if e := d.get(revision, fields); e != nil && !e.Deleted {
 		return e.Object
 	}
@@ -92,12 +92,12 @@ func (d *decoded) join(ctx context.Context, p place) (finish func(), err error) 
 
 // place is where a reader reads.
 type place struct {
-	fields *[]kube.FieldPath
+	fields *[]wire.FieldPath
 	after  int64
 }
 
 // put keeps entries, and drops the oldest when there are too many.
-func (d *decoded) put(entries []*watchcache.Entry, fields *[]kube.FieldPath) {
+func (d *decoded) put(entries []*watchcache.Entry, fields *[]wire.FieldPath) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, e := range entries {

@@ -13,13 +13,14 @@ import (
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/watchcache"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
 // entry returns an update at rv of an object with so many bytes of content.
 func entry(t *testing.T, rv kube.ResourceVersion, size int) *watchcache.Entry {
 	t.Helper()
-	o, err := kube.NewObject(fmt.Appendf(nil, `{"metadata":{"name":"a"},"data":%q}`, strings.Repeat("x", size)), rv, nil)
+	o, err := wire.NewObject(fmt.Appendf(nil, `{"metadata":{"name":"a"},"data":%q}`, strings.Repeat("x", size)), rv, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,7 +37,7 @@ func newDecoded() *decoded {
 func TestDecodedEntriesAreKeptForTheirFieldsOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDecoded()
-		fields, others := &[]kube.FieldPath{}, &[]kube.FieldPath{}
+		fields, others := &[]wire.FieldPath{}, &[]wire.FieldPath{}
 		first := entry(t, 1, 10)
 		d.put([]*watchcache.Entry{first}, fields)
 		if d.get(1, fields) != first || d.object(1, fields) != first.Object {
@@ -57,7 +58,7 @@ func TestDecodedEntriesAreKeptForTheirFieldsOnly(t *testing.T) {
 func TestDecodedEntriesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDecoded()
-		fields := &[]kube.FieldPath{}
+		fields := &[]wire.FieldPath{}
 		const size = 100 << 10
 		for rv := kube.ResourceVersion(1); rv <= 400; rv++ {
 			d.put([]*watchcache.Entry{entry(t, rv, size)}, fields)
@@ -91,7 +92,7 @@ func TestDecodedEntriesAreBounded(t *testing.T) {
 func TestReadersAtOnePlaceWaitForTheFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDecoded()
-		here := place{fields: &[]kube.FieldPath{}, after: 7}
+		here := place{fields: &[]wire.FieldPath{}, after: 7}
 		finish, err := d.join(t.Context(), here)
 		if err != nil {
 			t.Fatal(err)
@@ -138,7 +139,7 @@ func TestReadersAtOnePlaceWaitForTheFirst(t *testing.T) {
 func TestAKeyInTheStoreNamesOneObject(t *testing.T) {
 	var none store.Store
 	r := NewSource(none).Resource(schema.GroupResource{Group: "apps", Resource: "deployments"}, nil)
-	keys := []kube.Key{{}, {Name: "a"}, {Namespace: "a"}, {Namespace: "a", Name: "b"}, {Namespace: "a", Name: "bb"}, {Namespace: "aa", Name: "b"}, {Namespace: "b", Name: "a"}, {Name: "ab"}}
+	keys := []wire.Key{{}, {Name: "a"}, {Namespace: "a"}, {Namespace: "a", Name: "b"}, {Namespace: "a", Name: "bb"}, {Namespace: "aa", Name: "b"}, {Namespace: "b", Name: "a"}, {Name: "ab"}}
 	for _, key := range keys {
 		for _, other := range keys {
 			if got, want := r.names(r.Key(other), key), key == other; got != want {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/gapless-io/gapless/internal/store"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -13,7 +14,7 @@ import (
 // temporary reason.
 func Failure(err error) error {
 	if e, is := errors.AsType[*store.TooLargeError](err); is {
-		status := kube.TooLargeBody(int64(e.Limit))
+		status := wire.TooLargeBody(int64(e.Limit))
 		status.Cause = err
 		return status
 	}
@@ -23,25 +24,25 @@ func Failure(err error) error {
 		}
 	}
 	if e, is := errors.AsType[*store.PoisonedError](err); is {
-		return kube.Internal(e)
+		return wire.Internal(e)
 	}
 	if e, is := errors.AsType[*store.UnreadableError](err); is {
-		return kube.Internal(e)
+		return wire.Internal(e)
 	}
 	if e, is := errors.AsType[*store.UnavailableError](err); is {
-		status := kube.Unavailable(e.Error(), time.Second)
+		status := wire.Unavailable(e.Error(), time.Second)
 		status.Cause = err
 		return status
 	}
 	switch {
 	case errors.Is(err, store.ErrClosed):
-		status := kube.Unavailable("the server is shutting down: its store is closed", time.Second)
+		status := wire.Unavailable("the server is shutting down: its store is closed", time.Second)
 		status.Cause = err
 		return status
 	case errors.Is(err, store.ErrOutcomeUnknown):
-		return kube.Internal(err)
+		return wire.Internal(err)
 	case errors.Is(err, store.ErrInvalid):
-		return kube.BadRequest("%v", err)
+		return wire.BadRequest("%v", err)
 	}
 	return err
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/watchcache"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -63,7 +64,7 @@ func (r *Resource) from(q watchcache.Range) store.From {
 	case sel.Name == "":
 		f.Prefix += sel.Namespace + "/"
 	default:
-		f.Prefix, f.Key = "", r.Key(kube.Key{Namespace: sel.Namespace, Name: sel.Name})
+		f.Prefix, f.Key = "", r.Key(wire.Key{Namespace: sel.Namespace, Name: sel.Name})
 	}
 	return f
 }

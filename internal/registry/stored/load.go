@@ -8,7 +8,7 @@ import (
 	"sync"
 
 	"github.com/gapless-io/gapless/internal/store"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // loadPage is how many records are read at once for Load.
@@ -17,7 +17,7 @@ const loadPage = 1000
 // Load returns all objects at a revision, in the order of their keys. It decodes on
 // all processors while it reads. Errors: *store.CompactedError and others of the
 // store, ctx's cause.
-func (r *Resource) Load(ctx context.Context, revision int64) ([]*kube.Object, error) {
+func (r *Resource) Load(ctx context.Context, revision int64) ([]*wire.Object, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	l := &loading{resource: r, next: make(chan store.Query, 1)}
@@ -39,7 +39,7 @@ func (r *Resource) Load(ctx context.Context, revision int64) ([]*kube.Object, er
 	for _, page := range l.pages {
 		count += len(*page)
 	}
-	objects := make([]*kube.Object, 0, count)
+	objects := make([]*wire.Object, 0, count)
 	for _, page := range l.pages {
 		objects = append(objects, *page...)
 	}
@@ -68,7 +68,7 @@ type loading struct {
 	// next holds the query of the next page; the goroutine that receives it reads that page
 	// and may change pages. It is closed after the last page.
 	next  chan store.Query
-	pages []*[]*kube.Object
+	pages []*[]*wire.Object
 }
 
 // run reads one page after the other and decodes it while another goroutine reads.
@@ -89,7 +89,7 @@ func (l *loading) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		objects := make([]*kube.Object, len(page.Records))
+		objects := make([]*wire.Object, len(page.Records))
 		l.pages = append(l.pages, &objects)
 		if page.More {
 			q.Start = page.Records[len(page.Records)-1].Key + "\x00"

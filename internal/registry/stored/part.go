@@ -6,6 +6,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/watchcache"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -13,7 +14,7 @@ import (
 type part struct {
 	resource *Resource
 	q        watchcache.Range
-	fields   *[]kube.FieldPath
+	fields   *[]wire.FieldPath
 	previous bool                // objects before the changes are required
 	known    []*watchcache.Entry // of each change that the store has chosen; nil: not known
 	found    []found             // of each change that is not known
@@ -22,7 +23,7 @@ type part struct {
 }
 
 // found is what is known of a change of which something must be read.
-type found struct{ object, previous *kube.Object }
+type found struct{ object, previous *wire.Object }
 
 func (r *Resource) part(q watchcache.Range) *part {
 	return &part{resource: r, q: q, fields: r.fields.Load(), previous: q.Selection != nil && q.Selection.NeedsPrevious()}
@@ -102,7 +103,7 @@ func (p *part) entry(c store.Change, f found) (*watchcache.Entry, error) {
 }
 
 // before returns the object before a change, nil if there is none or it is not required.
-func (p *part) before(c store.Change, f found) (*kube.Object, error) {
+func (p *part) before(c store.Change, f found) (*wire.Object, error) {
 	if !p.requires(c) || f.previous != nil {
 		return f.previous, nil
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/watchcache"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -38,8 +39,8 @@ func (p *Past) RV() kube.ResourceVersion { return p.rv }
 // Scan yields what Snapshot.Scan yielded at that revision, and reads page by page. An error
 // is the last thing that it yields; without one it has yielded everything. Errors:
 // *kube.ExpiredError of a list, ctx's cause, those of the store.
-func (p *Past) Scan(ctx context.Context, start string, sel watchcache.Selection) iter.Seq2[*kube.Object, error] {
-	return func(yield func(*kube.Object, error) bool) {
+func (p *Past) Scan(ctx context.Context, start string, sel watchcache.Selection) iter.Seq2[*wire.Object, error] {
+	return func(yield func(*wire.Object, error) bool) {
 		q := p.query(start, sel.Namespace)
 		if key, one := p.now.Single(sel); one {
 			if key < start {
@@ -79,7 +80,7 @@ func (p *Past) query(start, namespace string) store.Query {
 
 // page reads one page and returns the selected objects, and the key at which the next page
 // begins, "" when there is none.
-func (p *Past) page(ctx context.Context, q store.Query, sel watchcache.Selection) (objects []*kube.Object, next string, err error) {
+func (p *Past) page(ctx context.Context, q store.Query, sel watchcache.Selection) (objects []*wire.Object, next string, err error) {
 	release, err := p.resource.source.acquire(ctx)
 	if err != nil {
 		return nil, "", err
@@ -113,7 +114,7 @@ func (p *Past) page(ctx context.Context, q store.Query, sel watchcache.Selection
 }
 
 // held returns the cache's object if it has this revision. In a mirror nothing tells.
-func (p *Past) held(key string, modRevision int64) *kube.Object {
+func (p *Past) held(key string, modRevision int64) *wire.Object {
 	if p.resource.source.mirror != nil {
 		return nil
 	}

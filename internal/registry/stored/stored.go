@@ -20,8 +20,9 @@ import (
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/watchcache"
+	"github.com/gapless-io/gapless/internal/wire"
+	"github.com/gapless-io/gapless/internal/wire/texts"
 	"github.com/gapless-io/gapless/kube"
-	"github.com/gapless-io/gapless/kube/texts"
 )
 
 // readers bounds concurrent reads of history; more wait. A read holds at most a batch of a
@@ -80,17 +81,17 @@ type Resource struct {
 	source *Source
 	prefix string // of its keys in the store, with the slash
 	born   int64  // the revision at which the resource's definition was created
-	fields atomic.Pointer[[]kube.FieldPath]
+	fields atomic.Pointer[[]wire.FieldPath]
 }
 
 // Resource returns a resource whose objects have the given selectable fields.
-func (s *Source) Resource(gr schema.GroupResource, fields []kube.FieldPath) *Resource {
+func (s *Source) Resource(gr schema.GroupResource, fields []wire.FieldPath) *Resource {
 	return s.Named(gr.String(), gr, fields)
 }
 
 // Named returns a resource whose keys in the store have another first part than the
 // resource's name.
-func (s *Source) Named(name string, gr schema.GroupResource, fields []kube.FieldPath) *Resource {
+func (s *Source) Named(name string, gr schema.GroupResource, fields []wire.FieldPath) *Resource {
 	r := &Resource{GR: gr, source: s, prefix: name + "/"}
 	r.SetFields(fields)
 	return r
@@ -102,16 +103,16 @@ func (s *Source) Named(name string, gr schema.GroupResource, fields []kube.Field
 func (r *Resource) Since(revision int64) { r.born = revision }
 
 // Fields returns the selectable fields.
-func (r *Resource) Fields() []kube.FieldPath { return *r.fields.Load() }
+func (r *Resource) Fields() []wire.FieldPath { return *r.fields.Load() }
 
 // SetFields changes the selectable fields of the objects that are read from now on.
-func (r *Resource) SetFields(fields []kube.FieldPath) { r.fields.Store(&fields) }
+func (r *Resource) SetFields(fields []wire.FieldPath) { r.fields.Store(&fields) }
 
 // Key is an object's key in the store.
-func (r *Resource) Key(key kube.Key) string { return r.prefix + key.String() }
+func (r *Resource) Key(key wire.Key) string { return r.prefix + key.String() }
 
 // names reports whether a key in the store is an object's: whether it is what Key returns.
-func (r *Resource) names(stored string, key kube.Key) bool {
+func (r *Resource) names(stored string, key wire.Key) bool {
 	rest, is := strings.CutPrefix(stored, r.prefix)
 	if is && key.Namespace != "" {
 		if rest, is = strings.CutPrefix(rest, key.Namespace); is {
@@ -123,18 +124,18 @@ func (r *Resource) names(stored string, key kube.Key) bool {
 
 // Object decodes a stored value; the object shares texts in its managedFields with others. An
 // error means that this server did not write the value, or that its bytes have changed.
-func (r *Resource) Object(key string, value []byte, revision int64) (*kube.Object, error) {
+func (r *Resource) Object(key string, value []byte, revision int64) (*wire.Object, error) {
 	return r.objectWith(r.Fields(), key, value, revision)
 }
 
-func (r *Resource) objectWith(fields []kube.FieldPath, key string, value []byte, revision int64) (*kube.Object, error) {
+func (r *Resource) objectWith(fields []wire.FieldPath, key string, value []byte, revision int64) (*wire.Object, error) {
 	rv, err := kube.ResourceVersion(revision), error(nil)
 	if r.source.mirror != nil {
 		rv, value, err = r.source.mirror.Stored(value)
 	}
-	var o *kube.Object
+	var o *wire.Object
 	if err == nil {
-		o, err = kube.NewSharing(value, rv, fields, r.source.texts)
+		o, err = wire.NewSharing(value, rv, fields, r.source.texts)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("stored value of %q at revision %d: %w", key, revision, err)
@@ -147,7 +148,7 @@ func (r *Resource) objectWith(fields []kube.FieldPath, key string, value []byte,
 
 // Entry turns a change of the store, with all its values, into an entry of the watch cache.
 func (r *Resource) Entry(c store.Change) (*watchcache.Entry, error) {
-	var object, previous *kube.Object
+	var object, previous *wire.Object
 	var err error
 	if c.Previous != nil {
 		if previous, err = r.Object(c.Key, c.Previous.Value, c.Previous.ModRevision); err != nil {
@@ -164,7 +165,7 @@ func (r *Resource) Entry(c store.Change) (*watchcache.Entry, error) {
 
 // entryOf returns the entry of a change. object is nil for a deletion, and previous may be
 // nil for an update of which it is not required.
-func (r *Resource) entryOf(c store.Change, object, previous *kube.Object) (*watchcache.Entry, error) {
+func (r *Resource) entryOf(c store.Change, object, previous *wire.Object) (*watchcache.Entry, error) {
 	rv := kube.ResourceVersion(c.Revision)
 	switch {
 	case c.Deleted && previous == nil:

@@ -9,7 +9,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/custom"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // DefinitionFinalizer keeps a definition until its objects are deleted (apiextensions
@@ -71,7 +71,7 @@ func Delete(r *schema.Resource, u *unstructured.Unstructured, o metav1.DeleteOpt
 	u.SetFinalizers(finalizers)
 	if r.IsNamespace() {
 		if err := unstructured.SetNestedField(u.Object, "Terminating", "status", "phase"); err != nil {
-			return DeleteUnchanged, kube.Internal(err)
+			return DeleteUnchanged, wire.Internal(err)
 		}
 	}
 	if period == 0 && !held {
@@ -99,7 +99,7 @@ func markDefinition(u *unstructured.Unstructured, at metav1.Time) error {
 	}
 	u.SetDeletionTimestamp(&at)
 	if err := custom.Terminate(u, at); err != nil {
-		return kube.Internal(err)
+		return wire.Internal(err)
 	}
 	return nil
 }

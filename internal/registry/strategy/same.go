@@ -3,11 +3,11 @@ package strategy
 import (
 	"bytes"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // same reports whether two values of trees are the same as JSON. The same number may have
-// two types. Errors: those of kube.Canonical.
+// two types. Errors: those of wire.Canonical.
 func same(a, b any) (bool, error) {
 	switch a := a.(type) {
 	case map[string]any:
@@ -31,11 +31,11 @@ func same(a, b any) (bool, error) {
 			return a == b, nil
 		}
 	}
-	first, err := kube.Canonical(map[string]any{"value": a})
+	first, err := wire.Canonical(map[string]any{"value": a})
 	if err != nil {
 		return false, err
 	}
-	second, err := kube.Canonical(map[string]any{"value": b})
+	second, err := wire.Canonical(map[string]any{"value": b})
 	return bytes.Equal(first, second), err
 }
 

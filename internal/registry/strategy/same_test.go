@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/gapless-io/gapless/internal/schema/jsontree"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 func TestSameNumbersOfTwoTypesAreTheSame(t *testing.T) {
@@ -48,11 +48,11 @@ func FuzzSame(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		one, err := kube.Canonical(map[string]any{"value": a})
+		one, err := wire.Canonical(map[string]any{"value": a})
 		if err != nil {
 			t.Fatal(err)
 		}
-		other, err := kube.Canonical(map[string]any{"value": b})
+		other, err := wire.Canonical(map[string]any{"value": b})
 		if err != nil {
 			t.Fatal(err)
 		}

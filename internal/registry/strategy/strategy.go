@@ -19,7 +19,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/jsontree"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Track records in u who manages its fields; old is nil for a creation. Instead of putting the
@@ -64,7 +64,7 @@ func complete(r *schema.Resource, u *unstructured.Unstructured, old map[string]a
 		return nil
 	}
 	if err := r.Complete(u.Object, old); err != nil {
-		return kube.BadRequest("%s: %v", r.Kind, err)
+		return wire.BadRequest("%s: %v", r.Kind, err)
 	}
 	return nil
 }
@@ -76,7 +76,7 @@ func PutManaged(u *unstructured.Unstructured, managed []byte) error {
 	}
 	meta, err := jsontree.Decode(slices.Concat([]byte(`{"managedFields":`), managed, []byte("}")))
 	if err != nil {
-		return kube.Internal(err)
+		return wire.Internal(err)
 	}
 	maps.Copy(metadata(u.Object), meta)
 	return nil
@@ -235,7 +235,7 @@ func count(r *schema.Resource, u, old *unstructured.Unstructured) error {
 	}
 	is, err := same(counted(r, now), counted(r, was))
 	if err != nil {
-		return kube.BadRequest("%v", err)
+		return wire.BadRequest("%v", err)
 	}
 	if !is {
 		u.SetGeneration(old.GetGeneration() + 1)

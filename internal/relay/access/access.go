@@ -31,7 +31,7 @@ import (
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/auth/authn"
 	"github.com/gapless-io/gapless/internal/relay/kept"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Mode says how upstream is asked.
@@ -204,7 +204,7 @@ func (a *Access) Certificate(r *http.Request) (user.Info, error) {
 	case err != nil:
 		a.logger.LogAttrs(r.Context(), slog.LevelDebug, "a caller is not known", slog.Any("error", err))
 	}
-	return nil, kube.Unauthorized()
+	return nil, wire.Unauthorized()
 }
 
 // Anonymous reports whether a request brings nothing by which its caller could be known here: no client
@@ -233,19 +233,19 @@ func (a *Access) callers(token authenticator.Token) authenticator.Request {
 // unknown returns the answer for a caller who is not known, with why.
 func (a *Access) unknown(ctx context.Context, why error) error {
 	if why == nil {
-		return kube.Unauthorized()
+		return wire.Unauthorized()
 	}
 	a.logger.LogAttrs(ctx, slog.LevelDebug, "a caller is not known", slog.Any("error", why))
 	all, is := errors.AsType[utilerrors.Aggregate](why)
 	if !is {
-		return kube.Unauthorized()
+		return wire.Unauthorized()
 	}
 	for _, one := range utilerrors.Flatten(all).Errors() { // it does not unwrap to its errors
-		if status, is := errors.AsType[*kube.StatusError](one); is {
+		if status, is := errors.AsType[*wire.StatusError](one); is {
 			return status
 		}
 	}
-	return kube.Unauthorized()
+	return wire.Unauthorized()
 }
 
 // Authorize implements auth.Authorizer.
@@ -280,7 +280,7 @@ func unavailable(ctx context.Context, asked string, why error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	e := kube.Unavailable(fmt.Sprintf("gapless relay: ask upstream %s: %v", asked, why), time.Second)
+	e := wire.Unavailable(fmt.Sprintf("gapless relay: ask upstream %s: %v", asked, why), time.Second)
 	e.Cause = why
 	return e
 }

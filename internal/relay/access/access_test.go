@@ -24,7 +24,7 @@ import (
 	"github.com/gapless-io/gapless/internal/refusal"
 	"github.com/gapless-io/gapless/internal/relay/access"
 	"github.com/gapless-io/gapless/internal/relay/relaytest"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // open returns an Access in front of an upstream.
@@ -95,7 +95,7 @@ func asked(t *testing.T, a *access.Access) int {
 }
 
 // code is that of the answer for an error, 200 for none.
-func code(err error) int { return int(kube.StatusOf(err).Code) }
+func code(err error) int { return int(wire.StatusOf(err).Code) }
 
 // configMaps are attributes of a request for the ConfigMaps of shop.
 func configMaps(verb string) auth.Attributes {
@@ -196,7 +196,7 @@ func TestDecisionsAreUpstreams(t *testing.T) {
 				"/api/v1/watch/namespaces/shop/configmaps/a?timeoutSeconds=1":        named(configMaps("watch"), "a", ""),
 				"/api/v1/namespaces/shop/configmaps?labelSelector=a+in+%28b%29&resourceVersion=0": labelled(configMaps("list"), "a in (b)"),
 			} {
-				got := kube.StatusOf(a.Authorize(t.Context(), callerOf(t, a, "token-"+name), attributes))
+				got := wire.StatusOf(a.Authorize(t.Context(), callerOf(t, a, "token-"+name), attributes))
 				want := directly(t, u, name, path)
 				if want.Code == http.StatusForbidden && (got.Message != want.Message || got.Code != want.Code) || want.Code != http.StatusForbidden && got.Code != http.StatusOK {
 					t.Errorf("%s: %s gets %s: %d %s, upstream: %d %s", mode, name, path, got.Code, got.Message, want.Code, want.Message)
@@ -354,7 +354,7 @@ func TestAnswersAreUsedWhileUpstreamIsAway(t *testing.T) {
 			if code(err) != http.StatusServiceUnavailable || !strings.Contains(err.Error(), u.URL()) {
 				t.Errorf("%s, stale %s: a new question is answered %v", mode, stale, err)
 			}
-			if _, given := kube.RetryAfter(kube.StatusOf(err)); !given {
+			if _, given := wire.RetryAfter(wire.StatusOf(err)); !given {
 				t.Errorf("%s: 503 without Retry-After", mode)
 			}
 			if mode == access.Reviews {

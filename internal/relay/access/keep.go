@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // keepEvery is how often answers are kept on the disk: what a relay that is killed has learned since
@@ -164,7 +164,7 @@ func (u keptUser) info() user.Info {
 func keptVerdictOf(v verdict) keptVerdict {
 	is := keptVerdict{Allowed: v.allowed, Reason: v.reason}
 	if v.refusal != nil {
-		status := kube.StatusOf(v.refusal)
+		status := wire.StatusOf(v.refusal)
 		is.Refusal = &status
 	}
 	return is
@@ -173,7 +173,7 @@ func keptVerdictOf(v verdict) keptVerdict {
 func (v keptVerdict) verdict() verdict {
 	is := verdict{allowed: v.Allowed, reason: v.Reason}
 	if v.Refusal != nil {
-		is.allowed, is.refusal = false, &kube.StatusError{Status: *v.Refusal}
+		is.allowed, is.refusal = false, &wire.StatusError{ErrStatus: *v.Refusal}
 	}
 	return is
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/gapless-io/gapless/internal/relay/kept"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -38,7 +39,7 @@ func jane() user.Info {
 
 // TestKeptAnswersAreUsedNoLongerThanInOneProcess starts an Access again at different times after its answers.
 func TestKeptAnswersAreUsedNoLongerThanInOneProcess(t *testing.T) {
-	refused := &kube.StatusError{Status: metav1.Status{Status: "Failure", Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: "no"}}
+	refused := &wire.StatusError{ErrStatus: metav1.Status{Status: "Failure", Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: "no"}}
 	for _, c := range []struct {
 		name       string
 		between    time.Duration // the answers and the start

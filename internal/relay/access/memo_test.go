@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // script is an upstream whose answers a test writes. It counts questions.
@@ -111,7 +111,7 @@ func TestARefusalToAnswerEndsTheFormerAnswer(t *testing.T) {
 	m, s := newTestMemo(0, time.Hour), &script{}
 	s.says("yes", 0)
 	expect(t, m, s, "yes")
-	s.fails(kube.BadRequest("the relay may not ask"))
+	s.fails(wire.BadRequest("the relay may not ask"))
 	expect(t, m, s, "the relay may not ask")
 	s.fails(errAway)
 	expect(t, m, s, "connection refused")

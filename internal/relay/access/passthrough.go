@@ -19,7 +19,7 @@ import (
 	"github.com/gapless-io/gapless/client"
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/auth/authn"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // ReaderPrefix begins the names of callers in Passthrough, before the hash of their credentials.
@@ -46,7 +46,7 @@ type reader struct {
 }
 
 func errNoCertificates() error {
-	return kube.Forbidden(schema.GroupResource{}, "",
+	return wire.Forbidden(schema.GroupResource{}, "",
 		"this relay passes the credentials of callers on to upstream, and it cannot pass a client certificate on: nothing was done; use a bearer token")
 }
 
@@ -97,7 +97,7 @@ func (p *passthrough) known(r *http.Request) (user.Info, error) {
 func (p *passthrough) question(u user.Info, a auth.Attributes) (question, error) {
 	who, is := u.(*reader)
 	if !is {
-		return question{}, kube.Internal(fmt.Errorf("a caller is a %T", u))
+		return question{}, wire.Internal(fmt.Errorf("a caller is a %T", u))
 	}
 	req, err := requestOf(a)
 	if err != nil {
@@ -117,7 +117,7 @@ func (p *passthrough) question(u user.Info, a auth.Attributes) (question, error)
 
 // requestOf returns the small request to upstream that asks for the permission that a wants.
 func requestOf(a auth.Attributes) (client.Request, error) {
-	cannot := kube.Forbidden(a.Resource, a.Name, fmt.Sprintf("this relay passes the credentials of callers on to upstream, and cannot ask whether they may %s here", a.Verb))
+	cannot := wire.Forbidden(a.Resource, a.Name, fmt.Sprintf("this relay passes the credentials of callers on to upstream, and cannot ask whether they may %s here", a.Verb))
 	if a.Path != "" {
 		if a.Verb != "get" && a.Verb != "head" {
 			return client.Request{}, cannot

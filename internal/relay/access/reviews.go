@@ -20,6 +20,7 @@ import (
 
 	"github.com/gapless-io/gapless/client"
 	"github.com/gapless-io/gapless/internal/auth"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -64,7 +65,7 @@ func (r *refusals) look(err error, within time.Duration) error {
 		r.since = time.Now()
 	}
 	if time.Since(r.since) < within {
-		return kube.Unavailable("upstream refuses the relay: "+err.Error(), time.Second)
+		return wire.Unavailable("upstream refuses the relay: "+err.Error(), time.Second)
 	}
 	return err
 }
@@ -148,7 +149,7 @@ func (v *reviews) question(u user.Info, a auth.Attributes) (question, error) {
 	}
 	body, err := json.Marshal(review)
 	if err != nil {
-		return question{}, kube.Internal(fmt.Errorf("encode a review: %w", err))
+		return question{}, wire.Internal(fmt.Errorf("encode a review: %w", err))
 	}
 	return question{key: v.keyOf(body), ask: func(ctx context.Context) (answer[verdict], error) {
 		return v.reviewAccess(ctx, json.RawMessage(body))

@@ -13,12 +13,12 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/gapless-io/gapless/internal/auth/authn"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // refused is 403 for a caller with a certificate.
 func refused(u user.Info, why string) error {
-	return kube.Forbidden(schema.GroupResource{}, "", fmt.Sprintf("User %q is not passed on: %s", u.GetName(), why))
+	return wire.Forbidden(schema.GroupResource{}, "", fmt.Sprintf("User %q is not passed on: %s", u.GetName(), why))
 }
 
 // checkUser returns why a user cannot be named in headers. Upstream reads a header without the spaces
@@ -92,7 +92,7 @@ func checkConnection(h http.Header) error {
 		for name := range strings.SplitSeq(line, ",") {
 			name = textproto.TrimString(name)
 			if strings.EqualFold(name, "Authorization") || authn.Impersonates(http.Header{name: nil}) {
-				return kube.BadRequest("the header Connection names %s, which is not about the connection but about the caller: nothing was done", name)
+				return wire.BadRequest("the header Connection names %s, which is not about the connection but about the caller: nothing was done", name)
 			}
 		}
 	}

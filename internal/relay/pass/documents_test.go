@@ -17,7 +17,7 @@ import (
 	"github.com/gapless-io/gapless/internal/relay/access"
 	"github.com/gapless-io/gapless/internal/relay/pass"
 	"github.com/gapless-io/gapless/internal/relay/relaytest"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 func TestDocumentsAreThoseOfDiscovery(t *testing.T) {
@@ -72,7 +72,7 @@ func libraryInFront(t *testing.T) (l *library, front *relaytest.Front, cut func(
 	h, _ := inFront(t, pass.Config{Upstream: cfg})
 	documents := pass.NewDocuments(h, func(r *http.Request) (user.Info, error) {
 		if r.Header.Get("Authorization") == "" {
-			return nil, kube.Unauthorized()
+			return nil, wire.Unauthorized()
 		}
 		return jane(), nil
 	})

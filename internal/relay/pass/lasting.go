@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // cutAfter is how long, when the relay stops, an event may take that is being sent, and a request that lasts
@@ -40,7 +40,7 @@ func (l *lasting) begin(e *ending) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.stops {
-		return kube.Unavailable("gapless relay: it is shutting down", time.Second)
+		return wire.Unavailable("gapless relay: it is shutting down", time.Second)
 	}
 	l.open[e] = struct{}{}
 	return nil

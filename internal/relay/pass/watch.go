@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/gapless-io/gapless/internal/refusal"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -158,7 +159,7 @@ func (w *watchWriter) endLocked() {
 
 // errorEvent returns the event for an error.
 func errorEvent(f form, why error) ([]byte, error) {
-	status := kube.StatusOf(why)
+	status := wire.StatusOf(why)
 	if f == formJSON {
 		text, err := json.Marshal(metav1.WatchEvent{Type: kube.Error.String(), Object: runtime.RawExtension{Object: &status}})
 		return append(text, '\n'), err

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/relay/pass"
 	"github.com/gapless-io/gapless/internal/relay/relaytest"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -96,7 +97,7 @@ func read(t *testing.T, from io.Reader, n int) string {
 // isReplaced checks that a Status is 410 because upstream's history is another one.
 func isReplaced(t *testing.T, status metav1.Status) {
 	t.Helper()
-	why := kube.WhyExpired(&kube.StatusError{Status: status})
+	why := kube.WhyExpired(&wire.StatusError{ErrStatus: status})
 	if status.Code != http.StatusGone || why == nil || why.Reason != kube.ReasonReplaced {
 		t.Errorf("the status is %+v, want 410 because the history was replaced", status)
 	}

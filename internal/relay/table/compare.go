@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // skew is by how much upstream's clock may differ from ours, in either direction, if the ages are to be
@@ -29,13 +29,13 @@ func (s *Sample) Compare(r *schema.Resource) error {
 		return &DifferentError{"columns"}
 	}
 	for _, row := range s.Rows {
-		o, err := kube.ParseObject(row.Object, r.Fields)
+		o, err := wire.ParseObject(row.Object, r.Fields)
 		if err != nil {
 			return fmt.Errorf("the object of upstream's row: %w", err)
 		}
 		cells := r.Row
 		if r.ListRow != nil {
-			cells = r.ListRow(func(yield func(*kube.Object, error) bool) { yield(o, nil) })
+			cells = r.ListRow(func(yield func(*wire.Object, error) bool) { yield(o, nil) })
 		}
 		if err := s.compareCells(row.Cells, cells(o)); err != nil {
 			return err

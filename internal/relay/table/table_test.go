@@ -17,7 +17,7 @@ import (
 	"github.com/gapless-io/gapless/internal/relay/table"
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // answering returns an Asker of a server that gives one answer, and the requests that come.
@@ -138,8 +138,8 @@ func TestATableThatIsNotOursDiffers(t *testing.T) {
 			r.Columns = []metav1.TableColumnDefinition{r.Columns[1], r.Columns[0], r.Columns[2]}
 		},
 		"a row that depends on others": func(_ *table.Sample, r *schema.Resource) {
-			r.ListRow = func(iter.Seq2[*kube.Object, error]) func(*kube.Object) []any {
-				return func(*kube.Object) []any { return []any{"a", int64(9), schema.Age(time.Time{})} }
+			r.ListRow = func(iter.Seq2[*wire.Object, error]) func(*wire.Object) []any {
+				return func(*wire.Object) []any { return []any{"a", int64(9), schema.Age(time.Time{})} }
 			}
 		},
 	} {

@@ -33,7 +33,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/printers"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Catalog returns a new catalog of the built-in kinds. It costs less than a
@@ -76,7 +76,7 @@ type row struct {
 	subresources         []schema.Subresource
 	signed               func(*unstructured.Unstructured, user.Info)
 	name                 func(string) []string // nil: schema.SubdomainName
-	fields               []kube.FieldPath
+	fields               []wire.FieldPath
 	aliases              map[string]string // see schema.Resource.FieldAliases
 	noNamespaceField     bool              // see schema.Resource.NoNamespaceField
 	defaults             func(tree)        // nil: nothing to default
@@ -146,12 +146,12 @@ func deprecated[T any, P object[T]](gvk schema.GroupVersionKind) string {
 }
 
 // at is a selectable field whose label is its path.
-func at(label string) kube.FieldPath {
-	return kube.FieldPath{Label: label, Path: strings.Split(label, ".")}
+func at(label string) wire.FieldPath {
+	return wire.FieldPath{Label: label, Path: strings.Split(label, ".")}
 }
 
 // or is at with a value for objects that have no such field.
-func or(label, value string) kube.FieldPath {
+func or(label, value string) wire.FieldPath {
 	f := at(label)
 	f.Default = value
 	return f

@@ -13,18 +13,18 @@ import (
 
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // wantStatus requires err to be a Status with this code and this in its message.
 func wantStatus(t *testing.T, err error, code int32, message string) {
 	t.Helper()
-	status, ok := errors.AsType[*kube.StatusError](err)
+	status, ok := errors.AsType[*wire.StatusError](err)
 	if !ok {
-		t.Fatalf("got %v (%T), want a *kube.StatusError", err, err)
+		t.Fatalf("got %v (%T), want a *wire.StatusError", err, err)
 	}
-	if status.Status.Code != code || !strings.Contains(status.Status.Message, message) {
-		t.Errorf("got %d %q, want %d with %q", status.Status.Code, status.Status.Message, code, message)
+	if status.ErrStatus.Code != code || !strings.Contains(status.ErrStatus.Message, message) {
+		t.Errorf("got %d %q, want %d with %q", status.ErrStatus.Code, status.ErrStatus.Message, code, message)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // message is what generated code can decode.
@@ -163,7 +163,7 @@ func TestKubeAPIServersJSONIsReadTheFastWay(t *testing.T) {
 		if object, err = json.Marshal(typed); err != nil { // as kube-apiserver encodes it
 			t.Fatal(err)
 		}
-		own, err := kube.Canonical(u.UnstructuredContent())
+		own, err := wire.Canonical(u.UnstructuredContent())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // TestFieldLabelsAreThoseOfUpstream has the labels that kube-apiserver 1.37.2 accepts, with those
@@ -74,7 +74,7 @@ func TestUnknownFieldLabelsAreRefused(t *testing.T) {
 		err := c.resource.CheckFields(fields.ParseSelectorOrDie(c.selector))
 		got := ""
 		if err != nil {
-			got = kube.StatusOf(err).Message
+			got = wire.StatusOf(err).Message
 		}
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s of %s: -want +got:\n%s", c.selector, c.resource.Kind, diff)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // kindOf picks a kind by number, so that fuzzing visits all.
@@ -19,8 +19,8 @@ func kindOf(n uint8) *schema.Resource {
 // mustBeStatus requires an error to be one that a client may see.
 func mustBeStatus(t *testing.T, err error) {
 	t.Helper()
-	if _, ok := errors.AsType[*kube.StatusError](err); err != nil && !ok {
-		t.Fatalf("got %v (%T), want a *kube.StatusError", err, err)
+	if _, ok := errors.AsType[*wire.StatusError](err); err != nil && !ok {
+		t.Fatalf("got %v (%T), want a *wire.StatusError", err, err)
 	}
 }
 

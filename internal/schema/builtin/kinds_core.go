@@ -11,7 +11,7 @@ import (
 	"github.com/gapless-io/gapless/internal/schema/builtin/validation"
 	"github.com/gapless-io/gapless/internal/schema/builtin/validation/pods"
 	"github.com/gapless-io/gapless/internal/schema/builtin/warnings"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // all is the category that `kubectl get all` asks for.
@@ -40,7 +40,7 @@ func coreKinds() []*schema.Resource {
 		kind(row{
 			version: "v1", kind: "Namespace", short: []string{"ns"}, cluster: true, status: true,
 			noDeleteCollection: true, name: schema.LabelName, defaults: defaults.Namespace,
-			fields: []kube.FieldPath{at("status.phase")}, keeps: []string{"spec"}, // its finalizers
+			fields: []wire.FieldPath{at("status.phase")}, keeps: []string{"spec"}, // its finalizers
 			subresources: []schema.Subresource{{
 				Name: "finalize", Verbs: []string{"update"}, Apply: parts.Finalize,
 				Kind: schema.GroupVersionKind{Version: "v1", Kind: "Namespace"},
@@ -48,7 +48,7 @@ func coreKinds() []*schema.Resource {
 		}, rules[*corev1.Namespace]{status: validation.NamespaceStatus}),
 		kind(row{
 			version: "v1", kind: "Node", short: []string{"no"}, cluster: true, status: true, statusOnCreate: true,
-			defaults: defaults.Node, fields: []kube.FieldPath{or("spec.unschedulable", "false")},
+			defaults: defaults.Node, fields: []wire.FieldPath{or("spec.unschedulable", "false")},
 		}, rules[*corev1.Node]{object: validation.Node, update: validation.NodeUpdate, warn: warnings.Node}),
 		kind(row{
 			version: "v1", kind: "Pod", short: []string{"po"}, categories: []string{all}, status: true,
@@ -64,18 +64,18 @@ func coreKinds() []*schema.Resource {
 		kind(row{
 			version: "v1", kind: "ReplicationController", short: []string{"rc"}, categories: []string{all}, status: true,
 			scale:    scale(),
-			defaults: defaults.ReplicationController, fields: []kube.FieldPath{or("status.replicas", "0")},
+			defaults: defaults.ReplicationController, fields: []wire.FieldPath{or("status.replicas", "0")},
 		}, rules[*corev1.ReplicationController]{object: validation.ReplicationController, warn: warnings.ReplicationController}),
 		kind(row{
 			version: "v1", kind: "ResourceQuota", short: []string{"quota"}, status: true, returnDeleted: true,
 		}, rules[*corev1.ResourceQuota]{object: validation.ResourceQuota, warn: warnings.ResourceQuota}),
 		kind(row{
-			version: "v1", kind: "Secret", defaults: defaults.Secret, fields: []kube.FieldPath{at("type")},
+			version: "v1", kind: "Secret", defaults: defaults.Secret, fields: []wire.FieldPath{at("type")},
 		}, rules[*corev1.Secret]{object: validation.Secret, update: validation.SecretUpdate, warn: warnings.Secret}),
 		kind(row{
 			version: "v1", kind: "Service", short: []string{"svc"}, categories: []string{all}, status: true,
 			createOnUpdate: true, returnDeleted: true, name: schema.LabelName, defaults: defaults.Service,
-			fields: []kube.FieldPath{at("spec.clusterIP"), at("spec.type")},
+			fields: []wire.FieldPath{at("spec.clusterIP"), at("spec.type")},
 		}, rules[*corev1.Service]{
 			object: validation.Service, create: validation.NewService, update: validation.ServiceUpdate, status: validation.ServiceStatus,
 			warn: warnings.Service, warnStatus: warnings.ServiceStatus,
@@ -86,8 +86,8 @@ func coreKinds() []*schema.Resource {
 	}
 }
 
-func eventFields() []kube.FieldPath {
-	return []kube.FieldPath{
+func eventFields() []wire.FieldPath {
+	return []wire.FieldPath{
 		at("involvedObject.kind"), at("involvedObject.namespace"), at("involvedObject.name"), at("involvedObject.uid"),
 		at("involvedObject.apiVersion"), at("involvedObject.resourceVersion"), at("involvedObject.fieldPath"),
 		at("reason"), at("reportingComponent"),
@@ -96,8 +96,8 @@ func eventFields() []kube.FieldPath {
 	}
 }
 
-func podFields() []kube.FieldPath {
-	return []kube.FieldPath{
+func podFields() []wire.FieldPath {
+	return []wire.FieldPath{
 		at("spec.nodeName"), at("spec.restartPolicy"), at("spec.schedulerName"), at("spec.serviceAccountName"),
 		or("spec.hostNetwork", "false"), at("status.phase"), at("status.podIP"), at("status.nominatedNodeName"),
 	}

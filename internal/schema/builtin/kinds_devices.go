@@ -7,7 +7,7 @@ import (
 	"github.com/gapless-io/gapless/internal/schema/builtin/defaults"
 	"github.com/gapless-io/gapless/internal/schema/builtin/validation/devices"
 	"github.com/gapless-io/gapless/internal/schema/builtin/warnings"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // deviceKinds are claims of devices, and what they are allocated from. Nothing allocates
@@ -30,7 +30,7 @@ func deviceKinds() []*schema.Resource {
 		}, rules[*resourcev1.ResourceClaimTemplate]{create: devices.NewTemplate, update: devices.TemplateUpdate}),
 		kind(row{
 			group: group, version: "v1", kind: "ResourceSlice", cluster: true, returnDeleted: true, defaults: defaults.DeviceSlice,
-			fields: []kube.FieldPath{at("spec.driver"), at("spec.nodeName"), at("spec.pool.name")},
+			fields: []wire.FieldPath{at("spec.driver"), at("spec.nodeName"), at("spec.pool.name")},
 		}, rules[*resourcev1.ResourceSlice]{create: devices.NewSlice, update: devices.SliceUpdate, warn: warnings.ResourceSlice}),
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/gapless-io/gapless/internal/schema/builtin/validation"
 	"github.com/gapless-io/gapless/internal/schema/builtin/validation/cluster"
 	"github.com/gapless-io/gapless/internal/schema/builtin/warnings"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // clusterKinds are what the machinery of a cluster works with: signers, drivers of
@@ -31,17 +31,17 @@ func clusterKinds() []*schema.Resource {
 		kind(row{
 			group: certificates, version: "v1", kind: "CertificateSigningRequest", short: []string{"csr"},
 			cluster: true, status: true, name: schema.SegmentName, keeps: []string{"spec"}, signed: parts.Sign,
-			fields: []kube.FieldPath{at("spec.signerName")}, subresources: parts.OfSigningRequests(),
+			fields: []wire.FieldPath{at("spec.signerName")}, subresources: parts.OfSigningRequests(),
 		}, rules[*certificatesv1.CertificateSigningRequest]{object: validation.CertificateSigningRequest}),
 		kind(row{
 			group: certificates, version: "v1", kind: "ClusterTrustBundle", cluster: true, needsVersion: true,
 			// It begins with that of the signer, which the rule for the object checks.
-			name: func(string) []string { return nil }, fields: []kube.FieldPath{at("spec.signerName")},
+			name: func(string) []string { return nil }, fields: []wire.FieldPath{at("spec.signerName")},
 		}, rules[*certificatesv1.ClusterTrustBundle]{create: cluster.NewTrustBundle, update: cluster.TrustBundleUpdate}),
 		kind(row{
 			group: certificates, version: "v1", kind: "PodCertificateRequest", status: true, needsVersion: true, noNamespaceField: true,
 			defaults: defaults.PodRequest,
-			fields:   []kube.FieldPath{at("spec.nodeName"), at("spec.podName"), at("spec.signerName")},
+			fields:   []wire.FieldPath{at("spec.nodeName"), at("spec.podName"), at("spec.signerName")},
 		}, rules[*certificatesv1.PodCertificateRequest]{create: cluster.NewPodCertificateRequest, update: cluster.PodCertificateRequestUpdate}),
 		kind(row{
 			group: volumes, version: "v1", kind: "CSIDriver", cluster: true, needsVersion: true, returnDeleted: true,

@@ -11,7 +11,7 @@ import (
 	"github.com/gapless-io/gapless/internal/schema/builtin/convert"
 	"github.com/gapless-io/gapless/internal/schema/builtin/defaults"
 	"github.com/gapless-io/gapless/internal/schema/builtin/validation"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // viewKinds are the kinds that show the objects of others, which are among stored.
@@ -38,8 +38,8 @@ func viewKinds(stored []*schema.Resource) []*schema.Resource {
 }
 
 // eventViewFields are the labels of the fields; where they stand, the stored events say.
-func eventViewFields() []kube.FieldPath {
-	fields := []kube.FieldPath{at("reason"), at("type")}
+func eventViewFields() []wire.FieldPath {
+	fields := []wire.FieldPath{at("reason"), at("type")}
 	for _, label := range slices.Sorted(maps.Keys(convert.EventFields())) {
 		fields = append(fields, at(label))
 	}

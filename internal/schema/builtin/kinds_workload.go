@@ -12,7 +12,7 @@ import (
 	"github.com/gapless-io/gapless/internal/schema/builtin/defaults"
 	"github.com/gapless-io/gapless/internal/schema/builtin/validation"
 	"github.com/gapless-io/gapless/internal/schema/builtin/warnings"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 func appsKinds() []*schema.Resource {
@@ -53,7 +53,7 @@ func batchKinds() []*schema.Resource {
 		}, rules[*batchv1.CronJob]{object: validation.CronJob, warn: warnings.CronJob}),
 		kind(row{
 			group: group, version: "v1", kind: "Job", categories: []string{all}, status: true, defaults: defaults.Job,
-			fields: []kube.FieldPath{{Label: "status.successful", Path: []string{"status", "succeeded"}, Default: "0"}},
+			fields: []wire.FieldPath{{Label: "status.successful", Path: []string{"status", "succeeded"}, Default: "0"}},
 		}, rules[*batchv1.Job]{object: validation.Job, create: validation.NewJob, update: validation.JobUpdate, warn: warnings.Job}),
 		kind(row{
 			group: "autoscaling", version: "v2", kind: "HorizontalPodAutoscaler", short: []string{"hpa"},

@@ -19,7 +19,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/builtin"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -79,7 +79,7 @@ func TestManifestOfEveryKindIsDefaultedAndValid(t *testing.T) {
 			if errs, _ := r.Type.Validate(u, u.DeepCopy()); len(errs) > 0 {
 				t.Errorf("an update that changes nothing is invalid: %v", errs.ToAggregate())
 			}
-			encoded, err := kube.Canonical(u.Object)
+			encoded, err := wire.Canonical(u.Object)
 			if err != nil {
 				t.Fatal(err)
 			}

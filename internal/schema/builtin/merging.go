@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // maxCompared bounds a strategic merge patch, which the library does not let anybody end. To merge
@@ -28,12 +28,12 @@ type merging struct{ compared int }
 func checkMerging(before, change strategicpatch.JSONMap, dataStruct any) error {
 	meta, err := strategicpatch.NewPatchMetaFromStruct(dataStruct)
 	if err != nil {
-		return kube.Internal(err)
+		return wire.Internal(err)
 	}
 	var m merging
 	m.objects(before, []map[string]any{change}, meta)
 	if m.compared > maxCompared {
-		return kube.TooLarge("a list of the patch, with the object's and with that of its order, has too many items to be merged: " +
+		return wire.TooLarge("a list of the patch, with the object's and with that of its order, has too many items to be merged: " +
 			"the limit is about 1500 in a list; replace the object, or send a JSON patch or a merge patch")
 	}
 	return nil

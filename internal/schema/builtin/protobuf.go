@@ -14,7 +14,7 @@ import (
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // maxDepth bounds how deep messages may nest: the generated decoders recurse, and
@@ -32,7 +32,7 @@ const maxFields = 2 * schema.MaxParts
 func (t *goType[T, P]) DecodeProtobuf(body []byte) ([]byte, error) {
 	unknown, err := openEnvelope(body)
 	if err != nil {
-		return nil, kube.BadRequest("the object provided is unrecognized (must be of type %s): %v (%s)", t.gvk.Kind, err, schema.Excerpt(body))
+		return nil, wire.BadRequest("the object provided is unrecognized (must be of type %s): %v (%s)", t.gvk.Kind, err, schema.Excerpt(body))
 	}
 	got := runtimeschema.FromAPIVersionAndKind(unknown.APIVersion, unknown.Kind)
 	if err := t.claim(got); err != nil {
@@ -58,18 +58,18 @@ func DecodeScale(body []byte) ([]byte, error) {
 }
 
 // DecodeDeleteOptions reads the k8s\0 envelope of a DELETE request, whatever
-// group and version it names for the options. An error is a *kube.StatusError (400).
+// group and version it names for the options. An error is a *wire.StatusError (400).
 func DecodeDeleteOptions(body []byte) (*metav1.DeleteOptions, error) {
 	unknown, err := openEnvelope(body)
 	if err != nil {
-		return nil, kube.BadRequest("the object provided is unrecognized (must be of type DeleteOptions): %v (%s)", err, schema.Excerpt(body))
+		return nil, wire.BadRequest("the object provided is unrecognized (must be of type DeleteOptions): %v (%s)", err, schema.Excerpt(body))
 	}
 	if unknown.Kind != "" && unknown.Kind != "DeleteOptions" {
-		return nil, kube.BadRequest("decoded object cannot be converted to DeleteOptions")
+		return nil, wire.BadRequest("decoded object cannot be converted to DeleteOptions")
 	}
 	options := &metav1.DeleteOptions{}
 	if err := options.Unmarshal(unknown.Raw); err != nil {
-		return nil, kube.BadRequest("the object provided is unrecognized (must be of type DeleteOptions): %v (%s)", err, schema.Excerpt(body))
+		return nil, wire.BadRequest("the object provided is unrecognized (must be of type DeleteOptions): %v (%s)", err, schema.Excerpt(body))
 	}
 	return options, nil
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/gotype"
 	"github.com/gapless-io/gapless/internal/schema/jsontree"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // tree is a decoded JSON object.
@@ -145,7 +145,7 @@ func (t *goType[T, P]) claim(got schema.GroupVersionKind) error {
 	}
 	gv := got.GroupVersion()
 	if !gv.Empty() && gv != t.gvk.GroupVersion() && !slices.Contains(t.also, gv) {
-		return kube.BadRequest("the API version in the data (%s) does not match the expected API version (%s)", gv, t.gvk.GroupVersion())
+		return wire.BadRequest("the API version in the data (%s) does not match the expected API version (%s)", gv, t.gvk.GroupVersion())
 	}
 	return nil
 }
@@ -156,7 +156,7 @@ func (t *goType[T, P]) claim(got schema.GroupVersionKind) error {
 func (t *goType[T, P]) undecodable(body []byte, cause error) error {
 	apiVersion, kind, err := schema.Head(body)
 	if err != nil {
-		return kube.BadRequest("the object provided is unrecognized (must be of type %s): couldn't get version/kind; json parse error: %v (%s)",
+		return wire.BadRequest("the object provided is unrecognized (must be of type %s): couldn't get version/kind; json parse error: %v (%s)",
 			t.gvk.Kind, err, schema.Excerpt(body))
 	}
 	got := runtimeschema.FromAPIVersionAndKind(apiVersion, kind)
@@ -167,7 +167,7 @@ func (t *goType[T, P]) undecodable(body []byte, cause error) error {
 }
 
 func (t *goType[T, P]) cannotBe(got schema.GroupVersionKind, why error) error {
-	return kube.BadRequest("%s in version %q cannot be handled as a %s: %v", got.Kind, got.Version, t.gvk.Kind, why)
+	return wire.BadRequest("%s in version %q cannot be handled as a %s: %v", got.Kind, got.Version, t.gvk.Kind, why)
 }
 
 // Default fills in the defaults of the kind. A kind with a status always has one,
@@ -286,11 +286,11 @@ func (t *goType[T, P]) typed(u *unstructured.Unstructured) (P, error) {
 func (t *goType[T, P]) StrategicMerge(original, patch []byte) ([]byte, error) {
 	before, err := jsontree.Decode(original)
 	if err != nil {
-		return nil, kube.Internal(fmt.Errorf("read the object to be patched: %w", err))
+		return nil, wire.Internal(fmt.Errorf("read the object to be patched: %w", err))
 	}
 	change, err := jsontree.Decode(patch)
 	if err != nil {
-		return nil, kube.BadRequest("error decoding patch: %v", err)
+		return nil, wire.BadRequest("error decoding patch: %v", err)
 	}
 	if err := checkMerging(before, change, new(T)); err != nil {
 		return nil, err
@@ -301,7 +301,7 @@ func (t *goType[T, P]) StrategicMerge(original, patch []byte) ([]byte, error) {
 	}
 	out, err := json.Marshal(merged)
 	if err != nil {
-		return nil, kube.BadRequest("encode the patched object: %v", err)
+		return nil, wire.BadRequest("encode the patched object: %v", err)
 	}
 	return out, nil
 }
@@ -326,9 +326,9 @@ func (t *goType[T, P]) unpatchable(err error) error {
 		mergepatch.ErrBadPatchFormatForSetElementOrderList, mergepatch.ErrUnsupportedStrategicMergePatchFormat,
 	} {
 		if errors.Is(err, malformed) {
-			return kube.BadRequest("%v", err)
+			return wire.BadRequest("%v", err)
 		}
 	}
 	gk := t.gvk.GroupKind()
-	return kube.Invalid(gk, "", field.ErrorList{field.Invalid(field.NewPath("patch"), nil, strings.TrimSpace(err.Error()))})
+	return wire.Invalid(gk, "", field.ErrorList{field.Invalid(field.NewPath("patch"), nil, strings.TrimSpace(err.Error()))})
 }

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // view converts between a resource and another one that stores its objects.
@@ -98,7 +98,7 @@ func asViewOf(stored, r *schema.Resource, v view) *schema.Resource {
 		Show: func(content tree) tree { return shown.normal(v.show(content)) },
 	}
 	r.Columns = stored.Columns
-	r.Row = func(o *kube.Object) []any {
+	r.Row = func(o *wire.Object) []any {
 		return stored.Row(schema.Converted(o, store))
 	}
 	return r

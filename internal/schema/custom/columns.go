@@ -15,13 +15,13 @@ import (
 
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/jsontree"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // columns returns the table columns of a version and the function that computes a
 // row; name and age when the version has no columns of its own, or such that
 // cannot be read.
-func columns(own []apiextensionsv1.CustomResourceColumnDefinition) ([]metav1.TableColumnDefinition, func(*kube.Object) []any) {
+func columns(own []apiextensionsv1.CustomResourceColumnDefinition) ([]metav1.TableColumnDefinition, func(*wire.Object) []any) {
 	if len(own) == 0 || parsePaths(own) == nil {
 		return schema.DefaultColumns("date"), schema.DefaultRow
 	}
@@ -39,7 +39,7 @@ func columns(own []apiextensionsv1.CustomResourceColumnDefinition) ([]metav1.Tab
 	// each their own.
 	pool := &sync.Pool{New: func() any { return &paths{parsePaths(own)} }}
 	parts := columnParts(own)
-	row := func(o *kube.Object) []any {
+	row := func(o *wire.Object) []any {
 		cells := make([]any, 1, len(heads))
 		cells[0] = o.Key().Name
 		content, err := jsontree.Decode(jsontree.Extract(o.JSON(), parts))

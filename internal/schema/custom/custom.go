@@ -22,7 +22,7 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // definition is the part of a CustomResourceDefinition that is needed to serve it. The
@@ -64,7 +64,7 @@ type definedVersion struct {
 
 // Resources returns the versions of a CustomResourceDefinition; those that are not served
 // are marked as unserved. There are none when the definition is not established. The
-// definition is JSON as [kube.Object] has it.
+// definition is JSON as [wire.Object] has it.
 func Resources(crd []byte) ([]*schema.Resource, error) {
 	var d definition
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(crd, &d); err != nil {
@@ -90,11 +90,11 @@ func Resources(crd []byte) ([]*schema.Resource, error) {
 	var resources []*schema.Resource
 	var readings schema.Readings
 	var schemas []byte
-	var fields []kube.FieldPath // of all versions: objects are stored in one and selected in each
+	var fields []wire.FieldPath // of all versions: objects are stored in one and selected in each
 	for _, v := range d.Spec.Versions {
 		r := d.resource(v)
 		fields = append(fields, r.Fields...)
-		reading := readingOf(r, func() []kube.FieldPath { return fields })
+		reading := readingOf(r, func() []wire.FieldPath { return fields })
 		readings = append(readings, reading)
 		schemas = fmt.Appendf(schemas, "%s %s ", v.Name, reading.Schema)
 		r.StorageVersion, r.Webhook = stored, webhook
@@ -137,7 +137,7 @@ func (d *definition) resource(v definedVersion) *schema.Resource {
 		OpenAPI:     bytes.Clone(v.Schema.OpenAPIV3Schema),
 	}
 	for _, f := range v.SelectableFields {
-		r.Fields = append(r.Fields, kube.FieldPath{Label: strings.TrimPrefix(f.JSONPath, "."), Path: splitPath(f.JSONPath)})
+		r.Fields = append(r.Fields, wire.FieldPath{Label: strings.TrimPrefix(f.JSONPath, "."), Path: splitPath(f.JSONPath)})
 	}
 	if s := v.Subresources.Scale; s != nil {
 		r.Scale = &schema.ScalePaths{SpecReplicas: splitPath(s.SpecReplicasPath), StatusReplicas: splitPath(s.StatusReplicasPath)}

@@ -18,7 +18,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/custom"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 func now() time.Time { return time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC) }
@@ -95,7 +95,7 @@ func TestDefinitionBecomesAResourcePerVersion(t *testing.T) {
 	if diff := cmp.Diff(want, v1.Scale); diff != "" {
 		t.Errorf("scale (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]kube.FieldPath{{Label: "spec.deploymentName", Path: []string{"spec", "deploymentName"}}}, v1.Fields); diff != "" {
+	if diff := cmp.Diff([]wire.FieldPath{{Label: "spec.deploymentName", Path: []string{"spec", "deploymentName"}}}, v1.Fields); diff != "" {
 		t.Errorf("selectable fields (-want +got):\n%s", diff)
 	}
 	if got := foos["v1alpha1"].Deprecation; got != "samplecontroller.k8s.io/v1alpha1 Foo is deprecated; use samplecontroller.k8s.io/v1 Foo" {
@@ -159,12 +159,12 @@ func TestBodiesAreDecodedAsCustomResources(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			_, _, err := foo.Type.Decode([]byte(tt.body), schema.FieldsStrict)
-			status, ok := errors.AsType[*kube.StatusError](err)
+			status, ok := errors.AsType[*wire.StatusError](err)
 			if !ok {
-				t.Fatalf("got %v (%T), want a *kube.StatusError", err, err)
+				t.Fatalf("got %v (%T), want a *wire.StatusError", err, err)
 			}
-			if status.Status.Code != tt.code || !strings.Contains(status.Status.Message, tt.want) {
-				t.Errorf("got %d %q\nwant %d %q", status.Status.Code, status.Status.Message, tt.code, tt.want)
+			if status.ErrStatus.Code != tt.code || !strings.Contains(status.ErrStatus.Message, tt.want) {
+				t.Errorf("got %d %q\nwant %d %q", status.ErrStatus.Code, status.ErrStatus.Message, tt.code, tt.want)
 			}
 		})
 	}
@@ -313,7 +313,7 @@ func TestProtobufAndStrategicMergeAreRefused(t *testing.T) {
 	_, protobufErr := foo.Type.DecodeProtobuf([]byte("k8s\x00"))
 	_, mergeErr := foo.Type.StrategicMerge([]byte(`{}`), []byte(`{}`))
 	for _, err := range []error{protobufErr, mergeErr} {
-		if status, ok := errors.AsType[*kube.StatusError](err); !ok || status.Status.Code != 415 {
+		if status, ok := errors.AsType[*wire.StatusError](err); !ok || status.ErrStatus.Code != 415 {
 			t.Errorf("got %v, want 415", err)
 		}
 	}
@@ -332,7 +332,7 @@ func TestPrinterColumns(t *testing.T) {
 		t.Errorf("got %+v and %+v", cert.Columns[3], cert.Columns[7])
 	}
 	row := func(body string) []any {
-		o, err := kube.ParseObject([]byte(body), nil)
+		o, err := wire.ParseObject([]byte(body), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

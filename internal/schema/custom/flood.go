@@ -11,7 +11,7 @@ const (
 	// smallPart is how many values a part may have that is validated as a whole: if each
 	// has an error, that takes some 10 ms.
 	smallPart = 1000
-	// floodedFrom is how many errors are enough: kube.Invalid shows that many.
+	// floodedFrom is how many errors are enough: wire.Invalid shows that many.
 	floodedFrom = 100
 )
 

@@ -11,7 +11,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/custom"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 func FuzzResources(f *testing.F) {
@@ -57,8 +57,8 @@ func exercise(t *testing.T, list []*schema.Resource, object []byte) {
 	for _, r := range list {
 		u, _, err := r.Type.Decode(object, schema.FieldsWarn)
 		if err != nil {
-			if _, ok := errors.AsType[*kube.StatusError](err); !ok {
-				t.Fatalf("got %v (%T), want a *kube.StatusError", err, err)
+			if _, ok := errors.AsType[*wire.StatusError](err); !ok {
+				t.Fatalf("got %v (%T), want a *wire.StatusError", err, err)
 			}
 			continue
 		}
@@ -67,11 +67,11 @@ func exercise(t *testing.T, list []*schema.Resource, object []byte) {
 		}
 		r.Type.Validate(u, nil)
 		r.Type.Validate(u, u.DeepCopy())
-		value, err := kube.Canonical(u.Object)
+		value, err := wire.Canonical(u.Object)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if o, err := kube.NewObject(value, 7, r.Fields); err == nil {
+		if o, err := wire.NewObject(value, 7, r.Fields); err == nil {
 			r.Row(o)
 		}
 	}

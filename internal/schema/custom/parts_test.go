@@ -9,7 +9,7 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/gapless-io/gapless/internal/schema/jsontree"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // FuzzColumns: the cell of a part of an object is that of the whole object, whatever the
@@ -40,11 +40,11 @@ func FuzzColumns(f *testing.F) {
 		}
 		content["metadata"] = metadata
 		delete(metadata, "resourceVersion")
-		stored, err := kube.Canonical(content)
+		stored, err := wire.Canonical(content)
 		if err != nil {
 			return
 		}
-		o, err := kube.NewObject(stored, 7, nil)
+		o, err := wire.NewObject(stored, 7, nil)
 		if err != nil {
 			return
 		}

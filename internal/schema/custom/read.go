@@ -11,13 +11,13 @@ import (
 
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/jsontree"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube/scan"
 )
 
 // readingOf returns what makes the read forms of the objects that are stored in a version. fields are
 // the selectable fields of all versions.
-func readingOf(r *schema.Resource, fields func() []kube.FieldPath) *schema.Reading {
+func readingOf(r *schema.Resource, fields func() []wire.FieldPath) *schema.Reading {
 	t := r.Type.(*customType) //nolint:forcetypeassert // this package has made it
 	identity := digest(r.OpenAPI)
 	if t.preserve {
@@ -30,7 +30,7 @@ func readingOf(r *schema.Resource, fields func() []kube.FieldPath) *schema.Readi
 
 // selectable returns what the schema says about the values on the way to each field: only that
 // decides what is read there.
-func (t *customType) selectable(fields []kube.FieldPath) string {
+func (t *customType) selectable(fields []wire.FieldPath) string {
 	if len(fields) == 0 {
 		return "" // which compiles nothing
 	}
@@ -66,7 +66,7 @@ func digest(b []byte) string { return fmt.Sprintf("%x", sha256.Sum256(b)) }
 // customresource_handler.go crdConversionRESTOptionsGetter): the object itself if that is in it.
 // Unlike upstream it leaves out defaults that would make more of the object than it may be, and
 // returns an object that it cannot read as it is stored: a read cannot fail.
-func (t *customType) read(o *kube.Object) *kube.Object {
+func (t *customType) read(o *wire.Object) *wire.Object {
 	s, err := t.shapes.get()
 	if err != nil || s.members.readForm(o.Content()) {
 		return o
@@ -81,7 +81,7 @@ func (t *customType) read(o *kube.Object) *kube.Object {
 		return o
 	}
 	_ = t.Default(u) // which has changed nothing if it fails
-	value, err := kube.Canonical(u.Object)
+	value, err := wire.Canonical(u.Object)
 	if err != nil || bytes.Equal(value, stored) {
 		return o
 	}
@@ -92,7 +92,7 @@ func (t *customType) read(o *kube.Object) *kube.Object {
 	return form
 }
 
-// readForm reports whether a stored object with this content (kube.Object.Content) certainly is in
+// readForm reports whether a stored object with this content (wire.Object.Content) certainly is in
 // its read form: whether clean is true and no default is missing. It decodes nothing.
 func (m *members) readForm(content []byte) bool {
 	switch s := (&scan.Scanner{Data: content, MaxDepth: schema.MaxDepth}); {

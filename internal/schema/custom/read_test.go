@@ -15,7 +15,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/jsontree"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // loosened makes some parts of a schema keep unknown fields, and others embedded objects.
@@ -76,11 +76,11 @@ func TestReadFormsAreThoseOfUpstream(t *testing.T) {
 			stored := map[string]any{
 				"apiVersion": "g/v1", "kind": "Foo", "metadata": map[string]any{"name": "a", "generation": int64(1)}, "spec": randomValue(r, before),
 			}
-			value, err := kube.Canonical(stored)
+			value, err := wire.Canonical(stored)
 			if err != nil {
 				t.Fatal(err)
 			}
-			o, err := kube.NewObject(value, 7, nil)
+			o, err := wire.NewObject(value, 7, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -88,7 +88,7 @@ func TestReadFormsAreThoseOfUpstream(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, err := kube.Canonical(readByUpstream(t, runtime.DeepCopyJSON(content), root))
+			want, err := wire.Canonical(readByUpstream(t, runtime.DeepCopyJSON(content), root))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -129,7 +129,7 @@ func BenchmarkRead(b *testing.B) {
 			item := `{"name":"some-name"` + missing + `}`
 			value := `{"apiVersion":"g/v1","kind":"Foo","metadata":{"name":"a","generation":1},"spec":{"list":[` + item + strings.Repeat(","+item, 20) +
 				`],"payload":"` + strings.Repeat("x", 300) + `"}}`
-			o, err := kube.NewObject([]byte(value), 7, nil)
+			o, err := wire.NewObject([]byte(value), 7, nil)
 			if err != nil {
 				b.Fatal(err)
 			}

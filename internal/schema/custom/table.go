@@ -8,13 +8,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gapless-io/gapless/internal/schema/jsontree"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Table is how a version of a definition shows its objects; see the fields of schema.Resource.
 type Table struct {
 	Columns []metav1.TableColumnDefinition
-	Row     func(o *kube.Object) []any
+	Row     func(o *wire.Object) []any
 	Rows    string
 }
 

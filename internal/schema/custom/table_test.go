@@ -11,7 +11,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/custom"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 func TestTheTableOfADefinitionIsThatOfItsResource(t *testing.T) {
@@ -34,7 +34,7 @@ func TestTheTableOfADefinitionIsThatOfItsResource(t *testing.T) {
 	if err != nil || len(resources) == 0 {
 		t.Fatal(resources, err)
 	}
-	o, err := kube.ParseObject([]byte(`{"metadata":{"name":"c"},"spec":{"secretName":"s","issuerRef":{"name":"i"}},"status":{"conditions":[{"type":"Ready","status":"True"}]}}`), nil)
+	o, err := wire.ParseObject([]byte(`{"metadata":{"name":"c"},"spec":{"secretName":"s","issuerRef":{"name":"i"}},"status":{"conditions":[{"type":"Ready","status":"True"}]}}`), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/gotype"
 	"github.com/gapless-io/gapless/internal/schema/jsontree"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // customType is the schema.Type of one version of a custom resource.
@@ -140,11 +140,11 @@ func (t *customType) claim(u *unstructured.Unstructured, body []byte) error {
 		return t.unrecognized(body, runtime.NewMissingKindErr(string(body)))
 	}
 	if apiVersion != t.resource.APIVersion() {
-		return kube.BadRequest("the API version in the data (%s) does not match the expected API version (%s)", apiVersion, t.resource.APIVersion())
+		return wire.BadRequest("the API version in the data (%s) does not match the expected API version (%s)", apiVersion, t.resource.APIVersion())
 	}
 	if kind != t.resource.Kind {
 		// Under the kind that the body claims, as upstream has it.
-		return kube.Invalid(u.GroupVersionKind().GroupKind(), u.GetName(), field.ErrorList{
+		return wire.Invalid(u.GroupVersionKind().GroupKind(), u.GetName(), field.ErrorList{
 			field.Invalid(field.NewPath("kind"), kind, "must be "+t.resource.Kind),
 		})
 	}
@@ -157,7 +157,7 @@ func (t *customType) claim(u *unstructured.Unstructured, body []byte) error {
 func (t *customType) coerce(u *unstructured.Unstructured, v schema.FieldValidation) ([]string, error) {
 	s, err := t.shapes.get()
 	if err != nil {
-		return nil, kube.Internal(err)
+		return nil, wire.Internal(err)
 	}
 	if s.members.clean(u.Object) && normalMetadata(u.Object) {
 		return nil, nil
@@ -220,7 +220,7 @@ func normalMetadata(object map[string]any) bool {
 func (t *customType) Default(u *unstructured.Unstructured) error {
 	s, err := t.shapes.get()
 	if err != nil {
-		return kube.Internal(err)
+		return wire.Internal(err)
 	}
 	if u.Object == nil || s.growth == nil {
 		return nil
@@ -229,7 +229,7 @@ func (t *customType) Default(u *unstructured.Unstructured) error {
 	case added == amount{}:
 		return nil
 	case added.bytes > schema.MaxObjectBytes || added.parts > schema.MaxParts:
-		return kube.TooLarge("the defaults of the schema add more than %d bytes, or %d objects and lists, to the object",
+		return wire.TooLarge("the defaults of the schema add more than %d bytes, or %d objects and lists, to the object",
 			schema.MaxObjectBytes, schema.MaxParts)
 	}
 	s.growth.fill(u.Object)
@@ -238,18 +238,18 @@ func (t *customType) Default(u *unstructured.Unstructured) error {
 
 // DecodeProtobuf refuses: custom resources have no protobuf form.
 func (t *customType) DecodeProtobuf([]byte) ([]byte, error) {
-	return nil, kube.UnsupportedMediaType([]string{"application/json", "application/yaml"})
+	return nil, wire.UnsupportedMediaType([]string{"application/json", "application/yaml"})
 }
 
 // StrategicMerge refuses: custom resources have no Go struct with merge keys.
 func (t *customType) StrategicMerge(_, _ []byte) ([]byte, error) {
-	return nil, kube.UnsupportedMediaType(t.resource.PatchTypes)
+	return nil, wire.UnsupportedMediaType(t.resource.PatchTypes)
 }
 
 func (t *customType) cannotBe(why error) error {
-	return kube.BadRequest("%s in version %q cannot be handled as a %s: %v", t.resource.Kind, t.resource.Version, t.resource.Kind, why)
+	return wire.BadRequest("%s in version %q cannot be handled as a %s: %v", t.resource.Kind, t.resource.Version, t.resource.Kind, why)
 }
 
 func (t *customType) unrecognized(body []byte, why error) error {
-	return kube.BadRequest("the object provided is unrecognized (must be of type %s): %v (%s)", t.resource.Kind, why, schema.Excerpt(body))
+	return wire.BadRequest("the object provided is unrecognized (must be of type %s): %v (%s)", t.resource.Kind, why, schema.Excerpt(body))
 }

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gapless-io/gapless/internal/schema/printers"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // FuzzParts: a printer that decodes some parts of an object has the cells of one that
@@ -46,7 +46,7 @@ func sameCells(t *testing.T, resource string, body []byte, typed metav1.Object) 
 	if err != nil {
 		return
 	}
-	o, err := kube.NewObject(stored, 7, nil)
+	o, err := wire.NewObject(stored, 7, nil)
 	if err != nil {
 		return
 	}

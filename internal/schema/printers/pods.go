@@ -11,7 +11,7 @@ import (
 
 	resources "github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/jsontree"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 func pods() Printer {
@@ -51,7 +51,7 @@ func podParts() *jsontree.Part {
 }
 
 // podConditions says of a pod that has ended how it did.
-func podConditions(o *kube.Object) []metav1.TableRowCondition {
+func podConditions(o *wire.Object) []metav1.TableRowCondition {
 	phase := o.Fields().Get("status.phase")
 	ended := func(message string) []metav1.TableRowCondition {
 		return []metav1.TableRowCondition{{Type: metav1.RowCompleted, Status: metav1.ConditionTrue, Reason: phase, Message: message}}

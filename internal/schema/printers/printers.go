@@ -15,19 +15,19 @@ import (
 
 	resources "github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/jsontree"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Printer shows objects of one kind. Row returns as many cells as there are
 // Columns, as schema.Resource.Row does; an object that cannot be decoded is shown by its name and "<unknown>".
 type Printer struct {
 	Columns []metav1.TableColumnDefinition
-	Row     func(o *kube.Object) []any
+	Row     func(o *wire.Object) []any
 	// ListRow returns the Row of the items of a list, for a kind whose rows depend on the
 	// other rows; nil: it is Row.
-	ListRow func(items iter.Seq2[*kube.Object, error]) func(o *kube.Object) []any
+	ListRow func(items iter.Seq2[*wire.Object, error]) func(o *wire.Object) []any
 	// Conditions returns what the row says besides its cells; nil: nothing.
-	Conditions func(o *kube.Object) []metav1.TableRowCondition
+	Conditions func(o *wire.Object) []metav1.TableRowCondition
 }
 
 // For returns the printer of a built-in resource, and the default one (Name, Age)
@@ -55,7 +55,7 @@ func of[T any](cells func(o *T, r row) []any, columns ...column) Printer {
 // ofParts is of for a kind whose cells need only some parts of an object; nil: all of it. The
 // others are not decoded: stored objects were when they were written.
 func ofParts[T any](parts *jsontree.Part, cells func(o *T, r row) []any, columns ...column) Printer {
-	return Printer{Columns: columns, Row: func(o *kube.Object) []any {
+	return Printer{Columns: columns, Row: func(o *wire.Object) []any {
 		r := row{name: o.Key().Name, age: resources.Age(o.Created()), created: o.Created()}
 		body := o.JSON()
 		if parts != nil {

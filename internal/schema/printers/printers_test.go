@@ -14,7 +14,7 @@ import (
 
 	resources "github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/schema/printers"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Objects were created at born and are shown 90 minutes later.
@@ -23,7 +23,7 @@ func now() time.Time  { return born().Add(90 * time.Minute) }
 
 // parse reads an object in YAML, which is called x and was created at born unless it says
 // otherwise.
-func parse(t *testing.T, body string) *kube.Object {
+func parse(t *testing.T, body string) *wire.Object {
 	t.Helper()
 	var content map[string]any
 	if err := yaml.UnmarshalStrict([]byte(body), &content); err != nil {
@@ -41,7 +41,7 @@ func parse(t *testing.T, body string) *kube.Object {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := kube.NewObject(encoded, 7, []kube.FieldPath{{Label: "status.phase", Path: []string{"status", "phase"}}})
+	o, err := wire.NewObject(encoded, 7, []wire.FieldPath{{Label: "status.phase", Path: []string{"status", "phase"}}})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, body)
 	}
@@ -54,7 +54,7 @@ func printer(resource string) printers.Printer {
 }
 
 // cells are those of an object now.
-func cells(p printers.Printer, o *kube.Object) []any { return resources.Shown(p.Row(o), now()) }
+func cells(p printers.Printer, o *wire.Object) []any { return resources.Shown(p.Row(o), now()) }
 
 // join shows cells as "x | 1/1 | Running".
 func join(cells []any) string {

@@ -10,7 +10,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 func storage(resource string) (Printer, bool) {
@@ -106,9 +106,9 @@ func storageClasses() Printer {
 	class := storagev1.StorageClass{}
 	p := of(classCells, name(), str("Provisioner", doc(class, "provisioner")), str("ReclaimPolicy", doc(class, "reclaimPolicy")),
 		str("VolumeBindingMode", doc(class, "volumeBindingMode")), str("AllowVolumeExpansion", doc(class, "allowVolumeExpansion")), age())
-	p.ListRow = func(items iter.Seq2[*kube.Object, error]) func(*kube.Object) []any {
+	p.ListRow = func(items iter.Seq2[*wire.Object, error]) func(*wire.Object) []any {
 		marked := defaultClass(items)
-		return func(o *kube.Object) []any {
+		return func(o *wire.Object) []any {
 			cells := p.Row(o)
 			if marked != "" && o.Key().Name == marked {
 				cells[0] = marked + " (default)"
@@ -122,8 +122,8 @@ func storageClasses() Printer {
 // defaultClass returns the name of the class that claims without a class get: of those
 // that say that they are the default, the newest one. An error ends the list, whose
 // writer reports it.
-func defaultClass(items iter.Seq2[*kube.Object, error]) string {
-	var newest *kube.Object
+func defaultClass(items iter.Seq2[*wire.Object, error]) string {
+	var newest *wire.Object
 	for o, err := range items {
 		if err != nil {
 			break
@@ -143,7 +143,7 @@ func defaultClass(items iter.Seq2[*kube.Object, error]) string {
 }
 
 // saysDefault reports whether a class says that it is the default.
-func saysDefault(o *kube.Object) bool {
+func saysDefault(o *wire.Object) bool {
 	var class metav1.PartialObjectMetadata
 	if err := json.Unmarshal(o.JSON(), &class); err != nil {
 		return false

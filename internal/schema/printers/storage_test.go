@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 func TestPersistentVolumeRows(t *testing.T) {
@@ -67,7 +67,7 @@ func TestStorageClassRows(t *testing.T) {
 }
 
 // class returns a storage class which says that it is the default, or not.
-func class(t *testing.T, name, created, annotation, value string) *kube.Object {
+func class(t *testing.T, name, created, annotation, value string) *wire.Object {
 	t.Helper()
 	return parse(t, `{metadata: {name: `+name+`, creationTimestamp: "`+created+`", annotations: {`+annotation+`: "`+value+`"}}}`)
 }
@@ -87,9 +87,9 @@ func TestListOfStorageClassesMarksTheNewestDefault(t *testing.T) {
 		"an object that is no class":   {[]any{broken, a}, []any{"x", "a (default)"}},
 		"the list ends with a failure": {[]any{a, errors.New("broken disk"), c}, []any{"a (default)", "c"}},
 	} {
-		row := printer("storageclasses.storage.k8s.io").ListRow(func(yield func(*kube.Object, error) bool) {
+		row := printer("storageclasses.storage.k8s.io").ListRow(func(yield func(*wire.Object, error) bool) {
 			for _, item := range list.items {
-				o, _ := item.(*kube.Object)
+				o, _ := item.(*wire.Object)
 				err, _ := item.(error)
 				if !yield(o, err) {
 					return
@@ -98,7 +98,7 @@ func TestListOfStorageClassesMarksTheNewestDefault(t *testing.T) {
 		})
 		var got []any
 		for _, item := range list.items {
-			if o, is := item.(*kube.Object); is {
+			if o, is := item.(*wire.Object); is {
 				got = append(got, row(o)[0])
 			}
 		}

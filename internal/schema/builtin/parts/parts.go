@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/kube"
+	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // tree is a decoded JSON object.
@@ -74,7 +74,7 @@ func Bind(sent, old *unstructured.Unstructured) (*unstructured.Unstructured, err
 	bound, _ := spec["nodeName"].(string)
 	gates, _ := spec["schedulingGates"].([]any)
 	conflict := func(why string) error {
-		return kube.Conflict(schema.GroupResource{Resource: "pods/binding"}, name, why)
+		return wire.Conflict(schema.GroupResource{Resource: "pods/binding"}, name, why)
 	}
 	switch {
 	case old.GetDeletionTimestamp() != nil:
@@ -99,8 +99,8 @@ func Bind(sent, old *unstructured.Unstructured) (*unstructured.Unstructured, err
 }
 
 func invalidTarget(name, why string) error {
-	e := kube.Invalid(schema.GroupVersionKind{Kind: "Binding"}.GroupKind(), name, nil)
-	e.Status.Message = fmt.Sprintf("Binding %q is invalid: %s", name, why)
+	e := wire.Invalid(schema.GroupVersionKind{Kind: "Binding"}.GroupKind(), name, nil)
+	e.ErrStatus.Message = fmt.Sprintf("Binding %q is invalid: %s", name, why)
 	return e
 }
 

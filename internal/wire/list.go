@@ -1,0 +1,26 @@
+package wire
+
+import (
+	"iter"
+
+	"github.com/gapless-io/gapless/kube"
+)
+
+// List is the answer to a LIST: a consistent selection of objects at one
+// resource version.
+type List struct {
+	ResourceVersion kube.ResourceVersion
+	Continue        string // token for the next page, "" at the end
+	// Remaining is the number of items after this page; nil when unknown (a
+	// selector was given) or when nothing remains.
+	Remaining *int64
+	// History tells the histories of a collection apart that have the same resourceVersions for other
+	// objects, as those of an API server that was restored from a backup; 0 if there is only one.
+	History uint64
+	// Shard is the selector of the list's shard, "" if it has none.
+	Shard string
+	// Items yields the objects in key order. It may be ranged over more than once
+	// and holds no lock. Objects may be read during the iteration: an error is the last
+	// value, without an object, and means that the list is incomplete.
+	Items iter.Seq2[*Object, error]
+}
