@@ -8,8 +8,8 @@ import (
 	"github.com/gapless-io/gapless/internal/admission/policy"
 	"github.com/gapless-io/gapless/internal/admission/taint"
 	"github.com/gapless-io/gapless/internal/admission/webhook"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry"
-	"github.com/gapless-io/gapless/internal/schema"
 )
 
 // cluster is the registry for plugins that are made before it.
@@ -22,7 +22,7 @@ var (
 )
 
 // Types implements policy.Cluster.
-func (c cluster) Types(r *schema.Resource) (managedfields.TypeConverter, error) {
+func (c cluster) Types(r *kinds.Resource) (managedfields.TypeConverter, error) {
 	return c.Fields().Types(r)
 }
 

@@ -31,30 +31,30 @@ var policy = map[string][]string{
 	"internal/store/failing":   {"internal/store"},
 	"internal/mirror":          {"kube", "internal/wire", "internal/store", "internal/store/revlog"},
 	"internal/relay": {
-		"kube", "internal/wire", "client", "informer", "internal/mirror", "internal/watchcache", "internal/schema", "internal/registry",
+		"kube", "internal/wire", "client", "informer", "internal/mirror", "internal/watchcache", "internal/kinds", "internal/registry",
 		"internal/registry/caches", "internal/registry/stored", "internal/auth", "internal/apiserver", "internal/relay/kept", "internal/relay/table",
 	},
 	"internal/watchcache": {"kube", "internal/wire"},
-	"internal/schema":     {"kube", "internal/wire"},
-	"internal/hook":       {"kube", "internal/wire", "internal/schema"},
-	"internal/admission":  {"kube", "internal/wire", "internal/schema", "internal/auth"},
+	"internal/kinds":      {"kube", "internal/wire"},
+	"internal/hook":       {"kube", "internal/wire", "internal/kinds"},
+	"internal/admission":  {"kube", "internal/wire", "internal/kinds", "internal/auth"},
 	"internal/admission/webhook": {
-		"kube", "internal/wire", "internal/schema", "internal/admission", "internal/hook", "internal/registry/patch",
+		"kube", "internal/wire", "internal/kinds", "internal/admission", "internal/hook", "internal/registry/patch",
 	},
 	"internal/registry": {
-		"kube", "internal/wire", "internal/store", "internal/schema", "internal/watchcache", "internal/admission", "internal/hook",
+		"kube", "internal/wire", "internal/store", "internal/kinds", "internal/watchcache", "internal/admission", "internal/hook",
 		"internal/registry/caches", "internal/registry/patch",
 		"internal/registry/lifecycle", "internal/registry/stored", "internal/registry/strategy",
 	},
-	"internal/bootstrap":       {"kube", "internal/wire", "internal/schema", "internal/auth/rbac/rules"},
-	"internal/seed":            {"kube", "internal/wire", "internal/schema"},
+	"internal/bootstrap":       {"kube", "internal/wire", "internal/kinds", "internal/auth/rbac/rules"},
+	"internal/seed":            {"kube", "internal/wire", "internal/kinds"},
 	"internal/baseline":        {"internal/store"},
-	"internal/controllers":     {"kube", "internal/wire", "internal/schema"},
+	"internal/controllers":     {"kube", "internal/wire", "internal/kinds"},
 	"internal/auth":            {"kube", "internal/wire", "internal/durable"},
-	"internal/auth/rbac":       {"kube", "internal/wire", "internal/schema", "internal/auth", "internal/auth/rbac/rules"},
+	"internal/auth/rbac":       {"kube", "internal/wire", "internal/kinds", "internal/auth", "internal/auth/rbac/rules"},
 	"internal/auth/rbac/rules": {"internal/auth"},
 	"internal/audit":           nil,
-	"internal/apiserver":       {"kube", "internal/wire", "internal/schema", "internal/auth", "internal/audit"},
+	"internal/apiserver":       {"kube", "internal/wire", "internal/kinds", "internal/auth", "internal/audit"},
 	"internal/export":          {"kube", "internal/wire", "client", "internal/seed"},
 	"client":                   {"kube"},
 	"internal/refusal":         {"kube", "internal/wire"},
@@ -63,7 +63,7 @@ var policy = map[string][]string{
 	"internal/proxy":           {"fault", "internal/auth", "internal/upstream"},
 	"internal/relay/access":    {"kube", "internal/wire", "client", "internal/auth", "internal/relay/kept"},
 	"internal/relay/kept":      {"internal/durable"},
-	"internal/relay/table":     {"kube", "internal/wire", "internal/schema"},
+	"internal/relay/table":     {"kube", "internal/wire", "internal/kinds"},
 	"internal/relay/pass":      {"kube", "internal/wire", "internal/auth", "internal/refusal", "internal/upstream", "internal/relay/kept"},
 	"internal/relay/relaytest": {"", "gaplesstest"}, // for tests
 
@@ -116,11 +116,11 @@ var policy = map[string][]string{
 	"examples/internal/rigtest": {"", "kube", "internal/wire"},
 
 	// The layers of the registry: only the verbs see all of them.
-	"internal/registry/caches":    {"kube", "internal/wire", "internal/store", "internal/schema", "internal/watchcache", "internal/registry/stored"},
-	"internal/registry/lifecycle": {"kube", "internal/wire", "internal/schema", "internal/watchcache", "internal/registry/caches", "internal/registry/strategy"},
-	"internal/registry/stored":    {"kube", "internal/wire", "internal/store", "internal/schema", "internal/watchcache"},
-	"internal/registry/strategy":  {"kube", "internal/wire", "internal/schema"},
-	"internal/registry/patch":     {"kube", "internal/wire", "internal/schema"},
+	"internal/registry/caches":    {"kube", "internal/wire", "internal/store", "internal/kinds", "internal/watchcache", "internal/registry/stored"},
+	"internal/registry/lifecycle": {"kube", "internal/wire", "internal/kinds", "internal/watchcache", "internal/registry/caches", "internal/registry/strategy"},
+	"internal/registry/stored":    {"kube", "internal/wire", "internal/store", "internal/kinds", "internal/watchcache"},
+	"internal/registry/strategy":  {"kube", "internal/wire", "internal/kinds"},
+	"internal/registry/patch":     {"kube", "internal/wire", "internal/kinds"},
 }
 
 // inTests is what the tests of a package may import besides: the suite that backends

@@ -9,8 +9,8 @@ import (
 	"testing"
 
 	"github.com/gapless-io/gapless"
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/builtin"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
 )
 
 // caller is a kind of caller, with what it may do.
@@ -22,11 +22,11 @@ type caller struct {
 	fresh   bool
 	headers []string
 	refused int // how everything else is answered
-	may     func(method, path string, r *schema.Resource) bool
+	may     func(method, path string, r *kinds.Resource) bool
 }
 
 // paths are those of a resource in the namespace default, with the subresources of an object x.
-func paths(r *schema.Resource) []string {
+func paths(r *kinds.Resource) []string {
 	base := "/api/" + r.Version
 	if r.Group != "" {
 		base = "/apis/" + r.Group + "/" + r.Version
@@ -60,19 +60,19 @@ func TestEveryRouteRefusesWhoMayNot(t *testing.T) {
 	}
 	g.admin("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", `{"metadata":{"name":"vera"},
 "roleRef":{"apiGroup":"rbac.authorization.k8s.io","kind":"ClusterRole","name":"view"},"subjects":[{"apiGroup":"rbac.authorization.k8s.io","kind":"User","name":"vera"}]}`)
-	self := func(method, path string, _ *schema.Resource) bool {
+	self := func(method, path string, _ *kinds.Resource) bool {
 		return method == http.MethodPost && strings.Contains(path, "/self") // of an object: 405
 	}
-	views := func(method, path string, r *schema.Resource) bool {
+	views := func(method, path string, r *kinds.Resource) bool {
 		secret := []string{"secrets", "roles", "rolebindings"}
 		open := r.Namespaced || r.Plural == "namespaces"
 		return self(method, path, r) || method == http.MethodGet && open && !slices.Contains(secret, r.Plural)
 	}
-	account := func(method, path string, r *schema.Resource) bool { // system:cluster-trust-bundle-discovery
+	account := func(method, path string, r *kinds.Resource) bool { // system:cluster-trust-bundle-discovery
 		return self(method, path, r) || method == http.MethodGet && r.Plural == "clustertrustbundles"
 	}
-	nothing := func(string, string, *schema.Resource) bool { return false }
-	unknown := func(_, path string, _ *schema.Resource) bool { return strings.HasSuffix(path, "reviews/x") } // 405
+	nothing := func(string, string, *kinds.Resource) bool { return false }
+	unknown := func(_, path string, _ *kinds.Resource) bool { return strings.HasSuffix(path, "reviews/x") } // 405
 	callers := []caller{
 		{"nobody", g.client(), true, nil, http.StatusUnauthorized, nothing},
 		{"a forged token", g.client(), true, bearer("forged"), http.StatusUnauthorized, nothing},

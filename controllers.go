@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/gapless-io/gapless/internal/controllers/gc"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry"
-	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/store/revlog"
 )
 
@@ -76,7 +76,7 @@ const namespaceQuiet = 500 * time.Millisecond
 
 // newRegistry makes the registry with the controllers that are turned on, and returns the
 // garbage collector; nil if it is turned off.
-func (s *Server) newRegistry(log *revlog.Log, live *schema.Live) *gc.Collector {
+func (s *Server) newRegistry(log *revlog.Log, live *kinds.Live) *gc.Collector {
 	cfg := registry.Config{
 		Store: s.store(), Stale: s.values.Stale, Live: live, Logger: s.cfg.Logger,
 		KeepNamespaces: !s.cfg.runs(NamespaceController),

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/seed"
 	"github.com/gapless-io/gapless/internal/seed/manifest"
 )
@@ -34,7 +34,7 @@ func (s *Server) findManifests() error {
 }
 
 // seed applies the manifests.
-func (s *Server) seed(ctx context.Context, live *schema.Live) error {
+func (s *Server) seed(ctx context.Context, live *kinds.Live) error {
 	if s.manifests == nil {
 		return nil
 	}

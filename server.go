@@ -24,9 +24,9 @@ import (
 	"github.com/gapless-io/gapless/internal/auth/authn"
 	"github.com/gapless-io/gapless/internal/bootstrap"
 	"github.com/gapless-io/gapless/internal/history"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
 	"github.com/gapless-io/gapless/internal/registry"
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/builtin"
 	"github.com/gapless-io/gapless/internal/scratch"
 	"github.com/gapless-io/gapless/internal/seed/manifest"
 	"github.com/gapless-io/gapless/internal/store"
@@ -53,7 +53,7 @@ type Server struct {
 	kubeconfig  string
 	tokens      *authn.Tokens // of Config.Authentication.TokenAuthFile; nil: none
 	registry    *registry.Registry
-	live        *schema.Live
+	live        *kinds.Live
 	api         *apiserver.Server
 	faulty      *fault.Handler // the rules in front of api; nil without faults
 	authorizer  auth.Authorizer
@@ -170,7 +170,7 @@ func (s *Server) runBelow(ctx context.Context, g *errgroup.Group, log *revlog.Lo
 // serve runs the store, the registry and the HTTP server, and stops them in reverse
 // order.
 func (s *Server) serve(ctx context.Context, log *revlog.Log) error {
-	live := schema.NewLive(builtin.Catalog())
+	live := kinds.NewLive(builtin.Catalog())
 	s.live = live
 	garbage := s.newRegistry(log, live)
 	defer s.webhooks.Close()
@@ -237,7 +237,7 @@ func (s *Server) serve(ctx context.Context, log *revlog.Log) error {
 }
 
 // bootstrapper returns the controller of the bootstrap objects; nil if none are configured.
-func (s *Server) bootstrapper(live *schema.Live) (*bootstrap.Controller, error) {
+func (s *Server) bootstrapper(live *kinds.Live) (*bootstrap.Controller, error) {
 	if s.cfg.Bootstrap == BootstrapNone {
 		return nil, nil
 	}
@@ -268,7 +268,7 @@ type parts struct {
 	collectors []prometheus.Collector
 }
 
-func (s *Server) apiConfig(live *schema.Live, log *revlog.Log, p parts) apiserver.Config {
+func (s *Server) apiConfig(live *kinds.Live, log *revlog.Log, p parts) apiserver.Config {
 	cfg := apiserver.Config{
 		Authenticator: p.authenticator, PrivateHealth: s.cfg.Authentication.PrivateHealth, Tokens: p.authenticator, Discovery: p.discovery,
 		Reader: s.registry, Writer: s.registry, Count: s.registry.Count, Live: live, Logger: s.cfg.Logger,

@@ -15,9 +15,9 @@ import (
 	"github.com/gapless-io/gapless"
 	"github.com/gapless-io/gapless/internal/apiserver"
 	"github.com/gapless-io/gapless/internal/controllers/gc"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
 	"github.com/gapless-io/gapless/internal/registry"
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/builtin"
 	"github.com/gapless-io/gapless/internal/store/revlog"
 )
 
@@ -39,7 +39,7 @@ func assemble(t testing.TB, o revlog.Options) *assembled {
 	if err != nil {
 		t.Fatalf("open the log: %v", err)
 	}
-	live := schema.NewLive(builtin.Catalog())
+	live := kinds.NewLive(builtin.Catalog())
 	garbage := gc.New(gc.Config{Live: live, Logger: slog.New(slog.DiscardHandler), Writable: log.Writable})
 	verbs := registry.New(registry.Config{Store: log, Live: live, Collector: garbage})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))

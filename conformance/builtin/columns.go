@@ -23,7 +23,7 @@ import (
 	"k8s.io/kubernetes/pkg/printers/internalversion"
 	printerstorage "k8s.io/kubernetes/pkg/printers/storage"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -43,7 +43,7 @@ func newUpstreamTables() *upstreamTables {
 }
 
 // of returns where kube-apiserver takes the kind of r and its table from.
-func (t *upstreamTables) of(r *schema.Resource) (*runtime.Scheme, rest.TableConvertor) {
+func (t *upstreamTables) of(r *kinds.Resource) (*runtime.Scheme, rest.TableConvertor) {
 	switch gr := r.GR(); gr.String() {
 	case "customresourcedefinitions.apiextensions.k8s.io":
 		return t.scheme, crdtable.New()
@@ -56,7 +56,7 @@ func (t *upstreamTables) of(r *schema.Resource) (*runtime.Scheme, rest.TableConv
 
 // stored returns an object as kube-apiserver keeps it: the JSON of its version, with
 // defaults.
-func (t *upstreamTables) stored(r *schema.Resource, body []byte) ([]byte, error) {
+func (t *upstreamTables) stored(r *kinds.Resource, body []byte) ([]byte, error) {
 	scheme, _ := t.of(r)
 	object, _, err := serializer.NewCodecFactory(scheme).UniversalDeserializer().Decode(body, nil, nil)
 	if err != nil {
@@ -71,7 +71,7 @@ func (t *upstreamTables) stored(r *schema.Resource, body []byte) ([]byte, error)
 }
 
 // read returns the object that kube-apiserver reads from its stored form.
-func (t *upstreamTables) read(r *schema.Resource, stored []byte) (runtime.Object, error) {
+func (t *upstreamTables) read(r *kinds.Resource, stored []byte) (runtime.Object, error) {
 	scheme, _ := t.of(r)
 	object, _, err := serializer.NewCodecFactory(scheme).UniversalDeserializer().Decode(stored, nil, nil)
 	if err != nil {
@@ -85,7 +85,7 @@ func (t *upstreamTables) read(r *schema.Resource, stored []byte) (runtime.Object
 }
 
 // bookmark returns the object of a bookmark.
-func (t *upstreamTables) bookmark(r *schema.Resource) (runtime.Object, error) {
+func (t *upstreamTables) bookmark(r *kinds.Resource) (runtime.Object, error) {
 	scheme, _ := t.of(r)
 	object, err := scheme.New(internalVersion(r).WithKind(r.Kind))
 	if err != nil {
@@ -94,13 +94,13 @@ func (t *upstreamTables) bookmark(r *schema.Resource) (runtime.Object, error) {
 	return object, nil
 }
 
-func internalVersion(r *schema.Resource) runtimeschema.GroupVersion {
+func internalVersion(r *kinds.Resource) runtimeschema.GroupVersion {
 	return runtimeschema.GroupVersion{Group: r.Group, Version: runtime.APIVersionInternal}
 }
 
 // one returns the table of one object. It is nil if kube-apiserver has none: it answers
 // with an error, or panics, for some objects that its validation refuses.
-func (t *upstreamTables) one(r *schema.Resource, object runtime.Object) (table *metav1.Table, err error) {
+func (t *upstreamTables) one(r *kinds.Resource, object runtime.Object) (table *metav1.Table, err error) {
 	_, convertor := t.of(r)
 	defer func() {
 		if recover() != nil {
@@ -115,7 +115,7 @@ func (t *upstreamTables) one(r *schema.Resource, object runtime.Object) (table *
 }
 
 // list returns the table of a list.
-func (t *upstreamTables) list(r *schema.Resource, objects []runtime.Object) (*metav1.Table, error) {
+func (t *upstreamTables) list(r *kinds.Resource, objects []runtime.Object) (*metav1.Table, error) {
 	scheme, _ := t.of(r)
 	kinds, _, err := scheme.ObjectKinds(objects[0])
 	if err != nil {
@@ -133,12 +133,12 @@ func (t *upstreamTables) list(r *schema.Resource, objects []runtime.Object) (*me
 
 // gaplessOne shows an object as the server of this module shows it, by the columns and
 // the rows of its resource.
-func gaplessOne(r *schema.Resource, object *wire.Object) (*metav1.Table, error) {
+func gaplessOne(r *kinds.Resource, object *wire.Object) (*metav1.Table, error) {
 	return gaplessTable(r, r.Row, object)
 }
 
 // gaplessList shows a list as the server of this module shows it.
-func gaplessList(r *schema.Resource, objects []*wire.Object) (*metav1.Table, error) {
+func gaplessList(r *kinds.Resource, objects []*wire.Object) (*metav1.Table, error) {
 	row := r.Row
 	if r.ListRow != nil {
 		row = r.ListRow(func(yield func(*wire.Object, error) bool) {
@@ -152,11 +152,11 @@ func gaplessList(r *schema.Resource, objects []*wire.Object) (*metav1.Table, err
 	return gaplessTable(r, row, objects...)
 }
 
-func gaplessTable(r *schema.Resource, row func(*wire.Object) []any, objects ...*wire.Object) (*metav1.Table, error) {
+func gaplessTable(r *kinds.Resource, row func(*wire.Object) []any, objects ...*wire.Object) (*metav1.Table, error) {
 	table := &metav1.Table{ColumnDefinitions: r.Columns}
 	now := time.Now()
 	for _, o := range objects {
-		shown := metav1.TableRow{Cells: schema.Shown(row(o), now)}
+		shown := metav1.TableRow{Cells: kinds.Shown(row(o), now)}
 		if r.RowConditions != nil {
 			shown.Conditions = r.RowConditions(o)
 		}
@@ -245,8 +245,8 @@ func atMoment(manifest string, now time.Time) (string, error) {
 }
 
 // listed are the resources of the catalog that have tables, by name.
-func listed(catalog *schema.Catalog) map[string]*schema.Resource {
-	all := map[string]*schema.Resource{}
+func listed(catalog *kinds.Catalog) map[string]*kinds.Resource {
+	all := map[string]*kinds.Resource{}
 	for _, r := range catalog.Resources() {
 		if slices.Contains(r.Verbs, "list") {
 			all[strings.Trim(r.Group+"/"+r.Version+"/"+r.Plural, "/")] = r

@@ -13,14 +13,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/builtin"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // columnsRun compares the tables of one resource.
 type columnsRun struct {
-	resource *schema.Resource
+	resource *kinds.Resource
 	upstream *upstreamTables
 	found    map[string]string // by "resource | what": an example
 	objects  int               // with a table at upstream

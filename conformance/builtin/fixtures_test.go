@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/gapless-io/gapless/conformance/builtin"
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 )
 
 // The random objects of which the table has the findings.
@@ -32,7 +32,7 @@ var withoutFixture = map[string]string{"CustomResourceDefinition": "it is in k8s
 
 // fixture returns upstream's round-trip fixture of a kind, in which every field is set;
 // nil if there is none.
-func (s suite) fixture(t *testing.T, r *schema.Resource) map[string]any {
+func (s suite) fixture(t *testing.T, r *kinds.Resource) map[string]any {
 	t.Helper()
 	group := r.Group
 	if group == "" {

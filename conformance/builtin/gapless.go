@@ -8,9 +8,9 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
 	"github.com/gapless-io/gapless/internal/registry"
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/builtin"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/revlog"
 	"github.com/gapless-io/gapless/internal/wire"
@@ -29,7 +29,7 @@ func NewGapless(ctx context.Context) (*Gapless, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the log: %w", err)
 	}
-	g := &Gapless{log: log, registry: registry.New(registry.Config{Store: log, Live: schema.NewLive(builtin.Catalog())})}
+	g := &Gapless{log: log, registry: registry.New(registry.Config{Store: log, Live: kinds.NewLive(builtin.Catalog())})}
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 2)
 	go func() { ended <- log.Run(running) }()        // ends with running
@@ -93,7 +93,7 @@ func (g *Gapless) Update(ctx context.Context, t Target, was Verdict, body []byte
 
 // Decode returns a body with its defaults, which nothing has validated.
 func (g *Gapless) Decode(t Target, body []byte) Verdict {
-	u, _, err := t.Resource.Type.Decode(body, schema.FieldsWarn)
+	u, _, err := t.Resource.Type.Decode(body, kinds.FieldsWarn)
 	if err == nil {
 		err = t.Resource.Type.Default(u)
 	}

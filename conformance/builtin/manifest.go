@@ -12,7 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 	"sigs.k8s.io/yaml"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 )
 
 // Manifest is an object that upstream accepts.
@@ -27,7 +27,7 @@ const minimal = "minimal.yaml"
 
 // Manifests reads those of a directory, for the resources of a catalog. The minimal ones
 // are last.
-func Manifests(dir string, resources []*schema.Resource) ([]Manifest, error) {
+func Manifests(dir string, resources []*kinds.Resource) ([]Manifest, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
 	if err != nil {
 		return nil, fmt.Errorf("find manifests: %w", err)
@@ -53,7 +53,7 @@ func Manifests(dir string, resources []*schema.Resource) ([]Manifest, error) {
 	return all, nil
 }
 
-func parseManifest(doc string, resources []*schema.Resource) (Manifest, error) {
+func parseManifest(doc string, resources []*kinds.Resource) (Manifest, error) {
 	body, err := yaml.YAMLToJSONStrict([]byte(doc))
 	if err != nil {
 		return Manifest{}, err
@@ -66,7 +66,7 @@ func parseManifest(doc string, resources []*schema.Resource) (Manifest, error) {
 		return Manifest{}, err
 	}
 	gvk := runtimeschema.FromAPIVersionAndKind(head.APIVersion, head.Kind)
-	i := slices.IndexFunc(resources, func(r *schema.Resource) bool { return r.GVK() == gvk })
+	i := slices.IndexFunc(resources, func(r *kinds.Resource) bool { return r.GVK() == gvk })
 	if i < 0 {
 		return Manifest{}, fmt.Errorf("no built-in kind is %s", gvk)
 	}
@@ -84,7 +84,7 @@ func parseManifest(doc string, resources []*schema.Resource) (Manifest, error) {
 
 // KindOf names a resource in findings: by its kind, and where two resources have one, by
 // its version and group too.
-func KindOf(r *schema.Resource) string {
+func KindOf(r *kinds.Resource) string {
 	if r.Conversion != nil {
 		return r.Kind + "." + r.Version + "." + r.Group
 	}

@@ -23,12 +23,12 @@ import (
 
 	"github.com/gapless-io/gapless/conformance/builtin"
 	documents "github.com/gapless-io/gapless/internal/apiserver/swagger"
-	"github.com/gapless-io/gapless/internal/schema"
-	kinds "github.com/gapless-io/gapless/internal/schema/builtin"
+	"github.com/gapless-io/gapless/internal/kinds"
+	ours "github.com/gapless-io/gapless/internal/kinds/builtin"
 )
 
 // commentsFile has what upstream's definitions say and Go types do not.
-const commentsFile = "../../internal/schema/openapi/comments.json"
+const commentsFile = "../../internal/kinds/openapi/comments.json"
 
 // upstreamVersion3 has the documents of OpenAPI v3 that the module of k8s.io/kubernetes contains, by
 // their names, as kube-apiserver serves them: with the enumerations, which are not in the files
@@ -146,7 +146,7 @@ func withoutCBOR(v any) any {
 // version3 are this module's documents.
 func version3(t *testing.T) map[string]definition {
 	t.Helper()
-	groups := documents.NewGroups(schema.NewLive(kinds.Catalog()))
+	groups := documents.NewGroups(kinds.NewLive(ours.Catalog()))
 	get := func(name string) (doc definition) {
 		built, err := groups.Build(t.Context(), name)
 		if err != nil || built == nil {
@@ -344,7 +344,7 @@ func goTypes() map[string]goType {
 			add(f.typ)
 		}
 	}
-	for _, r := range kinds.Catalog().Resources() {
+	for _, r := range ours.Catalog().Resources() {
 		add(r.GoType)
 		for _, sub := range r.Subresources {
 			if sub.GoType != nil {

@@ -13,12 +13,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gapless-io/gapless/internal/schema/builtin"
-	"github.com/gapless-io/gapless/internal/schema/openapi"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
+	"github.com/gapless-io/gapless/internal/kinds/openapi"
 )
 
 // markersFile has what upstream's document says and Go types do not.
-const markersFile = "../../internal/schema/openapi/markers.txt"
+const markersFile = "../../internal/kinds/openapi/markers.txt"
 
 type definition = map[string]any
 

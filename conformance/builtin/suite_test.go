@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/gapless-io/gapless/conformance/builtin"
-	"github.com/gapless-io/gapless/internal/schema"
-	kinds "github.com/gapless-io/gapless/internal/schema/builtin"
+	"github.com/gapless-io/gapless/internal/kinds"
+	kinds "github.com/gapless-io/gapless/internal/kinds/builtin"
 )
 
 var (
@@ -50,7 +50,7 @@ func TestKindsAgreeWithUpstream(t *testing.T) {
 	t.Run("kinds", func(t *testing.T) {
 		for _, r := range catalog.Resources() {
 			kind := builtin.KindOf(r)
-			if reason := withoutStrategies[kind]; reason != "" && !s.upstream.Has(schema.Target{Resource: r}) {
+			if reason := withoutStrategies[kind]; reason != "" && !s.upstream.Has(kinds.Target{Resource: r}) {
 				t.Logf("%s is not written: %s", kind, reason)
 				continue
 			}
@@ -325,7 +325,7 @@ func generated(path string) bool {
 
 // removeGenerated removes what the server has put into an object, so that it can be
 // created again: a name, and the UID in the labels and the selector of a job.
-func removeGenerated(r *schema.Resource, o map[string]any) map[string]any {
+func removeGenerated(r *kinds.Resource, o map[string]any) map[string]any {
 	metadata, _ := o["metadata"].(map[string]any)
 	if metadata["generateName"] != nil {
 		delete(metadata, "name")

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/gapless-io/gapless/conformance/builtin"
-	kinds "github.com/gapless-io/gapless/internal/schema/builtin"
+	kinds "github.com/gapless-io/gapless/internal/kinds/builtin"
 )
 
 // TestTextsOfAdmissionKindsAreUpstreams compares what a client reads of a refused webhook

@@ -13,11 +13,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 )
 
 // Target is an object, a part of one (status), or a collection into which one is created.
-type Target = schema.Target
+type Target = kinds.Target
 
 // FixedUID stands for the UID of every object, which some kinds repeat in labels.
 const FixedUID = "11111111-2222-4333-8444-555555555555"

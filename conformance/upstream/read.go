@@ -12,7 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/apis/example"
 	"k8s.io/apiserver/pkg/storage"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -28,7 +28,7 @@ func (s *Storage) Get(ctx context.Context, key string, opts storage.GetOptions, 
 		return err
 	}
 	server := s.Server()
-	target := schema.Target{Resource: server.pods, Namespace: p.namespace, Name: p.name}
+	target := kinds.Target{Resource: server.pods, Namespace: p.namespace, Name: p.name}
 	o, err := server.registry.Get(ctx, target, opts.ResourceVersion)
 	var at kube.ResourceVersion
 	if err != nil && wire.StatusOf(err).Code == 404 {
@@ -116,7 +116,7 @@ func (s *Storage) list(ctx context.Context, p place, q url.Values) (*wire.List, 
 		return nil, err
 	}
 	server := s.Server()
-	return server.registry.List(ctx, schema.Target{Resource: server.pods, Namespace: p.namespace}, o)
+	return server.registry.List(ctx, kinds.Target{Resource: server.pods, Namespace: p.namespace}, o)
 }
 
 // request returns the collection that a key and its options are about, and the

@@ -20,9 +20,9 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/custom"
 	"github.com/gapless-io/gapless/internal/registry"
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/custom"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/revlog"
 	"github.com/gapless-io/gapless/internal/wire"
@@ -61,7 +61,7 @@ const definition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResour
 type Server struct {
 	log      *revlog.Log
 	registry *registry.Registry
-	pods     *schema.Resource
+	pods     *kinds.Resource
 	stop     context.CancelFunc
 	ended    chan error // the registry's end, then the log's
 }
@@ -82,7 +82,7 @@ func Open(ctx context.Context, cfg Config) (*Server, error) {
 	s := &Server{
 		log: log, pods: resources[0], ended: make(chan error, 2),
 		registry: registry.New(registry.Config{
-			Store: log, Live: schema.NewLive(schema.NewCatalog(resources...)), CacheEntries: cfg.Window,
+			Store: log, Live: kinds.NewLive(kinds.NewCatalog(resources...)), CacheEntries: cfg.Window,
 		}),
 	}
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -159,7 +159,7 @@ func (s *Server) Stored(ctx context.Context, key string) ([]byte, error) {
 // visible waits until every reader sees a revision, as the registry's own writes
 // do before they answer.
 func (s *Server) visible(ctx context.Context, revision int64) error {
-	_, err := s.registry.Get(ctx, schema.Target{Resource: s.pods, Name: "-"}, strconv.FormatInt(revision, 10))
+	_, err := s.registry.Get(ctx, kinds.Target{Resource: s.pods, Name: "-"}, strconv.FormatInt(revision, 10))
 	if err == nil || wire.StatusOf(err).Code == 404 {
 		return nil
 	}

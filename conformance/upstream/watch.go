@@ -12,7 +12,7 @@ import (
 	"k8s.io/apiserver/pkg/apis/example"
 	"k8s.io/apiserver/pkg/storage"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -77,7 +77,7 @@ func (s *Storage) Watch(ctx context.Context, key string, opts storage.ListOption
 	}
 	o.Bookmarks = opts.Predicate.AllowWatchBookmarks || opts.ProgressNotify
 	server := s.Server()
-	w, err := server.registry.Watch(ctx, schema.Target{Resource: server.pods, Namespace: p.namespace}, o)
+	w, err := server.registry.Watch(ctx, kinds.Target{Resource: server.pods, Namespace: p.namespace}, o)
 	code := wire.StatusOf(err).Code
 	if err != nil && ctx.Err() == nil && code != 410 && code != 504 {
 		return nil, refusal(err)

@@ -15,7 +15,7 @@ import (
 	"github.com/gapless-io/gapless/fault"
 	"github.com/gapless-io/gapless/fault/control"
 	"github.com/gapless-io/gapless/internal/apiserver/route"
-	"github.com/gapless-io/gapless/internal/schema/builtin"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
 )
 
 // administrator returns the client of a server's rules with the credentials of cfg.

@@ -11,7 +11,7 @@ import (
 
 	"k8s.io/apiserver/pkg/admission"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 )
 
 // Plugin changes writes, or refuses them. It is safe for concurrent use.
@@ -24,7 +24,7 @@ import (
 type Plugin interface {
 	// Handles reports whether the plugin may have something to say about operations on a
 	// resource. It is called for each write, and answers from memory.
-	Handles(r *schema.Resource, subresource string, op admission.Operation) bool
+	Handles(r *kinds.Resource, subresource string, op admission.Operation) bool
 	// Admit may change the object, in place. It is called before validation, and again when
 	// the write begins again after a conflict. After each change it calls redo, which brings
 	// the object into the form that its kind has: known fields and defaults.
@@ -40,7 +40,7 @@ type Chain []Plugin
 var _ Plugin = Chain(nil)
 
 // Handles implements Plugin.
-func (c Chain) Handles(r *schema.Resource, subresource string, op admission.Operation) bool {
+func (c Chain) Handles(r *kinds.Resource, subresource string, op admission.Operation) bool {
 	return slices.ContainsFunc(c, func(p Plugin) bool { return p.Handles(r, subresource, op) })
 }
 

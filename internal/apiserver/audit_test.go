@@ -14,8 +14,8 @@ import (
 
 	"github.com/gapless-io/gapless/internal/apiserver"
 	"github.com/gapless-io/gapless/internal/audit"
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/builtin"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
 )
 
 // auditLog is the events of a server.
@@ -218,7 +218,7 @@ func TestReasonsOfAuthorizersAndAnnotationsArrive(t *testing.T) {
 
 // BenchmarkAudit creates and lists config maps through the handler, with events in a file.
 func BenchmarkAudit(b *testing.B) {
-	live := schema.NewLive(builtin.Catalog())
+	live := kinds.NewLive(builtin.Catalog())
 	reg := openRegistry(b, live)
 	for _, level := range []string{"", "None", "Metadata", "Request", "RequestResponse"} {
 		cfg := apiserver.Config{Reader: reg, Writer: reg, Live: live}

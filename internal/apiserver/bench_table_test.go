@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/gapless-io/gapless/internal/apiserver"
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/builtin"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
 )
 
 // benchPod is a pod as a Deployment's, with what a kubelet has written: 3 KB.
@@ -44,7 +44,7 @@ const benchCertificate = `{"apiVersion":"certs.example.com/v1","kind":"Certifica
 // loadedTables returns a handler, and the paths of n pods and of n custom resources behind it.
 func loadedTables(b *testing.B, n int) (h http.Handler, pods, certificates string) {
 	b.Helper()
-	live := schema.NewLive(builtin.Catalog())
+	live := kinds.NewLive(builtin.Catalog())
 	reg := openRegistry(b, live)
 	h = apiserver.New(b.Context(), apiserver.Config{Reader: reg, Writer: reg, Live: live})
 	definition, err := os.ReadFile("../schema/custom/testdata/certificates.yaml")
@@ -61,8 +61,8 @@ func loadedTables(b *testing.B, n int) (h http.Handler, pods, certificates strin
 	if h.ServeHTTP(w, create); w.Code != http.StatusCreated {
 		b.Fatalf("create the definition: %s", w.Body)
 	}
-	fill := func(gvr schema.GroupVersionResource, body string) {
-		t := schema.Target{Namespace: "default"}
+	fill := func(gvr kinds.GroupVersionResource, body string) {
+		t := kinds.Target{Namespace: "default"}
 		t.Resource, _ = live.Load().Lookup(gvr)
 		for i := range n {
 			name := fmt.Sprintf("%s-%05d", gvr.Resource, i)
@@ -79,8 +79,8 @@ func loadedTables(b *testing.B, n int) (h http.Handler, pods, certificates strin
 			}
 		}
 	}
-	fill(schema.GroupVersionResource{Version: "v1", Resource: "pods"}, benchPod)
-	fill(schema.GroupVersionResource{Group: "certs.example.com", Version: "v1", Resource: "certificates"}, benchCertificate)
+	fill(kinds.GroupVersionResource{Version: "v1", Resource: "pods"}, benchPod)
+	fill(kinds.GroupVersionResource{Group: "certs.example.com", Version: "v1", Resource: "certificates"}, benchCertificate)
 	return h, "/api/v1/namespaces/default/pods", "/apis/certs.example.com/v1/namespaces/default/certificates"
 }
 

@@ -19,9 +19,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gapless-io/gapless/internal/apiserver"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
 	"github.com/gapless-io/gapless/internal/registry"
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/builtin"
 )
 
 // sink is a client that takes everything and keeps nothing.
@@ -44,19 +44,19 @@ func (s *sink) Write(p []byte) (int, error) {
 }
 
 // loaded returns a handler over n config maps of about 1 KB.
-func loaded(b *testing.B, n int) (http.Handler, *registry.Registry, schema.Target) {
+func loaded(b *testing.B, n int) (http.Handler, *registry.Registry, kinds.Target) {
 	b.Helper()
-	live := schema.NewLive(builtin.Catalog())
+	live := kinds.NewLive(builtin.Catalog())
 	reg := openRegistry(b, live)
-	target := schema.Target{Namespace: "default"}
-	target.Resource, _ = live.Load().Lookup(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"})
+	target := kinds.Target{Namespace: "default"}
+	target.Resource, _ = live.Load().Lookup(kinds.GroupVersionResource{Version: "v1", Resource: "configmaps"})
 	for i := range n {
 		write(b, reg, target, fmt.Sprintf("cm-%05d", i))
 	}
 	return apiserver.New(b.Context(), apiserver.Config{Reader: reg, Writer: reg, Live: live}), reg, target
 }
 
-func write(b *testing.B, reg *registry.Registry, target schema.Target, name string) {
+func write(b *testing.B, reg *registry.Registry, target kinds.Target, name string) {
 	b.Helper()
 	body := `{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"` + name + `"},"data":{"a":"` + strings.Repeat("x", 780) + `"}}`
 	if _, err := reg.Create(b.Context(), target, []byte(body), metav1.CreateOptions{}); err != nil {
@@ -128,8 +128,8 @@ func BenchmarkList(b *testing.B) {
 // BenchmarkListOverTLS does the same over a socket with HTTP/2.
 func BenchmarkListOverTLS(b *testing.B) {
 	d := openServer(b, nil)
-	target := schema.Target{Namespace: "default"}
-	target.Resource, _ = builtin.Catalog().Lookup(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"})
+	target := kinds.Target{Namespace: "default"}
+	target.Resource, _ = builtin.Catalog().Lookup(kinds.GroupVersionResource{Version: "v1", Resource: "configmaps"})
 	for i := range 10_000 {
 		write(b, d.reg, target, fmt.Sprintf("cm-%05d", i))
 	}

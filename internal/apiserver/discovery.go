@@ -10,7 +10,7 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver/discovery"
 	"github.com/gapless-io/gapless/internal/apiserver/media"
 	"github.com/gapless-io/gapless/internal/apiserver/route"
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -41,7 +41,7 @@ func (s *Server) discover(w http.ResponseWriter, r *http.Request, rt route.Route
 	return route.NotServed(catalog, path)
 }
 
-func findVersion(c *schema.Catalog, group, version string) (schema.GroupVersion, bool) {
+func findVersion(c *kinds.Catalog, group, version string) (kinds.GroupVersion, bool) {
 	for _, g := range c.Groups() {
 		for _, v := range g.Versions {
 			if g.Name == group && v.Version == version {
@@ -49,7 +49,7 @@ func findVersion(c *schema.Catalog, group, version string) (schema.GroupVersion,
 			}
 		}
 	}
-	return schema.GroupVersion{}, false
+	return kinds.GroupVersion{}, false
 }
 
 // discoverRoot answers /api and /apis: aggregated if the client accepts it, else with the

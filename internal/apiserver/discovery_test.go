@@ -11,7 +11,7 @@ import (
 	discoveryv2 "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/gapless-io/gapless/internal/schema/builtin"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
 )
 
 func decode[T any](t testing.TB, body string) T {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/apiserver"
 	"github.com/gapless-io/gapless/internal/apiserver/limit"
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -25,7 +25,7 @@ type slow struct {
 	begun, goOn chan struct{}
 }
 
-func (s *slow) List(ctx context.Context, t schema.Target, o wire.ListOptions) (*wire.List, error) {
+func (s *slow) List(ctx context.Context, t kinds.Target, o wire.ListOptions) (*wire.List, error) {
 	if t.Resource.Plural != "configmaps" {
 		return s.Reader.List(ctx, t, o)
 	}
@@ -139,7 +139,7 @@ type stuck struct {
 	goOn chan struct{}
 }
 
-func (s *stuck) Create(ctx context.Context, t schema.Target, body []byte, o metav1.CreateOptions) (wire.Written, error) {
+func (s *stuck) Create(ctx context.Context, t kinds.Target, body []byte, o metav1.CreateOptions) (wire.Written, error) {
 	<-s.goOn
 	return s.Writer.Create(ctx, t, body, o)
 }

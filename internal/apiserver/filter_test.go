@@ -22,7 +22,7 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver"
 	"github.com/gapless-io/gapless/internal/apiserver/limit"
 	"github.com/gapless-io/gapless/internal/auth"
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -35,14 +35,14 @@ type reader struct {
 	watch func(ctx context.Context, o wire.ListOptions) (wire.Watch, error)
 }
 
-func (r *reader) Get(ctx context.Context, t schema.Target, rv string) (*wire.Object, error) {
+func (r *reader) Get(ctx context.Context, t kinds.Target, rv string) (*wire.Object, error) {
 	if r.get != nil {
 		return r.get(ctx)
 	}
 	return r.Reader.Get(ctx, t, rv)
 }
 
-func (r *reader) Watch(ctx context.Context, t schema.Target, o wire.ListOptions) (wire.Watch, error) {
+func (r *reader) Watch(ctx context.Context, t kinds.Target, o wire.ListOptions) (wire.Watch, error) {
 	if r.watch != nil {
 		return r.watch(ctx, o)
 	}

@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/gapless-io/gapless/internal/apiserver"
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/builtin"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
 	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -36,7 +36,7 @@ type hall struct {
 func openHall(t testing.TB) *hall {
 	t.Helper()
 	h := &hall{log: new(bytes.Buffer)}
-	live := schema.NewLive(builtin.Catalog())
+	live := kinds.NewLive(builtin.Catalog())
 	reg := openRegistry(t, live)
 	h.handler = apiserver.New(t.Context(), apiserver.Config{
 		Reader: &reader{Reader: reg, watch: func(context.Context, wire.ListOptions) (wire.Watch, error) {
@@ -48,8 +48,8 @@ func openHall(t testing.TB) *hall {
 		},
 		Logger: slog.New(slog.NewTextHandler(h.log, &slog.HandlerOptions{Level: slog.LevelError})),
 	})
-	target := schema.Target{Namespace: "default"}
-	target.Resource, _ = live.Load().Lookup(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"})
+	target := kinds.Target{Namespace: "default"}
+	target.Resource, _ = live.Load().Lookup(kinds.GroupVersionResource{Version: "v1", Resource: "configmaps"})
 	if _, err := reg.Create(t.Context(), target, []byte(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"}}`), metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/gapless-io/gapless/internal/apiserver"
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -200,7 +200,7 @@ type cutShort struct {
 	err   error
 }
 
-func (c cutShort) List(context.Context, schema.Target, wire.ListOptions) (*wire.List, error) {
+func (c cutShort) List(context.Context, kinds.Target, wire.ListOptions) (*wire.List, error) {
 	o, err := wire.ParseObject([]byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"default","resourceVersion":"7"},"data":{"a":"`+
 		strings.Repeat("x", 1000)+`"}}`), nil)
 	if err != nil {

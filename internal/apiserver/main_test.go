@@ -21,9 +21,9 @@ import (
 
 	"github.com/gapless-io/gapless/internal/apiserver"
 	"github.com/gapless-io/gapless/internal/auth"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
 	"github.com/gapless-io/gapless/internal/registry"
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/builtin"
 	"github.com/gapless-io/gapless/internal/store/revlog"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -46,7 +46,7 @@ type testServer struct {
 func openServer(t testing.TB, change func(*apiserver.Config)) *testServer {
 	t.Helper()
 	d := &testServer{t: t}
-	live := schema.NewLive(builtin.Catalog())
+	live := kinds.NewLive(builtin.Catalog())
 	d.reg = openRegistry(t, live)
 	cfg := apiserver.Config{
 		Reader: d.reg, Writer: d.reg, Live: live, Collectors: []prometheus.Collector{d.reg.Conversions()},
@@ -69,7 +69,7 @@ func openServer(t testing.TB, change func(*apiserver.Config)) *testServer {
 	return d
 }
 
-func openRegistry(t testing.TB, live *schema.Live) *registry.Registry {
+func openRegistry(t testing.TB, live *kinds.Live) *registry.Registry {
 	t.Helper()
 	log, err := revlog.Open(t.Context(), revlog.Options{Memory: true})
 	if err != nil {

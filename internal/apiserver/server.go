@@ -35,7 +35,7 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver/swagger"
 	"github.com/gapless-io/gapless/internal/audit"
 	"github.com/gapless-io/gapless/internal/auth"
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -64,10 +64,10 @@ type Check struct {
 type Config struct {
 	Reader Reader
 	Writer Writer
-	Live   *schema.Live
+	Live   *kinds.Live
 	// Count returns about how many objects a list of a target has, at once; nil: all lists
 	// count as one request.
-	Count func(t schema.Target) int
+	Count func(t kinds.Target) int
 	// Failed answers a request for which a verb returned an error, of which nothing was answered, and
 	// reports whether it has; nil: each error is answered as a Status.
 	Failed func(w http.ResponseWriter, r *http.Request, err error) bool
@@ -160,7 +160,7 @@ func New(ctx context.Context, cfg Config) *Server {
 func (s *Server) Watches() []feed.Open { return s.feeds.Open() }
 
 // Sent returns how many bytes the lists and watches of each resource have had so far.
-func (s *Server) Sent() (map[schema.GroupVersionResource]int64, error) { return s.metrics.Sent() }
+func (s *Server) Sent() (map[kinds.GroupVersionResource]int64, error) { return s.metrics.Sent() }
 
 // Drain ends every watch, after a last bookmark if the client requested bookmarks, refuses
 // new watches with 503, and makes /readyz fail. It does not wait: Wait does. A

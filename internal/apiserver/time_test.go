@@ -22,8 +22,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/gapless-io/gapless/internal/apiserver"
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/builtin"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
 	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -110,7 +110,7 @@ func windUp(t *testing.T, behind *reader) *clockwork {
 	t.Helper()
 	c := &clockwork{t: t, pipes: &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}, began: time.Now()}
 	c.api = apiserver.New(t.Context(), apiserver.Config{
-		Reader: behind, Live: schema.NewLive(builtin.Catalog()),
+		Reader: behind, Live: kinds.NewLive(builtin.Catalog()),
 	})
 	admin := &x509.Certificate{Subject: pkix.Name{CommonName: "admin", Organization: []string{"system:masters"}}}
 	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

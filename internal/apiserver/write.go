@@ -17,7 +17,7 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver/review"
 	"github.com/gapless-io/gapless/internal/apiserver/route"
 	"github.com/gapless-io/gapless/internal/audit"
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -118,7 +118,7 @@ func (s *Server) patch(w http.ResponseWriter, r *http.Request, rt route.Route) e
 
 // mayCreate returns the target of a write that creates an object if there is none: then its
 // caller must have the verb "create" as well (apiserver handlers/update.go withAuthorization).
-func (s *Server) mayCreate(r *http.Request, rt route.Route) schema.Target {
+func (s *Server) mayCreate(r *http.Request, rt route.Route) kinds.Target {
 	rt.MayCreate = func(ctx context.Context) error {
 		a := rt.Attributes(r)
 		a.Verb = string(route.Create)

@@ -20,23 +20,23 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Verbs is what a Controller needs of a registry.
 type Verbs interface {
-	Get(ctx context.Context, t schema.Target, rv string) (*wire.Object, error)
-	Watch(ctx context.Context, t schema.Target, o wire.ListOptions) (wire.Watch, error)
-	Create(ctx context.Context, t schema.Target, body []byte, o metav1.CreateOptions) (wire.Written, error)
-	Update(ctx context.Context, t schema.Target, body []byte, o metav1.UpdateOptions) (wire.Written, error)
-	Delete(ctx context.Context, t schema.Target, o metav1.DeleteOptions) (wire.Written, error)
+	Get(ctx context.Context, t kinds.Target, rv string) (*wire.Object, error)
+	Watch(ctx context.Context, t kinds.Target, o wire.ListOptions) (wire.Watch, error)
+	Create(ctx context.Context, t kinds.Target, body []byte, o metav1.CreateOptions) (wire.Written, error)
+	Update(ctx context.Context, t kinds.Target, body []byte, o metav1.UpdateOptions) (wire.Written, error)
+	Delete(ctx context.Context, t kinds.Target, o metav1.DeleteOptions) (wire.Written, error)
 }
 
 // Config says what a Controller creates. All members but CA are required.
 type Config struct {
 	Verbs Verbs
-	Live  *schema.Live
+	Live  *kinds.Live
 	// Address is where clients reach the server.
 	Address netip.AddrPort
 	// CA is the certificate, in PEM, of the CA of the server's certificate. Without it the
@@ -48,7 +48,7 @@ type Config struct {
 // Controller creates the objects. Make and Run are called once each, Make first.
 type Controller struct {
 	verbs   Verbs
-	live    *schema.Live
+	live    *kinds.Live
 	address netip.AddrPort
 	ca      []byte
 	logger  *slog.Logger
@@ -217,11 +217,11 @@ func (d *due) take() []task {
 
 // target is a place for objects of a resource; its Resource is nil when the catalog
 // does not have it.
-func (c *Controller) target(gr schema.GroupResource, namespace string) schema.Target {
+func (c *Controller) target(gr kinds.GroupResource, namespace string) kinds.Target {
 	resource, _ := c.live.Load().Storage(gr)
-	return schema.Target{Resource: resource, Namespace: namespace}
+	return kinds.Target{Resource: resource, Namespace: namespace}
 }
 
-func core(plural string) schema.GroupResource { return schema.GroupResource{Resource: plural} }
+func core(plural string) kinds.GroupResource { return kinds.GroupResource{Resource: plural} }
 
-func namespaces() schema.GroupResource { return core("namespaces") }
+func namespaces() kinds.GroupResource { return core("namespaces") }

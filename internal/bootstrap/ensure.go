@@ -8,13 +8,13 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // object is an object that must exist.
 type object struct {
-	resource        schema.GroupResource
+	resource        kinds.GroupResource
 	namespace, name string
 	// wanted is what to create if there is none, a struct of k8s.io/api; nil: nothing.
 	wanted any
@@ -61,7 +61,7 @@ func (c *Controller) ensure(ctx context.Context, o object) error {
 	return nil
 }
 
-func (c *Controller) ensureNow(ctx context.Context, t schema.Target, o object) error {
+func (c *Controller) ensureNow(ctx context.Context, t kinds.Target, o object) error {
 	there, err := c.verbs.Get(ctx, t, "")
 	if isNotFound(err) && o.wanted != nil {
 		return c.create(ctx, t, o.wanted)
@@ -88,7 +88,7 @@ func (c *Controller) ensureNow(ctx context.Context, t schema.Target, o object) e
 	return err
 }
 
-func (c *Controller) create(ctx context.Context, t schema.Target, wanted any) error {
+func (c *Controller) create(ctx context.Context, t kinds.Target, wanted any) error {
 	body, err := json.Marshal(wanted)
 	if err != nil {
 		return err

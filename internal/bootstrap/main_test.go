@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gapless-io/gapless/internal/bootstrap"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
 	"github.com/gapless-io/gapless/internal/registry"
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/builtin"
 	"github.com/gapless-io/gapless/internal/store/revlog"
 	"github.com/gapless-io/gapless/internal/wire"
 )
@@ -30,7 +30,7 @@ type cluster struct {
 	*registry.Registry
 	t    testing.TB
 	log  *revlog.Log
-	live *schema.Live
+	live *kinds.Live
 	stop func()
 }
 
@@ -55,7 +55,7 @@ func openLog(t testing.TB) *revlog.Log {
 // stop ends them. ca is nil for a controller of the server's own objects only.
 func keep(t testing.TB, log *revlog.Log, address string, ca []byte) *cluster {
 	t.Helper()
-	c := &cluster{t: t, log: log, live: schema.NewLive(builtin.Catalog())}
+	c := &cluster{t: t, log: log, live: kinds.NewLive(builtin.Catalog())}
 	c.Registry = registry.New(registry.Config{Store: log, Live: c.live})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 2)
@@ -84,18 +84,18 @@ func keep(t testing.TB, log *revlog.Log, address string, ca []byte) *cluster {
 }
 
 // at is the target of "configmaps" or "apps/deployments", then namespace and name.
-func (c *cluster) at(group, plural string, place ...string) schema.Target {
+func (c *cluster) at(group, plural string, place ...string) kinds.Target {
 	c.t.Helper()
-	r, found := c.live.Load().Storage(schema.GroupResource{Group: group, Resource: plural})
+	r, found := c.live.Load().Storage(kinds.GroupResource{Group: group, Resource: plural})
 	if !found {
 		c.t.Fatalf("no resource %s", plural)
 	}
 	place = append(place, "", "")
-	return schema.Target{Resource: r, Namespace: place[0], Name: place[1]}
+	return kinds.Target{Resource: r, Namespace: place[0], Name: place[1]}
 }
 
 // find returns an object; nil when there is none.
-func (c *cluster) find(t schema.Target) *wire.Object {
+func (c *cluster) find(t kinds.Target) *wire.Object {
 	c.t.Helper()
 	o, err := c.Get(c.t.Context(), t, "")
 	if e, is := errors.AsType[*wire.StatusError](err); is && e.ErrStatus.Reason == metav1.StatusReasonNotFound {
@@ -108,7 +108,7 @@ func (c *cluster) find(t schema.Target) *wire.Object {
 }
 
 // eventually waits until an object satisfies a condition; it gets nil if there is none.
-func (c *cluster) eventually(t schema.Target, what string, ok func(o *wire.Object) bool) *wire.Object {
+func (c *cluster) eventually(t kinds.Target, what string, ok func(o *wire.Object) bool) *wire.Object {
 	c.t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
@@ -125,21 +125,21 @@ func (c *cluster) eventually(t schema.Target, what string, ok func(o *wire.Objec
 	}
 }
 
-func (c *cluster) create(t schema.Target, body string) {
+func (c *cluster) create(t kinds.Target, body string) {
 	c.t.Helper()
 	if _, err := c.Create(c.t.Context(), t, []byte(body), metav1.CreateOptions{}); err != nil {
 		c.t.Fatalf("create %s: %v", body, err)
 	}
 }
 
-func (c *cluster) merge(t schema.Target, patch string) {
+func (c *cluster) merge(t kinds.Target, patch string) {
 	c.t.Helper()
 	if _, err := c.Patch(c.t.Context(), t, wire.Patch{Type: types.MergePatchType, Body: []byte(patch)}, metav1.PatchOptions{}); err != nil {
 		c.t.Fatalf("patch %s: %v", patch, err)
 	}
 }
 
-func (c *cluster) delete(t schema.Target) {
+func (c *cluster) delete(t kinds.Target) {
 	c.t.Helper()
 	if _, err := c.Delete(c.t.Context(), t, metav1.DeleteOptions{}); err != nil {
 		c.t.Fatal(err)
@@ -157,7 +157,7 @@ func (c *cluster) revision() int64 {
 }
 
 // count is how many objects a resource has.
-func (c *cluster) count(t schema.Target) int {
+func (c *cluster) count(t kinds.Target) int {
 	c.t.Helper()
 	list, err := c.List(c.t.Context(), t, wire.ListOptions{Labels: labels.Everything(), Fields: fields.Everything()})
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gapless-io/gapless/internal/bootstrap"
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/builtin"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -28,23 +28,23 @@ func (f *full) fail() error {
 	return errFull
 }
 
-func (f *full) Get(context.Context, schema.Target, string) (*wire.Object, error) {
+func (f *full) Get(context.Context, kinds.Target, string) (*wire.Object, error) {
 	return nil, f.fail()
 }
 
-func (f *full) Watch(context.Context, schema.Target, wire.ListOptions) (wire.Watch, error) {
+func (f *full) Watch(context.Context, kinds.Target, wire.ListOptions) (wire.Watch, error) {
 	return nil, errFull
 }
 
-func (f *full) Create(context.Context, schema.Target, []byte, metav1.CreateOptions) (wire.Written, error) {
+func (f *full) Create(context.Context, kinds.Target, []byte, metav1.CreateOptions) (wire.Written, error) {
 	return wire.Written{}, f.fail()
 }
 
-func (f *full) Update(context.Context, schema.Target, []byte, metav1.UpdateOptions) (wire.Written, error) {
+func (f *full) Update(context.Context, kinds.Target, []byte, metav1.UpdateOptions) (wire.Written, error) {
 	return wire.Written{}, f.fail()
 }
 
-func (f *full) Delete(context.Context, schema.Target, metav1.DeleteOptions) (wire.Written, error) {
+func (f *full) Delete(context.Context, kinds.Target, metav1.DeleteOptions) (wire.Written, error) {
 	return wire.Written{}, f.fail()
 }
 
@@ -54,7 +54,7 @@ func TestFailedWritesAreRetriedWithBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		verbs := &full{}
 		k := bootstrap.New(bootstrap.Config{
-			Verbs: verbs, Live: schema.NewLive(builtin.Catalog()), Address: netip.MustParseAddrPort(here),
+			Verbs: verbs, Live: kinds.NewLive(builtin.Catalog()), Address: netip.MustParseAddrPort(here),
 			Logger: slog.New(slog.DiscardHandler),
 		})
 		ctx, stop := context.WithCancel(t.Context())

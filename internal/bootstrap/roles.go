@@ -8,7 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 )
 
 // policyText has the roles and bindings of every cluster, one on a line: kubernetes
@@ -48,6 +48,6 @@ func policyObject(line string) object {
 	return o
 }
 
-func rbac(plural string) schema.GroupResource {
-	return schema.GroupResource{Group: "rbac.authorization.k8s.io", Resource: plural}
+func rbac(plural string) kinds.GroupResource {
+	return kinds.GroupResource{Group: "rbac.authorization.k8s.io", Resource: plural}
 }

@@ -10,13 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // watched is a watch that leads to tasks: of the objects of a resource, or of one name.
 type watched struct {
-	target schema.Target
+	target kinds.Target
 	name   string
 	// seen returns the tasks for an event: of an object, or InitialEventsEnd.
 	seen func(e wire.WatchEvent) []task

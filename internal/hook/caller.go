@@ -21,7 +21,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 )
 
 const (
@@ -45,7 +45,7 @@ type Caller struct {
 	broken error         // of a configuration that cannot be used
 }
 
-func newCaller(cfg Config, w *schema.Webhook) *Caller {
+func newCaller(cfg Config, w *kinds.Webhook) *Caller {
 	k := &Caller{slots: make(chan struct{}, cfg.Concurrent), limit: cfg.MaxAnswer}
 	dial := (&net.Dialer{}).DialContext
 	transport := &http.Transport{
@@ -192,5 +192,5 @@ func refusal(resp *http.Response, answer []byte, seconds int) error {
 	if form, _, err := mime.ParseMediaType(given); given == "" || err == nil && strings.HasPrefix(form, "text/") {
 		text = strings.TrimSpace(string(answer[:min(len(answer), maxText)]))
 	}
-	return apierrors.NewGenericServerResponse(resp.StatusCode, http.MethodPost, schema.GroupResource{}, "", text, seconds, true)
+	return apierrors.NewGenericServerResponse(resp.StatusCode, http.MethodPost, kinds.GroupResource{}, "", text, seconds, true)
 }

@@ -6,7 +6,7 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 )
 
 // TestPathsAreCleaned holds the paths that requests of client-go have.
@@ -31,14 +31,14 @@ func TestPathsAreCleaned(t *testing.T) {
 	} {
 		t.Run(given, func(t *testing.T) {
 			called = "nothing"
-			if _, err := callers.Of(&schema.Webhook{URL: server.URL + given, CABundle: authority}).Post(t.Context(), []byte("{}")); err != nil {
+			if _, err := callers.Of(&kinds.Webhook{URL: server.URL + given, CABundle: authority}).Post(t.Context(), []byte("{}")); err != nil {
 				t.Error(err)
 			}
 			if called != want {
 				t.Errorf("of a URL: %s was called, want %s", called, want)
 			}
-			service := &schema.ServiceReference{Namespace: "x", Name: "hook", Port: 443, Path: given}
-			if at := callers.Of(&schema.Webhook{Service: service}).urlFor(t.Context()); at != "https://hook.x.svc:443"+want {
+			service := &kinds.ServiceReference{Namespace: "x", Name: "hook", Port: 443, Path: given}
+			if at := callers.Of(&kinds.Webhook{Service: service}).urlFor(t.Context()); at != "https://hook.x.svc:443"+want {
 				t.Errorf("of a service: %s is called, want %s", at, want)
 			}
 		})

@@ -12,7 +12,7 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 )
 
 // Config says how webhooks are called. All members but Redirects are required.
@@ -46,7 +46,7 @@ func NewCallers(cfg Config) *Callers {
 }
 
 // Of returns the caller of a webhook.
-func (c *Callers) Of(w *schema.Webhook) *Caller {
+func (c *Callers) Of(w *kinds.Webhook) *Caller {
 	key := w.Identity()
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -26,7 +26,7 @@ type Cluster interface {
 // addresses of its EndpointSlices come first, then its external name, and its cluster IP last,
 // for a machine that routes it (kube-aggregator apiserver.NewEndpointServiceResolver and
 // NewClusterIPServiceResolver).
-func resolve(cluster Cluster, s *schema.ServiceReference) (address string, err error) {
+func resolve(cluster Cluster, s *kinds.ServiceReference) (address string, err error) {
 	o := cluster.Service(s.Namespace, s.Name)
 	if o == nil {
 		return "", fmt.Errorf("service %q not found in namespace %q: create it, or set clientConfig.url", s.Name, s.Namespace)

@@ -3,7 +3,7 @@ package hook
 import (
 	"testing"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -57,7 +57,7 @@ func TestServicesHaveAddresses(t *testing.T) {
 		"endpoints in none": {cluster{service(`"clusterIP":"None",` + ports), []string{slice("null", "web")}}, "10.1.1.1:8443", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := resolve(tt.cluster, &schema.ServiceReference{Namespace: "x", Name: "hook", Port: 443})
+			got, err := resolve(tt.cluster, &kinds.ServiceReference{Namespace: "x", Name: "hook", Port: 443})
 			text := ""
 			if err != nil {
 				text = err.Error()

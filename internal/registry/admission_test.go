@@ -14,8 +14,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry"
-	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -31,7 +31,7 @@ type reviewer struct {
 }
 
 // Handles implements admission.Plugin.
-func (*reviewer) Handles(*schema.Resource, string, admission.Operation) bool { return true }
+func (*reviewer) Handles(*kinds.Resource, string, admission.Operation) bool { return true }
 
 // Admit implements admission.Plugin.
 func (p *reviewer) Admit(ctx context.Context, a admission.Attributes, redo func() error) error {
@@ -87,7 +87,7 @@ func reviewed(t *testing.T, p *reviewer) *server {
 }
 
 // by is a target with a caller.
-func by(t schema.Target) schema.Target {
+func by(t kinds.Target) kinds.Target {
 	t.Caller = &user.DefaultInfo{Name: "jane"}
 	return t
 }
@@ -98,7 +98,7 @@ func TestPluginsAreAskedAboutEveryWriteAsUpstream(t *testing.T) {
 	scaled := `{"kind":"Scale","apiVersion":"autoscaling/v1","metadata":{"name":"d","namespace":"default"},"spec":{"replicas":3}}`
 	deployment := `{"metadata":{"name":"d"},"spec":{"replicas":1,"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"i"}]}}}}`
 	maps, deployments := by(s.at("configmaps", "default")), by(s.at("apps/v1/deployments", "default"))
-	named := func(t schema.Target, place ...string) schema.Target {
+	named := func(t kinds.Target, place ...string) kinds.Target {
 		place = append(place, "")
 		t.Name, t.Subresource = place[0], place[1]
 		return t
@@ -200,7 +200,7 @@ func label(_ context.Context, a admission.Attributes, redo func() error) error {
 
 func TestChangesOfPluginsAreStoredInTheFormOfTheKind(t *testing.T) {
 	s := reviewed(t, &reviewer{admit: label})
-	for _, target := range []schema.Target{s.at("configmaps", "default"), s.at("pods", "default")} {
+	for _, target := range []kinds.Target{s.at("configmaps", "default"), s.at("pods", "default")} {
 		body := `{"metadata":{"generateName":"a-"}}`
 		if target.Resource.Plural == "pods" {
 			body = strings.Replace(pod("x"), `"name":"x"`, `"generateName":"a-"`, 1)
@@ -240,7 +240,7 @@ func TestPluginsCannotChangeThroughTheStatusWhatItDoesNotHave(t *testing.T) {
 
 func TestPluginsRefuse(t *testing.T) {
 	p := &reviewer{validate: func(_ context.Context, a admission.Attributes) error {
-		return wire.Forbidden(schema.GroupResource{Group: a.GetResource().Group, Resource: a.GetResource().Resource}, a.GetName(), "because")
+		return wire.Forbidden(kinds.GroupResource{Group: a.GetResource().Group, Resource: a.GetResource().Resource}, a.GetName(), "because")
 	}}
 	s := reviewed(t, p)
 	s.create(s.at("configmaps", "default"), configMap("a"))
@@ -296,19 +296,19 @@ type following struct {
 }
 
 // Follows implements registry.Follower.
-func (*following) Follows() []schema.GroupResource {
-	return []schema.GroupResource{schema.Namespaces()}
+func (*following) Follows() []kinds.GroupResource {
+	return []kinds.GroupResource{kinds.Namespaces()}
 }
 
 // Replace implements registry.Follower.
-func (f *following) Replace(_ schema.GroupResource, objects []*wire.Object) {
+func (f *following) Replace(_ kinds.GroupResource, objects []*wire.Object) {
 	for _, o := range objects {
-		f.Change(schema.Namespaces(), o, false)
+		f.Change(kinds.Namespaces(), o, false)
 	}
 }
 
 // Change implements registry.Follower.
-func (f *following) Change(_ schema.GroupResource, o *wire.Object, deleted bool) {
+func (f *following) Change(_ kinds.GroupResource, o *wire.Object, deleted bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.names[o.Key().Name] = !deleted
@@ -332,12 +332,12 @@ func TestFollowersKnowAWriteBeforeItsWriter(t *testing.T) {
 	for i := range 100 {
 		name := fmt.Sprint("n", i)
 		s.create(s.at("namespaces"), `{"metadata":{"name":"`+name+`"}}`)
-		if !has(name) || s.Find(schema.Namespaces(), wire.Key{Name: name}) == nil {
+		if !has(name) || s.Find(kinds.Namespaces(), wire.Key{Name: name}) == nil {
 			t.Fatalf("%s was created, and a follower does not know it", name)
 		}
 	}
 	found := 0
-	for range s.Objects(schema.Namespaces(), "") {
+	for range s.Objects(kinds.Namespaces(), "") {
 		found++
 	}
 	if found != 105 {

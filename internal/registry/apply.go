@@ -7,16 +7,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/jsontree"
 	"github.com/gapless-io/gapless/internal/registry/fieldmanager"
 	"github.com/gapless-io/gapless/internal/registry/metadata"
 	"github.com/gapless-io/gapless/internal/registry/strategy"
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/jsontree"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // tracking records that manager makes a write of a target.
-func (r *Registry) tracking(t schema.Target, manager string) strategy.Track {
+func (r *Registry) tracking(t kinds.Target, manager string) strategy.Track {
 	return func(u, old *unstructured.Unstructured) ([]byte, error) { return r.fields.Update(t, u, old, manager) }
 }
 
@@ -79,12 +79,12 @@ func (r *Registry) apply(ctx context.Context, w write, body []byte, o metav1.Pat
 
 // decodeApplied brings an object, which an applied configuration was merged into, into the
 // form that its kind has.
-func decodeApplied(t schema.Target, u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+func decodeApplied(t kinds.Target, u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	text, err := wire.Canonical(u.Object)
 	if err != nil {
 		return nil, wire.BadRequest("%v", err)
 	}
-	decoded, _, err := t.Resource.Type.Decode(text, schema.FieldsApplied)
+	decoded, _, err := t.Resource.Type.Decode(text, kinds.FieldsApplied)
 	if err != nil {
 		return nil, err
 	}

@@ -10,8 +10,8 @@ import (
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apiserver/pkg/admission"
 
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry/lifecycle"
-	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -24,7 +24,7 @@ const deleters = 16
 // returns what was deleted (or marked). It leaves out objects that were deleted
 // meanwhile, even if others of the same name exist now. Errors:
 // those of List and Delete; what was deleted before stays deleted.
-func (r *Registry) DeleteCollection(ctx context.Context, t schema.Target, d metav1.DeleteOptions, o wire.ListOptions) (*wire.List, error) {
+func (r *Registry) DeleteCollection(ctx context.Context, t kinds.Target, d metav1.DeleteOptions, o wire.ListOptions) (*wire.List, error) {
 	if err := invalidOptions("DeleteOptions", metavalidation.ValidateDeleteOptions(&d)); err != nil {
 		return nil, err
 	}

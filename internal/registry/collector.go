@@ -4,8 +4,8 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry/caches"
-	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/watchcache"
 	"github.com/gapless-io/gapless/internal/wire"
 )
@@ -15,12 +15,12 @@ import (
 // finds the collector at this state or a later one. They must not block.
 type Collector interface {
 	// Load gets the objects that a resource has when it begins.
-	Load(gr schema.GroupResource, objects iter.Seq[*wire.Object])
+	Load(gr kinds.GroupResource, objects iter.Seq[*wire.Object])
 	// Changed gets each change: before is nil for a creation, after for a deletion.
-	Changed(gr schema.GroupResource, before, after *wire.Object)
+	Changed(gr kinds.GroupResource, before, after *wire.Object)
 	// Forget is called when a resource has ended. Its objects were deleted before, unless
 	// someone has removed the finalizer of its definition.
-	Forget(gr schema.GroupResource)
+	Forget(gr kinds.GroupResource)
 	// Defined is called when other resources may be served than before.
 	Defined()
 }
@@ -31,26 +31,26 @@ type Collector interface {
 // wait until the result is needed. Objects are in their storage version.
 type Follower interface {
 	// Follows are built-in resources.
-	Follows() []schema.GroupResource
+	Follows() []kinds.GroupResource
 	// Replace gets all objects of a resource, before any request is served.
-	Replace(gr schema.GroupResource, objects []*wire.Object)
+	Replace(gr kinds.GroupResource, objects []*wire.Object)
 	// Change gets the new state of an object, or the last one of an object that was deleted.
-	Change(gr schema.GroupResource, o *wire.Object, deleted bool)
+	Change(gr kinds.GroupResource, o *wire.Object, deleted bool)
 }
 
 // Find returns the read form of an object as the watch cache has it, in its storage version; nil
 // if there is none.
-func (r *Registry) Find(gr schema.GroupResource, key wire.Key) *wire.Object {
+func (r *Registry) Find(gr kinds.GroupResource, key wire.Key) *wire.Object {
 	return r.caches.Find(gr, key)
 }
 
 // Objects yields the objects of a resource, in one namespace or ("") all, as Find has them.
-func (r *Registry) Objects(gr schema.GroupResource, namespace string) iter.Seq[*wire.Object] {
+func (r *Registry) Objects(gr kinds.GroupResource, namespace string) iter.Seq[*wire.Object] {
 	return r.caches.Objects(gr, namespace)
 }
 
-func followersOf(all []Follower) map[schema.GroupResource][]Follower {
-	by := map[schema.GroupResource][]Follower{}
+func followersOf(all []Follower) map[kinds.GroupResource][]Follower {
+	by := map[kinds.GroupResource][]Follower{}
 	for _, f := range all {
 		for _, gr := range f.Follows() {
 			by[gr] = append(by[gr], f)

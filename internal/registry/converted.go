@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry/strategy"
-	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/watchcache"
 	"github.com/gapless-io/gapless/internal/wire"
 )
@@ -19,7 +19,7 @@ func (r *Registry) Conversions() prometheus.Collector { return r.converter }
 
 // Convert returns content of one version of a resource in another one. The result may share
 // parts with the argument, which is not changed. Errors: those of convert.Converter.
-func (r *Registry) Convert(ctx context.Context, v schema.Versions, content map[string]any) (map[string]any, error) {
+func (r *Registry) Convert(ctx context.Context, v kinds.Versions, content map[string]any) (map[string]any, error) {
 	return r.converter.Between(ctx, v, content)
 }
 
@@ -35,7 +35,7 @@ func (r *Registry) Endpoints(namespace, service string) []*wire.Object {
 
 // Show returns a stored object as a resource shows it: see convert.Converter. Errors: those of
 // convert.Converter.
-func (r *Registry) Show(ctx context.Context, resource *schema.Resource, o *wire.Object) (*wire.Object, error) {
+func (r *Registry) Show(ctx context.Context, resource *kinds.Resource, o *wire.Object) (*wire.Object, error) {
 	shown, err := r.converter.Show(ctx, resource, o)
 	if err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func (r *Registry) Show(ctx context.Context, resource *schema.Resource, o *wire.
 
 // writtenAs is the answer to a write: the object in the target's version. The write is done,
 // whether or not it can be converted, as upstream.
-func (r *Registry) writtenAs(ctx context.Context, t schema.Target, w wire.Written) (wire.Written, error) {
+func (r *Registry) writtenAs(ctx context.Context, t kinds.Target, w wire.Written) (wire.Written, error) {
 	var err error
 	w.Object, err = r.Show(ctx, t.Resource, w.Object)
 	if err != nil {
@@ -56,7 +56,7 @@ func (r *Registry) writtenAs(ctx context.Context, t schema.Target, w wire.Writte
 
 // encode encodes an object of a version for the store, in the version in which it is stored.
 // managed are its managedFields, as JSON, if it does not have them itself.
-func (r *Registry) encode(ctx context.Context, resource *schema.Resource, u *unstructured.Unstructured, managed []byte) ([]byte, error) {
+func (r *Registry) encode(ctx context.Context, resource *kinds.Resource, u *unstructured.Unstructured, managed []byte) ([]byte, error) {
 	if !resource.Converts() {
 		return encodeStored(resource, u, managed)
 	}
@@ -80,13 +80,13 @@ func (r *Registry) encode(ctx context.Context, resource *schema.Resource, u *uns
 	if err != nil {
 		return nil, wire.BadRequest("%v", err)
 	}
-	return value, schema.CheckSize(value)
+	return value, kinds.CheckSize(value)
 }
 
 // encodeAsStored encodes stored content of which nothing but the metadata has changed. The
 // content of a resource whose versions must be converted stays in the version in which it was
 // stored: no webhook is called.
-func encodeAsStored(resource *schema.Resource, u *unstructured.Unstructured) ([]byte, error) {
+func encodeAsStored(resource *kinds.Resource, u *unstructured.Unstructured) ([]byte, error) {
 	if !resource.Converts() {
 		return encodeStored(resource.Home(), u, nil) // u is not converted
 	}
@@ -98,14 +98,14 @@ func encodeAsStored(resource *schema.Resource, u *unstructured.Unstructured) ([]
 }
 
 // mayCall reports whether a webhook converts stored objects to the version of a resource.
-func mayCall(resource *schema.Resource) bool {
+func mayCall(resource *kinds.Resource) bool {
 	return resource.Webhook != nil && (resource.Version != resource.StorageVersion || resource.Moved)
 }
 
 // outside splits the selection of a target's objects in two: what the stored objects show,
 // and what only the converted ones show, nil if that is nothing. A webhook can change labels,
 // and the fields of a version are those of its own content.
-func outside(resource *schema.Resource, sel watchcache.Selection) (inside watchcache.Selection, after *watchcache.Selection) {
+func outside(resource *kinds.Resource, sel watchcache.Selection) (inside watchcache.Selection, after *watchcache.Selection) {
 	if !mayCall(resource) || !sel.LooksInside() {
 		return sel, nil
 	}
@@ -122,7 +122,7 @@ const (
 )
 
 // scan yields the objects of a state that a target's version selects, in this version.
-func (r *Reader) scan(ctx context.Context, t schema.Target, state listed, start string, sel watchcache.Selection) iter.Seq2[*wire.Object, error] {
+func (r *Reader) scan(ctx context.Context, t kinds.Target, state listed, start string, sel watchcache.Selection) iter.Seq2[*wire.Object, error] {
 	if t.AsStored {
 		return state.Scan(ctx, start, sel)
 	}

@@ -3,8 +3,8 @@ package registry
 import (
 	"context"
 
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry/convert"
-	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/watchcache"
 	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
@@ -128,7 +128,7 @@ func (w *converting) Close() {
 // conversion converts some events of a watch.
 type conversion struct {
 	converter *convert.Converter
-	resource  *schema.Resource
+	resource  *kinds.Resource
 	after     *watchcache.Selection
 	events    []wire.WatchEvent
 	entries   []*watchcache.Entry

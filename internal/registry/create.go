@@ -11,12 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apiserver/pkg/admission"
 
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry/caches"
 	"github.com/gapless-io/gapless/internal/registry/metadata"
 	"github.com/gapless-io/gapless/internal/registry/names"
 	"github.com/gapless-io/gapless/internal/registry/stored"
 	"github.com/gapless-io/gapless/internal/registry/strategy"
-	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
@@ -25,14 +25,14 @@ import (
 // Create makes a new object from a JSON body, or does a POST to a subresource, which is
 // answered by a Status. It returns when the object is durable and visible. Errors: 400, 403 in a terminating namespace, 404 without
 // the namespace, 409, 413, 422.
-func (r *Registry) Create(ctx context.Context, t schema.Target, body []byte, o metav1.CreateOptions) (out wire.Written, err error) {
+func (r *Registry) Create(ctx context.Context, t kinds.Target, body []byte, o metav1.CreateOptions) (out wire.Written, err error) {
 	ctx, said := hear(ctx)
 	defer func() { out.Warnings = said.all() }()
 	return r.createFrom(ctx, t, body, o)
 }
 
 // createFrom makes a new object, or does a POST to a subresource.
-func (r *Registry) createFrom(ctx context.Context, t schema.Target, body []byte, o metav1.CreateOptions) (wire.Written, error) {
+func (r *Registry) createFrom(ctx context.Context, t kinds.Target, body []byte, o metav1.CreateOptions) (wire.Written, error) {
 	if err := invalidOptions("CreateOptions", metavalidation.ValidateCreateOptions(&o)); err != nil {
 		return wire.Written{}, err
 	}
@@ -62,8 +62,8 @@ func (r *Registry) createFrom(ctx context.Context, t schema.Target, body []byte,
 // object with a name, whatever is stored: unknown fields too (fieldValidation=Strict), but
 // not a missing namespace, nor too many fields. It works for a resource that is not served
 // yet. Errors: 400, 413, 422.
-func (r *Registry) Check(t schema.Target, body []byte) error {
-	u, _, err := t.Resource.Type.Decode(body, schema.FieldsStrict)
+func (r *Registry) Check(t kinds.Target, body []byte) error {
+	u, _, err := t.Resource.Type.Decode(body, kinds.FieldsStrict)
 	if err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ func (r *Registry) createNamed(ctx context.Context, w write, u *unstructured.Uns
 // prepareCreate completes and validates a new object: what upstream's BeforeCreate and
 // strategies do. managed is as track has returned it. It returns the warnings, also beside an
 // error.
-func (r *Registry) prepareCreate(resource *schema.Resource, u *unstructured.Unstructured, track strategy.Track) (managed []byte, warnings []string, err error) {
+func (r *Registry) prepareCreate(resource *kinds.Resource, u *unstructured.Unstructured, track strategy.Track) (managed []byte, warnings []string, err error) {
 	if managed, err = strategy.Create(resource, u, track); err != nil {
 		return nil, nil, err
 	}
@@ -234,7 +234,7 @@ func existing(w write, c *store.ConflictError) error {
 }
 
 // alreadyExists is 409 AlreadyExists; it says when the object is being deleted.
-func alreadyExists(resource *schema.Resource, existing *wire.Object) error {
+func alreadyExists(resource *kinds.Resource, existing *wire.Object) error {
 	e := wire.AlreadyExists(resource.GR(), existing.Key().Name)
 	if existing.Deleting() {
 		e.ErrStatus.Message = "object is being deleted: " + e.ErrStatus.Message
@@ -248,7 +248,7 @@ func isAlreadyExists(err error) bool {
 }
 
 // noUniqueName is upstream's NewGenerateNameConflict.
-func noUniqueName(resource *schema.Resource, name string) error {
+func noUniqueName(resource *kinds.Resource, name string) error {
 	e := wire.AlreadyExists(resource.GR(), name)
 	e.ErrStatus.Message += ", the server was not able to generate a unique name for the object"
 	e.ErrStatus.Details.RetryAfterSeconds = 1

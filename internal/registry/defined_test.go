@@ -6,8 +6,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry"
-	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -15,7 +15,7 @@ import (
 // served is a collector that records, for each change of a definition, whether its resource is
 // served when the change becomes visible.
 type served struct {
-	live func() *schema.Catalog
+	live func() *kinds.Catalog
 
 	// mu guards seen.
 	mu   sync.Mutex
@@ -23,24 +23,24 @@ type served struct {
 }
 
 // Load implements registry.Collector.
-func (*served) Load(schema.GroupResource, iter.Seq[*wire.Object]) {}
+func (*served) Load(kinds.GroupResource, iter.Seq[*wire.Object]) {}
 
 // Forget implements registry.Collector.
-func (*served) Forget(schema.GroupResource) {}
+func (*served) Forget(kinds.GroupResource) {}
 
 // Defined implements registry.Collector.
 func (*served) Defined() {}
 
 // Changed implements registry.Collector.
-func (c *served) Changed(gr schema.GroupResource, _, after *wire.Object) {
-	if gr != schema.Definitions() {
+func (c *served) Changed(gr kinds.GroupResource, _, after *wire.Object) {
+	if gr != kinds.Definitions() {
 		return
 	}
 	what := "written"
 	if after == nil {
 		what = "removed"
 	}
-	if _, found := c.live().Storage(schema.GroupResource{Group: "t.example.com", Resource: "foos"}); found {
+	if _, found := c.live().Storage(kinds.GroupResource{Group: "t.example.com", Resource: "foos"}); found {
 		what += ", served"
 	}
 	c.mu.Lock()
@@ -53,7 +53,7 @@ func (c *served) Changed(gr schema.GroupResource, _, after *wire.Object) {
 func TestADefinitionIsInForceWhenItsChangeIsVisible(t *testing.T) {
 	log := openLog(t)
 	var s *server
-	c := &served{live: func() *schema.Catalog { return s.live.Load() }}
+	c := &served{live: func() *kinds.Catalog { return s.live.Load() }}
 	s, stop := serveWith(t, log, registry.Config{Store: log, Collector: c})
 	s.create(s.at(crds), definition(""))
 	w := s.watch(s.at(crds), nil)

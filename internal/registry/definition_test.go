@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -148,7 +148,7 @@ func second[T any](_ T, err error) error { return err }
 
 func TestDefinitionCannotReplaceABuiltInResource(t *testing.T) {
 	s := serve(t)
-	was, _ := s.live.Load().Lookup(schema.GroupVersionResource{Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"})
+	was, _ := s.live.Load().Lookup(kinds.GroupVersionResource{Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"})
 	d := strings.NewReplacer("foos.t.example.com", "ingresses.networking.k8s.io", "t.example.com", "networking.k8s.io", `"foos"`, `"ingresses"`, `"Foo"`, `"Ingress"`).
 		Replace(definition(`,"annotations":{"api-approved.kubernetes.io":"unapproved, a test"}`))
 	_, err := s.Create(t.Context(), s.at(crds), []byte(d), metav1.CreateOptions{})

@@ -8,9 +8,9 @@ import (
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apiserver/pkg/admission"
 
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry/lifecycle"
 	"github.com/gapless-io/gapless/internal/registry/strategy"
-	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -20,7 +20,7 @@ import (
 //
 // The policies Foreground and Orphan hold the object by a finalizer until a collector has
 // done its work: the registry's, or that of another program.
-func (r *Registry) Delete(ctx context.Context, t schema.Target, o metav1.DeleteOptions) (wire.Written, error) {
+func (r *Registry) Delete(ctx context.Context, t kinds.Target, o metav1.DeleteOptions) (wire.Written, error) {
 	if err := invalidOptions("DeleteOptions", metavalidation.ValidateDeleteOptions(&o)); err != nil {
 		return wire.Written{}, err
 	}
@@ -46,7 +46,7 @@ func (r *Registry) Delete(ctx context.Context, t schema.Target, o metav1.DeleteO
 }
 
 // removed is the answer to a deletion that took effect at once.
-func removed(t schema.Target, last *wire.Object) *metav1.Status {
+func removed(t kinds.Target, last *wire.Object) *metav1.Status {
 	return &metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
 		Status:   metav1.StatusSuccess,
@@ -138,11 +138,11 @@ func (r *Registry) reviewDeletion(ctx context.Context, w write, current *wire.Ob
 
 // preconditions compares uid and resourceVersion (apiserver rest.BeforeDelete, which
 // names the kind where other conflicts name the resource).
-func preconditions(t schema.Target, current *wire.Object, p *metav1.Preconditions) error {
+func preconditions(t kinds.Target, current *wire.Object, p *metav1.Preconditions) error {
 	if p == nil {
 		return nil
 	}
-	kind := schema.GroupResource{Group: t.Resource.Group, Resource: t.Resource.Kind}
+	kind := kinds.GroupResource{Group: t.Resource.Group, Resource: t.Resource.Kind}
 	if p.UID != nil && *p.UID != current.UID() {
 		return wire.Conflict(kind, current.Key().Name, fmt.Sprintf(
 			"the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted and then recreated",
@@ -157,7 +157,7 @@ func preconditions(t schema.Target, current *wire.Object, p *metav1.Precondition
 }
 
 // deletion decides what a DELETE does to an object, for DeleteMarked what its first step does.
-func (r *Registry) deletion(resource *schema.Resource, current *wire.Object, o metav1.DeleteOptions) (decision, strategy.Deletion, error) {
+func (r *Registry) deletion(resource *kinds.Resource, current *wire.Object, o metav1.DeleteOptions) (decision, strategy.Deletion, error) {
 	u, err := treeOf(resource.Readings.Of(current))
 	if err != nil {
 		return decision{}, 0, err

@@ -7,14 +7,14 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
 // deltaSince opens a watch that may begin with a delta.
-func (s *server) deltaSince(t schema.Target, rv kube.ResourceVersion) *watcher {
+func (s *server) deltaSince(t kinds.Target, rv kube.ResourceVersion) *watcher {
 	s.t.Helper()
 	yes := true
 	return s.watch(t, func(o *wire.ListOptions) {

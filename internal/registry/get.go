@@ -4,8 +4,8 @@ import (
 	"context"
 	"slices"
 
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry/scale"
-	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/watchcache"
 	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
@@ -15,7 +15,7 @@ import (
 // resourceVersion: "" is the most recent state, "0" any state,
 // a number a state that is not older. Errors: 404, 400 for a malformed
 // rv, *kube.TooLargeResourceVersionError after 3 s.
-func (r *Registry) Get(ctx context.Context, t schema.Target, rv string) (*wire.Object, error) {
+func (r *Registry) Get(ctx context.Context, t kinds.Target, rv string) (*wire.Object, error) {
 	cached, err := r.caches.Of(t)
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (r *Registry) Get(ctx context.Context, t schema.Target, rv string) (*wire.O
 }
 
 // shown is an object as a target's version and subresource show it.
-func (r *Registry) shown(ctx context.Context, t schema.Target, o *wire.Object) (*wire.Object, error) {
+func (r *Registry) shown(ctx context.Context, t kinds.Target, o *wire.Object) (*wire.Object, error) {
 	if t.AsStored {
 		return o, nil
 	}

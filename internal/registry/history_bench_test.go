@@ -12,7 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/revlog"
 	"github.com/gapless-io/gapless/internal/wire"
@@ -94,7 +94,7 @@ func processorTime(b *testing.B) time.Duration {
 }
 
 // follow watches until it has been given a number of events.
-func (s *server) follow(b *testing.B, at schema.Target, o wire.ListOptions, events int) {
+func (s *server) follow(b *testing.B, at kinds.Target, o wire.ListOptions, events int) {
 	w, err := s.Watch(b.Context(), at, o)
 	if err != nil {
 		b.Error(err)

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
@@ -47,7 +47,7 @@ func TestAPodWithoutGraceIsMarkedBeforeItIsRemoved(t *testing.T) {
 	const unscheduled = `{"metadata":{"name":"p"},"spec":{"containers":[{"name":"c","image":"i"}]}}`
 	marked := []string{"MODIFIED deleting grace=0 generation=2", "DELETED deleting grace=0 generation=2"}
 	now := metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}
-	at := func(s *server) schema.Target { return s.at("pods", "default", "p") }
+	at := func(s *server) kinds.Target { return s.at("pods", "default", "p") }
 	drop := func(s *server, o metav1.DeleteOptions) error {
 		_, err := s.Delete(t.Context(), at(s), o)
 		return err

@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
 	"github.com/gapless-io/gapless/internal/registry/patch"
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/builtin"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -115,7 +115,7 @@ func kindRows() map[string]kindRow {
 }
 
 // eachKind creates the manifest of every built-in kind, and hands it on with its row.
-func eachKind(t *testing.T, check func(t *testing.T, s *server, at schema.Target, row kindRow)) {
+func eachKind(t *testing.T, check func(t *testing.T, s *server, at kinds.Target, row kindRow)) {
 	t.Helper()
 	s := serve(t)
 	rows := kindRows()
@@ -137,7 +137,7 @@ func eachKind(t *testing.T, check func(t *testing.T, s *server, at schema.Target
 			if err := u.UnmarshalJSON(body); err != nil {
 				t.Fatal(err)
 			}
-			at := schema.Target{Resource: r}
+			at := kinds.Target{Resource: r}
 			if r.Namespaced {
 				at.Namespace = "default"
 				u.SetNamespace("default")
@@ -157,7 +157,7 @@ func eachKind(t *testing.T, check func(t *testing.T, s *server, at schema.Target
 }
 
 func TestGenerationOfEveryKindCountsAsUpstream(t *testing.T) {
-	eachKind(t, func(t *testing.T, s *server, at schema.Target, row kindRow) {
+	eachKind(t, func(t *testing.T, s *server, at kinds.Target, row kindRow) {
 		got := [4]int64{s.get(at).Generation()}
 		for i, change := range []string{row.content, `{"metadata":{"annotations":{"x":"y"}}}`, `{"metadata":{"labels":{"x":"y"}}}`} {
 			if change == "" {
@@ -191,7 +191,7 @@ func TestGenerationOfEveryKindCountsAsUpstream(t *testing.T) {
 // TestStatusUpdateOfEveryKindKeepsMetadataAsUpstream writes status, spec and all
 // that can be written of metadata through the status, by patch and by update.
 func TestStatusUpdateOfEveryKindKeepsMetadataAsUpstream(t *testing.T) {
-	eachKind(t, func(t *testing.T, s *server, at schema.Target, row kindRow) {
+	eachKind(t, func(t *testing.T, s *server, at kinds.Target, row kindRow) {
 		if (row.status != "") != at.Resource.HasStatus {
 			t.Fatalf("a status in the row: %t; in the catalog: %t", row.status != "", at.Resource.HasStatus)
 		}
@@ -235,7 +235,7 @@ func TestStatusUpdateOfEveryKindKeepsMetadataAsUpstream(t *testing.T) {
 
 // TestUpdateOfEveryKindKeepsTheStatus writes the status through the object.
 func TestUpdateOfEveryKindKeepsTheStatus(t *testing.T) {
-	eachKind(t, func(t *testing.T, s *server, at schema.Target, row kindRow) {
+	eachKind(t, func(t *testing.T, s *server, at kinds.Target, row kindRow) {
 		if !at.Resource.HasStatus || row.status == gated {
 			return
 		}

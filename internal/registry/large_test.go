@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
 	"github.com/gapless-io/gapless/internal/registry"
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/builtin"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/revlog"
 	"github.com/gapless-io/gapless/internal/wire"
@@ -159,7 +159,7 @@ func benchmarkExact(b *testing.B, readers int, set func(*wire.ListOptions)) {
 	dir := b.TempDir()
 	log, stopLog := run(b, dir)
 	fill(b, log, *largeFlag)
-	s := &server{t: b, log: log, live: schema.NewLive(builtin.Catalog())}
+	s := &server{t: b, log: log, live: kinds.NewLive(builtin.Catalog())}
 	s.Registry = registry.New(registry.Config{Store: log, Live: s.live})
 	ctx, cancel := context.WithCancel(b.Context())
 	ended := make(chan error, 1)

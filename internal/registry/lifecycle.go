@@ -11,8 +11,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry/strategy"
-	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -20,8 +20,8 @@ import (
 type lifecycleVerbs struct{ *Registry }
 
 // CreateObject implements lifecycle.Verbs.
-func (v lifecycleVerbs) CreateObject(ctx context.Context, resource *schema.Resource, u *unstructured.Unstructured) error {
-	w, err := v.newWrite(schema.Target{Resource: resource, Namespace: u.GetNamespace()}, nil)
+func (v lifecycleVerbs) CreateObject(ctx context.Context, resource *kinds.Resource, u *unstructured.Unstructured) error {
+	w, err := v.newWrite(kinds.Target{Resource: resource, Namespace: u.GetNamespace()}, nil)
 	if err != nil {
 		return err
 	}
@@ -33,8 +33,8 @@ func (v lifecycleVerbs) CreateObject(ctx context.Context, resource *schema.Resou
 }
 
 // DeleteObjects implements lifecycle.Verbs.
-func (v lifecycleVerbs) DeleteObjects(ctx context.Context, resource *schema.Resource, items []*wire.Object, options func(*wire.Object) metav1.DeleteOptions) (left int, err error) {
-	w, err := v.newWrite(schema.Target{Resource: resource, Caller: namespaceController()}, nil)
+func (v lifecycleVerbs) DeleteObjects(ctx context.Context, resource *kinds.Resource, items []*wire.Object, options func(*wire.Object) metav1.DeleteOptions) (left int, err error) {
+	w, err := v.newWrite(kinds.Target{Resource: resource, Caller: namespaceController()}, nil)
 	if err != nil {
 		return 0, err
 	}
@@ -57,7 +57,7 @@ func namespaceController() user.Info {
 }
 
 // Finalize implements lifecycle.Verbs.
-func (v lifecycleVerbs) Finalize(ctx context.Context, t schema.Target, release func(*unstructured.Unstructured)) error {
+func (v lifecycleVerbs) Finalize(ctx context.Context, t kinds.Target, release func(*unstructured.Unstructured)) error {
 	w, err := v.newWrite(t, nil)
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func (v lifecycleVerbs) Finalize(ctx context.Context, t schema.Target, release f
 }
 
 // Refresh implements lifecycle.Verbs.
-func (v lifecycleVerbs) Refresh(ctx context.Context, t schema.Target) error {
+func (v lifecycleVerbs) Refresh(ctx context.Context, t kinds.Target) error {
 	w, err := v.newWrite(t, nil)
 	if err != nil {
 		return err

@@ -8,9 +8,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/fields"
 
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry/caches"
 	"github.com/gapless-io/gapless/internal/registry/stored"
-	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/watchcache"
 	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
@@ -57,7 +57,7 @@ func (m inMemory) Follows(_ context.Context, start, namespace string) (bool, err
 // ranged over, and fails when it was compacted meanwhile or ctx has ended. Errors: those of
 // PlanList, 400 for a field that cannot be selected by and for a bad shard selector,
 // *kube.ExpiredError, *kube.TooLargeResourceVersionError after 3 s.
-func (r *Reader) List(ctx context.Context, t schema.Target, o wire.ListOptions) (*wire.List, error) {
+func (r *Reader) List(ctx context.Context, t kinds.Target, o wire.ListOptions) (*wire.List, error) {
 	cached, err := r.of(t)
 	if err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func (r *Reader) List(ctx context.Context, t schema.Target, o wire.ListOptions) 
 
 // Count returns how many objects a target has now, without those of selectors: 0 if it is not
 // served. It does not wait.
-func (r *Reader) Count(t schema.Target) int {
+func (r *Reader) Count(t kinds.Target) int {
 	cached, err := r.of(t)
 	if err != nil {
 		return 0
@@ -208,7 +208,7 @@ func (p page) items(all iter.Seq2[*wire.Object, error]) iter.Seq2[*wire.Object, 
 
 // limited is a list that ends with a full page.
 type limited struct {
-	target schema.Target
+	target kinds.Target
 	cached *caches.Resource
 	state  listed
 	sel    watchcache.Selection
@@ -260,7 +260,7 @@ func setContinue(ctx context.Context, list *wire.List, c limited) error {
 
 // selection returns what a request selects of a resource. A field selector that only
 // names one object becomes a lookup.
-func selection(t schema.Target, o wire.ListOptions) watchcache.Selection {
+func selection(t kinds.Target, o wire.ListOptions) watchcache.Selection {
 	sel := watchcache.Selection{Labels: o.Labels, Fields: o.Fields, Name: t.Name}
 	if t.Resource.Readings != nil {
 		sel.Read = t.Resource.Readings.Of
@@ -287,7 +287,7 @@ func selection(t schema.Target, o wire.ListOptions) watchcache.Selection {
 }
 
 // storedFields returns a field selector with the labels of the stored fields.
-func storedFields(resource *schema.Resource, s fields.Selector) fields.Selector {
+func storedFields(resource *kinds.Resource, s fields.Selector) fields.Selector {
 	stored, err := s.Transform(func(label, value string) (string, string, error) { return resource.StoredField(label), value, nil })
 	if err != nil {
 		return s // the function above returns no error
@@ -296,7 +296,7 @@ func storedFields(resource *schema.Resource, s fields.Selector) fields.Selector 
 }
 
 // listPrefix is the beginning of the keys that a list's continue tokens leave out.
-func listPrefix(t schema.Target) string {
+func listPrefix(t kinds.Target) string {
 	if t.Resource.Namespaced && t.Namespace != "" {
 		return t.Namespace + "/"
 	}
@@ -305,7 +305,7 @@ func listPrefix(t schema.Target) string {
 
 // shownAs yields stored objects as a resource shows them, without converting their content; those
 // that are stored in its version, and in their read form, are unchanged.
-func shownAs(all iter.Seq2[*wire.Object, error], resource *schema.Resource) iter.Seq2[*wire.Object, error] {
+func shownAs(all iter.Seq2[*wire.Object, error], resource *kinds.Resource) iter.Seq2[*wire.Object, error] {
 	show := resource.Shows()
 	return func(yield func(*wire.Object, error) bool) {
 		for o, err := range all {

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
@@ -176,7 +176,7 @@ func TestFullPageWithASelectorHasAContinueTokenWhenObjectsFollow(t *testing.T) {
 		everywhere := s.at("configmaps")
 		for _, c := range []struct {
 			name      string
-			at        schema.Target
+			at        kinds.Target
 			labels    string
 			fields    string
 			limit     int64

@@ -14,9 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
 	"github.com/gapless-io/gapless/internal/registry"
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/builtin"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/revlog"
 	"github.com/gapless-io/gapless/internal/wire"
@@ -30,7 +30,7 @@ type server struct {
 	*registry.Registry
 	t    testing.TB
 	log  *revlog.Log
-	live *schema.Live
+	live *kinds.Live
 }
 
 // openLog returns a log in memory that runs until the test ends.
@@ -79,7 +79,7 @@ func serveOn(tb testing.TB, log *revlog.Log, wrap func(store.Store) store.Store)
 // serveWith is serveOn with a configuration, which it completes.
 func serveWith(tb testing.TB, log *revlog.Log, cfg registry.Config) (s *server, stop func()) {
 	tb.Helper()
-	s = &server{t: tb, log: log, live: schema.NewLive(builtin.Catalog())}
+	s = &server{t: tb, log: log, live: kinds.NewLive(builtin.Catalog())}
 	cfg.Live, cfg.CacheEntries = s.live, 64
 	s.Registry = registry.New(cfg)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
@@ -105,21 +105,21 @@ func serveWith(tb testing.TB, log *revlog.Log, cfg registry.Config) (s *server, 
 
 // at is the target of "configmaps", "apps/v1/deployments" or
 // "t.example.com/v1/foos", then namespace, name and subresource.
-func (s *server) at(resource string, place ...string) schema.Target {
+func (s *server) at(resource string, place ...string) kinds.Target {
 	s.t.Helper()
-	gvr := schema.GroupVersionResource{Version: "v1", Resource: resource}
+	gvr := kinds.GroupVersionResource{Version: "v1", Resource: resource}
 	if parts := strings.Split(resource, "/"); len(parts) == 3 {
-		gvr = schema.GroupVersionResource{Group: parts[0], Version: parts[1], Resource: parts[2]}
+		gvr = kinds.GroupVersionResource{Group: parts[0], Version: parts[1], Resource: parts[2]}
 	}
 	r, found := s.live.Load().Lookup(gvr)
 	if !found {
 		s.t.Fatalf("no resource %v", gvr)
 	}
 	place = append(place, "", "", "")
-	return schema.Target{Resource: r, Namespace: place[0], Name: place[1], Subresource: place[2]}
+	return kinds.Target{Resource: r, Namespace: place[0], Name: place[1], Subresource: place[2]}
 }
 
-func (s *server) create(t schema.Target, body string) *wire.Object {
+func (s *server) create(t kinds.Target, body string) *wire.Object {
 	s.t.Helper()
 	out, err := s.Create(s.t.Context(), t, []byte(body), metav1.CreateOptions{})
 	if err != nil {
@@ -131,7 +131,7 @@ func (s *server) create(t schema.Target, body string) *wire.Object {
 	return out.Object
 }
 
-func (s *server) update(t schema.Target, body string) *wire.Object {
+func (s *server) update(t kinds.Target, body string) *wire.Object {
 	s.t.Helper()
 	out, err := s.Update(s.t.Context(), t, []byte(body), metav1.UpdateOptions{})
 	if err != nil {
@@ -140,7 +140,7 @@ func (s *server) update(t schema.Target, body string) *wire.Object {
 	return out.Object
 }
 
-func (s *server) merge(t schema.Target, patch string) *wire.Object {
+func (s *server) merge(t kinds.Target, patch string) *wire.Object {
 	s.t.Helper()
 	out, err := s.Patch(s.t.Context(), t, mergePatch(patch), metav1.PatchOptions{})
 	if err != nil {
@@ -153,7 +153,7 @@ func mergePatch(body string) wire.Patch {
 	return wire.Patch{Type: types.MergePatchType, Body: []byte(body)}
 }
 
-func (s *server) delete(t schema.Target) wire.Written {
+func (s *server) delete(t kinds.Target) wire.Written {
 	s.t.Helper()
 	out, err := s.Delete(s.t.Context(), t, metav1.DeleteOptions{})
 	if err != nil {
@@ -162,7 +162,7 @@ func (s *server) delete(t schema.Target) wire.Written {
 	return out
 }
 
-func (s *server) get(t schema.Target) *wire.Object {
+func (s *server) get(t kinds.Target) *wire.Object {
 	s.t.Helper()
 	o, err := s.Get(s.t.Context(), t, "")
 	if err != nil {
@@ -187,7 +187,7 @@ func options(set func(o *wire.ListOptions)) wire.ListOptions {
 	return o
 }
 
-func (s *server) list(t schema.Target, set func(o *wire.ListOptions)) *wire.List {
+func (s *server) list(t kinds.Target, set func(o *wire.ListOptions)) *wire.List {
 	s.t.Helper()
 	list, err := s.List(s.t.Context(), t, options(set))
 	if err != nil {
@@ -217,7 +217,7 @@ func items(list *wire.List) []*wire.Object {
 	return objects
 }
 
-func (s *server) watch(t schema.Target, set func(o *wire.ListOptions)) *watcher {
+func (s *server) watch(t kinds.Target, set func(o *wire.ListOptions)) *watcher {
 	s.t.Helper()
 	w, err := s.Watch(s.t.Context(), t, options(set))
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/jsontree"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/jsontree"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -24,7 +24,7 @@ func treeOf(o *wire.Object) (*unstructured.Unstructured, error) {
 
 // encodeStored encodes an object in the version in which it is stored. managed are its
 // managedFields, as JSON, if it does not have them itself.
-func encodeStored(r *schema.Resource, u *unstructured.Unstructured, managed []byte) ([]byte, error) {
+func encodeStored(r *kinds.Resource, u *unstructured.Unstructured, managed []byte) ([]byte, error) {
 	tree := maps.Clone(r.Store(u.Object))
 	tree["apiVersion"] = r.Home().APIVersionOf(r.Home().StorageVersion)
 	tree["kind"] = r.Kind
@@ -49,9 +49,9 @@ func invalidOptions(kind string, errs field.ErrorList) error {
 }
 
 // validation is the option fieldValidation with its default.
-func validation(option string) schema.FieldValidation {
+func validation(option string) kinds.FieldValidation {
 	if option == "" {
-		return schema.FieldsWarn
+		return kinds.FieldsWarn
 	}
-	return schema.FieldValidation(option)
+	return kinds.FieldValidation(option)
 }

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry/stored"
-	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/revlog"
 	"github.com/gapless-io/gapless/internal/watchcache"
@@ -48,7 +48,7 @@ func TestHistoryThatIsCompactedWhileItIsReadHasExpired(t *testing.T) {
 		if !known {
 			v.forgotten = last
 		}
-		r := stored.NewMirror(log, v).Named("pods.v1", schema.GroupResource{Resource: "pods"}, nil)
+		r := stored.NewMirror(log, v).Named("pods.v1", kinds.GroupResource{Resource: "pods"}, nil)
 		entries, _, err := r.Entries(t.Context(), q)
 		_, expired := errors.AsType[*kube.ExpiredError](err)
 		switch {

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
@@ -192,7 +192,7 @@ func (r *reading) Read(ctx context.Context, q store.Query) (store.Page, error) {
 }
 
 // paginate reads a list behind the window page by page.
-func paginate(s *server, t schema.Target, rv kube.ResourceVersion, limit int64) int {
+func paginate(s *server, t kinds.Target, rv kube.ResourceVersion, limit int64) int {
 	count, token := 0, ""
 	for {
 		list := s.list(t, func(o *wire.ListOptions) {

@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
 
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry/metadata"
 	"github.com/gapless-io/gapless/internal/registry/patch"
-	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -21,14 +21,14 @@ import (
 // creates it if there is none (server-side apply). A resourceVersion in the patch is a
 // condition; without one the patch is applied to the current object. Errors: 400,
 // 404, 409, 413, 415 for other types of patches, 422.
-func (r *Registry) Patch(ctx context.Context, t schema.Target, p wire.Patch, o metav1.PatchOptions) (out wire.Written, err error) {
+func (r *Registry) Patch(ctx context.Context, t kinds.Target, p wire.Patch, o metav1.PatchOptions) (out wire.Written, err error) {
 	ctx, said := hear(ctx)
 	defer func() { out.Warnings = said.all() }()
 	return r.patchBy(ctx, t, p, o)
 }
 
 // patchBy changes an object, its status or its scale by a patch.
-func (r *Registry) patchBy(ctx context.Context, t schema.Target, p wire.Patch, o metav1.PatchOptions) (wire.Written, error) {
+func (r *Registry) patchBy(ctx context.Context, t kinds.Target, p wire.Patch, o metav1.PatchOptions) (wire.Written, error) {
 	if !slices.Contains(t.Resource.PatchTypes, string(p.Type)) {
 		return wire.Written{}, wire.UnsupportedMediaType(t.Resource.PatchTypes)
 	}

@@ -13,9 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
 	"github.com/gapless-io/gapless/internal/registry"
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/builtin"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
@@ -210,7 +210,7 @@ func (m *meddling) Commit(ctx context.Context, t store.Txn) (store.Committed, er
 
 func TestCorruptValueStopsTheRegistry(t *testing.T) {
 	log := openLog(t)
-	s := &server{t: t, log: log, live: schema.NewLive(builtin.Catalog())}
+	s := &server{t: t, log: log, live: kinds.NewLive(builtin.Catalog())}
 	s.Registry = registry.New(registry.Config{Store: log, Live: s.live})
 	if _, err := s.List(t.Context(), s.at("configmaps"), options(nil)); wire.StatusOf(err).Code != 429 {
 		t.Errorf("before Run: %v", err)
@@ -234,7 +234,7 @@ func TestCorruptValueStopsTheRegistry(t *testing.T) {
 	if _, err := s.Create(t.Context(), s.at("secrets", "default"), []byte(`{"metadata":{"name":"s"}}`), metav1.CreateOptions{}); wire.StatusOf(err).Code != 500 {
 		t.Errorf("create: %v", err)
 	}
-	again := registry.New(registry.Config{Store: log, Live: schema.NewLive(builtin.Catalog())})
+	again := registry.New(registry.Config{Store: log, Live: kinds.NewLive(builtin.Catalog())})
 	if err := again.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "configmaps/default/bad") {
 		t.Errorf("a second start: %v", err)
 	}

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -45,7 +45,7 @@ func TestReadFormsAreMadeOnceAndShared(t *testing.T) {
 		got := map[string]*wire.Object{
 			"LIST":  items(s.list(s.at(foos, "default"), nil))[1],
 			"WATCH": s.watch(s.at(foos, "default", "b"), since(before)).next().Object,
-			"Find":  s.Find(schema.GroupResource{Group: "t.example.com", Resource: "foos"}, wire.Key{Namespace: "default", Name: "b"}),
+			"Find":  s.Find(kinds.GroupResource{Group: "t.example.com", Resource: "foos"}, wire.Key{Namespace: "default", Name: "b"}),
 			"GET":   s.get(s.at(foos, "default", "b")),
 		}
 		for reader, o := range got {
@@ -88,8 +88,8 @@ func TestWritesStartFromTheReadForm(t *testing.T) {
 	}}
 	s := reviewed(t, plugin)
 	s.create(s.at(crds), defined(goneField, ""))
-	at := func(place ...string) schema.Target { return by(s.at(foos, append([]string{"default"}, place...)...)) }
-	apply := func(at schema.Target, body string) (wire.Written, error) {
+	at := func(place ...string) kinds.Target { return by(s.at(foos, append([]string{"default"}, place...)...)) }
+	apply := func(at kinds.Target, body string) (wire.Written, error) {
 		return s.Patch(t.Context(), at, wire.Patch{Type: types.ApplyYAMLPatchType, Body: []byte(body)}, metav1.PatchOptions{FieldManager: "one"})
 	}
 	names := []string{"applied", "status", "label", "strict", "pointed", "same", "deleted"}

@@ -29,13 +29,13 @@ import (
 	"time"
 
 	"github.com/gapless-io/gapless/internal/admission"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry/caches"
 	"github.com/gapless-io/gapless/internal/registry/convert"
 	"github.com/gapless-io/gapless/internal/registry/fieldmanager"
 	"github.com/gapless-io/gapless/internal/registry/keylock"
 	"github.com/gapless-io/gapless/internal/registry/lifecycle"
 	"github.com/gapless-io/gapless/internal/registry/stored"
-	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/watchcache"
 	"github.com/gapless-io/gapless/kube"
@@ -46,7 +46,7 @@ type Config struct {
 	Store store.Store
 	// Live holds the built-in resources at first. The registry adds those of the
 	// stored CustomResourceDefinitions, and keeps it up to date.
-	Live   *schema.Live
+	Live   *kinds.Live
 	Logger *slog.Logger
 	// CacheEntries and CacheBytes bound the log that each resource has in memory;
 	// 0 is watchcache's default. Older entries are read from the store.
@@ -78,7 +78,7 @@ type Registry struct {
 	*Reader
 
 	store  store.Store
-	live   *schema.Live
+	live   *kinds.Live
 	logger *slog.Logger
 
 	caches      *caches.Set
@@ -89,7 +89,7 @@ type Registry struct {
 	fields      *fieldmanager.Managers
 	collector   Collector // nil: none
 	plugin      admission.Plugin
-	followers   map[schema.GroupResource][]Follower
+	followers   map[kinds.GroupResource][]Follower
 	conflicts   keylock.Locks // of writes that were slower than another one
 	// stale is Config.Stale.
 	stale func(ctx context.Context, key string, revision int64) (bool, error)

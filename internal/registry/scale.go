@@ -5,15 +5,15 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry/fieldmanager"
 	"github.com/gapless-io/gapless/internal/registry/patch"
 	"github.com/gapless-io/gapless/internal/registry/scale"
-	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // updateScale sets the replicas from a body that is a Scale.
-func (r *Registry) updateScale(ctx context.Context, w write, body []byte, v schema.FieldValidation, manager string) (wire.Written, error) {
+func (r *Registry) updateScale(ctx context.Context, w write, body []byte, v kinds.FieldValidation, manager string) (wire.Written, error) {
 	return r.setScale(ctx, w, func(now *scaled) (*scale.Scale, []string, error) {
 		s, warnings, err := scale.Decode(body, v)
 		if err != nil {
@@ -49,7 +49,7 @@ func (r *Registry) applyScale(ctx context.Context, w write, config fieldmanager.
 		if err != nil {
 			return nil, nil, wire.BadRequest("%v", err)
 		}
-		s, warnings, err := scale.Decode(text, schema.FieldsIgnore)
+		s, warnings, err := scale.Decode(text, kinds.FieldsIgnore)
 		if err == nil {
 			s.ResourceVersion = applied.GetResourceVersion() // which the canonical form does not have
 		}
@@ -65,7 +65,7 @@ type scaled struct {
 }
 
 // scaledOf returns the Scale of an object. Errors: those of scale.Of.
-func (r *Registry) scaledOf(ctx context.Context, t schema.Target, o *wire.Object, missing int64) (*scaled, error) {
+func (r *Registry) scaledOf(ctx context.Context, t kinds.Target, o *wire.Object, missing int64) (*scaled, error) {
 	o, err := r.Show(ctx, t.Resource, o)
 	if err != nil {
 		return nil, err

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -60,7 +60,7 @@ func TestStorageVersionOfADefinitionCanBeMigrated(t *testing.T) {
 	s.create(s.at(crds), definition(""))
 	s.create(s.at(foos, "default"), foo("a", `{"n":1}`))
 	last := s.create(s.at(foos, "default"), foo("b", `{"n":1}`))
-	at := func() schema.Target { return s.at(crds, "", "foos.t.example.com") }
+	at := func() kinds.Target { return s.at(crds, "", "foos.t.example.com") }
 
 	s.merge(at(), versions("v1+*", "v2+"))
 	stored("v1")

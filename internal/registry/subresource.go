@@ -9,15 +9,15 @@ import (
 
 	"k8s.io/apiserver/pkg/admission"
 
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry/admit"
 	"github.com/gapless-io/gapless/internal/registry/eviction"
 	"github.com/gapless-io/gapless/internal/registry/metadata"
-	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // createSubresource does a POST to a subresource: binds a pod, or evicts one.
-func (r *Registry) createSubresource(ctx context.Context, t schema.Target, body []byte, o metav1.CreateOptions) (wire.Written, error) {
+func (r *Registry) createSubresource(ctx context.Context, t kinds.Target, body []byte, o metav1.CreateOptions) (wire.Written, error) {
 	through := t.Resource.Through
 	if through != nil {
 		t.Resource, t.Subresource = through.Resource, through.Subresource
@@ -68,7 +68,7 @@ func (r *Registry) createSubresource(ctx context.Context, t schema.Target, body 
 }
 
 // modify updates the object of a target by wanted.
-func (r *Registry) modify(ctx context.Context, t schema.Target, dryRun []string, wanted func(*unstructured.Unstructured) (*unstructured.Unstructured, error)) error {
+func (r *Registry) modify(ctx context.Context, t kinds.Target, dryRun []string, wanted func(*unstructured.Unstructured) (*unstructured.Unstructured, error)) error {
 	w, err := r.newWrite(t, dryRun)
 	if err != nil {
 		return err
@@ -80,7 +80,7 @@ func (r *Registry) modify(ctx context.Context, t schema.Target, dryRun []string,
 }
 
 // changed makes of a change of an object's tree what update calls. Errors: 404 without the object.
-func (r *Registry) changed(ctx context.Context, t schema.Target, change func(u *unstructured.Unstructured, current *wire.Object) (*unstructured.Unstructured, error)) revise {
+func (r *Registry) changed(ctx context.Context, t kinds.Target, change func(u *unstructured.Unstructured, current *wire.Object) (*unstructured.Unstructured, error)) revise {
 	return func(current *wire.Object) (*unstructured.Unstructured, error) {
 		if current == nil {
 			return nil, wire.NotFound(t.Resource.GR(), t.Name)
@@ -101,19 +101,19 @@ func (r *Registry) changed(ctx context.Context, t schema.Target, change func(u *
 type evictionVerbs struct{ *Registry }
 
 // Budgets implements eviction.Verbs.
-func (v evictionVerbs) Budgets() *schema.Resource {
-	budgets, _ := v.live.Load().Storage(schema.GroupResource{Group: "policy", Resource: "poddisruptionbudgets"})
+func (v evictionVerbs) Budgets() *kinds.Resource {
+	budgets, _ := v.live.Load().Storage(kinds.GroupResource{Group: "policy", Resource: "poddisruptionbudgets"})
 	return budgets
 }
 
 // Delete implements eviction.Verbs. Plugins were asked about the eviction.
-func (v evictionVerbs) Delete(ctx context.Context, t schema.Target, o metav1.DeleteOptions) (wire.Written, error) {
+func (v evictionVerbs) Delete(ctx context.Context, t kinds.Target, o metav1.DeleteOptions) (wire.Written, error) {
 	t.Caller = nil
 	return v.Registry.Delete(ctx, t, o)
 }
 
 // Change implements eviction.Verbs.
-func (v evictionVerbs) Change(ctx context.Context, t schema.Target, p *metav1.Preconditions, change func(u *unstructured.Unstructured) error) (*wire.Object, error) {
+func (v evictionVerbs) Change(ctx context.Context, t kinds.Target, p *metav1.Preconditions, change func(u *unstructured.Unstructured) error) (*wire.Object, error) {
 	t.Caller = nil
 	w, err := v.newWrite(t, nil)
 	if err != nil {

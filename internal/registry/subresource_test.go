@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/user"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -24,7 +24,7 @@ func pod(name string) string {
 }
 
 // post sends a body to a subresource.
-func (s *server) post(t schema.Target, body string) (wire.Written, error) {
+func (s *server) post(t kinds.Target, body string) (wire.Written, error) {
 	s.t.Helper()
 	return s.Create(s.t.Context(), t, []byte(body), metav1.CreateOptions{})
 }

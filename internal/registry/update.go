@@ -13,10 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
 
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry/lifecycle"
 	"github.com/gapless-io/gapless/internal/registry/metadata"
 	"github.com/gapless-io/gapless/internal/registry/strategy"
-	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -32,14 +32,14 @@ var errMissing = errors.New("there is no such object")
 // that changes nothing writes nothing. The update that removes the last finalizer
 // of an object under deletion removes the object, and answers with it as it was
 // under its old resourceVersion. Errors: 400, 404, 409, 413, 422.
-func (r *Registry) Update(ctx context.Context, t schema.Target, body []byte, o metav1.UpdateOptions) (out wire.Written, err error) {
+func (r *Registry) Update(ctx context.Context, t kinds.Target, body []byte, o metav1.UpdateOptions) (out wire.Written, err error) {
 	ctx, said := hear(ctx)
 	defer func() { out.Warnings = said.all() }()
 	return r.updateFrom(ctx, t, body, o)
 }
 
 // updateFrom replaces an object, its status or its scale.
-func (r *Registry) updateFrom(ctx context.Context, t schema.Target, body []byte, o metav1.UpdateOptions) (wire.Written, error) {
+func (r *Registry) updateFrom(ctx context.Context, t kinds.Target, body []byte, o metav1.UpdateOptions) (wire.Written, error) {
 	if err := invalidOptions("UpdateOptions", metavalidation.ValidateUpdateOptions(&o)); err != nil {
 		return wire.Written{}, err
 	}
@@ -126,7 +126,7 @@ func updateOptions(o *metav1.PatchOptions) *metav1.UpdateOptions {
 }
 
 // served returns 404 when a resource does not have the target's subresource.
-func served(t schema.Target) error {
+func served(t kinds.Target) error {
 	if t.Subresource == "" || t.Subresource == "status" && t.Resource.HasStatus {
 		return nil
 	}
@@ -227,7 +227,7 @@ func (r *Registry) prepareUpdate(ctx context.Context, w write, u *unstructured.U
 
 // matchVersion applies optimistic concurrency: the body's resourceVersion is the
 // object's, or there is none and the kind allows that.
-func matchVersion(t schema.Target, u *unstructured.Unstructured, current *wire.Object) error {
+func matchVersion(t kinds.Target, u *unstructured.Unstructured, current *wire.Object) error {
 	rv, err := kube.ParseResourceVersion(u.GetResourceVersion())
 	if err != nil {
 		return wire.BadRequest("invalid resource version: %v", err)
@@ -236,7 +236,7 @@ func matchVersion(t schema.Target, u *unstructured.Unstructured, current *wire.O
 	switch {
 	case rv == 0 && !t.Resource.UnconditionalUpdate:
 		// The kind is the plural, as upstream.
-		return wire.Invalid(schema.GroupVersionKind{Group: gr.Group, Kind: gr.Resource}.GroupKind(), t.Name, field.ErrorList{
+		return wire.Invalid(kinds.GroupVersionKind{Group: gr.Group, Kind: gr.Resource}.GroupKind(), t.Name, field.ErrorList{
 			field.Invalid(field.NewPath("metadata", "resourceVersion"), uint64(0), "must be specified for an update"),
 		})
 	case rv != 0 && rv != current.ResourceVersion():
@@ -246,7 +246,7 @@ func matchVersion(t schema.Target, u *unstructured.Unstructured, current *wire.O
 }
 
 // checkUpdate validates u as the successor of old, and adds the warnings about it.
-func checkUpdate(ctx context.Context, t schema.Target, u, old *unstructured.Unstructured) error {
+func checkUpdate(ctx context.Context, t kinds.Target, u, old *unstructured.Unstructured) error {
 	errs := metadata.Check(t.Resource, u, old)
 	wrong, warnings := validateUpdate(t, u, old)
 	errs = append(errs, wrong...)
@@ -261,7 +261,7 @@ func checkUpdate(ctx context.Context, t schema.Target, u, old *unstructured.Unst
 }
 
 // validateUpdate applies the rules of the kind for what the target is.
-func validateUpdate(t schema.Target, u, old *unstructured.Unstructured) (field.ErrorList, []string) {
+func validateUpdate(t kinds.Target, u, old *unstructured.Unstructured) (field.ErrorList, []string) {
 	sub := t.Resource.Subresource(t.Subresource)
 	switch {
 	case sub != nil && sub.Check == nil:

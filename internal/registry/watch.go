@@ -7,8 +7,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/fields"
 
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry/caches"
-	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/watchcache"
 	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
@@ -31,7 +31,7 @@ const (
 // 400 for a field that cannot be selected by and for a bad shard selector,
 // *kube.ExpiredError, also for a resourceVersion that was never given out,
 // *kube.TooLargeResourceVersionError after 3 s with initial events.
-func (r *Reader) Watch(ctx context.Context, t schema.Target, o wire.ListOptions) (wire.Watch, error) {
+func (r *Reader) Watch(ctx context.Context, t kinds.Target, o wire.ListOptions) (wire.Watch, error) {
 	cached, err := r.of(t)
 	if err != nil {
 		return nil, err
@@ -96,14 +96,14 @@ func selectsByContent(s fields.Selector) bool {
 
 // defined returns a version of a custom resource as its definition is now, and whether it is
 // served.
-func (r *Reader) defined(was *schema.Resource) (now *schema.Resource, served bool) {
+func (r *Reader) defined(was *kinds.Resource) (now *kinds.Resource, served bool) {
 	return r.live.Load().Lookup(was.GVR())
 }
 
 // otherwise reports whether the objects of a watch are converted in another way than when it was
 // opened, or, if its selection looks inside, selected in another one. It ends then, and its client
 // goes on with another watch.
-func otherwise(now, was *schema.Resource, inside bool) bool {
+func otherwise(now, was *kinds.Resource, inside bool) bool {
 	return now.Converts() != was.Converts() || inside && mayCall(now) != mayCall(was)
 }
 
@@ -165,7 +165,7 @@ func (r *Reader) begin(ctx context.Context, w *watch, plan wire.WatchPlan) (afte
 // a time, except Close.
 type watch struct {
 	cached   *caches.Resource
-	resource *schema.Resource // in the version that is watched
+	resource *kinds.Resource // in the version that is watched
 	sel      watchcache.Selection
 	asStored bool // objects are returned as they are stored
 	// byField says that fields of a custom resource select, as they have been since selects.

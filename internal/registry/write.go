@@ -7,12 +7,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry/admit"
 	"github.com/gapless-io/gapless/internal/registry/caches"
 	"github.com/gapless-io/gapless/internal/registry/lifecycle"
 	"github.com/gapless-io/gapless/internal/registry/stored"
 	"github.com/gapless-io/gapless/internal/registry/strategy"
-	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/watchcache"
 	"github.com/gapless-io/gapless/internal/wire"
@@ -21,7 +21,7 @@ import (
 
 // write is one call of a verb that changes an object.
 type write struct {
-	target schema.Target
+	target kinds.Target
 	cached *caches.Resource // what the target is stored in
 	dryRun bool
 	track  strategy.Track // who manages which fields
@@ -45,7 +45,7 @@ func (r *Registry) asked(w write, op admission.Operation, o runtime.Object) writ
 func (w write) mayWait() bool { return w.waits || w.review.Asks() || mayCall(w.target.Resource) }
 
 // newWrite finds what a target is stored in. Errors: those of caches.Set.Of.
-func (r *Registry) newWrite(t schema.Target, dryRun []string) (write, error) {
+func (r *Registry) newWrite(t kinds.Target, dryRun []string) (write, error) {
 	cached, err := r.caches.Of(t)
 	if err != nil {
 		return write{}, err

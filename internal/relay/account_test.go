@@ -15,9 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gapless-io/gapless/informer/listwatchtest"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/mirror"
 	"github.com/gapless-io/gapless/internal/relay"
-	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -65,7 +65,7 @@ func (r *reads) upstream() int { return len(r.world.Requests()) }
 
 // list lists a namespace, or all, as a client does: what the relay passes on, upstream answers. It checks
 // that no change is missing that there was before.
-func (r *reads) list(rv string, target schema.Target) {
+func (r *reads) list(rv string, target kinds.Target) {
 	r.count()
 	before := r.world.RV()
 	l, err := r.relay.Reader().List(r.t.Context(), target, options(rv))
@@ -167,7 +167,7 @@ func playReads(t *testing.T, seed uint64) {
 }
 
 // watch watches from the state that a list had.
-func (r *reads) watch(ctx context.Context, target schema.Target) {
+func (r *reads) watch(ctx context.Context, target kinds.Target) {
 	r.count()
 	w, err := r.relay.Reader().Watch(ctx, target, options("0"))
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 
 	"github.com/gapless-io/gapless/client"
 	"github.com/gapless-io/gapless/informer"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/mirror"
 	"github.com/gapless-io/gapless/internal/registry/caches"
-	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/watchcache"
 	"github.com/gapless-io/gapless/internal/wire/texts"
 	"github.com/gapless-io/gapless/kube"
@@ -24,7 +24,7 @@ import (
 // collection is one resource of upstream, in one version, while it is mirrored.
 type collection struct {
 	relay    *Relay
-	resource *schema.Resource
+	resource *kinds.Resource
 	name     string
 	logger   *slog.Logger
 
@@ -78,7 +78,7 @@ type history struct {
 // errIdle ends the mirror of a resource that nobody reads.
 var errIdle = errors.New("nobody reads the resource")
 
-func newCollection(r *Relay, resource *schema.Resource) *collection {
+func newCollection(r *Relay, resource *kinds.Resource) *collection {
 	c := &collection{
 		relay: r, resource: resource, name: name(resource), ready: make(chan struct{}), gone: make(chan struct{}), stop: make(chan struct{}), texts: texts.New(),
 		logger: r.logger.With(slog.String("resource", name(resource))),

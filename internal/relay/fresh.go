@@ -342,9 +342,9 @@ func (h *history) reached(rv kube.ResourceVersion) (position int64, has bool) {
 // proven waits until the mirror has a resourceVersion of upstream: by its watch, or by a proof of
 // one of the kinds that are asked for. It returns the position. Errors: 503 if upstream cannot be
 // asked, 504 if there is no proof within 3 s, ctx's cause.
-func (f *freshness) proven(ctx context.Context, h *history, rv kube.ResourceVersion, kinds ...chan struct{}) (int64, error) {
+func (f *freshness) proven(ctx context.Context, h *history, rv kube.ResourceVersion, these ...chan struct{}) (int64, error) {
 	enough := h.reached
-	if slices.Contains(kinds, f.compare) {
+	if slices.Contains(these, f.compare) {
 		enough = h.has
 	}
 	limited, cancel := context.WithTimeout(ctx, aheadFor)
@@ -359,7 +359,7 @@ func (f *freshness) proven(ctx context.Context, h *history, rv kube.ResourceVers
 		if at, has := enough(rv); has {
 			return at, nil
 		}
-		for _, kind := range kinds {
+		for _, kind := range these {
 			want(kind)
 		}
 		select {
@@ -376,7 +376,7 @@ func (f *freshness) proven(ctx context.Context, h *history, rv kube.ResourceVers
 		case limited.Err() != nil:
 			return 0, &kube.TooLargeResourceVersionError{Requested: rv, Current: h.log.Reached()}
 		}
-		if err := f.failure(); err != nil && len(kinds) > 1 {
+		if err := f.failure(); err != nil && len(these) > 1 {
 			return 0, unreachable(err)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/gapless-io/gapless/client"
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 )
 
 // keptState is what Config.Kept has.
@@ -28,13 +28,13 @@ func (r *Relay) Restore() error {
 	if err != nil {
 		return r.cfg.Kept.Unusable(err)
 	}
-	var all []*schema.Resource
+	var all []*kinds.Resource
 	for _, of := range was.Resources {
 		if resource := r.mirrored(r.live.Load(), of); resource != nil {
 			all = append(all, resource)
 		}
 	}
-	r.live.Store(schema.NewCatalog(all...))
+	r.live.Store(kinds.NewCatalog(all...))
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for name, at := range was.Contacts {
@@ -51,7 +51,7 @@ func decodeState(body []byte) (keptState, error) {
 	if err := json.Unmarshal(body, &was); err != nil {
 		return was, fmt.Errorf("it is damaged: %w", err)
 	}
-	known := map[schema.GroupVersionResource]bool{}
+	known := map[kinds.GroupVersionResource]bool{}
 	for _, of := range was.Resources {
 		if of.Resource == "" || of.Version == "" || of.Kind == "" || known[of.GroupVersionResource] {
 			return was, fmt.Errorf("it is damaged: a resource is %+v", of.GroupVersionResource)
@@ -86,7 +86,7 @@ func (r *Relay) keep() {
 
 // contact is when upstream last answered about a resource, here or before the relay was started again;
 // zero: that is not known.
-func (r *Relay) contact(resource *schema.Resource) time.Time {
+func (r *Relay) contact(resource *kinds.Resource) time.Time {
 	r.mu.Lock()
 	c, before := r.collections[resource.GVR()], r.contacts[name(resource)]
 	r.mu.Unlock()

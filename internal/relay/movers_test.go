@@ -23,9 +23,9 @@ import (
 
 	"github.com/gapless-io/gapless/client"
 	"github.com/gapless-io/gapless/informer/listwatchtest"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/mirror"
 	"github.com/gapless-io/gapless/internal/relay"
-	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -102,9 +102,9 @@ func running(t testing.TB, r *relay.Relay, m *mirror.Mirror) *served {
 }
 
 // target is what is read.
-func (s *served) target() (schema.Target, bool) {
+func (s *served) target() (kinds.Target, bool) {
 	resource, served := s.relay.Live().Load().Lookup(gvk.GroupVersionResource{Version: "v1", Resource: "things"})
-	return schema.Target{Resource: resource}, served
+	return kinds.Target{Resource: resource}, served
 }
 
 func options(rv string) wire.ListOptions {

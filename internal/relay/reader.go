@@ -6,10 +6,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/mirror"
 	"github.com/gapless-io/gapless/internal/registry"
 	"github.com/gapless-io/gapless/internal/registry/caches"
-	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -23,17 +23,17 @@ type reader struct{ relay *Relay }
 const aheadFor = 3 * time.Second
 
 // Get implements apiserver.Reader. Single objects are read from upstream.
-func (reader) Get(_ context.Context, t schema.Target, _ string) (*wire.Object, error) {
+func (reader) Get(_ context.Context, t kinds.Target, _ string) (*wire.Object, error) {
 	return nil, wire.NotFound(t.Resource.GR(), t.Name)
 }
 
 // over is the reader of one history.
 func over(h *history) *registry.Reader {
-	return registry.NewMirrorReader(func(schema.Target) (*caches.Resource, error) { return h.cached, nil })
+	return registry.NewMirrorReader(func(kinds.Target) (*caches.Resource, error) { return h.cached, nil })
 }
 
 // count returns about how many objects a list has, at once.
-func (r reader) count(t schema.Target) int {
+func (r reader) count(t kinds.Target) int {
 	c := r.relay.known(t.Resource)
 	if c == nil {
 		return 0
@@ -45,7 +45,7 @@ func (r reader) count(t schema.Target) int {
 }
 
 // List implements apiserver.Reader.
-func (r reader) List(ctx context.Context, t schema.Target, o wire.ListOptions) (*wire.List, error) {
+func (r reader) List(ctx context.Context, t kinds.Target, o wire.ListOptions) (*wire.List, error) {
 	if _, err := tableOf(ctx, t.Resource); err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (r reader) List(ctx context.Context, t schema.Target, o wire.ListOptions) (
 }
 
 // size returns about how many objects a list has, at least 1.
-func size(h *history, t schema.Target, o wire.ListOptions) int {
+func size(h *history, t kinds.Target, o wire.ListOptions) int {
 	n := over(h).Count(t)
 	if o.Limit > 0 && o.Limit < int64(n) {
 		n = int(o.Limit)
@@ -219,7 +219,7 @@ func (h *history) translated(err error, asked kube.ResourceVersion) error {
 }
 
 // Watch implements apiserver.Reader.
-func (r reader) Watch(ctx context.Context, t schema.Target, o wire.ListOptions) (wire.Watch, error) {
+func (r reader) Watch(ctx context.Context, t kinds.Target, o wire.ListOptions) (wire.Watch, error) {
 	shows, err := tableOf(ctx, t.Resource)
 	if err != nil {
 		return nil, err
@@ -260,7 +260,7 @@ func (r reader) Watch(ctx context.Context, t schema.Target, o wire.ListOptions) 
 	return w, nil
 }
 
-func (r reader) open(ctx context.Context, v visit, t schema.Target, o wire.ListOptions) (*watch, error) {
+func (r reader) open(ctx context.Context, v visit, t kinds.Target, o wire.ListOptions) (*watch, error) {
 	c, h := v.collection, v.history
 	plan, err := wire.PlanWatch(o)
 	if err != nil {

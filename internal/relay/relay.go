@@ -26,11 +26,11 @@ import (
 
 	"github.com/gapless-io/gapless/client"
 	"github.com/gapless-io/gapless/internal/apiserver"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
 	"github.com/gapless-io/gapless/internal/mirror"
 	"github.com/gapless-io/gapless/internal/registry/stored"
 	"github.com/gapless-io/gapless/internal/relay/kept"
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/builtin"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -74,8 +74,8 @@ type Relay struct {
 	source   *stored.Source
 	upstream *client.Client
 	metadata *client.Client // with metadata only
-	live     *schema.Live
-	builtin  *schema.Catalog
+	live     *kinds.Live
+	builtin  *kinds.Catalog
 	metrics  *metrics
 	tables   *tables
 
@@ -93,10 +93,10 @@ type Relay struct {
 
 	// mu guards what follows.
 	mu          sync.Mutex
-	collections map[schema.GroupVersionResource]*collection
-	doubts      map[schema.GroupVersionResource]time.Time     // resources that upstream may not serve any more, since when
-	replaced    map[schema.GroupVersionResource]chan struct{} // closed when upstream's history is found to be another one
-	contacts    map[string]time.Time                          // what a relay before this one knew, by name
+	collections map[kinds.GroupVersionResource]*collection
+	doubts      map[kinds.GroupVersionResource]time.Time     // resources that upstream may not serve any more, since when
+	replaced    map[kinds.GroupVersionResource]chan struct{} // closed when upstream's history is found to be another one
+	contacts    map[string]time.Time                         // what a relay before this one knew, by name
 }
 
 const defaultIdle = 10 * time.Minute
@@ -120,10 +120,10 @@ func New(cfg Config) (*Relay, error) {
 	r := &Relay{
 		cfg: cfg, logger: cfg.Logger, mirror: cfg.Mirror, source: stored.NewMirror(cfg.Mirror.Store(), cfg.Mirror),
 		upstream: upstream, metadata: upstream.As(client.Form{Metadata: true, Protobuf: true}),
-		live: schema.NewLive(schema.NewCatalog()), builtin: builtin.Catalog(),
+		live: kinds.NewLive(kinds.NewCatalog()), builtin: builtin.Catalog(),
 		starts: make(chan *collection), refresh: make(chan struct{}, 1), ready: make(chan struct{}), asked: make(chan struct{}), look: make(chan struct{}, 1),
-		collections: map[schema.GroupVersionResource]*collection{}, doubts: map[schema.GroupVersionResource]time.Time{},
-		replaced: map[schema.GroupVersionResource]chan struct{}{}, contacts: map[string]time.Time{},
+		collections: map[kinds.GroupVersionResource]*collection{}, doubts: map[kinds.GroupVersionResource]time.Time{},
+		replaced: map[kinds.GroupVersionResource]chan struct{}{}, contacts: map[string]time.Time{},
 	}
 	r.metrics = newMetrics(r)
 	if r.tables, err = newTables(r); err != nil {
@@ -136,10 +136,10 @@ func New(cfg Config) (*Relay, error) {
 func (r *Relay) Reader() apiserver.Reader { return reader{r} }
 
 // Count returns about how many objects a list of a target has, at once.
-func (r *Relay) Count(t schema.Target) int { return reader{r}.count(t) }
+func (r *Relay) Count(t kinds.Target) int { return reader{r}.count(t) }
 
 // Live has the resources that are mirrored.
-func (r *Relay) Live() *schema.Live { return r.live }
+func (r *Relay) Live() *kinds.Live { return r.live }
 
 // superviseEvery is how often collections are looked after.
 const superviseEvery = time.Second
@@ -377,7 +377,7 @@ func (r *Relay) forget(c *collection) {
 }
 
 // known returns the collection of a resource, nil if it is not mirrored now.
-func (r *Relay) known(resource *schema.Resource) *collection {
+func (r *Relay) known(resource *kinds.Resource) *collection {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.collections[resource.GVR()]
@@ -395,7 +395,7 @@ type visit struct {
 
 // enter counts a reader of a resource, and returns what it reads. The first one starts the mirror.
 // Errors: 503 if there is no state within 30 s, or the resource cannot be mirrored; ctx's cause.
-func (r *Relay) enter(ctx context.Context, resource *schema.Resource) (visit, error) {
+func (r *Relay) enter(ctx context.Context, resource *kinds.Resource) (visit, error) {
 	limited, cancel := context.WithTimeout(ctx, syncWithin)
 	defer cancel()
 	for {
@@ -418,7 +418,7 @@ func (r *Relay) enter(ctx context.Context, resource *schema.Resource) (visit, er
 
 // tryEnter is enter for the collection that there is, or a new one, which it returns also with an
 // error.
-func (r *Relay) tryEnter(ctx context.Context, resource *schema.Resource) (v visit, err error) {
+func (r *Relay) tryEnter(ctx context.Context, resource *kinds.Resource) (v visit, err error) {
 	r.mu.Lock()
 	c, started := r.collections[resource.GVR()], true
 	if c == nil {

@@ -3,7 +3,7 @@ package relay
 import (
 	"net/http"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -20,7 +20,7 @@ func (r *Relay) Replaced(of Reading) <-chan struct{} {
 	return r.replacedLocked(of.resource.GVR())
 }
 
-func (r *Relay) replacedLocked(gvr schema.GroupVersionResource) chan struct{} {
+func (r *Relay) replacedLocked(gvr kinds.GroupVersionResource) chan struct{} {
 	if r.replaced[gvr] == nil {
 		r.replaced[gvr] = make(chan struct{})
 	}
@@ -28,7 +28,7 @@ func (r *Relay) replacedLocked(gvr schema.GroupVersionResource) chan struct{} {
 }
 
 // endPassed ends the watches of a resource that were passed on.
-func (r *Relay) endPassed(resource *schema.Resource) {
+func (r *Relay) endPassed(resource *kinds.Resource) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	close(r.replacedLocked(resource.GVR()))

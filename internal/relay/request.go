@@ -9,14 +9,14 @@ import (
 
 	"github.com/gapless-io/gapless/internal/apiserver/render"
 	"github.com/gapless-io/gapless/internal/apiserver/route"
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Reading is a request for a list or a watch of a resource that can be mirrored. The zero value is any
 // other request.
 type Reading struct {
-	resource *schema.Resource
+	resource *kinds.Resource
 	watch    bool
 	table    *decision // nil: it is not for a table
 }
@@ -80,7 +80,7 @@ func (of Reading) Context(ctx context.Context) context.Context {
 
 // tableOf returns the decision to serve a table of a resource that a request is for, nil if it is not for a table.
 // The rows of another state of the resource, which has come meanwhile, are upstream's.
-func tableOf(ctx context.Context, resource *schema.Resource) (*decision, error) {
+func tableOf(ctx context.Context, resource *kinds.Resource) (*decision, error) {
 	d, _ := ctx.Value(tableKey{}).(*decision)
 	if d != nil && d.resource != resource {
 		return nil, &PassError{why: "the columns of the resource have changed"}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/gapless-io/gapless/client"
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 )
 
 // refreshEvery is how often the relay asks upstream which resources it serves, at most; a
@@ -33,8 +33,8 @@ func (r *Relay) learn(ctx context.Context) error {
 	r.learning.Lock()
 	defer r.learning.Unlock()
 	before := r.live.Load()
-	var all []*schema.Resource
-	named := map[schema.GroupVersionResource]bool{}
+	var all []*kinds.Resource
+	named := map[kinds.GroupVersionResource]bool{}
 	for _, of := range found {
 		named[of.GroupVersionResource] = true
 		if resource := r.mirrored(before, of); resource != nil {
@@ -48,14 +48,14 @@ func (r *Relay) learn(ctx context.Context) error {
 		}
 	}
 	gone := r.unserved(ctx)
-	all = slices.DeleteFunc(all, func(resource *schema.Resource) bool { return gone[resource.GVR()] })
-	r.live.Store(schema.NewCatalog(all...))
+	all = slices.DeleteFunc(all, func(resource *kinds.Resource) bool { return gone[resource.GVR()] })
+	r.live.Store(kinds.NewCatalog(all...))
 	return nil
 }
 
 // mirrored returns a resource as the relay serves it; nil if it is not mirrored. It is the one
 // that was known if nothing has changed.
-func (r *Relay) mirrored(known *schema.Catalog, of client.Resource) *schema.Resource {
+func (r *Relay) mirrored(known *kinds.Catalog, of client.Resource) *kinds.Resource {
 	if !slices.Contains(of.Verbs, "list") || !slices.Contains(of.Verbs, "watch") {
 		return nil
 	}
@@ -65,10 +65,10 @@ func (r *Relay) mirrored(known *schema.Catalog, of client.Resource) *schema.Reso
 	if was, is := known.Lookup(of.GroupVersionResource); is && was.Kind == of.Kind && was.Namespaced == of.Namespaced {
 		return was
 	}
-	resource := &schema.Resource{
+	resource := &kinds.Resource{
 		Group: of.Group, Version: of.Version, Plural: of.Resource, Singular: of.Singular, Kind: of.Kind, ListKind: of.Kind + "List",
 		Namespaced: of.Namespaced, Verbs: []string{"list", "watch"}, StorageVersion: of.Version, Custom: true,
-		Columns: schema.DefaultColumns("date"), Row: schema.DefaultRow,
+		Columns: kinds.DefaultColumns("date"), Row: kinds.DefaultRow,
 	}
 	if own, is := r.builtin.Lookup(of.GroupVersionResource); is && own.Kind == of.Kind && own.Namespaced == of.Namespaced {
 		resource.ListKind, resource.Custom = own.ListKind, false
@@ -81,7 +81,7 @@ func (r *Relay) mirrored(known *schema.Catalog, of client.Resource) *schema.Reso
 }
 
 // same reports whether two states of a resource have the same mirror: they may be shown otherwise.
-func same(a, b *schema.Resource) bool { return a.Kind == b.Kind && a.Namespaced == b.Namespaced }
+func same(a, b *kinds.Resource) bool { return a.Kind == b.Kind && a.Namespaced == b.Namespaced }
 
 // own reports whether a resource, in all versions, belongs to this relay's shard.
 func (r *Relay) own(of client.Resource) bool {
@@ -94,7 +94,7 @@ func (r *Relay) own(of client.Resource) bool {
 }
 
 // name is the name of a collection in the log.
-func name(resource *schema.Resource) string {
+func name(resource *kinds.Resource) string {
 	if resource.Group == "" {
 		return resource.Plural + "." + resource.Version
 	}
@@ -103,7 +103,7 @@ func name(resource *schema.Resource) string {
 
 // wanted reports whether Config.Resources names a resource: "pods", "deployments.apps",
 // "deployments.v1.apps", or "*".
-func (r *Relay) wanted(resource *schema.Resource) bool {
+func (r *Relay) wanted(resource *kinds.Resource) bool {
 	return slices.ContainsFunc(r.cfg.Resources, func(pattern string) bool {
 		switch pattern {
 		case "*", name(resource), resource.GR().String():

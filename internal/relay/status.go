@@ -5,13 +5,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/kube"
 )
 
 // Status is what is known of one mirrored resource.
 type Status struct {
-	GVR      schema.GroupVersionResource
+	GVR      kinds.GroupVersionResource
 	Resource string // "pods.v1"
 	// ResourceVersion is that of upstream up to which everything is mirrored; 0: nothing is.
 	ResourceVersion kube.ResourceVersion

@@ -12,10 +12,10 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/custom"
+	"github.com/gapless-io/gapless/internal/kinds/printers"
 	"github.com/gapless-io/gapless/internal/relay/table"
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/custom"
-	"github.com/gapless-io/gapless/internal/schema/printers"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -36,7 +36,7 @@ type tables struct {
 	// mu guards what follows.
 	mu      sync.Mutex
 	version table.Version // upstream's; zero: not known
-	known   map[schema.GroupVersionResource]*decision
+	known   map[kinds.GroupVersionResource]*decision
 	asking  chan struct{} // of the version; nil: nobody asks
 }
 
@@ -44,7 +44,7 @@ type tables struct {
 type decision struct {
 	made chan struct{} // closed when what follows is set
 	// resource shows the rows; nil: tables are passed on.
-	resource *schema.Resource
+	resource *kinds.Resource
 	again    time.Time // when upstream may be asked again; zero: not before something has changed
 
 	// definition is that of a custom resource, rows and columns how it shows objects.
@@ -67,12 +67,12 @@ func newTables(r *Relay) (*tables, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &tables{relay: r, asker: asker, known: map[schema.GroupVersionResource]*decision{}}, nil
+	return &tables{relay: r, asker: asker, known: map[kinds.GroupVersionResource]*decision{}}, nil
 }
 
 // of returns the decision to serve tables of a resource; nil if they are passed on. The first caller asks
 // upstream, and others wait for the answer.
-func (t *tables) of(ctx context.Context, resource *schema.Resource) *decision {
+func (t *tables) of(ctx context.Context, resource *kinds.Resource) *decision {
 	t.asked.Store(true)
 	ctx, cancel := context.WithTimeout(ctx, tableWithin)
 	defer cancel()
@@ -104,7 +104,7 @@ func (t *tables) current(d *decision) bool {
 }
 
 // claim returns the decision about a resource. It is the caller's to make if there was none that holds.
-func (t *tables) claim(resource *schema.Resource, definition *wire.Object) (d *decision, mine bool) {
+func (t *tables) claim(resource *kinds.Resource, definition *wire.Object) (d *decision, mine bool) {
 	gvr := resource.GVR()
 	t.mu.Lock()
 	was := t.known[gvr]
@@ -123,7 +123,7 @@ func (t *tables) claim(resource *schema.Resource, definition *wire.Object) (d *d
 }
 
 // fits reports whether a decision, which may be in the making, is about a resource as it is now.
-func (t *tables) fits(d *decision, gvr schema.GroupVersionResource, definition *wire.Object) bool {
+func (t *tables) fits(d *decision, gvr kinds.GroupVersionResource, definition *wire.Object) bool {
 	select {
 	case <-d.made:
 	default:
@@ -154,7 +154,7 @@ func (d *decision) follows(definition *wire.Object, version string) bool {
 }
 
 // decide makes a decision.
-func (t *tables) decide(ctx context.Context, d *decision, resource *schema.Resource, definition *wire.Object) {
+func (t *tables) decide(ctx context.Context, d *decision, resource *kinds.Resource, definition *wire.Object) {
 	defer close(d.made)
 	ctx, cancel := context.WithTimeout(ctx, tableWithin)
 	defer cancel()
@@ -177,7 +177,7 @@ func (t *tables) decide(ctx context.Context, d *decision, resource *schema.Resou
 }
 
 // sample compares one row of upstream's with ours.
-func (t *tables) sample(ctx context.Context, shown *schema.Resource) error {
+func (t *tables) sample(ctx context.Context, shown *kinds.Resource) error {
 	t.relay.metrics.upstream.WithLabelValues(name(shown), "table").Inc()
 	sample, err := t.asker.Ask(ctx, shown.GVR())
 	if err != nil {
@@ -187,7 +187,7 @@ func (t *tables) sample(ctx context.Context, shown *schema.Resource) error {
 }
 
 // shown returns a resource with what makes its rows. Errors: *table.DifferentError if that is not known.
-func (t *tables) shown(ctx context.Context, resource *schema.Resource, definition *wire.Object) (*schema.Resource, error) {
+func (t *tables) shown(ctx context.Context, resource *kinds.Resource, definition *wire.Object) (*kinds.Resource, error) {
 	if definition != nil {
 		rows, err := custom.TableOf(definition.JSON(), resource.Version)
 		if err != nil {
@@ -208,8 +208,8 @@ func (t *tables) shown(ctx context.Context, resource *schema.Resource, definitio
 }
 
 // definitions names the resource of definitions.
-func definitions() schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+func definitions() kinds.GroupVersionResource {
+	return kinds.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 }
 
 // enterDefinitions is enter for the definitions of custom resources.
@@ -224,7 +224,7 @@ func (t *tables) enterDefinitions(ctx context.Context) (visit, error) {
 // definition returns the definition of a custom resource from the mirror of definitions, which it starts; nil for a
 // built-in kind. It is not known of resources of other API servers, and when upstream refuses definitions to the
 // relay.
-func (t *tables) definition(ctx context.Context, resource *schema.Resource) (definition *wire.Object, known bool) {
+func (t *tables) definition(ctx context.Context, resource *kinds.Resource) (definition *wire.Object, known bool) {
 	if !resource.Custom {
 		return nil, true
 	}
@@ -242,7 +242,7 @@ func (t *tables) holds(ctx context.Context, d *decision) bool {
 	if current := t.current(d); !current || !d.resource.Custom {
 		return current
 	}
-	c := t.relay.known(&schema.Resource{Group: definitions().Group, Version: definitions().Version, Plural: definitions().Resource})
+	c := t.relay.known(&kinds.Resource{Group: definitions().Group, Version: definitions().Version, Plural: definitions().Resource})
 	if c == nil {
 		return false
 	}
@@ -294,7 +294,7 @@ func (t *tables) doubt() { t.doubted.Store(time.Now().UnixNano()) }
 
 // settle asks for upstream's version if it failed and has been heard of since, by the mirror of a resource.
 // What the mirror has from before is of the version that is known.
-func (t *tables) settle(ctx context.Context, resource *schema.Resource) {
+func (t *tables) settle(ctx context.Context, resource *kinds.Resource) {
 	since := t.doubted.Load()
 	if since == 0 {
 		return
@@ -359,7 +359,7 @@ func (t *tables) refresh(ctx context.Context) {
 
 // show puts a resource with what makes its rows into the catalog, in the place of the same resource with
 // other rows, and returns the one that is there.
-func (r *Relay) show(shown *schema.Resource) *schema.Resource {
+func (r *Relay) show(shown *kinds.Resource) *kinds.Resource {
 	r.learning.Lock()
 	defer r.learning.Unlock()
 	catalog := r.live.Load()
@@ -369,6 +369,6 @@ func (r *Relay) show(shown *schema.Resource) *schema.Resource {
 	}
 	all := slices.Clone(catalog.Resources())
 	all[slices.Index(all, now)] = shown
-	r.live.Store(schema.NewCatalog(all...))
+	r.live.Store(kinds.NewCatalog(all...))
 	return shown
 }

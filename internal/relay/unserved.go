@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gapless-io/gapless/client"
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -18,7 +18,7 @@ const doubtedFor = 30 * time.Second
 
 // doubt notes that upstream may not serve a resource any more. Neither discovery nor one answer says
 // so for sure: a kube-apiserver that has just started knows no custom resources for a moment.
-func (r *Relay) doubt(resource *schema.Resource) {
+func (r *Relay) doubt(resource *kinds.Resource) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, is := r.doubts[resource.GVR()]; !is {
@@ -28,11 +28,11 @@ func (r *Relay) doubt(resource *schema.Resource) {
 
 // unserved returns the resources, of those in doubt, that upstream does not serve: it is ready, and
 // answers 404. Those that it serves are in doubt no longer; of the others it cannot say now.
-func (r *Relay) unserved(ctx context.Context) map[schema.GroupVersionResource]bool {
+func (r *Relay) unserved(ctx context.Context) map[kinds.GroupVersionResource]bool {
 	r.mu.Lock()
 	doubts := maps.Clone(r.doubts)
 	r.mu.Unlock()
-	gone := map[schema.GroupVersionResource]bool{}
+	gone := map[kinds.GroupVersionResource]bool{}
 	if len(doubts) == 0 {
 		return gone
 	}
@@ -56,7 +56,7 @@ func (r *Relay) unserved(ctx context.Context) map[schema.GroupVersionResource]bo
 }
 
 // first asks upstream for one object of a resource.
-func (r *Relay) first(ctx context.Context, gvr schema.GroupVersionResource) error {
+func (r *Relay) first(ctx context.Context, gvr kinds.GroupVersionResource) error {
 	limited, cancel := context.WithTimeout(ctx, progressWithin)
 	defer cancel()
 	_, err := r.metadata.List(limited, client.Collection{GroupVersionResource: gvr}, metav1.ListOptions{Limit: 1}, func([]byte) error { return nil })

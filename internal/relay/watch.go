@@ -9,8 +9,8 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/gapless-io/gapless/internal/auth"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/mirror"
-	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -135,7 +135,7 @@ func (w *watch) Close() {
 }
 
 // allow asks for the permission of a watch that is opened now.
-func (r *Relay) allow(t schema.Target, o wire.ListOptions) (Grant, error) {
+func (r *Relay) allow(t kinds.Target, o wire.ListOptions) (Grant, error) {
 	if r.cfg.Grant == nil || t.Caller == nil {
 		return nil, nil
 	}

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -20,8 +20,8 @@ func (s *server) patch(namespace, resource, name, body string) {
 	if plural == "deployments" {
 		group = "apps"
 	}
-	r, _ := s.live.Load().Storage(schema.GroupResource{Group: group, Resource: plural})
-	_, err := s.Patch(context.WithoutCancel(s.t.Context()), schema.Target{Resource: r, Namespace: namespace, Name: name}, wire.Patch{
+	r, _ := s.live.Load().Storage(kinds.GroupResource{Group: group, Resource: plural})
+	_, err := s.Patch(context.WithoutCancel(s.t.Context()), kinds.Target{Resource: r, Namespace: namespace, Name: name}, wire.Patch{
 		Type: types.MergePatchType, Body: []byte(body),
 	}, metav1.PatchOptions{FieldManager: "other"})
 	if err != nil {

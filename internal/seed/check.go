@@ -11,9 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/custom"
-	"github.com/gapless-io/gapless/internal/schema/jsontree"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/custom"
+	"github.com/gapless-io/gapless/internal/kinds/jsontree"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -46,9 +46,9 @@ func (s *Seeder) index(ctx context.Context) error {
 	return nil
 }
 
-func (s *Seeder) setCatalog(c *schema.Catalog) {
+func (s *Seeder) setCatalog(c *kinds.Catalog) {
 	s.catalog = c
-	s.kinds = make(map[schema.GroupVersionKind]*schema.Resource, len(c.Resources()))
+	s.kinds = make(map[kinds.GroupVersionKind]*kinds.Resource, len(c.Resources()))
 	for _, r := range c.Resources() {
 		if r.Through == nil {
 			s.kinds[r.GVK()] = r
@@ -58,7 +58,7 @@ func (s *Seeder) setCatalog(c *schema.Catalog) {
 
 // define adds what a definition defines to the catalog, if that differs from what the
 // server has. check reports the problems of the definition.
-func (s *Seeder) define(ctx context.Context, o object, r *schema.Resource) {
+func (s *Seeder) define(ctx context.Context, o object, r *kinds.Resource) {
 	o.prepare(r)
 	defined, changed, err := s.attempt(ctx, o, r)
 	if err != nil || !changed {
@@ -72,7 +72,7 @@ func (s *Seeder) define(ctx context.Context, o object, r *schema.Resource) {
 
 // attempt does a dry run, and returns the object that a write would make of o, and whether
 // that differs from what exists.
-func (s *Seeder) attempt(ctx context.Context, o object, r *schema.Resource) (*wire.Object, bool, error) {
+func (s *Seeder) attempt(ctx context.Context, o object, r *kinds.Resource) (*wire.Object, bool, error) {
 	body, err := o.body()
 	if err != nil {
 		return nil, false, err
@@ -123,8 +123,8 @@ func differs(existing, applied *wire.Object) bool {
 }
 
 // unknownFields refuses unknown fields of a manifest, and says more of them than the apply.
-func unknownFields(r *schema.Resource, body []byte) error {
-	_, _, err := r.Type.Decode(body, schema.FieldsStrict)
+func unknownFields(r *kinds.Resource, body []byte) error {
+	_, _, err := r.Type.Decode(body, kinds.FieldsStrict)
 	return err
 }
 
@@ -206,11 +206,11 @@ func (s *Seeder) hasNamespace(ctx context.Context, name string) (bool, error) {
 	if exists, known := s.namespaces[name]; known {
 		return exists, nil
 	}
-	r := s.kinds[schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}]
+	r := s.kinds[kinds.GroupVersionKind{Version: "v1", Kind: "Namespace"}]
 	if r == nil {
 		return false, nil
 	}
-	_, err := s.Verbs.Get(ctx, schema.Target{Resource: r, Name: name}, "")
+	_, err := s.Verbs.Get(ctx, kinds.Target{Resource: r, Name: name}, "")
 	if err != nil && !isReason(err, metav1.StatusReasonNotFound) {
 		return false, err
 	}
@@ -219,7 +219,7 @@ func (s *Seeder) hasNamespace(ctx context.Context, name string) (bool, error) {
 }
 
 // unknown explains that a kind is not served.
-func (s *Seeder) unknown(kind schema.GroupVersionKind) error {
+func (s *Seeder) unknown(kind kinds.GroupVersionKind) error {
 	var versions []string
 	for known := range s.kinds {
 		if known.GroupKind() == kind.GroupKind() {

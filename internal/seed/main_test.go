@@ -14,9 +14,9 @@ import (
 	"go.uber.org/goleak"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
 	"github.com/gapless-io/gapless/internal/registry"
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/builtin"
 	"github.com/gapless-io/gapless/internal/seed"
 	"github.com/gapless-io/gapless/internal/seed/manifest"
 	"github.com/gapless-io/gapless/internal/store/revlog"
@@ -30,7 +30,7 @@ type server struct {
 	*registry.Registry
 	t    testing.TB
 	log  *revlog.Log
-	live *schema.Live
+	live *kinds.Live
 }
 
 func start(t testing.TB) *server {
@@ -39,7 +39,7 @@ func start(t testing.TB) *server {
 	if err != nil {
 		t.Fatalf("open the log: %v", err)
 	}
-	s := &server{t: t, log: log, live: schema.NewLive(builtin.Catalog())}
+	s := &server{t: t, log: log, live: kinds.NewLive(builtin.Catalog())}
 	s.Registry = registry.New(registry.Config{Store: log, Live: s.live})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	ended := make(chan error, 2)
@@ -105,11 +105,11 @@ func (s *server) must(dir string, created, updated, unchanged int) {
 // is none.
 func (s *server) find(group, plural, namespace, name string) *wire.Object {
 	s.t.Helper()
-	r, found := s.live.Load().Storage(schema.GroupResource{Group: group, Resource: plural})
+	r, found := s.live.Load().Storage(kinds.GroupResource{Group: group, Resource: plural})
 	if !found {
 		return nil
 	}
-	o, err := s.Get(s.t.Context(), schema.Target{Resource: r, Namespace: namespace, Name: name}, "")
+	o, err := s.Get(s.t.Context(), kinds.Target{Resource: r, Namespace: namespace, Name: name}, "")
 	if e, is := errors.AsType[*wire.StatusError](err); is && e.ErrStatus.Reason == metav1.StatusReasonNotFound {
 		return nil
 	}

@@ -12,8 +12,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/builtin"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
 	"github.com/gapless-io/gapless/internal/seed/manifest"
 	"github.com/gapless-io/gapless/internal/wire"
 )
@@ -21,22 +21,22 @@ import (
 // forgetful has no objects, and stores none.
 type forgetful struct{}
 
-func (forgetful) Get(_ context.Context, t schema.Target, _ string) (*wire.Object, error) {
+func (forgetful) Get(_ context.Context, t kinds.Target, _ string) (*wire.Object, error) {
 	if t.Name == metav1.NamespaceDefault {
 		return nil, nil //nolint:nilnil // there is one, and nobody looks at it
 	}
 	return nil, wire.NotFound(t.Resource.GR(), t.Name)
 }
 
-func (forgetful) Create(context.Context, schema.Target, []byte, metav1.CreateOptions) (wire.Written, error) {
+func (forgetful) Create(context.Context, kinds.Target, []byte, metav1.CreateOptions) (wire.Written, error) {
 	return wire.Written{}, nil
 }
 
-func (forgetful) Patch(context.Context, schema.Target, wire.Patch, metav1.PatchOptions) (wire.Written, error) {
+func (forgetful) Patch(context.Context, kinds.Target, wire.Patch, metav1.PatchOptions) (wire.Written, error) {
 	return wire.Written{Created: true}, nil
 }
 
-func (forgetful) Check(schema.Target, []byte) error { return nil }
+func (forgetful) Check(kinds.Target, []byte) error { return nil }
 
 // TestLargeManifestsAreNotHeld: a file with more than what is kept is read again for each
 // step, and what the Seeder holds of an object does not grow with the object.
@@ -61,7 +61,7 @@ func TestLargeManifestsAreNotHeld(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return int64(m.HeapAlloc)
 	}
-	s := New(Config{Verbs: forgetful{}, Live: schema.NewLive(builtin.Catalog()), Files: files, Logger: slog.New(slog.DiscardHandler)})
+	s := New(Config{Verbs: forgetful{}, Live: kinds.NewLive(builtin.Catalog()), Files: files, Logger: slog.New(slog.DiscardHandler)})
 	before := heap()
 	done, err := s.Apply(t.Context())
 	if err != nil || done.Created != objects {

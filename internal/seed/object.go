@@ -13,8 +13,8 @@ import (
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "sigs.k8s.io/json"
 
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/jsontree"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/jsontree"
 	"github.com/gapless-io/gapless/internal/seed/manifest"
 )
 
@@ -28,13 +28,13 @@ type place struct {
 type object struct {
 	place
 	tree map[string]any
-	kind schema.GroupVersionKind
+	kind kinds.GroupVersionKind
 	key  key
 }
 
 // key names an object in all versions of its resource.
 type key struct {
-	resource        schema.GroupResource // zero if the kind is unknown
+	resource        kinds.GroupResource // zero if the kind is unknown
 	namespace, name string
 }
 
@@ -191,7 +191,7 @@ func (o *object) wrong() error {
 
 // prepare removes what only the server sets, and sets the namespace: "default" if an
 // object of a namespace names none, as with kubectl.
-func (o *object) prepare(r *schema.Resource) {
+func (o *object) prepare(r *kinds.Resource) {
 	meta := o.tree["metadata"].(map[string]any) //nolint:forcetypeassert // wrong has checked it
 	for _, name := range []string{
 		"uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds",
@@ -211,8 +211,8 @@ func (o *object) prepare(r *schema.Resource) {
 }
 
 // target is the target of an object's verbs.
-func (o *object) target(r *schema.Resource) schema.Target {
-	return schema.Target{Resource: r, Namespace: o.key.namespace, Name: o.key.name}
+func (o *object) target(r *kinds.Resource) kinds.Target {
+	return kinds.Target{Resource: r, Namespace: o.key.namespace, Name: o.key.name}
 }
 
 func (o *object) body() ([]byte, error) { return json.Marshal(o.tree) }

@@ -21,25 +21,25 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/seed/manifest"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Verbs is what a Seeder needs of a registry.
 type Verbs interface {
-	Get(ctx context.Context, t schema.Target, rv string) (*wire.Object, error)
-	Create(ctx context.Context, t schema.Target, body []byte, o metav1.CreateOptions) (wire.Written, error)
-	Patch(ctx context.Context, t schema.Target, p wire.Patch, o metav1.PatchOptions) (wire.Written, error)
+	Get(ctx context.Context, t kinds.Target, rv string) (*wire.Object, error)
+	Create(ctx context.Context, t kinds.Target, body []byte, o metav1.CreateOptions) (wire.Written, error)
+	Patch(ctx context.Context, t kinds.Target, p wire.Patch, o metav1.PatchOptions) (wire.Written, error)
 	// Check returns what would be refused in a configuration that is applied and creates an
 	// object, whatever is stored.
-	Check(t schema.Target, body []byte) error
+	Check(t kinds.Target, body []byte) error
 }
 
 // Config says what a Seeder applies. All members are required.
 type Config struct {
 	Verbs  Verbs
-	Live   *schema.Live
+	Live   *kinds.Live
 	Files  *manifest.Files
 	Logger *slog.Logger
 }
@@ -66,8 +66,8 @@ type Result struct {
 type Seeder struct {
 	Config
 
-	catalog *schema.Catalog // with the definitions of the manifests
-	kinds   map[schema.GroupVersionKind]*schema.Resource
+	catalog *kinds.Catalog // with the definitions of the manifests
+	kinds   map[kinds.GroupVersionKind]*kinds.Resource
 	entries []entry // in the order of the files
 	// namespaces says of each namespace that an entry names whether it exists.
 	namespaces map[string]bool
@@ -125,9 +125,9 @@ const (
 
 func phases() []phase { return []phase{namespaces, definitions, others} }
 
-func phaseOf(r *schema.Resource) phase {
+func phaseOf(r *kinds.Resource) phase {
 	switch {
-	case r.GR() == schema.GroupResource{Resource: "namespaces"}:
+	case r.GR() == kinds.GroupResource{Resource: "namespaces"}:
 		return namespaces
 	case r.IsDefinition():
 		return definitions

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -122,7 +122,7 @@ func (s *Seeder) writeOne(ctx context.Context, o object) {
 }
 
 // ensure applies a manifest, which creates its object if there is none.
-func (s *Seeder) ensure(ctx context.Context, o object, r *schema.Resource) (outcome, wire.Written, error) {
+func (s *Seeder) ensure(ctx context.Context, o object, r *kinds.Resource) (outcome, wire.Written, error) {
 	body, err := o.body()
 	if err != nil {
 		return unchanged, wire.Written{}, err
@@ -145,7 +145,7 @@ func (s *Seeder) ensure(ctx context.Context, o object, r *schema.Resource) (outc
 }
 
 // existing returns the object of a target as it is; nil if there is none.
-func (s *Seeder) existing(ctx context.Context, t schema.Target) (*wire.Object, error) {
+func (s *Seeder) existing(ctx context.Context, t kinds.Target) (*wire.Object, error) {
 	o, err := s.Verbs.Get(ctx, t, "")
 	if isReason(err, metav1.StatusReasonNotFound) {
 		return nil, nil //nolint:nilnil // there is none
@@ -162,7 +162,7 @@ type application struct {
 // put applies a manifest to a target, by force. An object whose fields cannot be managed, as
 // it has too many, is created instead, or the manifest is merged into it like a JSON merge
 // patch (RFC 7386).
-func (s *Seeder) put(ctx context.Context, t schema.Target, existing *wire.Object, a application) (wire.Written, error) {
+func (s *Seeder) put(ctx context.Context, t kinds.Target, existing *wire.Object, a application) (wire.Written, error) {
 	force := true
 	w, err := s.Verbs.Patch(ctx, t, wire.Patch{Type: types.ApplyYAMLPatchType, Body: a.body},
 		metav1.PatchOptions{FieldManager: manager, Force: &force, DryRun: a.dryRun, FieldValidation: metav1.FieldValidationStrict})
@@ -179,7 +179,7 @@ func (s *Seeder) put(ctx context.Context, t schema.Target, existing *wire.Object
 // established returns an error for a definition that is not in force: another resource of
 // its group has one of its names.
 func (s *Seeder) established(w wire.Written) error {
-	gr := schema.DefinedBy(w.Object.Key().Name)
+	gr := kinds.DefinedBy(w.Object.Key().Name)
 	if _, served := s.Live.Load().Storage(gr); served {
 		return nil
 	}

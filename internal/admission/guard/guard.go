@@ -21,19 +21,19 @@ import (
 
 	"github.com/gapless-io/gapless/internal/admission"
 	"github.com/gapless-io/gapless/internal/auth"
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Cluster reads objects from memory.
 type Cluster interface {
 	// Find returns an object in the version in which it is stored; nil when there is none.
-	Find(gr schema.GroupResource, key wire.Key) *wire.Object
+	Find(gr kinds.GroupResource, key wire.Key) *wire.Object
 }
 
 // Config says what a plugin works with.
 type Config struct {
-	Live       *schema.Live
+	Live       *kinds.Live
 	Cluster    Cluster
 	Authorizer auth.Authorizer
 }
@@ -47,7 +47,7 @@ var _ admission.Plugin = (*Plugin)(nil)
 func New(cfg Config) *Plugin { return &Plugin{cfg: cfg} }
 
 // Handles implements admission.Plugin.
-func (p *Plugin) Handles(r *schema.Resource, subresource string, op upstream.Operation) bool {
+func (p *Plugin) Handles(r *kinds.Resource, subresource string, op upstream.Operation) bool {
 	switch r.Plural {
 	case "mutatingwebhookconfigurations", "validatingwebhookconfigurations":
 		return false // they have no parameters
@@ -108,7 +108,7 @@ func (p *Plugin) refusal(ctx context.Context, a upstream.Attributes, object, old
 			policies = "mutatingadmissionpolicies"
 		}
 		return p.binding(ctx, a.GetUserInfo(), spec.ParamRef,
-			p.cfg.Cluster.Find(schema.GroupResource{Group: admissionv1.GroupName, Resource: policies}, wire.Key{Name: spec.PolicyName}), spec.PolicyName)
+			p.cfg.Cluster.Find(kinds.GroupResource{Group: admissionv1.GroupName, Resource: policies}, wire.Key{Name: spec.PolicyName}), spec.PolicyName)
 	}
 	return nil, nil
 }
@@ -138,7 +138,7 @@ func (p *Plugin) binding(ctx context.Context, u user.Info, ref *admissionv1.Para
 			return nil, err
 		}
 	}
-	asked := auth.Attributes{Verb: "get", Resource: schema.GroupResource{Group: "*", Resource: "*"}, Namespace: ref.Namespace, Name: ref.Name}
+	asked := auth.Attributes{Verb: "get", Resource: kinds.GroupResource{Group: "*", Resource: "*"}, Namespace: ref.Namespace, Name: ref.Name}
 	if ref.Name == "" {
 		asked.Verb = "list"
 	}
@@ -170,14 +170,14 @@ func (p *Plugin) may(ctx context.Context, u user.Info, a auth.Attributes) (bool,
 }
 
 // resource is that of a kind of parameters; all of them, "*", when it is not served.
-func (p *Plugin) resource(kind *admissionv1.ParamKind) schema.GroupResource {
+func (p *Plugin) resource(kind *admissionv1.ParamKind) kinds.GroupResource {
 	gvk := apischema.FromAPIVersionAndKind(kind.APIVersion, kind.Kind)
 	for _, r := range p.cfg.Live.Load().Resources() {
 		if r.GVK() == gvk {
 			return r.GR()
 		}
 	}
-	return schema.GroupResource{Group: gvk.Group, Resource: "*"}
+	return kinds.GroupResource{Group: gvk.Group, Resource: "*"}
 }
 
 // shown is a caller as upstream's texts have him.

@@ -13,9 +13,9 @@ import (
 
 	"github.com/gapless-io/gapless/internal/admission/guard"
 	"github.com/gapless-io/gapless/internal/auth"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
 	"github.com/gapless-io/gapless/internal/registry"
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/builtin"
 	"github.com/gapless-io/gapless/internal/store/revlog"
 	"github.com/gapless-io/gapless/internal/wire"
 )
@@ -43,13 +43,13 @@ func (permissions) Rules(context.Context, user.Info, string) (auth.Rules, error)
 type late struct{ *registry.Registry }
 
 // serve runs a registry in memory whose writes the plugin guards.
-func serve(t *testing.T, may ...string) (*registry.Registry, *schema.Live) {
+func serve(t *testing.T, may ...string) (*registry.Registry, *kinds.Live) {
 	t.Helper()
 	log, err := revlog.Open(t.Context(), revlog.Options{Memory: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	live, ended := schema.NewLive(builtin.Catalog()), make(chan error, 2)
+	live, ended := kinds.NewLive(builtin.Catalog()), make(chan error, 2)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	go func() { ended <- log.Run(context.WithoutCancel(ctx)) }() // ends with Close
 	cluster := &late{}
@@ -78,7 +78,7 @@ const (
 )
 
 // create returns why a caller may not create an object; "" if he may.
-func create(t *testing.T, in *registry.Registry, live *schema.Live, by user.Info, object string) string {
+func create(t *testing.T, in *registry.Registry, live *kinds.Live, by user.Info, object string) string {
 	t.Helper()
 	var head struct {
 		Kind string
@@ -88,7 +88,7 @@ func create(t *testing.T, in *registry.Registry, live *schema.Live, by user.Info
 	}
 	for _, r := range live.Load().Resources() {
 		if r.Kind == head.Kind {
-			_, err := in.Create(t.Context(), schema.Target{Resource: r, Caller: by}, []byte(object), metav1.CreateOptions{})
+			_, err := in.Create(t.Context(), kinds.Target{Resource: r, Caller: by}, []byte(object), metav1.CreateOptions{})
 			if err == nil {
 				return ""
 			}

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 )
 
 // Criteria are MatchResources with their selectors parsed. They are immutable.
@@ -27,8 +27,8 @@ type Criteria struct {
 // Matched is the resource and the kind by which a request matches: those of the request, or
 // an equivalent that a rule names.
 type Matched struct {
-	Resource schema.GroupVersionResource
-	Kind     schema.GroupVersionKind
+	Resource kinds.GroupVersionResource
+	Kind     kinds.GroupVersionKind
 }
 
 // Compile reads MatchResources. It fails when a selector is missing: the API server fills
@@ -81,8 +81,8 @@ type Plan struct {
 
 // applied is a rule that may match, by its own resource or an equivalent one.
 type applied struct {
-	by    schema.GroupVersionResource
-	kind  schema.GroupVersionKind // empty: the request's own
+	by    kinds.GroupVersionResource
+	kind  kinds.GroupVersionKind // empty: the request's own
 	scope admissionregistration.ScopeType
 	names []string // nil: any
 }
@@ -90,7 +90,7 @@ type applied struct {
 // Plan returns how requests match; nil if none does.
 func (m *Matcher) Plan(c *Criteria, q Question) *Plan {
 	p := &Plan{criteria: c, everything: len(c.rules) == 0 && !c.never}
-	a := admission.NewAttributesRecord(nil, nil, schema.GroupVersionKind{}, "", "", q.Resource, q.Subresource, q.Operation, nil, false, nil)
+	a := admission.NewAttributesRecord(nil, nil, kinds.GroupVersionKind{}, "", "", q.Resource, q.Subresource, q.Operation, nil, false, nil)
 	if p.include = m.apply(c, c.rules, a); len(p.include) == 0 && !p.everything {
 		return nil
 	}
@@ -103,7 +103,7 @@ func (m *Matcher) Plan(c *Criteria, q Question) *Plan {
 func (m *Matcher) apply(c *Criteria, all []admissionregistration.NamedRuleWithOperations, a admission.Attributes) []applied {
 	var some []applied
 	own, served := m.live.Load().Lookup(a.GetResource())
-	add := func(rule *admissionregistration.NamedRuleWithOperations, a admission.Attributes, kind schema.GroupVersionKind) {
+	add := func(rule *admissionregistration.NamedRuleWithOperations, a admission.Attributes, kind kinds.GroupVersionKind) {
 		unscoped := rule.RuleWithOperations
 		unscoped.Scope = nil
 		if !(&rules.Matcher{Rule: unscoped, Attr: a}).Matches() {
@@ -122,7 +122,7 @@ func (m *Matcher) apply(c *Criteria, all []admissionregistration.NamedRuleWithOp
 		some = append(some, is)
 	}
 	for i := range all {
-		add(&all[i], a, schema.GroupVersionKind{})
+		add(&all[i], a, kinds.GroupVersionKind{})
 	}
 	if !c.equivalent || len(all) == 0 {
 		return some
@@ -200,8 +200,8 @@ func (r *applied) to(a admission.Attributes) bool {
 // renamed is a request as if it were one for another resource.
 type renamed struct {
 	admission.Attributes
-	resource schema.GroupVersionResource
+	resource kinds.GroupVersionResource
 }
 
 // GetResource returns the other resource.
-func (r renamed) GetResource() schema.GroupVersionResource { return r.resource }
+func (r renamed) GetResource() kinds.GroupVersionResource { return r.resource }

@@ -3,15 +3,15 @@ package match
 import (
 	"slices"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 )
 
 // Reviews are the resources of questions about callers. Nobody is asked about them: whoever
 // refused them would lock out the whole cluster (kubernetes pkg/kubeapiserver/admission/
 // exclusion).
-func Reviews() []schema.GroupResource {
+func Reviews() []kinds.GroupResource {
 	const authentication, authorization = "authentication.k8s.io", "authorization.k8s.io"
-	return []schema.GroupResource{
+	return []kinds.GroupResource{
 		{Group: authentication, Resource: "selfsubjectreviews"},
 		{Group: authentication, Resource: "tokenreviews"},
 		{Group: authorization, Resource: "localsubjectaccessreviews"},
@@ -26,8 +26,8 @@ const group = "admissionregistration.k8s.io"
 
 // Policies are the resources of policies and of their bindings. No policy is asked about them:
 // it could forbid its own repair (apiserver policy/generic isPolicyResource).
-func Policies() []schema.GroupResource {
-	return []schema.GroupResource{
+func Policies() []kinds.GroupResource {
+	return []kinds.GroupResource{
 		{Group: group, Resource: "validatingadmissionpolicies"},
 		{Group: group, Resource: "validatingadmissionpolicybindings"},
 		{Group: group, Resource: "mutatingadmissionpolicies"},
@@ -37,19 +37,19 @@ func Policies() []schema.GroupResource {
 
 // Webhooks are the resources of webhook configurations, about which no webhook is asked, nor
 // about policies (apiserver predicates/rules IsExemptAdmissionConfigurationResource).
-func Webhooks() []schema.GroupResource {
-	return []schema.GroupResource{
+func Webhooks() []kinds.GroupResource {
+	return []kinds.GroupResource{
 		{Group: group, Resource: "mutatingwebhookconfigurations"},
 		{Group: group, Resource: "validatingwebhookconfigurations"},
 	}
 }
 
 // ExemptFromPolicies reports whether no policy is asked about a resource.
-func ExemptFromPolicies(gr schema.GroupResource) bool {
+func ExemptFromPolicies(gr kinds.GroupResource) bool {
 	return slices.Contains(Policies(), gr) || slices.Contains(Reviews(), gr)
 }
 
 // ExemptFromWebhooks reports whether no webhook is asked about a resource.
-func ExemptFromWebhooks(gr schema.GroupResource) bool {
+func ExemptFromWebhooks(gr kinds.GroupResource) bool {
 	return slices.Contains(Webhooks(), gr) || ExemptFromPolicies(gr)
 }

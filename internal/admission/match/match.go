@@ -18,31 +18,31 @@ import (
 	k8sschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Objects finds the current objects of a resource, in the version in which they are stored.
 type Objects interface {
 	// Find returns an object; nil if there is none.
-	Find(gr schema.GroupResource, key wire.Key) *wire.Object
+	Find(gr kinds.GroupResource, key wire.Key) *wire.Object
 }
 
 // Matcher decides about requests by what is served and stored now. It is safe for concurrent
 // use.
 type Matcher struct {
-	live    *schema.Live
+	live    *kinds.Live
 	objects Objects
 	known   atomic.Pointer[families]
 }
 
 // New returns a matcher. It reads nothing.
-func New(live *schema.Live, objects Objects) *Matcher { return &Matcher{live: live, objects: objects} }
+func New(live *kinds.Live, objects Objects) *Matcher { return &Matcher{live: live, objects: objects} }
 
 // families are the resources of a catalog, by the resource that stores their objects.
 type families struct {
-	of   *schema.Catalog
-	home map[schema.GroupResource][]*schema.Resource
+	of   *kinds.Catalog
+	home map[kinds.GroupResource][]*kinds.Resource
 }
 
 func (m *Matcher) families() *families {
@@ -50,7 +50,7 @@ func (m *Matcher) families() *families {
 	if known := m.known.Load(); known != nil && known.of == catalog {
 		return known
 	}
-	made := &families{of: catalog, home: map[schema.GroupResource][]*schema.Resource{}}
+	made := &families{of: catalog, home: map[kinds.GroupResource][]*kinds.Resource{}}
 	for _, r := range catalog.Resources() {
 		home := r.Home().GR()
 		made.home[home] = append(made.home[home], r)
@@ -61,13 +61,13 @@ func (m *Matcher) families() *families {
 
 // Equivalents returns the resources that have the same objects, in any version that is
 // served and has the subresource, in the order of discovery; gvr is among them.
-func (m *Matcher) Equivalents(gvr schema.GroupVersionResource, subresource string) []schema.GroupVersionResource {
+func (m *Matcher) Equivalents(gvr kinds.GroupVersionResource, subresource string) []kinds.GroupVersionResource {
 	known := m.families()
 	r, served := known.of.Lookup(gvr)
 	if !served {
 		return nil
 	}
-	var all []schema.GroupVersionResource
+	var all []kinds.GroupVersionResource
 	for _, other := range known.home[r.Home().GR()] {
 		if !kindOf(other, subresource).Empty() {
 			all = append(all, other.GVR())
@@ -78,25 +78,25 @@ func (m *Matcher) Equivalents(gvr schema.GroupVersionResource, subresource strin
 
 // KindFor returns the kind of the bodies of a resource or subresource; it is empty if that is
 // not served.
-func (m *Matcher) KindFor(gvr schema.GroupVersionResource, subresource string) schema.GroupVersionKind {
+func (m *Matcher) KindFor(gvr kinds.GroupVersionResource, subresource string) kinds.GroupVersionKind {
 	r, served := m.live.Load().Lookup(gvr)
 	if !served {
-		return schema.GroupVersionKind{}
+		return kinds.GroupVersionKind{}
 	}
 	return kindOf(r, subresource)
 }
 
-func kindOf(r *schema.Resource, subresource string) schema.GroupVersionKind {
+func kindOf(r *kinds.Resource, subresource string) kinds.GroupVersionKind {
 	switch {
 	case subresource == "", subresource == "status" && r.HasStatus:
 		return r.GVK()
 	case subresource == "scale" && r.Scale != nil:
-		return schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}
+		return kinds.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}
 	}
 	if sub := r.Subresource(subresource); sub != nil {
 		return sub.Kind
 	}
-	return schema.GroupVersionKind{}
+	return kinds.GroupVersionKind{}
 }
 
 // Namespace reports whether the namespace of a request has the labels of a selector. A

@@ -11,15 +11,15 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 
 	"github.com/gapless-io/gapless/internal/admission/match"
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/builtin"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // namespaces are labels by the name of a namespace.
 type namespaces map[string]string
 
-func (n namespaces) Find(_ schema.GroupResource, key wire.Key) *wire.Object {
+func (n namespaces) Find(_ kinds.GroupResource, key wire.Key) *wire.Object {
 	labels, is := n[key.Name]
 	if !is {
 		return nil
@@ -32,7 +32,7 @@ func (n namespaces) Find(_ schema.GroupResource, key wire.Key) *wire.Object {
 }
 
 func newMatcher() *match.Matcher {
-	return match.New(schema.NewLive(builtin.Catalog()), namespaces{"prod": `"env":"prod"`, "test": ""})
+	return match.New(kinds.NewLive(builtin.Catalog()), namespaces{"prod": `"env":"prod"`, "test": ""})
 }
 
 // request is the creation of a horizontal pod autoscaler, unless a test changes it.
@@ -45,8 +45,8 @@ type request struct {
 
 func (r request) attributes() admission.Attributes {
 	u := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"labels": r.labels}}}
-	gvk := schema.GroupVersionKind{Group: r.group, Version: r.version, Kind: r.kind}
-	gvr := schema.GroupVersionResource{Group: r.group, Version: r.version, Resource: r.resource}
+	gvk := kinds.GroupVersionKind{Group: r.group, Version: r.version, Kind: r.kind}
+	gvr := kinds.GroupVersionResource{Group: r.group, Version: r.version, Resource: r.resource}
 	if r.op == admission.Delete {
 		return admission.NewAttributesRecord(nil, u, gvk, r.namespace, r.name, gvr, r.subresource, r.op, nil, false, nil)
 	}
@@ -170,7 +170,7 @@ func TestPlansAreOnlyOfWhatRulesName(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := newMatcher()
-	for gvr, want := range map[schema.GroupVersionResource]bool{
+	for gvr, want := range map[kinds.GroupVersionResource]bool{
 		{Version: "v1", Resource: "events"}:                         true, // the same objects
 		{Group: "events.k8s.io", Version: "v1", Resource: "events"}: true,
 		{Version: "v1", Resource: "pods"}:                           false,
@@ -189,10 +189,10 @@ func TestMissingSelectorsAreRefused(t *testing.T) {
 
 func TestKindsOfSubresources(t *testing.T) {
 	m := newMatcher()
-	deployments := schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
-	pods := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	deployments := kinds.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
+	pods := kinds.GroupVersionResource{Version: "v1", Resource: "pods"}
 	tests := []struct {
-		gvr  schema.GroupVersionResource
+		gvr  kinds.GroupVersionResource
 		sub  string
 		want string
 	}{

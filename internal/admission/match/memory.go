@@ -6,12 +6,12 @@ import (
 
 	"k8s.io/apiserver/pkg/admission"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 )
 
 // Question is what requests have in common that the same plans are for.
 type Question struct {
-	Resource    schema.GroupVersionResource
+	Resource    kinds.GroupVersionResource
 	Subresource string
 	Operation   admission.Operation
 }
@@ -27,13 +27,13 @@ func QuestionOf(a admission.Attributes) Question {
 type Memory[T any] struct{ known atomic.Pointer[remembered] }
 
 type remembered struct {
-	of *schema.Catalog
+	of *kinds.Catalog
 	by sync.Map // of Question to *T
 }
 
 // Of returns what find has found for a question. It is nil, and nothing is remembered, for a
 // resource that is not served.
-func (m *Memory[T]) Of(catalog *schema.Catalog, q Question, find func() *T) *T {
+func (m *Memory[T]) Of(catalog *kinds.Catalog, q Question, find func() *T) *T {
 	all := m.known.Load()
 	if all == nil || all.of != catalog {
 		all = &remembered{of: catalog}

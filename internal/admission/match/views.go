@@ -8,26 +8,26 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 )
 
 // Converter converts objects between the versions of a resource.
 type Converter interface {
 	// Convert returns content of one version in another one. The result may share parts with it.
-	Convert(ctx context.Context, v schema.Versions, content map[string]any) (map[string]any, error)
+	Convert(ctx context.Context, v kinds.Versions, content map[string]any) (map[string]any, error)
 }
 
 // Views are the objects of one request in the versions by which it matches. They are used by
 // one goroutine.
 type Views struct {
 	request   admission.Attributes
-	live      *schema.Live
+	live      *kinds.Live
 	converter Converter
-	made      map[schema.GroupVersionKind]*admission.VersionedAttributes
+	made      map[kinds.GroupVersionKind]*admission.VersionedAttributes
 }
 
 // NewViews returns the views of a request. It converts nothing.
-func NewViews(live *schema.Live, converter Converter, request admission.Attributes) *Views {
+func NewViews(live *kinds.Live, converter Converter, request admission.Attributes) *Views {
 	return &Views{request: request, live: live, converter: converter}
 }
 
@@ -57,7 +57,7 @@ func (v *Views) Of(ctx context.Context, by Matched) (*admission.VersionedAttribu
 		of.to.Set(converted)
 	}
 	if v.made == nil {
-		v.made = map[schema.GroupVersionKind]*admission.VersionedAttributes{}
+		v.made = map[kinds.GroupVersionKind]*admission.VersionedAttributes{}
 	}
 	v.made[by.Kind] = view
 	return view, nil
@@ -73,10 +73,10 @@ func (v *Views) Convert(ctx context.Context, u *unstructured.Unstructured, from,
 		return u, nil
 	}
 	catalog := v.live.Load()
-	versions := schema.Versions{}
+	versions := kinds.Versions{}
 	for _, of := range []struct {
 		by Matched
-		in **schema.Resource
+		in **kinds.Resource
 	}{{from, &versions.From}, {to, &versions.To}} {
 		found, served := catalog.Lookup(of.by.Resource)
 		if !served || found.GVK() != of.by.Kind {

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apiserver/pkg/admission"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 )
 
 // noting is a request whose annotations can be read.
@@ -31,7 +31,7 @@ func TestAuditAnnotations(t *testing.T) {
 		{"key":"name","valueExpression":"'object name: ' + object.metadata.name"},{"key":"none","valueExpression":"null"},{"key":"params","valueExpression":"string(params.metadata.name)"},
 		{"key":"long","valueExpression":"['`+strings.Repeat("x", 11<<10)+`'].join()"}]`)
 	put(t, s.plugin, checks, "b", `"policyName":"p","validationActions":["Audit"],"paramRef":{"selector":{"matchExpressions":[]}}`)
-	gvr := schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	gvr := kinds.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "c"}}}
 	a := noting{admission.NewAttributesRecord(o, nil, o.GroupVersionKind(), "default", "c", gvr, "", admission.Create, nil, false, caller), map[string]string{}}
 	if err := s.plugin.Validate(t.Context(), a); err != nil {

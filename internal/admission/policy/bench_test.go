@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apiserver/pkg/admission"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 )
 
 // asked is the creation of a pod, as the registry asks about it.
@@ -16,7 +16,7 @@ func asked(b *testing.B) admission.Attributes {
 	if err := u.UnmarshalJSON([]byte(pod)); err != nil {
 		b.Fatal(err)
 	}
-	gvr := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	gvr := kinds.GroupVersionResource{Version: "v1", Resource: "pods"}
 	return admission.NewAttributesRecord(u, nil, u.GroupVersionKind(), "default", "a", gvr, "", admission.Create, nil, false, caller)
 }
 

@@ -10,7 +10,7 @@ import (
 	k8sschema "k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/gapless-io/gapless/internal/admission/match"
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -26,7 +26,7 @@ type definition struct {
 	criteria     *match.Criteria // nil: criteriaErr is set
 	criteriaErr  error
 	paramKind    *admissionregistration.ParamKind
-	params       schema.GroupVersionKind // of paramKind
+	params       kinds.GroupVersionKind // of paramKind
 	validating   *admissionregistration.ValidatingAdmissionPolicySpec
 	mutating     *admissionregistration.MutatingAdmissionPolicySpec
 	compileCheck func() *validator

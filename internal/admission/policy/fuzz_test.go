@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apiserver/pkg/admission"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 )
 
 // FuzzEvaluate evaluates policies that read and change much of an object, which may be anything.
@@ -29,7 +29,7 @@ func FuzzEvaluate(f *testing.F) {
 		`Object{metadata: Object.metadata{labels: {"a": object.metadata.name}}, spec: Object.spec{hostname: string(object.spec.n)}}`,
 		`[JSONPatch{op: "add", path: "/spec/containers/-", value: object.spec}, JSONPatch{op: "copy", from: "/metadata", path: "/spec/copy"}]`))
 	put(f, s.plugin, changes, "b", change)
-	gvr := schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	gvr := kinds.GroupVersionResource{Version: "v1", Resource: "pods"}
 	f.Fuzz(func(t *testing.T, text, oldText string) {
 		u, old := &unstructured.Unstructured{}, &unstructured.Unstructured{}
 		if u.UnmarshalJSON([]byte(text)) != nil || old.UnmarshalJSON([]byte(oldText)) != nil {

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 
 	"github.com/gapless-io/gapless/internal/admission/match"
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -92,12 +92,12 @@ func (c *candidate) needs() []match.Need {
 }
 
 // Follows returns the resources of policies and bindings.
-func (*Plugin) Follows() []schema.GroupResource {
+func (*Plugin) Follows() []kinds.GroupResource {
 	return match.Policies()
 }
 
 // Replace gets all objects of one of the resources.
-func (p *Plugin) Replace(gr schema.GroupResource, objects []*wire.Object) {
+func (p *Plugin) Replace(gr kinds.GroupResource, objects []*wire.Object) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	family := p.familyOf(gr)
@@ -114,14 +114,14 @@ func (p *Plugin) Replace(gr schema.GroupResource, objects []*wire.Object) {
 }
 
 // Change gets one changed object. It is decoded later.
-func (p *Plugin) Change(gr schema.GroupResource, o *wire.Object, deleted bool) {
+func (p *Plugin) Change(gr kinds.GroupResource, o *wire.Object, deleted bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.changeLocked(gr, o, deleted)
 	p.current.Store(nil)
 }
 
-func (p *Plugin) changeLocked(gr schema.GroupResource, o *wire.Object, deleted bool) {
+func (p *Plugin) changeLocked(gr kinds.GroupResource, o *wire.Object, deleted bool) {
 	family, name := p.familyOf(gr), o.Key().Name
 	switch gr.Resource {
 	case validatingPolicies, mutatingPolicies:
@@ -137,7 +137,7 @@ func (p *Plugin) changeLocked(gr schema.GroupResource, o *wire.Object, deleted b
 	}
 }
 
-func (p *Plugin) familyOf(gr schema.GroupResource) *family {
+func (p *Plugin) familyOf(gr kinds.GroupResource) *family {
 	if gr.Resource == mutatingPolicies || gr.Resource == mutatingBindings {
 		return &p.mutating
 	}

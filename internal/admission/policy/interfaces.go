@@ -10,7 +10,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 
 	"github.com/gapless-io/gapless/internal/admission/match"
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 )
 
 // typesOf returns how the fields of a kind merge.
@@ -38,19 +38,19 @@ func (interfaces) GetObjectTyper() runtime.ObjectTyper { return untyped{} }
 type untyped struct{}
 
 // New implements runtime.ObjectCreater.
-func (untyped) New(kind schema.GroupVersionKind) (runtime.Object, error) {
+func (untyped) New(kind kinds.GroupVersionKind) (runtime.Object, error) {
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(kind)
 	return u, nil
 }
 
 // ObjectKinds implements runtime.ObjectTyper.
-func (untyped) ObjectKinds(o runtime.Object) ([]schema.GroupVersionKind, bool, error) {
+func (untyped) ObjectKinds(o runtime.Object) ([]kinds.GroupVersionKind, bool, error) {
 	if _, is := o.(*unstructured.Unstructured); !is {
 		return nil, false, errors.New("not an unstructured object")
 	}
-	return []schema.GroupVersionKind{o.GetObjectKind().GroupVersionKind()}, false, nil
+	return []kinds.GroupVersionKind{o.GetObjectKind().GroupVersionKind()}, false, nil
 }
 
 // Recognizes implements runtime.ObjectTyper.
-func (untyped) Recognizes(schema.GroupVersionKind) bool { return true }
+func (untyped) Recognizes(kinds.GroupVersionKind) bool { return true }

@@ -16,9 +16,9 @@ import (
 
 	"github.com/gapless-io/gapless/internal/admission"
 	"github.com/gapless-io/gapless/internal/admission/policy"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
 	"github.com/gapless-io/gapless/internal/registry"
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/builtin"
 	"github.com/gapless-io/gapless/internal/store/revlog"
 	"github.com/gapless-io/gapless/internal/wire"
 )
@@ -32,14 +32,14 @@ const group = "admissionregistration.k8s.io"
 type server struct {
 	*registry.Registry
 	t      testing.TB
-	live   *schema.Live
+	live   *kinds.Live
 	plugin *policy.Plugin
 }
 
 // late is the registry, which is made after its plugin.
 type late struct{ *registry.Registry }
 
-func (l *late) Types(r *schema.Resource) (managedfields.TypeConverter, error) {
+func (l *late) Types(r *kinds.Resource) (managedfields.TypeConverter, error) {
 	return l.Fields().Types(r)
 }
 
@@ -59,7 +59,7 @@ func start(t testing.TB) *server {
 	if err != nil {
 		t.Fatalf("open the log: %v", err)
 	}
-	s := &server{t: t, live: schema.NewLive(builtin.Catalog())}
+	s := &server{t: t, live: kinds.NewLive(builtin.Catalog())}
 	cluster := &late{}
 	s.plugin = policy.New(policy.Config{Live: s.live, Cluster: cluster, Authorizer: authorizer.AuthorizerFunc(authorize)})
 	s.Registry = registry.New(registry.Config{Store: log, Live: s.live, Admission: admission.Chain{s.plugin}})
@@ -95,7 +95,7 @@ func object(t testing.TB, text string) *wire.Object {
 // defaults that the API server fills in.
 func put(t testing.TB, plugin *policy.Plugin, resource, name, spec string) {
 	t.Helper()
-	plugin.Change(schema.GroupResource{Group: group, Resource: resource}, stored(t, name, spec), false)
+	plugin.Change(kinds.GroupResource{Group: group, Resource: resource}, stored(t, name, spec), false)
 }
 
 func stored(t testing.TB, name, spec string) *wire.Object {
@@ -144,25 +144,25 @@ type outcome struct {
 }
 
 // target returns the target of a write by jane.
-func (s *server) target(group, version, resource, namespace, name string) schema.Target {
+func (s *server) target(group, version, resource, namespace, name string) kinds.Target {
 	s.t.Helper()
-	r, is := s.live.Load().Lookup(schema.GroupVersionResource{Group: group, Version: version, Resource: resource})
+	r, is := s.live.Load().Lookup(kinds.GroupVersionResource{Group: group, Version: version, Resource: resource})
 	if !is {
 		s.t.Fatalf("%s/%s %s is not served", group, version, resource)
 	}
-	return schema.Target{Resource: r, Namespace: namespace, Name: name, Caller: caller}
+	return kinds.Target{Resource: r, Namespace: namespace, Name: name, Caller: caller}
 }
 
 // create creates an object, and try does so without storing it.
-func (s *server) create(t schema.Target, body string) outcome {
+func (s *server) create(t kinds.Target, body string) outcome {
 	return s.write(t, body, metav1.CreateOptions{})
 }
 
-func (s *server) try(t schema.Target, body string) outcome {
+func (s *server) try(t kinds.Target, body string) outcome {
 	return s.write(t, body, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 }
 
-func (s *server) write(t schema.Target, body string, options metav1.CreateOptions) outcome {
+func (s *server) write(t kinds.Target, body string, options metav1.CreateOptions) outcome {
 	return outcomeOf(s.Create(s.t.Context(), t, []byte(body), options))
 }
 
@@ -176,7 +176,7 @@ func outcomeOf(written wire.Written, err error) outcome {
 }
 
 // must creates an object as the server itself, about which no policy is asked.
-func (s *server) must(t schema.Target, body string) *wire.Object {
+func (s *server) must(t kinds.Target, body string) *wire.Object {
 	s.t.Helper()
 	t.Caller = nil
 	o := s.create(t, body)

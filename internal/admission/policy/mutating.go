@@ -17,7 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -181,7 +181,7 @@ func (m *mutation) known(by matched, u *unstructured.Unstructured) error {
 	if err != nil {
 		return apierrors.NewInternalError(err)
 	}
-	if _, _, err = r.Type.Decode(text, schema.FieldsStrict); err != nil {
+	if _, _, err = r.Type.Decode(text, kinds.FieldsStrict); err != nil {
 		text := err.Error()
 		if i := strings.Index(text, "strict decoding error"); i > 0 {
 			text = text[i:] // upstream's decoder does not name the kind

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/jsontree"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/jsontree"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -28,7 +28,7 @@ func (p *params) name() wire.Key {
 }
 
 // paramsOf returns the resource of a policy's parameters; nil if it has none.
-func (p *Plugin) paramsOf(d *definition) (*schema.Resource, error) {
+func (p *Plugin) paramsOf(d *definition) (*kinds.Resource, error) {
 	if d.paramKind == nil {
 		return nil, nil //nolint:nilnil // no kind is one of the answers
 	}
@@ -42,7 +42,7 @@ func (p *Plugin) paramsOf(d *definition) (*schema.Resource, error) {
 
 // collect returns the parameters that a binding names, one for each evaluation (apiserver
 // policy/generic CollectParams). There are none if it names none that exist and allows that.
-func (p *Plugin) collect(r *request, source *schema.Resource, b *binding) ([]*params, error) {
+func (p *Plugin) collect(r *request, source *kinds.Resource, b *binding) ([]*params, error) {
 	ref := b.paramRef
 	if source == nil || ref == nil {
 		return []*params{{}}, nil
@@ -77,7 +77,7 @@ func (p *Plugin) collect(r *request, source *schema.Resource, b *binding) ([]*pa
 }
 
 // named returns the stored objects that a reference names or selects.
-func (p *Plugin) named(source *schema.Resource, namespace string, ref *admissionregistration.ParamRef) ([]*wire.Object, error) {
+func (p *Plugin) named(source *kinds.Resource, namespace string, ref *admissionregistration.ParamRef) ([]*wire.Object, error) {
 	home := source.Home().GR()
 	switch {
 	case ref.Name != "" && ref.Selector != nil:
@@ -104,7 +104,7 @@ func (p *Plugin) named(source *schema.Resource, namespace string, ref *admission
 }
 
 // param returns a stored object as expressions see it: in the version of the policy.
-func (p *Plugin) param(r *request, source *schema.Resource, o *wire.Object) (runtime.Object, error) {
+func (p *Plugin) param(r *request, source *kinds.Resource, o *wire.Object) (runtime.Object, error) {
 	shown, err := p.cluster.Show(r.ctx, source, o)
 	if err != nil {
 		return nil, err

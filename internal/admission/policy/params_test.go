@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 )
 
 // limits is the definition of a custom resource that is stored as v1 and has a v1beta1.
@@ -113,7 +113,7 @@ func TestDefinitionOfParametersIsDeleted(t *testing.T) {
 	if got := s.try(target, configMap("a", "")); got.Error != "" {
 		t.Error(got.Error)
 	}
-	s.live.Store(s.live.Load().Without(schema.GroupResource{Group: "t.example.com", Resource: "limits"}))
+	s.live.Store(s.live.Load().Without(kinds.GroupResource{Group: "t.example.com", Resource: "limits"}))
 	want := "ValidatingAdmissionPolicy 'p' denied request: failed to configure policy: failed to find resource referenced by paramKind: 't.example.com/v1beta1, Kind=Limit'"
 	if got := s.try(target, configMap("a", "")); !strings.HasSuffix(got.Error, want) {
 		t.Errorf("%q, want %q", got.Error, want)

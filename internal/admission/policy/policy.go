@@ -22,13 +22,13 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 
 	"github.com/gapless-io/gapless/internal/admission/match"
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Config configures a Plugin. All of it but Logger is required.
 type Config struct {
-	Live    *schema.Live
+	Live    *kinds.Live
 	Cluster Cluster
 	// Authorizer is the variable "authorizer" of expressions.
 	Authorizer authorizer.UnconditionalAuthorizer
@@ -41,16 +41,16 @@ type Cluster interface {
 	match.Objects
 	match.Converter
 	// Objects yields the objects of a resource, in one namespace or ("") all, as they are stored.
-	Objects(gr schema.GroupResource, namespace string) iter.Seq[*wire.Object]
+	Objects(gr kinds.GroupResource, namespace string) iter.Seq[*wire.Object]
 	// Show returns a stored object in the version of a resource.
-	Show(ctx context.Context, to *schema.Resource, o *wire.Object) (*wire.Object, error)
+	Show(ctx context.Context, to *kinds.Resource, o *wire.Object) (*wire.Object, error)
 	// Types returns how the fields of a kind merge.
-	Types(r *schema.Resource) (managedfields.TypeConverter, error)
+	Types(r *kinds.Resource) (managedfields.TypeConverter, error)
 }
 
 // Plugin evaluates the policies that it follows. It is safe for concurrent use.
 type Plugin struct {
-	live    *schema.Live
+	live    *kinds.Live
 	cluster Cluster
 	authz   authorizer.UnconditionalAuthorizer
 	logger  *slog.Logger
@@ -85,7 +85,7 @@ func New(cfg Config) *Plugin {
 }
 
 // Handles reports whether a policy with a binding may match an operation.
-func (p *Plugin) Handles(r *schema.Resource, subresource string, op admission.Operation) bool {
+func (p *Plugin) Handles(r *kinds.Resource, subresource string, op admission.Operation) bool {
 	candidates := p.candidates(match.Question{Resource: r.GVR(), Subresource: subresource, Operation: op})
 	return candidates != nil && (len(candidates.validating.all) > 0 || len(candidates.mutating.all) > 0)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 )
 
 // deny is a binding that refuses.
@@ -142,7 +142,7 @@ func TestPolicyWithoutABindingDoesNothing(t *testing.T) {
 		t.Errorf("with a binding: %+v", got)
 	}
 	// It is gone for the next request.
-	s.plugin.Change(schema.GroupResource{Group: group, Resource: checks}, stored(t, "b", deny), true)
+	s.plugin.Change(kinds.GroupResource{Group: group, Resource: checks}, stored(t, "b", deny), true)
 	if got := s.create(target, configMap("c", "")); got.Error != "" {
 		t.Error(got.Error)
 	}

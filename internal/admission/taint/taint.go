@@ -14,7 +14,7 @@ import (
 	upstream "k8s.io/apiserver/pkg/admission"
 
 	"github.com/gapless-io/gapless/internal/admission"
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 )
 
 // Name is the plugin's name in flags of kube-apiserver.
@@ -26,7 +26,7 @@ type Plugin struct{}
 var _ admission.Plugin = Plugin{}
 
 // Handles implements admission.Plugin.
-func (Plugin) Handles(r *schema.Resource, subresource string, op upstream.Operation) bool {
+func (Plugin) Handles(r *kinds.Resource, subresource string, op upstream.Operation) bool {
 	return r.Group == "" && r.Plural == "nodes" && subresource == "" && op == upstream.Create
 }
 

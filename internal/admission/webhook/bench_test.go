@@ -7,14 +7,14 @@ import (
 	upstream "k8s.io/apiserver/pkg/admission"
 
 	"github.com/gapless-io/gapless/internal/admission/webhook"
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/builtin"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // BenchmarkNoMatch is a write that none of 50 configurations concerns.
 func BenchmarkNoMatch(b *testing.B) {
-	live := schema.NewLive(builtin.Catalog())
+	live := kinds.NewLive(builtin.Catalog())
 	p := webhook.New(webhook.Config{Live: live})
 	var all []*wire.Object
 	for i := range 50 {
@@ -28,7 +28,7 @@ func BenchmarkNoMatch(b *testing.B) {
 	}
 	p.Replace(p.Follows()[0], all)
 	p.Replace(p.Follows()[1], all)
-	maps, found := live.Load().Lookup(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"})
+	maps, found := live.Load().Lookup(kinds.GroupVersionResource{Version: "v1", Resource: "configmaps"})
 	if !found {
 		b.Fatal("no configmaps")
 	}

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 
 	"github.com/gapless-io/gapless/internal/admission/match"
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -39,7 +39,7 @@ type hooked struct {
 	uid           string // of all webhooks
 	configuration string
 	mutates       bool
-	target        *schema.Webhook
+	target        *kinds.Webhook
 	broken        error // of a clientConfig that cannot be used
 
 	criteria *match.Criteria
@@ -83,11 +83,11 @@ func (c *configuration) read(logger *slog.Logger) []*hooked {
 }
 
 // targetOf returns what is called.
-func targetOf(name string, c admissionregistrationv1.WebhookClientConfig) (*schema.Webhook, error) {
-	w := &schema.Webhook{CABundle: c.CABundle}
+func targetOf(name string, c admissionregistrationv1.WebhookClientConfig) (*kinds.Webhook, error) {
+	w := &kinds.Webhook{CABundle: c.CABundle}
 	switch {
 	case c.Service != nil:
-		w.Service = &schema.ServiceReference{Namespace: c.Service.Namespace, Name: c.Service.Name, Port: 443}
+		w.Service = &kinds.ServiceReference{Namespace: c.Service.Namespace, Name: c.Service.Name, Port: 443}
 		if c.Service.Path != nil {
 			w.Service.Path = *c.Service.Path
 		}

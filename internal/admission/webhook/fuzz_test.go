@@ -3,7 +3,7 @@ package webhook
 import (
 	"testing"
 
-	"github.com/gapless-io/gapless/internal/schema/jsontree"
+	"github.com/gapless-io/gapless/internal/kinds/jsontree"
 )
 
 // FuzzAnswer reads answers of webhooks, and applies their patches: nothing makes the server panic,

@@ -24,9 +24,9 @@ import (
 	"github.com/gapless-io/gapless/internal/admission"
 	"github.com/gapless-io/gapless/internal/admission/webhook"
 	"github.com/gapless-io/gapless/internal/auth"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
 	"github.com/gapless-io/gapless/internal/registry"
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/builtin"
 	"github.com/gapless-io/gapless/internal/store/revlog"
 	"github.com/gapless-io/gapless/internal/wire"
 )
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type server struct {
 	*registry.Registry
 	t      testing.TB
-	live   *schema.Live
+	live   *kinds.Live
 	plugin *webhook.Plugin
 }
 
@@ -50,7 +50,7 @@ func start(t testing.TB) *server {
 	if err != nil {
 		t.Fatalf("open the log: %v", err)
 	}
-	s := &server{t: t, live: schema.NewLive(builtin.Catalog())}
+	s := &server{t: t, live: kinds.NewLive(builtin.Catalog())}
 	cluster := &late{}
 	s.plugin = webhook.New(webhook.Config{Live: s.live, Cluster: cluster, Authorizer: admission.Authorizer(auth.MastersOnly{})})
 	s.Registry = registry.New(registry.Config{
@@ -78,23 +78,23 @@ func start(t testing.TB) *server {
 var jane = &user.DefaultInfo{Name: "jane", UID: "42", Groups: []string{"devs"}, Extra: map[string][]string{"scopes": {"a", "b"}}}
 
 // at is the target of a version of a resource, then namespace, name and subresource.
-func (s *server) at(group, version, plural string, place ...string) schema.Target {
+func (s *server) at(group, version, plural string, place ...string) kinds.Target {
 	s.t.Helper()
-	r, found := s.live.Load().Lookup(schema.GroupVersionResource{Group: group, Version: version, Resource: plural})
+	r, found := s.live.Load().Lookup(kinds.GroupVersionResource{Group: group, Version: version, Resource: plural})
 	if !found {
 		s.t.Fatalf("%s/%s %s is not served", group, version, plural)
 	}
 	place = append(place, "", "", "")
-	return schema.Target{Resource: r, Namespace: place[0], Name: place[1], Subresource: place[2], Caller: jane}
+	return kinds.Target{Resource: r, Namespace: place[0], Name: place[1], Subresource: place[2], Caller: jane}
 }
 
 // maps is the target of a ConfigMap in the namespace default.
-func (s *server) maps(name string) schema.Target {
+func (s *server) maps(name string) kinds.Target {
 	return s.at("", "v1", "configmaps", "default", name)
 }
 
 // create creates an object.
-func (s *server) create(at schema.Target, body string) (*wire.Object, error) {
+func (s *server) create(at kinds.Target, body string) (*wire.Object, error) {
 	at.Name = ""
 	w, err := s.Create(s.t.Context(), at, []byte(body), metav1.CreateOptions{})
 	return w.Object, err
@@ -106,7 +106,7 @@ func (s *server) createMap(name string) (*wire.Object, error) {
 }
 
 // merge applies a merge patch.
-func (s *server) merge(at schema.Target, patch string) (*wire.Object, error) {
+func (s *server) merge(at kinds.Target, patch string) (*wire.Object, error) {
 	w, err := s.Patch(s.t.Context(), at, wire.Patch{Type: types.MergePatchType, Body: []byte(patch)}, metav1.PatchOptions{})
 	return w.Object, err
 }

@@ -12,7 +12,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -26,7 +26,7 @@ func (s *server) pod(name string) {
 
 // found is an object as it is stored; "" if there is none.
 func (s *server) found(resource, name string) string {
-	o := s.Find(schema.GroupResource{Resource: resource}, wire.Key{Namespace: "default", Name: name})
+	o := s.Find(kinds.GroupResource{Resource: resource}, wire.Key{Namespace: "default", Name: name})
 	if o == nil {
 		return ""
 	}

@@ -28,7 +28,7 @@ import (
 	"github.com/gapless-io/gapless/internal/admission"
 	"github.com/gapless-io/gapless/internal/admission/match"
 	"github.com/gapless-io/gapless/internal/hook"
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -52,7 +52,7 @@ type Cluster interface {
 
 // Config configures a Plugin. Live and Cluster are required.
 type Config struct {
-	Live    *schema.Live
+	Live    *kinds.Live
 	Cluster Cluster
 	// Authorizer is the variable "authorizer" of match conditions; nil: they do not have it.
 	Authorizer authorizer.Authorizer
@@ -62,7 +62,7 @@ type Config struct {
 // Plugin asks webhooks about writes. It is safe for concurrent use. The user calls Close when it
 // is not asked any more.
 type Plugin struct {
-	live       *schema.Live
+	live       *kinds.Live
 	cluster    Cluster
 	authorizer authorizer.Authorizer
 	logger     *slog.Logger
@@ -111,12 +111,12 @@ const (
 )
 
 // Follows implements registry.Follower.
-func (p *Plugin) Follows() []schema.GroupResource {
-	return []schema.GroupResource{{Group: group, Resource: mutating}, {Group: group, Resource: validating}}
+func (p *Plugin) Follows() []kinds.GroupResource {
+	return []kinds.GroupResource{{Group: group, Resource: mutating}, {Group: group, Resource: validating}}
 }
 
 // Replace implements registry.Follower.
-func (p *Plugin) Replace(gr schema.GroupResource, objects []*wire.Object) {
+func (p *Plugin) Replace(gr kinds.GroupResource, objects []*wire.Object) {
 	all := make(map[string]*configuration, len(objects))
 	for _, o := range objects {
 		all[o.Key().Name] = &configuration{object: o, mutates: gr.Resource == mutating}
@@ -126,7 +126,7 @@ func (p *Plugin) Replace(gr schema.GroupResource, objects []*wire.Object) {
 
 // Change implements registry.Follower. The configuration is decoded by the first write that asks
 // for it.
-func (p *Plugin) Change(gr schema.GroupResource, o *wire.Object, deleted bool) {
+func (p *Plugin) Change(gr kinds.GroupResource, o *wire.Object, deleted bool) {
 	p.change(gr, func(known map[string]*configuration) map[string]*configuration {
 		all := maps.Clone(known)
 		if deleted {
@@ -141,7 +141,7 @@ func (p *Plugin) Change(gr schema.GroupResource, o *wire.Object, deleted bool) {
 	})
 }
 
-func (p *Plugin) change(gr schema.GroupResource, with func(map[string]*configuration) map[string]*configuration) {
+func (p *Plugin) change(gr kinds.GroupResource, with func(map[string]*configuration) map[string]*configuration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	next := *p.configurations.Load()
@@ -155,7 +155,7 @@ func (p *Plugin) change(gr schema.GroupResource, with func(map[string]*configura
 }
 
 // Handles implements admission.Plugin.
-func (p *Plugin) Handles(r *schema.Resource, subresource string, op upstream.Operation) bool {
+func (p *Plugin) Handles(r *kinds.Resource, subresource string, op upstream.Operation) bool {
 	found := p.find(match.Question{Resource: r.GVR(), Subresource: subresource, Operation: op})
 	return found != nil && len(found.mutating)+len(found.validating) > 0
 }

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -164,7 +164,7 @@ func TestWritesThatWebhooksAreAskedAbout(t *testing.T) {
 	}
 	const space = `,"namespaceSelector":{"matchLabels":{"team":"x"}}`
 	const labelled = `,"objectSelector":{"matchLabels":{"ask":"me"}}`
-	make1 := func(at schema.Target, name, labels string) func() error {
+	make1 := func(at kinds.Target, name, labels string) func() error {
 		return func() error {
 			_, err := s.create(at, `{"metadata":{"name":"`+name+`","labels":{`+labels+`}}}`)
 			return err
@@ -292,7 +292,7 @@ func TestSubresourcesAreAskedAboutInTheirKind(t *testing.T) {
 	if len(asked) != 2 || asked[0].Kind.Kind != "Scale" || asked[0].SubResource != "scale" || asked[1].Kind.Kind != "Deployment" || asked[1].SubResource != "status" {
 		t.Errorf("%+v", asked)
 	}
-	o := s.Find(schema.GroupResource{Group: "apps", Resource: "deployments"}, wire.Key{Namespace: "default", Name: "d"})
+	o := s.Find(kinds.GroupResource{Group: "apps", Resource: "deployments"}, wire.Key{Namespace: "default", Name: "d"})
 	if !strings.Contains(string(o.JSON()), `"replicas":5`) {
 		t.Errorf("%s", o.JSON()) // the scale: a write of the status changes no spec
 	}
@@ -314,7 +314,7 @@ func TestDeletionsOfACollectionAreAskedAboutEach(t *testing.T) {
 	if codeOf(err) != 400 || err.Error() != `admission webhook "v.example.com" denied the request without explanation` {
 		t.Errorf("%d %v", codeOf(err), err)
 	}
-	if s.Find(schema.GroupResource{Resource: "configmaps"}, wire.Key{Namespace: "default", Name: "b"}) == nil {
+	if s.Find(kinds.GroupResource{Resource: "configmaps"}, wire.Key{Namespace: "default", Name: "b"}) == nil {
 		t.Error("b is gone")
 	}
 }
@@ -334,7 +334,7 @@ func TestDryRunsAskOnlyWebhooksWithoutSideEffects(t *testing.T) {
 		t.Errorf("%+v", asked)
 	}
 	// No other side effects are valid in v1, so that a stored one of an older version is given.
-	gr := schema.GroupResource{Group: "admissionregistration.k8s.io", Resource: "validatingwebhookconfigurations"}
+	gr := kinds.GroupResource{Group: "admissionregistration.k8s.io", Resource: "validatingwebhookconfigurations"}
 	for effects, want := range map[string]string{
 		`"sideEffects":"Some",`: `400 admission webhook "s.example.com" does not support dry run`,
 		``:                      `500 Internal error occurred: failed calling webhook "s.example.com": Webhook SideEffects is nil`,

@@ -20,15 +20,15 @@ import (
 
 	"github.com/gapless-io/gapless/internal/apiserver/limit"
 	"github.com/gapless-io/gapless/internal/apiserver/media"
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/builtin"
-	"github.com/gapless-io/gapless/internal/schema/yamltext"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
+	"github.com/gapless-io/gapless/internal/kinds/yamltext"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Object returns a body in any of its media types as JSON. Errors: 400, 413, 415, and
 // those of load.CheckDepth.
-func Object(r *http.Request, t schema.Target, load *limit.Load) ([]byte, error) {
+func Object(r *http.Request, t kinds.Target, load *limit.Load) ([]byte, error) {
 	contentType, err := media.Of(r)
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func Object(r *http.Request, t schema.Target, load *limit.Load) ([]byte, error) 
 // yamlToJSON converts a body, in which the last of duplicate keys counts. duplicates says which
 // there are, nil for none.
 func yamlToJSON(body []byte) (converted []byte, duplicates, err error) {
-	converted, duplicates, err = yamltext.ToJSONWithDuplicates(body, schema.MaxObjectBytes)
+	converted, duplicates, err = yamltext.ToJSONWithDuplicates(body, kinds.MaxObjectBytes)
 	if large, is := errors.AsType[*yamltext.SizeError](err); is {
 		return nil, nil, wire.TooLarge("%s", large.Error())
 	}
@@ -80,11 +80,11 @@ const strictly = "strict decoding error: "
 // duplicated does about the duplicate keys of a YAML body what fieldValidation asks for. They are not
 // in the JSON any more, so that the decoder of the kind cannot know them. Upstream names them before
 // other fields that it refuses.
-func duplicated(r *http.Request, t schema.Target, converted []byte, duplicates error) error {
-	v := schema.FieldValidation(r.URL.Query().Get("fieldValidation"))
-	if v != schema.FieldsStrict {
+func duplicated(r *http.Request, t kinds.Target, converted []byte, duplicates error) error {
+	v := kinds.FieldValidation(r.URL.Query().Get("fieldValidation"))
+	if v != kinds.FieldsStrict {
 		for _, text := range yamltext.Lines(duplicates) {
-			if v != schema.FieldsIgnore {
+			if v != kinds.FieldsIgnore {
 				warning.AddWarning(r.Context(), "", text)
 			}
 		}
@@ -104,7 +104,7 @@ func duplicated(r *http.Request, t schema.Target, converted []byte, duplicates e
 }
 
 // kindOf is the kind of a body.
-func kindOf(t schema.Target) schema.GroupVersionKind {
+func kindOf(t kinds.Target) kinds.GroupVersionKind {
 	if t.Subresource == "scale" {
 		return autoscalingv1.SchemeGroupVersion.WithKind("Scale")
 	}
@@ -116,7 +116,7 @@ func kindOf(t schema.Target) schema.GroupVersionKind {
 
 // Patch returns a patch, whose media type must be one that the resource accepts. Errors:
 // 415, and those of load.CheckDepth.
-func Patch(r *http.Request, t schema.Target, load *limit.Load) (wire.Patch, error) {
+func Patch(r *http.Request, t kinds.Target, load *limit.Load) (wire.Patch, error) {
 	contentType, err := media.Of(r)
 	if err != nil || !slices.Contains(t.Resource.PatchTypes, contentType) {
 		return wire.Patch{}, wire.UnsupportedMediaType(t.Resource.PatchTypes)

@@ -18,14 +18,14 @@ import (
 	discoveryv2 "k8s.io/api/apidiscovery/v2"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 )
 
 // Documents keeps the aggregated documents of the catalog they were made from.
 type Documents struct {
 	mu sync.Mutex
 	// mu guards the documents of one catalog.
-	catalog *schema.Catalog
+	catalog *kinds.Catalog
 	docs    map[aggregated]Document
 }
 
@@ -43,7 +43,7 @@ type Document struct {
 
 // Document returns the aggregated document of all groups below a root, "api" or "apis",
 // in a version of its format, v2 or v2beta1. It is shared: callers must not change it.
-func (d *Documents) Document(catalog *schema.Catalog, root, version string) (Document, error) {
+func (d *Documents) Document(catalog *kinds.Catalog, root, version string) (Document, error) {
 	name := aggregated{root: root, version: version}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -72,7 +72,7 @@ func (d *Documents) Document(catalog *schema.Catalog, root, version string) (Doc
 	return doc, nil
 }
 
-func aggregate(g schema.Group) discoveryv2.APIGroupDiscovery {
+func aggregate(g kinds.Group) discoveryv2.APIGroupDiscovery {
 	group := discoveryv2.APIGroupDiscovery{ObjectMeta: metav1.ObjectMeta{Name: g.Name}}
 	for _, v := range g.Versions {
 		version := discoveryv2.APIVersionDiscovery{Version: v.Version, Freshness: discoveryv2.DiscoveryFreshnessCurrent}
@@ -93,7 +93,7 @@ func aggregate(g schema.Group) discoveryv2.APIGroupDiscovery {
 }
 
 // Group is the document of a group, without its type. Its versions are in their order.
-func Group(g schema.Group) metav1.APIGroup {
+func Group(g kinds.Group) metav1.APIGroup {
 	group := metav1.APIGroup{Name: g.Name}
 	for _, v := range g.Versions {
 		gv := metav1.GroupVersionForDiscovery{GroupVersion: g.Name + "/" + v.Version, Version: v.Version}
@@ -104,7 +104,7 @@ func Group(g schema.Group) metav1.APIGroup {
 }
 
 // Resources is the legacy document of one group and version.
-func Resources(v schema.GroupVersion) metav1.APIResourceList {
+func Resources(v kinds.GroupVersion) metav1.APIResourceList {
 	list := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}}
 	list.APIResources = []metav1.APIResource{}
 	for _, r := range v.Resources {
@@ -130,7 +130,7 @@ func Resources(v schema.GroupVersion) metav1.APIResourceList {
 
 // storageHash identifies the version in which the objects of a resource are stored; "" for
 // a resource that stores nothing (apiserver endpoints/discovery StorageVersionHash).
-func storageHash(r *schema.Resource) string {
+func storageHash(r *kinds.Resource) string {
 	home := r.Home()
 	if home.StorageVersion == "" {
 		return ""
@@ -140,7 +140,7 @@ func storageHash(r *schema.Resource) string {
 	return base64.StdEncoding.EncodeToString(sum[:length])
 }
 
-func subresources(r *schema.Resource) []discoveryv2.APISubresourceDiscovery {
+func subresources(r *kinds.Resource) []discoveryv2.APISubresourceDiscovery {
 	var subs []discoveryv2.APISubresourceDiscovery
 	verbs := []string{"get", "patch", "update"}
 	if r.Scale != nil {

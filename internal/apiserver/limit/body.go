@@ -9,7 +9,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -124,9 +124,9 @@ func (p *paced) Read(b []byte) (int, error) {
 // CheckDepth refuses JSON that is nested too deep. It accepts a body that is not JSON:
 // the decoder refuses that.
 func (l *Load) CheckDepth(body []byte) error {
-	if schema.TooDeep(body) {
+	if kinds.TooDeep(body) {
 		l.refusals.Add(Depth)
-		return wire.BadRequest("the body is nested more than %d levels deep", schema.MaxDepth)
+		return wire.BadRequest("the body is nested more than %d levels deep", kinds.MaxDepth)
 	}
 	return nil
 }

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -105,7 +105,7 @@ func Of(r *http.Request) (string, error) {
 
 // Bodies returns the media types that a body may have; r is nil for bodies that are not of
 // a resource, such as DeleteOptions.
-func Bodies(r *schema.Resource) []string {
+func Bodies(r *kinds.Resource) []string {
 	if r != nil && r.Custom {
 		return []string{JSON, YAML}
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/gapless-io/gapless/internal/apiserver/route"
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 )
 
 // Metrics are those of one server. They are safe for concurrent use.
@@ -37,7 +37,7 @@ type Metrics struct {
 
 // New returns metrics at zero; more collectors are served with them. The series of custom
 // resources are removed when live no longer has the resource.
-func New(live *schema.Live, more []prometheus.Collector) *Metrics {
+func New(live *kinds.Live, more []prometheus.Collector) *Metrics {
 	where := []string{"verb", "group", "version", "resource", "subresource", "scope", "component"}
 	gvr := []string{"group", "version", "resource"}
 	m := &Metrics{
@@ -74,7 +74,7 @@ func New(live *schema.Live, more []prometheus.Collector) *Metrics {
 	m.registry.MustRegister(m.requests, m.durations, m.sizes, m.long, inFlight, m.events, m.eventSizes, m.eventBytes,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.registry.MustRegister(more...)
-	m.series = &series{live: live, seen: map[schema.GroupVersionResource]bool{}}
+	m.series = &series{live: live, seen: map[kinds.GroupVersionResource]bool{}}
 	m.series.vectors = append(m.series.vectors, m.requests, m.durations, m.sizes, m.long, m.events, m.eventSizes, m.eventBytes)
 	m.scrape = m.series.before(promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
 	return m
@@ -176,14 +176,14 @@ func (m *Watch) Sent(events, bytes int) {
 }
 
 // Sent returns how many bytes each resource's lists and watches have had so far.
-func (m *Metrics) Sent() (map[schema.GroupVersionResource]int64, error) {
+func (m *Metrics) Sent() (map[kinds.GroupVersionResource]int64, error) {
 	of := prometheus.NewRegistry()
 	of.MustRegister(m.sizes, m.eventBytes)
 	families, err := of.Gather()
 	if err != nil {
 		return nil, fmt.Errorf("read the metrics of answers: %w", err)
 	}
-	sent := map[schema.GroupVersionResource]int64{}
+	sent := map[kinds.GroupVersionResource]int64{}
 	for _, family := range families {
 		for _, metric := range family.GetMetric() {
 			labels := map[string]string{}
@@ -191,7 +191,7 @@ func (m *Metrics) Sent() (map[schema.GroupVersionResource]int64, error) {
 				labels[l.GetName()] = l.GetValue()
 			}
 			if verb, has := labels["verb"]; !has || verb == metricVerb(route.List) { // of watches it has none
-				gvr := schema.GroupVersionResource{Group: labels["group"], Version: labels["version"], Resource: labels["resource"]}
+				gvr := kinds.GroupVersionResource{Group: labels["group"], Version: labels["version"], Resource: labels["resource"]}
 				sent[gvr] += int64(metric.GetCounter().GetValue() + metric.GetHistogram().GetSampleSum())
 			}
 		}

@@ -7,27 +7,27 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 )
 
 // series knows which custom resources have series in the metrics, some 130 each,
 // and removes those of versions that are no longer served.
 type series struct {
-	live *schema.Live
+	live *kinds.Live
 	// vectors have the labels group, version and resource.
 	vectors []interface {
 		DeletePartialMatch(labels prometheus.Labels) int
 	}
-	swept atomic.Pointer[schema.Catalog] // the catalog of the last sweep
+	swept atomic.Pointer[kinds.Catalog] // the catalog of the last sweep
 
 	// mu guards seen.
 	mu   sync.Mutex
-	seen map[schema.GroupVersionResource]bool
+	seen map[kinds.GroupVersionResource]bool
 }
 
 // saw records that a resource has series, and sweeps when the catalog has changed. The
 // series of a request that ends after a sweep are removed by the next one.
-func (s *series) saw(r *schema.Resource) {
+func (s *series) saw(r *kinds.Resource) {
 	if r != nil && r.Custom {
 		s.mu.Lock()
 		s.seen[r.GVR()] = true
@@ -38,7 +38,7 @@ func (s *series) saw(r *schema.Resource) {
 	}
 }
 
-func (s *series) sweep(catalog *schema.Catalog) {
+func (s *series) sweep(catalog *kinds.Catalog) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for gvr := range s.seen {

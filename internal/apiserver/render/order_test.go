@@ -12,8 +12,8 @@ import (
 
 	"github.com/gapless-io/gapless/internal/apiserver/render"
 	"github.com/gapless-io/gapless/internal/apiserver/route"
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/builtin"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
 	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/internal/wire/texts"
 	"github.com/gapless-io/gapless/kube"
@@ -158,7 +158,7 @@ func TestListsOfKubeAPIServersObjectsHaveTheSameContent(t *testing.T) {
 			t.Errorf("%s: got\n%.600s, want\n%.600s", form.name, theirs, own)
 		}
 	}
-	maps, _ := builtin.Catalog().Lookup(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"})
+	maps, _ := builtin.Catalog().Lookup(kinds.GroupVersionResource{Version: "v1", Resource: "configmaps"})
 	for _, o := range orderedMaps(t, structOrder, 3) {
 		message, err := maps.Protobuf(o.JSON())
 		if err != nil {

@@ -17,7 +17,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/apiserver/blockzip"
 	"github.com/gapless-io/gapless/internal/apiserver/route"
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -25,7 +25,7 @@ import (
 // Renderer turns objects of one resource into a form, for one answer or one watch. It is
 // used by one goroutine.
 type Renderer struct {
-	resource *schema.Resource
+	resource *kinds.Resource
 	scale    bool // it renders scales of the resource
 	list     bool // it renders what was read, and not what a write has made of it
 	format   format
@@ -125,7 +125,7 @@ func (r *Renderer) Event(o *wire.Object) ([]byte, error) {
 }
 
 // Resource returns the resource whose objects are rendered.
-func (r *Renderer) Resource() *schema.Resource { return r.resource }
+func (r *Renderer) Resource() *kinds.Resource { return r.resource }
 
 func (r *Renderer) apiVersion() string { return "meta.k8s.io/" + r.version }
 
@@ -224,7 +224,7 @@ func (r *Renderer) columns() []metav1.TableColumnDefinition {
 	if r.resource.Custom {
 		desired, available, age = "Number of desired replicas", "Number of actual replicas", "date"
 	}
-	columns := schema.DefaultColumns(age)
+	columns := kinds.DefaultColumns(age)
 	return slices.Insert(columns, 1,
 		metav1.TableColumnDefinition{Name: "Desired", Type: "integer", Description: desired},
 		metav1.TableColumnDefinition{Name: "Available", Type: "integer", Description: available})
@@ -234,7 +234,7 @@ func (r *Renderer) columns() []metav1.TableColumnDefinition {
 func scaleRow(o *wire.Object) []any {
 	var s autoscalingv1.Scale
 	if err := json.Unmarshal(o.JSON(), &s); err != nil {
-		return []any{o.Key().Name, nil, nil, schema.Age(o.Created())}
+		return []any{o.Key().Name, nil, nil, kinds.Age(o.Created())}
 	}
-	return []any{s.Name, s.Spec.Replicas, s.Status.Replicas, schema.Age(o.Created())}
+	return []any{s.Name, s.Spec.Replicas, s.Status.Replicas, kinds.Age(o.Created())}
 }

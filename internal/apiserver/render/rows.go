@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gapless-io/gapless/internal/apiserver/blockzip"
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -56,7 +56,7 @@ func appendCell(to []byte, cell any) ([]byte, error) {
 		return strconv.AppendInt(to, c, 10), nil
 	case bool:
 		return strconv.AppendBool(to, c), nil
-	case schema.Ago:
+	case kinds.Ago:
 		to = append(appendText(append(to, '"'), c.Before), ageMark)
 		to = binary.BigEndian.AppendUint64(to, uint64(c.Then.Unix()))
 		to = binary.BigEndian.AppendUint32(to, uint32(c.Then.Nanosecond()))
@@ -86,7 +86,7 @@ func (r *Renderer) age(mark []byte) []byte {
 		return r.ageText // of objects that were created in the same second
 	}
 	then := time.Unix(int64(binary.BigEndian.Uint64(mark[1:])), int64(binary.BigEndian.Uint32(mark[1+8:])))
-	r.ageText = appendText(r.ageText[:0], schema.Ago{Then: then}.Age(r.now))
+	r.ageText = appendText(r.ageText[:0], kinds.Ago{Then: then}.Age(r.now))
 	r.agedAt = r.now
 	copy(r.aged[:], mark)
 	return r.ageText

@@ -17,13 +17,13 @@ import (
 
 	"github.com/gapless-io/gapless/internal/apiserver/render"
 	"github.com/gapless-io/gapless/internal/apiserver/route"
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/custom"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/custom"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // slowRows are the rows of a table as encoding/json makes them, object by object.
-func slowRows(t *testing.T, r *schema.Resource, items []*wire.Object, include metav1.IncludeObjectPolicy, now time.Time) string {
+func slowRows(t *testing.T, r *kinds.Resource, items []*wire.Object, include metav1.IncludeObjectPolicy, now time.Time) string {
 	t.Helper()
 	encode := func(v any) string {
 		encoded, err := json.Marshal(v)
@@ -54,7 +54,7 @@ func slowRows(t *testing.T, r *schema.Resource, items []*wire.Object, include me
 				conditions = `"conditions":` + encode(all) + `,`
 			}
 		}
-		rows = append(rows, `{"cells":`+encode(schema.Shown(r.Row(o), now))+`,`+conditions+`"object":`+object+`}`)
+		rows = append(rows, `{"cells":`+encode(kinds.Shown(r.Row(o), now))+`,`+conditions+`"object":`+object+`}`)
 	}
 	return strings.Join(rows, ",") + "]}\n"
 }
@@ -66,11 +66,11 @@ type asked struct {
 }
 
 // rowsOf returns the rows of a list as Lists writes them.
-func rowsOf(t *testing.T, lists *render.Lists, r *schema.Resource, items []*wire.Object, as asked) string {
+func rowsOf(t *testing.T, lists *render.Lists, r *kinds.Resource, items []*wire.Object, as asked) string {
 	t.Helper()
 	req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?includeObject="+string(as.include), http.NoBody)
 	req.Header.Set("Accept", as.accept)
-	rt := route.Route{Verb: route.List, Target: schema.Target{Resource: r}, Query: req.URL.Query()}
+	rt := route.Route{Verb: route.List, Target: kinds.Target{Resource: r}, Query: req.URL.Query()}
 	into, err := render.Negotiate(req, &rt)
 	if err != nil {
 		t.Fatal(err)
@@ -98,7 +98,7 @@ func rowsOf(t *testing.T, lists *render.Lists, r *schema.Resource, items []*wire
 }
 
 // certificates is a custom resource with seven columns.
-func certificates(t testing.TB) *schema.Resource {
+func certificates(t testing.TB) *kinds.Resource {
 	t.Helper()
 	definition, err := os.ReadFile("../../schema/custom/testdata/certificates.yaml")
 	if err != nil {
@@ -108,7 +108,7 @@ func certificates(t testing.TB) *schema.Resource {
 	if err := yaml.Unmarshal(definition, &u.Object); err != nil {
 		t.Fatal(err)
 	}
-	if err := custom.Establish(u, schema.NewCatalog(), time.Now()); err != nil {
+	if err := custom.Establish(u, kinds.NewCatalog(), time.Now()); err != nil {
 		t.Fatal(err)
 	}
 	if definition, err = u.MarshalJSON(); err != nil {
@@ -122,9 +122,9 @@ func certificates(t testing.TB) *schema.Resource {
 }
 
 // shownKinds are resources and contents of objects of theirs.
-func shownKinds(t testing.TB) map[*schema.Resource][]string {
+func shownKinds(t testing.TB) map[*kinds.Resource][]string {
 	t.Helper()
-	kinds := map[*schema.Resource][]string{
+	shown := map[*kinds.Resource][]string{
 		certificates(t): {
 			`"spec":{"secretName":"<s>","isCA":true,"share":0.5},"status":{"revision":3,"notAfter":"1999-12-31T23:59:00Z","conditions":[{"type":"Ready","status":"True"}]}`,
 			`"spec":{"secretName":"ä\n"},"status":{"notAfter":"2030-01-01T00:00:00Z"}`,
@@ -143,18 +143,18 @@ func shownKinds(t testing.TB) map[*schema.Resource][]string {
 			`"spec":{},"status":{"phase":"Succeeded"}`, `"spec":{},"status":{"phase":"Failed","reason":"Evicted"}`,
 		},
 	} {
-		r, found := catalog.Lookup(schema.GroupVersionResource{Version: "v1", Resource: name})
+		r, found := catalog.Lookup(kinds.GroupVersionResource{Version: "v1", Resource: name})
 		if !found {
 			t.Fatal(name)
 		}
-		kinds[r] = contents
+		shown[r] = contents
 	}
-	jobs, _ := catalog.Lookup(schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"})
-	kinds[jobs] = []string{`"status":{"startTime":"1999-12-31T23:58:00Z"}`, `"status":{"startTime":"0001-01-01T00:00:00Z"}`}
-	return kinds
+	jobs, _ := catalog.Lookup(kinds.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"})
+	shown[jobs] = []string{`"status":{"startTime":"1999-12-31T23:58:00Z"}`, `"status":{"startTime":"0001-01-01T00:00:00Z"}`}
+	return shown
 }
 
-func object(t *testing.T, r *schema.Resource, rv int, metadata, content string) *wire.Object {
+func object(t *testing.T, r *kinds.Resource, rv int, metadata, content string) *wire.Object {
 	t.Helper()
 	if content != "" {
 		content = "," + content
@@ -210,11 +210,11 @@ func TestRowsAreThoseOfTheColumns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lists, before := render.NewLists(), certificates(t)
 		after := *before
-		foo, _ := catalog.Lookup(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"})
+		foo, _ := catalog.Lookup(kinds.GroupVersionResource{Version: "v1", Resource: "configmaps"})
 		after.Row, after.Rows, after.Columns = foo.Row, "other", foo.Columns
 		items := []*wire.Object{object(t, before, 7, `,"name":"x"`, `"spec":{"secretName":"s"}`)}
 		for range 2 {
-			for _, r := range []*schema.Resource{before, &after} {
+			for _, r := range []*kinds.Resource{before, &after} {
 				if got, want := rowsOf(t, lists, r, items, asked{asTable, metav1.IncludeNone}), slowRows(t, r, items, metav1.IncludeNone, time.Now()); got != want {
 					t.Errorf("got %s, want %s", got, want)
 				}
@@ -230,12 +230,12 @@ func FuzzRows(f *testing.F) {
 			f.Add(r.Plural, `,"name":"<x>"`, content)
 		}
 	}
-	kinds := map[string]*schema.Resource{}
+	shown := map[string]*kinds.Resource{}
 	for r := range shownKinds(f) {
-		kinds[r.Plural] = r
+		shown[r.Plural] = r
 	}
 	f.Fuzz(func(t *testing.T, kind, metadata, content string) {
-		r := kinds[kind]
+		r := shown[kind]
 		if r == nil {
 			return
 		}

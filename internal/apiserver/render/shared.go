@@ -6,7 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/gapless-io/gapless/internal/apiserver/protobuf"
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -40,7 +40,7 @@ type sharedEvent struct {
 // eventForm is all that the body of an event depends on besides the object. second is that
 // of the ages in a table.
 type eventForm struct {
-	resource *schema.Resource
+	resource *kinds.Resource
 	scale    bool
 	shape    shape
 	version  string

@@ -11,8 +11,8 @@ import (
 
 	"github.com/gapless-io/gapless/internal/apiserver/render"
 	"github.com/gapless-io/gapless/internal/apiserver/route"
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/builtin"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -54,7 +54,7 @@ var catalog = builtin.Catalog()
 
 func configMap(t *testing.T, n int, data string) *wire.Object {
 	t.Helper()
-	resource, _ := catalog.Lookup(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"})
+	resource, _ := catalog.Lookup(kinds.GroupVersionResource{Version: "v1", Resource: "configmaps"})
 	o, err := wire.ParseObject(fmt.Appendf(nil,
 		`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a","namespace":"n","resourceVersion":"%d","creationTimestamp":"2000-01-01T00:00:00Z","managedFields":[{"manager":"m"}]},"data":{"x":%q}}`, n, data), resource.Fields)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/gapless-io/gapless/internal/auth"
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -37,19 +37,19 @@ type Tokens interface {
 type Request struct {
 	Authorizer      auth.Authorizer
 	Tokens          Tokens // nil: there are none
-	Target          schema.Target
+	Target          kinds.Target
 	Body            []byte // JSON
 	FieldValidation string
 }
 
 // Answers reports whether the objects of a resource are reviews.
-func Answers(r *schema.Resource) bool {
+func Answers(r *kinds.Resource) bool {
 	return !r.Custom && (r.Group == "authentication.k8s.io" || r.Group == "authorization.k8s.io")
 }
 
 // Answer returns the review with its status. Errors: 400, 422.
 func Answer(ctx context.Context, r Request) (wire.Written, error) {
-	u, warnings, err := r.Target.Resource.Type.Decode(r.Body, schema.FieldValidation(r.FieldValidation))
+	u, warnings, err := r.Target.Resource.Type.Decode(r.Body, kinds.FieldValidation(r.FieldValidation))
 	if err != nil {
 		return wire.Written{}, err
 	}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/gapless-io/gapless/internal/apiserver/review"
 	"github.com/gapless-io/gapless/internal/auth"
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/builtin"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -34,7 +34,7 @@ func ask[T any](t *testing.T, u user.Info, plural, body string) (*T, error) {
 		if r.Plural != plural {
 			continue
 		}
-		target := schema.Target{Resource: r, Caller: u}
+		target := kinds.Target{Resource: r, Caller: u}
 		if r.Namespaced {
 			target.Namespace = "shop"
 		}

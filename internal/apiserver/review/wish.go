@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gapless-io/gapless/internal/auth"
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 )
 
 // wish is what a review asks about: exactly one of the two.
@@ -96,7 +96,7 @@ func (w wish) attributes() (auth.Attributes, string) {
 	}
 	a := auth.Attributes{
 		Verb: w.resource.Verb, Version: cmp.Or(w.resource.Version, "*"),
-		Resource:    schema.GroupResource{Group: w.resource.Group, Resource: w.resource.Resource},
+		Resource:    kinds.GroupResource{Group: w.resource.Group, Resource: w.resource.Resource},
 		Subresource: w.resource.Subresource, Namespace: w.resource.Namespace, Name: w.resource.Name,
 	}
 	var ignored []string

@@ -10,8 +10,8 @@ import (
 
 	"github.com/gapless-io/gapless/internal/apiserver/route"
 	"github.com/gapless-io/gapless/internal/auth"
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/builtin"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
 )
 
 // upstreams are the attributes by which upstream's authorizers decide on a request.
@@ -22,7 +22,7 @@ func upstreams(r *http.Request) (auth.Attributes, error) {
 		return auth.Attributes{Verb: info.Verb, Path: info.Path}, err
 	}
 	return auth.Attributes{
-		Verb: info.Verb, Resource: schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}, Version: info.APIVersion,
+		Verb: info.Verb, Resource: kinds.GroupResource{Group: info.APIGroup, Resource: info.Resource}, Version: info.APIVersion,
 		Subresource: info.Subresource, Namespace: info.Namespace, Name: info.Name,
 		FieldSelector: info.FieldSelector, LabelSelector: info.LabelSelector,
 	}, nil

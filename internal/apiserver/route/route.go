@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -45,7 +45,7 @@ func (v Verb) Writes() bool {
 // Route is what a request's path and method mean. Resource is nil for a path that is
 // about no resource.
 type Route struct {
-	schema.Target
+	kinds.Target
 
 	Verb Verb
 	Path []string // decoded segments, of every route
@@ -58,7 +58,7 @@ type Route struct {
 // Resolve reads the path and the method. It returns 400 for a path whose
 // segments cannot be decoded or could climb (".", ".."), and 405 for a method
 // that the resource does not have.
-func Resolve(catalog *schema.Catalog, r *http.Request) (Route, error) {
+func Resolve(catalog *kinds.Catalog, r *http.Request) (Route, error) {
 	const usual = 8 // segments
 	rt := Route{Query: r.URL.Query(), Path: make([]string, 0, usual)}
 	for segment := range strings.SplitSeq(strings.Trim(r.URL.EscapedPath(), "/"), "/") {
@@ -102,8 +102,8 @@ func Resolve(catalog *schema.Catalog, r *http.Request) (Route, error) {
 
 type groupAndVersion struct{ group, version string }
 
-func (gv groupAndVersion) withResource(plural string) schema.GroupVersionResource {
-	return schema.GroupVersionResource{Group: gv.group, Version: gv.version, Resource: plural}
+func (gv groupAndVersion) withResource(plural string) kinds.GroupVersionResource {
+	return kinds.GroupVersionResource{Group: gv.group, Version: gv.version, Resource: plural}
 }
 
 // BelowVersion reports whether the path continues below a version, like those of resources.
@@ -143,7 +143,7 @@ func (rt *Route) locate(rest []string) (plural string) {
 }
 
 // fits reports whether the path's shape is one that the resource has.
-func (rt *Route) fits(resource *schema.Resource) bool {
+func (rt *Route) fits(resource *kinds.Resource) bool {
 	switch {
 	case rt.Namespace != "" && !resource.Namespaced:
 		return false
@@ -165,7 +165,7 @@ func (rt *Route) fits(resource *schema.Resource) bool {
 
 // onlySubresourceUnknown says that nothing but the subresource keeps the path from
 // fitting.
-func (rt *Route) onlySubresourceUnknown(resource *schema.Resource) bool {
+func (rt *Route) onlySubresourceUnknown(resource *kinds.Resource) bool {
 	whole := *rt
 	whole.Subresource = ""
 	return !rt.fits(resource) && !rt.deprecatedWatch && whole.fits(resource)

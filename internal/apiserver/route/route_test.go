@@ -9,7 +9,7 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 
 	"github.com/gapless-io/gapless/internal/apiserver/route"
-	"github.com/gapless-io/gapless/internal/schema/builtin"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 

@@ -4,12 +4,12 @@ import (
 	"slices"
 
 	"github.com/gapless-io/gapless/internal/apiserver/unserved"
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 )
 
 // NotServed is 404 for a path below /api or /apis at which nothing is served, with the
 // part of the path that does not exist and why.
-func NotServed(catalog *schema.Catalog, path []string) error {
+func NotServed(catalog *kinds.Catalog, path []string) error {
 	if slices.Contains(path, "") {
 		return unserved.EmptySegment()
 	}

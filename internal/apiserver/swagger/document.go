@@ -9,8 +9,8 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver/blockzip"
 	"github.com/gapless-io/gapless/internal/apiserver/compress"
 	"github.com/gapless-io/gapless/internal/apiserver/media"
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/openapi"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/openapi"
 )
 
 // The media types of the protobuf form: kube-openapi pkg/handler. Clients ask for
@@ -64,12 +64,12 @@ func ranges(r *http.Request) []string {
 
 // Document is an OpenAPI document in one form. It is immutable.
 type Document struct {
-	catalog *schema.Catalog
+	catalog *kinds.Catalog
 	form    openapi.Form
 	etag    string
 	blocks  []*blockzip.Block
 	// resources are those that a document of version 3 is about.
-	resources []*schema.Resource
+	resources []*kinds.Resource
 }
 
 // hash is the part of the tag that is in the addresses of documents of version 3.

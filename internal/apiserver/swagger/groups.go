@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/gapless-io/gapless/internal/apiserver/blockzip"
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/openapi"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/openapi"
 )
 
 // Path3 is the path of the index of OpenAPI v3. The documents are below it.
@@ -23,29 +23,29 @@ const Path3 = "/openapi/v3"
 // Groups keeps the documents of OpenAPI v3, one for each group and version, and their index. It is safe
 // for concurrent use.
 type Groups struct {
-	live *schema.Live
+	live *kinds.Live
 	// turn holds one token: who has it builds, and may use kept and parts.
 	turn chan struct{}
 	// kept are the documents of the newest catalog that were requested, and parts what those of
 	// custom resources consist of.
 	kept    map[string]*Document
-	parts   map[*schema.Resource]part
-	catalog *schema.Catalog
+	parts   map[*kinds.Resource]part
+	catalog *kinds.Catalog
 	// What is built of the newest catalog.
 	index atomic.Pointer[index]
 }
 
 // index has documents of a catalog. It is immutable.
 type index struct {
-	catalog   *schema.Catalog
+	catalog   *kinds.Catalog
 	documents map[string]*Document
 	list      *Document // all documents; nil as long as some are missing
 }
 
 // NewGroups returns the documents of the catalog that is in force at the time of a request, of
 // which nothing is built yet.
-func NewGroups(live *schema.Live) *Groups {
-	g := &Groups{live: live, turn: make(chan struct{}, 1), kept: map[string]*Document{}, parts: map[*schema.Resource]part{}}
+func NewGroups(live *kinds.Live) *Groups {
+	g := &Groups{live: live, turn: make(chan struct{}, 1), kept: map[string]*Document{}, parts: map[*kinds.Resource]part{}}
 	g.turn <- struct{}{}
 	return g
 }
@@ -132,8 +132,8 @@ func location(name string, doc *Document) string {
 
 // documentsOf returns the names of the documents of a catalog with the resources that they are about:
 // all of a group and version, none for what says which versions there are.
-func documentsOf(catalog *schema.Catalog) map[string][]*schema.Resource {
-	named := map[string][]*schema.Resource{"api": nil, "apis": nil, "version": nil}
+func documentsOf(catalog *kinds.Catalog) map[string][]*kinds.Resource {
+	named := map[string][]*kinds.Resource{"api": nil, "apis": nil, "version": nil}
 	for _, r := range catalog.Resources() {
 		name := openapi.Document3(r)
 		named[name] = append(named[name], r)
@@ -142,20 +142,20 @@ func documentsOf(catalog *schema.Catalog) map[string][]*schema.Resource {
 		}
 	}
 	for _, resources := range named {
-		slices.SortFunc(resources, func(a, b *schema.Resource) int { return strings.Compare(a.Plural, b.Plural) })
+		slices.SortFunc(resources, func(a, b *kinds.Resource) int { return strings.Compare(a.Plural, b.Plural) })
 	}
 	return named
 }
 
 // forget drops what the documents with these resources do not consist of.
-func (g *Groups) forget(named map[string][]*schema.Resource) {
-	used := map[*schema.Resource]bool{}
+func (g *Groups) forget(named map[string][]*kinds.Resource) {
+	used := map[*kinds.Resource]bool{}
 	for _, resources := range named {
 		for _, r := range resources {
 			used[r] = true
 		}
 	}
-	maps.DeleteFunc(g.parts, func(r *schema.Resource, _ part) bool { return !used[r] })
+	maps.DeleteFunc(g.parts, func(r *kinds.Resource, _ part) bool { return !used[r] })
 	maps.DeleteFunc(g.kept, func(name string, doc *Document) bool {
 		resources, ok := named[name]
 		return !ok || !slices.Equal(resources, doc.resources)
@@ -163,7 +163,7 @@ func (g *Groups) forget(named map[string][]*schema.Resource) {
 }
 
 // build returns a document, built from the parts that are kept.
-func (g *Groups) build(name string, resources []*schema.Resource) (*Document, error) {
+func (g *Groups) build(name string, resources []*kinds.Resource) (*Document, error) {
 	if doc := g.kept[name]; doc != nil {
 		return doc, nil
 	}
@@ -181,7 +181,7 @@ func (g *Groups) build(name string, resources []*schema.Resource) (*Document, er
 	return doc, nil
 }
 
-func (g *Groups) partsOf(name string, resources []*schema.Resource) ([]part, error) {
+func (g *Groups) partsOf(name string, resources []*kinds.Resource) ([]part, error) {
 	one := func(f openapi.Fragment, err error) ([]part, error) {
 		if err != nil {
 			return nil, err

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/gapless-io/gapless/internal/apiserver/swagger"
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/builtin"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
 )
 
 // ask requests a path with headers "Name: value".
@@ -61,7 +61,7 @@ func addresses(t testing.TB, h *swagger.Groups) map[string]string {
 }
 
 func TestIndexListsEveryGroupVersionWithItsHash(t *testing.T) {
-	h := swagger.NewGroups(schema.NewLive(builtin.Catalog().With(define(t, "Foo", `{}`)...)))
+	h := swagger.NewGroups(kinds.NewLive(builtin.Catalog().With(define(t, "Foo", `{}`)...)))
 	all := addresses(t, h)
 	for _, name := range []string{"api", "api/v1", "apis", "apis/apps", "apis/apps/v1", "apis/t.example.com/v1", "version"} {
 		url := all[name]
@@ -86,7 +86,7 @@ func TestIndexListsEveryGroupVersionWithItsHash(t *testing.T) {
 			t.Errorf("%s: %d for its tag", name, w.Code)
 		}
 	}
-	if again := addresses(t, swagger.NewGroups(schema.NewLive(builtin.Catalog().With(define(t, "Foo", `{}`)...)))); !maps.Equal(all, again) {
+	if again := addresses(t, swagger.NewGroups(kinds.NewLive(builtin.Catalog().With(define(t, "Foo", `{}`)...)))); !maps.Equal(all, again) {
 		t.Error("another server has other addresses for the same documents")
 	}
 	if all["apis/t.example.com"] != "" {
@@ -102,12 +102,12 @@ func TestIndexListsEveryGroupVersionWithItsHash(t *testing.T) {
 // TestAddressesChangeExactlyWhenTheirDocumentsDo, whatever happens to other resources, and a document
 // that was built before the index is the one that the index names.
 func TestAddressesChangeExactlyWhenTheirDocumentsDo(t *testing.T) {
-	live := schema.NewLive(builtin.Catalog())
+	live := kinds.NewLive(builtin.Catalog())
 	h := swagger.NewGroups(live)
 	const foos = "apis/t.example.com/v1"
 	seen := map[string]string{} // documents by their addresses
 	bodies := map[string]bool{}
-	step := func(when string, change func(c *schema.Catalog) *schema.Catalog) {
+	step := func(when string, change func(c *kinds.Catalog) *kinds.Catalog) {
 		t.Helper()
 		live.Store(change(live.Load()))
 		first := ask(t, h, "/openapi/v3/"+foos)
@@ -130,19 +130,19 @@ func TestAddressesChangeExactlyWhenTheirDocumentsDo(t *testing.T) {
 			t.Errorf("%s: the index has no %s, which is answered %d", when, foos, first.Code)
 		}
 	}
-	with := func(kind, properties string) func(c *schema.Catalog) *schema.Catalog {
-		return func(c *schema.Catalog) *schema.Catalog { return c.With(define(t, kind, properties)...) }
+	with := func(kind, properties string) func(c *kinds.Catalog) *kinds.Catalog {
+		return func(c *kinds.Catalog) *kinds.Catalog { return c.With(define(t, kind, properties)...) }
 	}
-	step("at first", func(c *schema.Catalog) *schema.Catalog { return c })
+	step("at first", func(c *kinds.Catalog) *kinds.Catalog { return c })
 	step("one", with("Foo", `{"a":{"type":"string"}}`))
 	step("two", with("Bar", `{}`))
 	step("changed", with("Foo", `{"a":{"type":"integer"}}`))
 	step("the same again", with("Foo", `{"a":{"type":"integer"}}`))
-	step("one removed", func(c *schema.Catalog) *schema.Catalog {
-		return c.Without(schema.GroupResource{Group: "t.example.com", Resource: "bars"})
+	step("one removed", func(c *kinds.Catalog) *kinds.Catalog {
+		return c.Without(kinds.GroupResource{Group: "t.example.com", Resource: "bars"})
 	})
-	step("none", func(c *schema.Catalog) *schema.Catalog {
-		return c.Without(schema.GroupResource{Group: "t.example.com", Resource: "foos"})
+	step("none", func(c *kinds.Catalog) *kinds.Catalog {
+		return c.Without(kinds.GroupResource{Group: "t.example.com", Resource: "foos"})
 	})
 	if len(seen) != len(bodies) || len(bodies) != 5 { // that of apps, and 4 of foos
 		t.Errorf("%d addresses of %d documents, want 5", len(seen), len(bodies))
@@ -152,7 +152,7 @@ func TestAddressesChangeExactlyWhenTheirDocumentsDo(t *testing.T) {
 // TestDocumentsAreBuiltOnce: whether the index was requested before or not, and however often the
 // document of another version changes.
 func TestDocumentsAreBuiltOnce(t *testing.T) {
-	live := schema.NewLive(builtin.Catalog())
+	live := kinds.NewLive(builtin.Catalog())
 	g := swagger.NewGroups(live)
 	if _, known := g.Built("apis/apps/v1"); known {
 		t.Error("a document is known before it is built")
@@ -191,7 +191,7 @@ func TestDocumentOfManyDefinitionsHasAll(t *testing.T) {
 	for i := range 20 {
 		catalog = catalog.With(define(t, fmt.Sprintf("Kind%d", i), `{}`)...)
 	}
-	h := swagger.NewGroups(schema.NewLive(catalog))
+	h := swagger.NewGroups(kinds.NewLive(catalog))
 	plain := ask(t, h, "/openapi/v3/apis/t.example.com/v1").Body.Bytes()
 	zip, err := gzip.NewReader(ask(t, h, "/openapi/v3/apis/t.example.com/v1", "Accept-Encoding: gzip").Body)
 	if err != nil {
@@ -222,8 +222,8 @@ func TestDocumentOfManyDefinitionsHasAll(t *testing.T) {
 
 // TestConcurrentRequestsOfVersion3GetOneDocument while definitions change.
 func TestConcurrentRequestsOfVersion3GetOneDocument(t *testing.T) {
-	catalogs := []*schema.Catalog{builtin.Catalog().With(define(t, "Foo", `{}`)...), builtin.Catalog().With(define(t, "Bar", `{}`)...)}
-	live := schema.NewLive(catalogs[0])
+	catalogs := []*kinds.Catalog{builtin.Catalog().With(define(t, "Foo", `{}`)...), builtin.Catalog().With(define(t, "Bar", `{}`)...)}
+	live := kinds.NewLive(catalogs[0])
 	h := swagger.NewGroups(live)
 	var wg sync.WaitGroup
 	for i := range 8 {
@@ -256,7 +256,7 @@ func TestDocumentsOfVersion3AreKeptCompressed(t *testing.T) {
 	for i := range 100 {
 		catalog = catalog.With(define(t, fmt.Sprintf("Kind%d", i), `{"spec":{"type":"object","properties":{"a":{"type":"string","description":"A."}}}}`)...)
 	}
-	h := swagger.NewGroups(schema.NewLive(catalog))
+	h := swagger.NewGroups(kinds.NewLive(catalog))
 	plain, kept := sizes(t, h)
 	t.Logf("%d bytes, %d compressed", plain, kept)
 	if kept > 2<<20 {
@@ -269,7 +269,7 @@ func BenchmarkBuildVersion3(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := swagger.NewGroups(schema.NewLive(builtin.Catalog())).Build(b.Context(), document); err != nil {
+				if _, err := swagger.NewGroups(kinds.NewLive(builtin.Catalog())).Build(b.Context(), document); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -20,8 +20,8 @@ import (
 	"sync/atomic"
 
 	"github.com/gapless-io/gapless/internal/apiserver/blockzip"
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/openapi"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/openapi"
 )
 
 // Documents keeps documents and their parts. It is safe for concurrent use.
@@ -36,7 +36,7 @@ type Documents struct {
 // key identifies a part; resource is nil for the built-in kinds, which do not change.
 type key struct {
 	form     openapi.Form
-	resource *schema.Resource
+	resource *kinds.Resource
 }
 
 // part is a fragment, compressed.
@@ -53,7 +53,7 @@ func New() *Documents {
 }
 
 // Built returns the document of a catalog if it is built, else nil.
-func (d *Documents) Built(catalog *schema.Catalog, form openapi.Form) *Document {
+func (d *Documents) Built(catalog *kinds.Catalog, form openapi.Form) *Document {
 	if doc := d.newest(form).Load(); doc != nil && doc.catalog == catalog {
 		return doc
 	}
@@ -69,7 +69,7 @@ func (d *Documents) newest(form openapi.Form) *atomic.Pointer[Document] {
 
 // Build returns the document of a catalog and builds the parts that are missing. Of several
 // callers one builds and the others wait, until ctx ends.
-func (d *Documents) Build(ctx context.Context, catalog *schema.Catalog, form openapi.Form) (*Document, error) {
+func (d *Documents) Build(ctx context.Context, catalog *kinds.Catalog, form openapi.Form) (*Document, error) {
 	select {
 	case <-d.turn:
 	case <-ctx.Done():
@@ -79,10 +79,10 @@ func (d *Documents) Build(ctx context.Context, catalog *schema.Catalog, form ope
 	if doc := d.Built(catalog, form); doc != nil {
 		return doc, nil
 	}
-	resources := slices.DeleteFunc(slices.Clone(catalog.Resources()), func(r *schema.Resource) bool { return !r.Custom })
+	resources := slices.DeleteFunc(slices.Clone(catalog.Resources()), func(r *kinds.Resource) bool { return !r.Custom })
 	parts := make([]part, 0, len(resources)+1)
 	used := map[key]bool{}
-	for _, r := range append([]*schema.Resource{nil}, resources...) {
+	for _, r := range append([]*kinds.Resource{nil}, resources...) {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx) // what is built is kept
 		}
@@ -112,7 +112,7 @@ func (d *Documents) Build(ctx context.Context, catalog *schema.Catalog, form ope
 	return doc, nil
 }
 
-func build(k key, catalog *schema.Catalog) (part, error) {
+func build(k key, catalog *kinds.Catalog) (part, error) {
 	var f openapi.Fragment
 	var err error
 	if k.resource == nil {

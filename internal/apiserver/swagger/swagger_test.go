@@ -18,14 +18,14 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/gapless-io/gapless/internal/apiserver/swagger"
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/builtin"
-	"github.com/gapless-io/gapless/internal/schema/custom"
-	"github.com/gapless-io/gapless/internal/schema/openapi"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
+	"github.com/gapless-io/gapless/internal/kinds/custom"
+	"github.com/gapless-io/gapless/internal/kinds/openapi"
 )
 
 // define returns the resources of an established definition.
-func define(t testing.TB, kind, properties string) []*schema.Resource {
+func define(t testing.TB, kind, properties string) []*kinds.Resource {
 	t.Helper()
 	plural := strings.ToLower(kind) + "s"
 	names := fmt.Sprintf(`{"plural":%q,"singular":%q,"kind":%q,"listKind":%q}`, plural, strings.ToLower(kind), kind, kind+"List")
@@ -38,7 +38,7 @@ func define(t testing.TB, kind, properties string) []*schema.Resource {
 	return resources
 }
 
-func build(t testing.TB, d *swagger.Documents, c *schema.Catalog, form openapi.Form) *swagger.Document {
+func build(t testing.TB, d *swagger.Documents, c *kinds.Catalog, form openapi.Form) *swagger.Document {
 	t.Helper()
 	doc, err := d.Build(t.Context(), c, form)
 	if err != nil {
@@ -97,9 +97,9 @@ func TestTagChangesExactlyWhenTheDocumentDoes(t *testing.T) {
 	tags := map[string]string{} // by document
 	before := builtin.Catalog()
 	foo := before.With(define(t, "Foo", `{"spec":{"type":"object"}}`)...)
-	for i, c := range []*schema.Catalog{
+	for i, c := range []*kinds.Catalog{
 		before, foo, before.With(define(t, "Foo", `{"spec":{"type":"object"}}`)...), before.With(define(t, "Foo", `{"spec":{"type":"string"}}`)...),
-		foo.With(define(t, "Bar", `{}`)...), foo, foo.Without(schema.GroupResource{Group: "t.example.com", Resource: "foos"}),
+		foo.With(define(t, "Bar", `{}`)...), foo, foo.Without(kinds.GroupResource{Group: "t.example.com", Resource: "foos"}),
 	} {
 		w := get(t, build(t, d, c, openapi.JSON))
 		etag := w.Header().Get("Etag")
@@ -234,7 +234,7 @@ func BenchmarkBuild(b *testing.B) {
 		})
 		b.Run("ChangeOneOf1000/"+name, func(b *testing.B) {
 			b.ReportAllocs()
-			d, catalogs := swagger.New(), []*schema.Catalog{catalog.With(one...), catalog.With(other...)}
+			d, catalogs := swagger.New(), []*kinds.Catalog{catalog.With(one...), catalog.With(other...)}
 			build(b, d, catalogs[0], form)
 			for i := 0; b.Loop(); i++ {
 				build(b, d, catalogs[(i+1)%2], form)

@@ -13,13 +13,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Place is what a path names; "" is what it does not name.
 type Place struct {
-	schema.GroupVersionResource
+	kinds.GroupVersionResource
 	Namespace   string
 	Name        string
 	Subresource string
@@ -34,7 +34,7 @@ func EmptySegment() error {
 
 // At is 404 for a place at which a catalog serves nothing, with the missing part and the
 // reason.
-func At(catalog *schema.Catalog, p Place) error {
+func At(catalog *kinds.Catalog, p Place) error {
 	e := wire.NotServed(apischema.GroupResource{Group: p.Group, Resource: p.Resource}, p.Name, why(catalog, p))
 	if _, served := catalog.Lookup(p.GroupVersionResource); served && upstreamHasNeither(p) {
 		e.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeUnexpectedServerResponse, Message: why(catalog, p)}}
@@ -53,7 +53,7 @@ func upstreamHasNeither(p Place) bool {
 	return p.Subresource != "" && !p.Below && !p.Watch && subresourceReasons()[p.Subresource] == ""
 }
 
-func why(catalog *schema.Catalog, p Place) string {
+func why(catalog *kinds.Catalog, p Place) string {
 	gv := apischema.GroupVersion{Group: p.Group, Version: p.Version}
 	resource, ok := catalog.Lookup(p.GroupVersionResource)
 	switch {
@@ -74,7 +74,7 @@ func why(catalog *schema.Catalog, p Place) string {
 }
 
 // versions are those of a group.
-func versions(catalog *schema.Catalog, group string) []string {
+func versions(catalog *kinds.Catalog, group string) []string {
 	var all []string
 	for _, g := range catalog.Groups() {
 		if g.Name == group {
@@ -86,11 +86,11 @@ func versions(catalog *schema.Catalog, group string) []string {
 	return all
 }
 
-func servesVersion(catalog *schema.Catalog, gv apischema.GroupVersion) bool {
+func servesVersion(catalog *kinds.Catalog, gv apischema.GroupVersion) bool {
 	return slices.Contains(versions(catalog, gv.Group), gv.Version)
 }
 
-func groupNotServed(catalog *schema.Catalog, gv apischema.GroupVersion) string {
+func groupNotServed(catalog *kinds.Catalog, gv apischema.GroupVersion) string {
 	if served := versions(catalog, gv.Group); len(served) > 0 {
 		return fmt.Sprintf("%s is not served, there is %s", gv, strings.Join(served, ", "))
 	}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/auth/rbac/rules"
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -33,11 +33,11 @@ type Escalation struct {
 }
 
 // Handles implements admission.Plugin.
-func (Escalation) Handles(r *schema.Resource, subresource string, op admission.Operation) bool {
+func (Escalation) Handles(r *kinds.Resource, subresource string, op admission.Operation) bool {
 	return handlesRoles(r.GR(), subresource, op)
 }
 
-func handlesRoles(gr schema.GroupResource, subresource string, op admission.Operation) bool {
+func handlesRoles(gr kinds.GroupResource, subresource string, op admission.Operation) bool {
 	return gr.Group == rbacv1.GroupName && subresource == "" && (op == admission.Create || op == admission.Update)
 }
 
@@ -129,7 +129,7 @@ func (e Escalation) binding(ctx context.Context, a admission.Attributes, o *unst
 	ref := bound.RoleRef
 	resource := map[string]string{"Role": roles, "ClusterRole": clusterRoles}[ref.Kind]
 	wanted := auth.Attributes{
-		Verb: "bind", Resource: schema.GroupResource{Group: ref.APIGroup, Resource: resource}, Version: "*",
+		Verb: "bind", Resource: kinds.GroupResource{Group: ref.APIGroup, Resource: resource}, Version: "*",
 		Namespace: a.GetNamespace(), Name: ref.Name,
 	}
 	if resource != "" && e.Authorizer.Decide(ctx, u, wanted).Allowed {

@@ -16,7 +16,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/gapless-io/gapless/internal/auth"
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -29,11 +29,11 @@ type Signing struct {
 }
 
 // Handles implements admission.Plugin.
-func (Signing) Handles(r *schema.Resource, subresource string, op admission.Operation) bool {
+func (Signing) Handles(r *kinds.Resource, subresource string, op admission.Operation) bool {
 	return handlesRequests(r.GR(), subresource, op)
 }
 
-func handlesRequests(gr schema.GroupResource, subresource string, op admission.Operation) bool {
+func handlesRequests(gr kinds.GroupResource, subresource string, op admission.Operation) bool {
 	if gr.Group != certificatesv1.GroupName || gr.Resource != "certificatesigningrequests" {
 		return false
 	}
@@ -78,7 +78,7 @@ func (s Signing) Validate(ctx context.Context, a admission.Attributes) error {
 // pkg/certauthorization).
 func (s Signing) may(ctx context.Context, u user.Info, verb, signer string) bool {
 	wanted := auth.Attributes{
-		Verb: verb, Resource: schema.GroupResource{Group: certificatesv1.GroupName, Resource: "signers"}, Version: "*", Name: signer,
+		Verb: verb, Resource: kinds.GroupResource{Group: certificatesv1.GroupName, Resource: "signers"}, Version: "*", Name: signer,
 	}
 	if s.Authorizer.Decide(ctx, u, wanted).Allowed {
 		return true

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/builtin"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -33,12 +33,12 @@ func maps(b *testing.B, n int, owned bool) []*wire.Object {
 // BenchmarkFollow is what a write costs the publisher: a create of an object without
 // owners, one with an owner, and an update that leaves the owners as they are.
 func BenchmarkFollow(b *testing.B) {
-	gr := schema.GroupResource{Resource: "configmaps"}
+	gr := kinds.GroupResource{Resource: "configmaps"}
 	for name, owned := range map[string]bool{"plain": false, "owned": true} {
 		all := maps(b, 10_000, owned)
 		for _, update := range []bool{false, true} {
 			b.Run(fmt.Sprintf("%s/update=%t", name, update), func(b *testing.B) {
-				c := New(Config{Live: schema.NewLive(builtin.Catalog()), Logger: slog.New(slog.DiscardHandler)})
+				c := New(Config{Live: kinds.NewLive(builtin.Catalog()), Logger: slog.New(slog.DiscardHandler)})
 				c.Load(gr, slices.Values(all))
 				b.ReportAllocs()
 				b.ResetTimer()
@@ -68,9 +68,9 @@ func BenchmarkGraphMemory(b *testing.B) {
 		all := maps(b, 10_000, owned)
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				c := New(Config{Live: schema.NewLive(builtin.Catalog()), Logger: slog.New(slog.DiscardHandler)})
+				c := New(Config{Live: kinds.NewLive(builtin.Catalog()), Logger: slog.New(slog.DiscardHandler)})
 				empty := heap()
-				c.Load(schema.GroupResource{Resource: "configmaps"}, slices.Values(all))
+				c.Load(kinds.GroupResource{Resource: "configmaps"}, slices.Values(all))
 				for v := c.graph.take(); v != nil; v = c.graph.take() {
 					c.graph.done(v)
 				}

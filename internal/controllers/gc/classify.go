@@ -8,7 +8,7 @@ import (
 	apischema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -28,7 +28,7 @@ type finding struct {
 type ownerRef struct {
 	metav1.OwnerReference
 
-	resource *schema.Resource
+	resource *kinds.Resource
 }
 
 // unknownKindError says that a reference names a kind that is not served. The object is
@@ -36,7 +36,7 @@ type ownerRef struct {
 type unknownKindError struct {
 	object  string
 	owner   metav1.OwnerReference
-	catalog *schema.Catalog // in which there was no such kind
+	catalog *kinds.Catalog // in which there was no such kind
 }
 
 func (e *unknownKindError) Error() string {
@@ -44,7 +44,7 @@ func (e *unknownKindError) Error() string {
 }
 
 // classify looks up the owners of an object.
-func (c *Collector) classify(ctx context.Context, t schema.Target, o *wire.Object) (finding, error) {
+func (c *Collector) classify(ctx context.Context, t kinds.Target, o *wire.Object) (finding, error) {
 	var found finding
 	catalog := c.live.Load()
 	for _, ref := range o.OwnerReferences() {
@@ -52,7 +52,7 @@ func (c *Collector) classify(ctx context.Context, t schema.Target, o *wire.Objec
 		if resource == nil {
 			return finding{}, &unknownKindError{object: t.Resource.Kind + " " + o.Key().String(), owner: ref, catalog: catalog}
 		}
-		owner := schema.Target{Resource: resource, Name: ref.Name, AsStored: true}
+		owner := kinds.Target{Resource: resource, Name: ref.Name, AsStored: true}
 		if resource.Namespaced {
 			owner.Namespace = o.Key().Namespace
 			if owner.Namespace == "" {
@@ -81,7 +81,7 @@ func (c *Collector) classify(ctx context.Context, t schema.Target, o *wire.Objec
 
 // lookup returns an owner; nil if there is none of this name and uid in the most recent
 // state. observed says that it was seen to be deleted.
-func (c *Collector) lookup(ctx context.Context, owner schema.Target, ref metav1.OwnerReference) (there *wire.Object, observed bool, err error) {
+func (c *Collector) lookup(ctx context.Context, owner kinds.Target, ref metav1.OwnerReference) (there *wire.Object, observed bool, err error) {
 	as := reference{ref.APIVersion, ref.Kind, owner.Namespace, ref.Name}
 	known := c.graph.owner(ref.UID, as)
 	if known.gone || known.absent {
@@ -102,17 +102,17 @@ func (c *Collector) lookup(ctx context.Context, owner schema.Target, ref metav1.
 	return nil, false, nil
 }
 
-// kinds are the served kinds of a catalog.
-type kinds struct {
-	of    *schema.Catalog
-	byGVK map[schema.GroupVersionKind]*schema.Resource
+// served are the served kinds of a catalog.
+type served struct {
+	of    *kinds.Catalog
+	byGVK map[kinds.GroupVersionKind]*kinds.Resource
 }
 
 // kind returns the resource of the kind that a reference names; nil if it is not served.
-func (c *Collector) kind(catalog *schema.Catalog, ref metav1.OwnerReference) *schema.Resource {
+func (c *Collector) kind(catalog *kinds.Catalog, ref metav1.OwnerReference) *kinds.Resource {
 	k := c.kinds.Load()
 	if k == nil || k.of != catalog {
-		k = &kinds{of: catalog, byGVK: map[schema.GroupVersionKind]*schema.Resource{}}
+		k = &served{of: catalog, byGVK: map[kinds.GroupVersionKind]*kinds.Resource{}}
 		for _, r := range catalog.Resources() {
 			if r.StorageVersion != "" || r.Conversion != nil {
 				k.byGVK[r.GVK()] = r

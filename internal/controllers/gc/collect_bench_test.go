@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/gapless-io/gapless/internal/controllers/gc"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
 	"github.com/gapless-io/gapless/internal/registry"
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/builtin"
 	"github.com/gapless-io/gapless/internal/store/revlog"
 	"github.com/gapless-io/gapless/internal/wire"
 )
@@ -77,7 +77,7 @@ func everything() wire.ListOptions {
 }
 
 // collected reports whether nothing is left to do.
-func collected(b *testing.B, r *registry.Registry, target schema.Target, policy metav1.DeletionPropagation) bool {
+func collected(b *testing.B, r *registry.Registry, target kinds.Target, policy metav1.DeletionPropagation) bool {
 	b.Helper()
 	if target.Name = "owner"; policy != "Background" {
 		_, err := r.Get(b.Context(), target, "0")
@@ -87,13 +87,13 @@ func collected(b *testing.B, r *registry.Registry, target schema.Target, policy 
 }
 
 // serve runs a registry in memory with a collector until the benchmark ends.
-func serve(b *testing.B) (*registry.Registry, schema.Target) {
+func serve(b *testing.B) (*registry.Registry, kinds.Target) {
 	b.Helper()
 	log, err := revlog.Open(b.Context(), revlog.Options{Memory: true})
 	if err != nil {
 		b.Fatal(err)
 	}
-	live := schema.NewLive(builtin.Catalog())
+	live := kinds.NewLive(builtin.Catalog())
 	c := gc.New(gc.Config{Live: live, Logger: slog.New(slog.DiscardHandler), Writable: log.Writable})
 	r := registry.New(registry.Config{Store: log, Live: live, Collector: c})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(b.Context()))
@@ -111,6 +111,6 @@ func serve(b *testing.B) (*registry.Registry, schema.Target) {
 			b.Error(err)
 		}
 	})
-	resource, _ := live.Load().Storage(schema.GroupResource{Resource: "configmaps"})
-	return r, schema.Target{Resource: resource, Namespace: "default"}
+	resource, _ := live.Load().Storage(kinds.GroupResource{Resource: "configmaps"})
+	return r, kinds.Target{Resource: resource, Namespace: "default"}
 }

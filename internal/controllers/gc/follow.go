@@ -6,13 +6,13 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Load implements registry.Collector: every object with owners is handled once, since
 // what it owned by may have gone while nobody looked.
-func (c *Collector) Load(gr schema.GroupResource, objects iter.Seq[*wire.Object]) {
+func (c *Collector) Load(gr kinds.GroupResource, objects iter.Seq[*wire.Object]) {
 	for o := range objects {
 		c.Changed(gr, nil, o)
 	}
@@ -20,7 +20,7 @@ func (c *Collector) Load(gr schema.GroupResource, objects iter.Seq[*wire.Object]
 
 // Changed implements registry.Collector. For most objects, which have no owners and are
 // not under deletion, it does nothing.
-func (c *Collector) Changed(gr schema.GroupResource, before, after *wire.Object) {
+func (c *Collector) Changed(gr kinds.GroupResource, before, after *wire.Object) {
 	if after == nil {
 		c.graph.remove(before.UID())
 		return
@@ -40,14 +40,14 @@ func (c *Collector) Changed(gr schema.GroupResource, before, after *wire.Object)
 }
 
 // Forget implements registry.Collector.
-func (c *Collector) Forget(gr schema.GroupResource) { c.graph.forget(gr) }
+func (c *Collector) Forget(gr kinds.GroupResource) { c.graph.forget(gr) }
 
 // Defined implements registry.Collector.
 func (c *Collector) Defined() { c.graph.unpark() }
 
 // ignored reports whether objects of a resource are never collected (kubernetes
 // garbagecollector DefaultIgnoredResources).
-func ignored(gr schema.GroupResource) bool { return gr.Group == "" && gr.Resource == "events" }
+func ignored(gr kinds.GroupResource) bool { return gr.Group == "" && gr.Resource == "events" }
 
 // waitsOf returns what an object waits for. Of two finalizers, which validation does not
 // allow, orphan wins (GraphBuilder.processTransitions).

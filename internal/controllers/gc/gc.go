@@ -22,22 +22,22 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Verbs is what a Collector needs of a registry.
 type Verbs interface {
-	Get(ctx context.Context, t schema.Target, rv string) (*wire.Object, error)
-	List(ctx context.Context, t schema.Target, o wire.ListOptions) (*wire.List, error)
-	Create(ctx context.Context, t schema.Target, body []byte, o metav1.CreateOptions) (wire.Written, error)
-	Patch(ctx context.Context, t schema.Target, p wire.Patch, o metav1.PatchOptions) (wire.Written, error)
-	Delete(ctx context.Context, t schema.Target, o metav1.DeleteOptions) (wire.Written, error)
+	Get(ctx context.Context, t kinds.Target, rv string) (*wire.Object, error)
+	List(ctx context.Context, t kinds.Target, o wire.ListOptions) (*wire.List, error)
+	Create(ctx context.Context, t kinds.Target, body []byte, o metav1.CreateOptions) (wire.Written, error)
+	Patch(ctx context.Context, t kinds.Target, p wire.Patch, o metav1.PatchOptions) (wire.Written, error)
+	Delete(ctx context.Context, t kinds.Target, o metav1.DeleteOptions) (wire.Written, error)
 }
 
 // Config configures a Collector. All members are required.
 type Config struct {
-	Live   *schema.Live
+	Live   *kinds.Live
 	Logger *slog.Logger
 	// Writable returns why the store refuses every write now: nothing is tried then. nil: it
 	// does not.
@@ -46,12 +46,12 @@ type Config struct {
 
 // Collector is a garbage collector. It is a registry.Collector.
 type Collector struct {
-	live     *schema.Live
+	live     *kinds.Live
 	logger   *slog.Logger
 	writable func() error
 	verbs    Verbs // set by Run, before the workers begin
 	graph    graph
-	kinds    atomic.Pointer[kinds]
+	kinds    atomic.Pointer[served]
 	pace     pace
 	refused  atomic.Bool // the log says that the store refuses writes
 

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -39,7 +39,7 @@ func (w waiting) finalizer() string {
 type vertex struct {
 	uid types.UID
 	// gr and key are set if placed: the object was seen, and has owners or waits.
-	gr     unique.Handle[schema.GroupResource]
+	gr     unique.Handle[kinds.GroupResource]
 	key    wire.Key
 	placed bool
 	gone   bool // it was seen to be deleted
@@ -102,7 +102,7 @@ func (g *graph) vertexLocked(uid types.UID) *vertex {
 }
 
 // set takes over what an object says about its owners and about what it waits for.
-func (g *graph) set(gr schema.GroupResource, o *wire.Object, refs []metav1.OwnerReference, waits waiting) {
+func (g *graph) set(gr kinds.GroupResource, o *wire.Object, refs []metav1.OwnerReference, waits waiting) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	v := g.vertices[o.UID()]
@@ -189,7 +189,7 @@ func (g *graph) remove(uid types.UID) {
 
 // forget removes the objects of a resource that is not served any more. It does not know
 // whether they exist.
-func (g *graph) forget(gr schema.GroupResource) {
+func (g *graph) forget(gr kinds.GroupResource) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	of := unique.Make(gr)
@@ -212,7 +212,7 @@ func (g *graph) dropLocked(v *vertex) {
 
 // view is what a worker needs to know of a vertex.
 type view struct {
-	gr       schema.GroupResource
+	gr       kinds.GroupResource
 	key      wire.Key
 	placed   bool
 	gone     bool

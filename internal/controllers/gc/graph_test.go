@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -58,7 +58,7 @@ func TestGraphCountsWhatObjectsSay(t *testing.T) {
 				}
 				s.refs = append(s.refs, ref)
 			}
-			g.set(schema.GroupResource{Resource: "things"}, object(t, uid), s.refs, s.waits)
+			g.set(kinds.GroupResource{Resource: "things"}, object(t, uid), s.refs, s.waits)
 			state[uid] = s
 		}
 	}
@@ -104,7 +104,7 @@ func link(t testing.TB, g *graph, uid types.UID, waits waiting, owners ...types.
 	for _, owner := range owners {
 		refs = append(refs, metav1.OwnerReference{UID: owner, BlockOwnerDeletion: new(true)})
 	}
-	g.set(schema.GroupResource{Resource: "things"}, object(t, uid), refs, waits)
+	g.set(kinds.GroupResource{Resource: "things"}, object(t, uid), refs, waits)
 	return g.vertices[uid]
 }
 

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/authentication/user"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -60,18 +60,18 @@ func (c *Collector) handle(ctx context.Context, v *vertex) error {
 
 // item is an object and where it is.
 type item struct {
-	target schema.Target
+	target kinds.Target
 	object *wire.Object
 }
 
 // find returns the object of a vertex; nil if it is gone, which the graph knows or will
 // know at once.
-func (c *Collector) find(ctx context.Context, v *vertex, l view) (schema.Target, *wire.Object, error) {
+func (c *Collector) find(ctx context.Context, v *vertex, l view) (kinds.Target, *wire.Object, error) {
 	resource, served := c.live.Load().Storage(l.gr)
 	if !served {
-		return schema.Target{}, nil, nil
+		return kinds.Target{}, nil, nil
 	}
-	t := schema.Target{Resource: resource, Namespace: l.key.Namespace, Name: l.key.Name, AsStored: true, Caller: asUpstream()}
+	t := kinds.Target{Resource: resource, Namespace: l.key.Namespace, Name: l.key.Name, AsStored: true, Caller: asUpstream()}
 	o, err := c.verbs.Get(ctx, t, "0")
 	switch {
 	case isReason(err, metav1.StatusReasonNotFound):
@@ -113,7 +113,7 @@ func (c *Collector) unblock(ctx context.Context, i item) error {
 }
 
 // release removes the references to some owners.
-func (c *Collector) release(ctx context.Context, t schema.Target, o *wire.Object, owners []types.UID) error {
+func (c *Collector) release(ctx context.Context, t kinds.Target, o *wire.Object, owners []types.UID) error {
 	refs := o.OwnerReferences()
 	left := slices.DeleteFunc(slices.Clone(refs), func(ref metav1.OwnerReference) bool { return slices.Contains(owners, ref.UID) })
 	if len(left) == len(refs) {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -22,7 +22,7 @@ const manager = "kube-controller-manager"
 
 // delete deletes an object as it was read: another one of its name, or a later version,
 // whose owners may be others, is 409.
-func (c *Collector) delete(ctx context.Context, t schema.Target, o *wire.Object, policy metav1.DeletionPropagation) error {
+func (c *Collector) delete(ctx context.Context, t kinds.Target, o *wire.Object, policy metav1.DeletionPropagation) error {
 	if err := c.pace.wait(ctx); err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (c *Collector) report(ctx context.Context, v *vertex, l view, i item, f fin
 
 // exists reports whether the owner that a reference names is in some namespace.
 func (c *Collector) exists(ctx context.Context, ref ownerRef) bool {
-	list, err := c.verbs.List(ctx, schema.Target{Resource: ref.resource, AsStored: true}, wire.ListOptions{
+	list, err := c.verbs.List(ctx, kinds.Target{Resource: ref.resource, AsStored: true}, wire.ListOptions{
 		Labels: labels.Everything(), Fields: fields.OneTermEqualSelector("metadata.name", ref.Name), ResourceVersion: "0",
 	})
 	if err != nil {
@@ -105,7 +105,7 @@ func (c *Collector) exists(ctx context.Context, ref ownerRef) bool {
 
 // event creates a warning about an object, as client-go's recorder does.
 func (c *Collector) event(ctx context.Context, i item, message string) error {
-	resource, found := c.live.Load().Storage(schema.GroupResource{Resource: "events"})
+	resource, found := c.live.Load().Storage(kinds.GroupResource{Resource: "events"})
 	if !found {
 		return nil
 	}
@@ -128,6 +128,6 @@ func (c *Collector) event(ctx context.Context, i item, message string) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.verbs.Create(ctx, schema.Target{Resource: resource, Namespace: namespace}, body, metav1.CreateOptions{FieldManager: manager})
+	_, err = c.verbs.Create(ctx, kinds.Target{Resource: resource, Namespace: namespace}, body, metav1.CreateOptions{FieldManager: manager})
 	return err
 }

@@ -14,13 +14,13 @@ import (
 	upstream "k8s.io/apiserver/pkg/admission"
 
 	"github.com/gapless-io/gapless/internal/admission"
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Request is a write that a client has asked for.
 type Request struct {
-	Target    schema.Target // with its caller; the name of an object under creation may be missing
+	Target    kinds.Target // with its caller; the name of an object under creation may be missing
 	Operation upstream.Operation
 	Options   runtime.Object // *metav1.CreateOptions and the like
 	DryRun    bool
@@ -31,7 +31,7 @@ type Review struct {
 	Request
 
 	plugin admission.Plugin
-	kind   schema.GroupVersionKind
+	kind   kinds.GroupVersionKind
 	form   Form
 }
 
@@ -57,7 +57,7 @@ func Begin(plugin admission.Plugin, r Request) *Review {
 }
 
 // As returns the review for objects of another kind than the target's, such as Scale.
-func (r *Review) As(kind schema.GroupVersionKind, form Form) *Review {
+func (r *Review) As(kind kinds.GroupVersionKind, form Form) *Review {
 	if r == nil {
 		return nil
 	}
@@ -123,7 +123,7 @@ func (r *Review) attributes(u, old *unstructured.Unstructured) upstream.Attribut
 }
 
 //nolint:gochecknoglobals // a name
-var namespaces = schema.GroupResource{Resource: "namespaces"}
+var namespaces = kinds.GroupResource{Resource: "namespaces"}
 
 // typed gives options their kind, as upstream's handlers do: webhooks and expressions see it.
 func typed(o runtime.Object) {
@@ -142,13 +142,13 @@ func typed(o runtime.Object) {
 }
 
 // formOf decodes an object again: it drops unknown fields, and fills in the defaults.
-func formOf(t schema.Type) Form {
+func formOf(t kinds.Type) Form {
 	return func(u *unstructured.Unstructured) error {
 		text, err := wire.Canonical(u.Object)
 		if err != nil {
 			return wire.BadRequest("%v", err)
 		}
-		decoded, _, err := t.Decode(text, schema.FieldsIgnore)
+		decoded, _, err := t.Decode(text, kinds.FieldsIgnore)
 		if err != nil {
 			return err
 		}

@@ -6,8 +6,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry/strategy"
-	"github.com/gapless-io/gapless/internal/schema"
 )
 
 // After returns a step of [strategy.Create] and [strategy.Update] that asks the plugins after
@@ -59,7 +59,7 @@ type given struct {
 	keep      bool // the status is the client's
 }
 
-func hide(u *unstructured.Unstructured, resource *schema.Resource) given {
+func hide(u *unstructured.Unstructured, resource *kinds.Resource) given {
 	g := given{meta: map[string]any{}, keep: !resource.HasStatus || resource.StatusOnCreate}
 	g.status, g.hasStatus = u.Object["status"]
 	if meta, is := u.Object["metadata"].(map[string]any); is {

@@ -16,8 +16,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry/stored"
-	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/watchcache"
 	"github.com/gapless-io/gapless/internal/wire"
@@ -29,7 +29,7 @@ type Config struct {
 	Store store.Store
 	// Live holds the built-in resources at first. The publisher adds those of the
 	// stored definitions, and keeps it up to date.
-	Live   *schema.Live
+	Live   *kinds.Live
 	Logger *slog.Logger
 	// Window bounds what each cache remembers; zeros are watchcache's defaults.
 	Window watchcache.Config
@@ -39,7 +39,7 @@ type Config struct {
 type Set struct {
 	store  store.Store
 	source *stored.Source
-	live   *schema.Live
+	live   *kinds.Live
 	logger *slog.Logger
 	window watchcache.Config
 
@@ -70,7 +70,7 @@ func (s *Set) All() (map[string]*Resource, error) {
 }
 
 // Lookup returns one resource, nil when there is none or Load is not done.
-func (s *Set) Lookup(gr schema.GroupResource) *Resource {
+func (s *Set) Lookup(gr kinds.GroupResource) *Resource {
 	all := s.resources.Load()
 	if all == nil {
 		return nil
@@ -80,7 +80,7 @@ func (s *Set) Lookup(gr schema.GroupResource) *Resource {
 
 // Of returns the resource that a target is stored in. Errors: 429 until Load is done;
 // 404 when the definition was deleted while the request was under way.
-func (s *Set) Of(t schema.Target) (*Resource, error) {
+func (s *Set) Of(t kinds.Target) (*Resource, error) {
 	all, err := s.All()
 	if err != nil {
 		return nil, err

@@ -6,17 +6,17 @@ import (
 	"log/slog"
 	"slices"
 
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/custom"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/custom"
 	"github.com/gapless-io/gapless/internal/watchcache"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // withDefinitions returns the catalog with the resources of all stored definitions.
-func withDefinitions(catalog *schema.Catalog, definitions *watchcache.Snapshot) (*schema.Catalog, error) {
-	var all []*schema.Resource
+func withDefinitions(catalog *kinds.Catalog, definitions *watchcache.Snapshot) (*kinds.Catalog, error) {
+	var all []*kinds.Resource
 	for o := range definitions.Scan("", watchcache.Selection{}) {
-		gr := schema.DefinedBy(o.Key().Name)
+		gr := kinds.DefinedBy(o.Key().Name)
 		if catalog.BuiltIn(gr) {
 			continue
 		}
@@ -32,13 +32,13 @@ func withDefinitions(catalog *schema.Catalog, definitions *watchcache.Snapshot) 
 // define puts a definition in force that is not appended yet: when its writer is answered, or
 // a watch shows it, the resource is there.
 func (p *Publisher) define(ctx context.Context, e *watchcache.Entry) error {
-	gr := schema.DefinedBy(e.Object.Key().Name)
+	gr := kinds.DefinedBy(e.Object.Key().Name)
 	catalog := p.set.live.Load()
 	if catalog.BuiltIn(gr) {
 		p.set.logger.LogAttrs(ctx, slog.LevelWarn, "a definition of a built-in resource has no effect", slog.String("resource", gr.String()))
 		return nil
 	}
-	var resources []*schema.Resource
+	var resources []*kinds.Resource
 	if !e.Deleted {
 		var err error
 		if resources, err = custom.Resources(e.Object.JSON()); err != nil {
@@ -81,8 +81,8 @@ func (p *Publisher) define(ctx context.Context, e *watchcache.Entry) error {
 // prepare makes the cache of a defined resource. When the resource has one and its
 // selectable fields change, prepare reads the objects in the cache again: watches stay
 // open, and the older entries are read from the store from now on.
-func (p *Publisher) prepare(ctx context.Context, catalog *schema.Catalog, r *Resource, e *watchcache.Entry) error {
-	gr := schema.DefinedBy(e.Object.Key().Name)
+func (p *Publisher) prepare(ctx context.Context, catalog *kinds.Catalog, r *Resource, e *watchcache.Entry) error {
+	gr := kinds.DefinedBy(e.Object.Key().Name)
 	if r == nil {
 		r := p.set.newResource(catalog, gr)
 		r.Since(int64(e.RV))

@@ -3,14 +3,14 @@ package caches
 import (
 	"iter"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/watchcache"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Find returns the read form of an object that a cache has, in its storage version; nil if there
 // is none.
-func (s *Set) Find(gr schema.GroupResource, key wire.Key) *wire.Object {
+func (s *Set) Find(gr kinds.GroupResource, key wire.Key) *wire.Object {
 	cached := s.Lookup(gr)
 	if cached == nil {
 		return nil
@@ -23,7 +23,7 @@ func (s *Set) Find(gr schema.GroupResource, key wire.Key) *wire.Object {
 }
 
 // Objects yields the objects of a resource, in one namespace or ("") all, as Find returns them.
-func (s *Set) Objects(gr schema.GroupResource, namespace string) iter.Seq[*wire.Object] {
+func (s *Set) Objects(gr kinds.GroupResource, namespace string) iter.Seq[*wire.Object] {
 	cached := s.Lookup(gr)
 	if cached == nil {
 		return func(func(*wire.Object) bool) {}
@@ -40,13 +40,13 @@ func (s *Set) Objects(gr schema.GroupResource, namespace string) iter.Seq[*wire.
 
 // Service returns a service; nil if there is none. It is for calls of webhooks.
 func (s *Set) Service(namespace, name string) *wire.Object {
-	return s.Find(schema.GroupResource{Resource: "services"}, wire.Key{Namespace: namespace, Name: name})
+	return s.Find(kinds.GroupResource{Resource: "services"}, wire.Key{Namespace: namespace, Name: name})
 }
 
 // Endpoints returns the endpoint slices of a service.
 func (s *Set) Endpoints(namespace, service string) []*wire.Object {
 	var found []*wire.Object
-	for o := range s.Objects(schema.GroupResource{Group: "discovery.k8s.io", Resource: "endpointslices"}, namespace) {
+	for o := range s.Objects(kinds.GroupResource{Group: "discovery.k8s.io", Resource: "endpointslices"}, namespace) {
 		if o.Labels()["kubernetes.io/service-name"] == service {
 			found = append(found, o)
 		}

@@ -7,7 +7,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/watchcache"
 	"github.com/gapless-io/gapless/internal/wire"
@@ -96,8 +96,8 @@ func (s *Set) loadAt(ctx context.Context, revision int64) error {
 	s.clock = watchcache.NewClock(kube.ResourceVersion(revision))
 	catalog := s.live.Load()
 	all, created := map[string]*Resource{}, map[string]int64{}
-	edited := func(schema.GroupResource) int64 { return 0 }
-	if definitions, found := catalog.Storage(schema.Definitions()); found {
+	edited := func(kinds.GroupResource) int64 { return 0 }
+	if definitions, found := catalog.Storage(kinds.Definitions()); found {
 		r := s.newResource(catalog, definitions.GR())
 		err := r.load(ctx, revision)
 		if err != nil {
@@ -110,7 +110,7 @@ func (s *Set) loadAt(ctx context.Context, revision int64) error {
 		if catalog, err = withDefinitions(catalog, r.Cache.Snapshot()); err != nil {
 			return err
 		}
-		edited = func(gr schema.GroupResource) int64 {
+		edited = func(gr kinds.GroupResource) int64 {
 			if definition, found := r.Cache.Snapshot().Get(wire.Key{Name: gr.String()}); found {
 				return int64(definition.ResourceVersion())
 			}
@@ -165,7 +165,7 @@ func (p *Publisher) stopped(ctx context.Context, err error) error {
 
 // publish makes one batch visible.
 func (p *Publisher) publish(ctx context.Context, batch store.Batch) error {
-	definitions := schema.Definitions().String()
+	definitions := kinds.Definitions().String()
 	for _, change := range batch.Changes {
 		resource := store.ResourceOf(change.Key)
 		r := (*p.set.resources.Load())[resource]

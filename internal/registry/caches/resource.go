@@ -6,8 +6,8 @@ import (
 	"slices"
 	"sync/atomic"
 
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry/stored"
-	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/watchcache"
 	"github.com/gapless-io/gapless/internal/wire"
@@ -30,11 +30,11 @@ type Resource struct {
 	// SelectsFrom.
 	selectsFrom atomic.Int64
 	// readings are those of the definition that is in force; nil for a built-in resource.
-	readings atomic.Pointer[schema.Readings]
+	readings atomic.Pointer[kinds.Readings]
 }
 
 // newResource returns a resource without any objects.
-func (s *Set) newResource(c *schema.Catalog, gr schema.GroupResource) *Resource {
+func (s *Set) newResource(c *kinds.Catalog, gr kinds.GroupResource) *Resource {
 	r := &Resource{Resource: s.source.Resource(gr, selectable(c, gr)), set: s}
 	cfg := s.window
 	cfg.Clock, cfg.History = s.clock, r.Resource
@@ -143,9 +143,9 @@ const maxFields = 64
 
 // selectable returns the selectable fields of all versions of a resource: its
 // objects are read once for all of them.
-func selectable(c *schema.Catalog, gr schema.GroupResource) []wire.FieldPath {
+func selectable(c *kinds.Catalog, gr kinds.GroupResource) []wire.FieldPath {
 	var fields []wire.FieldPath
-	add := func(r *schema.Resource) {
+	add := func(r *kinds.Resource) {
 		for _, f := range r.Fields {
 			if !slices.ContainsFunc(fields, func(other wire.FieldPath) bool { return other.Label == f.Label }) {
 				fields = append(fields, f)

@@ -21,8 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/gapless-io/gapless/internal/hook"
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/jsontree"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/jsontree"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -40,7 +40,7 @@ const (
 	timeout = 30 * time.Second
 	// maxAnswer bounds an answer, in bytes: four objects of the largest size. Upstream has no
 	// bound.
-	maxAnswer = 4 * schema.MaxObjectBytes
+	maxAnswer = 4 * kinds.MaxObjectBytes
 	// reviewers bounds the reviews of one webhook at a time; more wait.
 	reviewers = 16
 	// maxCallers bounds the webhooks to which there are connections.
@@ -62,7 +62,7 @@ func (c *Converter) Close() { c.callers.Close() }
 // argument: their read forms, and of those that are stored in another version, the read forms
 // converted to the resource's version, several in one review.
 // Errors: 500 with upstream's texts, ctx's cause.
-func (c *Converter) Show(ctx context.Context, r *schema.Resource, objects ...*wire.Object) ([]*wire.Object, error) {
+func (c *Converter) Show(ctx context.Context, r *kinds.Resource, objects ...*wire.Object) ([]*wire.Object, error) {
 	var shown []*wire.Object
 	var other []int // those to convert
 	for i, o := range objects {
@@ -94,21 +94,21 @@ func (c *Converter) Show(ctx context.Context, r *schema.Resource, objects ...*wi
 
 // Content returns the content of one object in the version of a resource. The content is not
 // changed, and the result may share parts with it. Errors: those of Show.
-func (c *Converter) Content(ctx context.Context, r *schema.Resource, content map[string]any) (map[string]any, error) {
+func (c *Converter) Content(ctx context.Context, r *kinds.Resource, content map[string]any) (map[string]any, error) {
 	return contentBy(ctx, r, content, c.makeAll)
 }
 
 // Raw is Content without what the schema of the version makes of it: nothing is pruned, and no metadata
 // are repaired. Upstream's field managers compare such objects (apiextensions-apiserver
 // customresource_handler.go scopeWithFieldManager).
-func (c *Converter) Raw(ctx context.Context, r *schema.Resource, content map[string]any) (map[string]any, error) {
+func (c *Converter) Raw(ctx context.Context, r *kinds.Resource, content map[string]any) (map[string]any, error) {
 	return contentBy(ctx, r, content, c.makeRaw)
 }
 
 // maker converts objects to the version of a resource.
-type maker = func(context.Context, *schema.Resource, []source) ([]map[string]any, error)
+type maker = func(context.Context, *kinds.Resource, []source) ([]map[string]any, error)
 
-func contentBy(ctx context.Context, r *schema.Resource, content map[string]any, makes maker) (map[string]any, error) {
+func contentBy(ctx context.Context, r *kinds.Resource, content map[string]any, makes maker) (map[string]any, error) {
 	u := &unstructured.Unstructured{Object: content}
 	if u.GetAPIVersion() == r.APIVersion() {
 		return content, nil
@@ -130,7 +130,7 @@ func contentBy(ctx context.Context, r *schema.Resource, content map[string]any, 
 
 // Between returns content of one version of a resource in another one. The result may share
 // parts with the argument, which is not changed. Errors: those of Show.
-func (c *Converter) Between(ctx context.Context, v schema.Versions, content map[string]any) (map[string]any, error) {
+func (c *Converter) Between(ctx context.Context, v kinds.Versions, content map[string]any) (map[string]any, error) {
 	if v.To.Custom && v.To.Converts() {
 		return c.Content(ctx, v.To, content)
 	}
@@ -150,7 +150,7 @@ const (
 )
 
 // make converts objects of which the caller has claimed the conversions.
-func (c *Converter) make(ctx context.Context, r *schema.Resource, claimed []*conversion) error {
+func (c *Converter) make(ctx context.Context, r *kinds.Resource, claimed []*conversion) error {
 	for len(claimed) > 0 {
 		n, bytes := 0, 0
 		for n < len(claimed) && n < reviewObjects && bytes < reviewBytes {
@@ -178,10 +178,10 @@ func (c *Converter) make(ctx context.Context, r *schema.Resource, claimed []*con
 }
 
 // object returns a converted object, under the resourceVersion of the stored one.
-func object(r *schema.Resource, from *wire.Object, content map[string]any) (*wire.Object, error) {
+func object(r *kinds.Resource, from *wire.Object, content map[string]any) (*wire.Object, error) {
 	value, err := wire.Canonical(content)
 	if err == nil {
-		err = schema.CheckSize(value)
+		err = kinds.CheckSize(value)
 	}
 	if err != nil {
 		return nil, failed(source{kind: sourceOf(from).kind}, err)
@@ -194,7 +194,7 @@ func object(r *schema.Resource, from *wire.Object, content map[string]any) (*wir
 }
 
 // makeAll converts objects in one review, and brings them into the form of the schema.
-func (c *Converter) makeAll(ctx context.Context, r *schema.Resource, sources []source) ([]map[string]any, error) {
+func (c *Converter) makeAll(ctx context.Context, r *kinds.Resource, sources []source) ([]map[string]any, error) {
 	made, err := c.makeRaw(ctx, r, sources)
 	if err != nil {
 		return nil, err
@@ -208,7 +208,7 @@ func (c *Converter) makeAll(ctx context.Context, r *schema.Resource, sources []s
 }
 
 // makeRaw is makeAll without the schema of the version.
-func (c *Converter) makeRaw(ctx context.Context, r *schema.Resource, sources []source) ([]map[string]any, error) {
+func (c *Converter) makeRaw(ctx context.Context, r *kinds.Resource, sources []source) ([]map[string]any, error) {
 	if r.Webhook != nil {
 		return c.review(ctx, r, sources)
 	}
@@ -216,7 +216,7 @@ func (c *Converter) makeRaw(ctx context.Context, r *schema.Resource, sources []s
 }
 
 // renamed converts by the strategy None.
-func renamed(r *schema.Resource, sources []source) ([]map[string]any, error) {
+func renamed(r *kinds.Resource, sources []source) ([]map[string]any, error) {
 	made := make([]map[string]any, len(sources))
 	for i, s := range sources {
 		content, err := jsontree.Decode(s.value)

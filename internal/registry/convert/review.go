@@ -21,15 +21,15 @@ import (
 	kjson "sigs.k8s.io/json"
 
 	"github.com/gapless-io/gapless/internal/hook"
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/jsontree"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/jsontree"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // source is the content of an object before its conversion.
 type source struct {
 	value []byte // in the canonical form
-	kind  schema.GroupVersionKind
+	kind  kinds.GroupVersionKind
 }
 
 func sourceOf(o *wire.Object) source {
@@ -37,14 +37,14 @@ func sourceOf(o *wire.Object) source {
 }
 
 // review has the webhook of a resource convert objects to its version, and counts that.
-func (c *Converter) review(ctx context.Context, r *schema.Resource, sources []source) ([]map[string]any, error) {
+func (c *Converter) review(ctx context.Context, r *kinds.Resource, sources []source) ([]map[string]any, error) {
 	began := time.Now()
 	made, err := c.ask(ctx, r, sources)
 	c.metrics.called(ctx, began, err)
 	return made, err
 }
 
-func (c *Converter) ask(ctx context.Context, r *schema.Resource, sources []source) ([]map[string]any, error) {
+func (c *Converter) ask(ctx context.Context, r *kinds.Resource, sources []source) ([]map[string]any, error) {
 	version := reviewVersion(r.Webhook.ReviewVersions)
 	if version == "" {
 		return nil, wire.Unknown(errors.New("no supported conversion review versions"))
@@ -79,7 +79,7 @@ func (c *Converter) ask(ctx context.Context, r *schema.Resource, sources []sourc
 }
 
 // post returns the answer to a review, within the time that it may take.
-func (c *Converter) post(ctx context.Context, w *schema.Webhook, body []byte) ([]byte, error) {
+func (c *Converter) post(ctx context.Context, w *kinds.Webhook, body []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return c.callers.Of(w).Post(ctx, body)
@@ -156,11 +156,11 @@ func readAnswer(body []byte, version string, uid types.UID) ([]k8sruntime.RawExt
 // accept returns the content of a converted object with the metadata of its source, of which
 // a conversion can change the labels and annotations only.
 func accept(s source, raw k8sruntime.RawExtension, to k8sschema.GroupVersion) (map[string]any, error) {
-	if err := schema.CheckSize(raw.Raw); err != nil {
+	if err := kinds.CheckSize(raw.Raw); err != nil {
 		return nil, err
 	}
-	if schema.TooDeep(raw.Raw) {
-		return nil, fmt.Errorf("it is nested more than %d levels deep", schema.MaxDepth)
+	if kinds.TooDeep(raw.Raw) {
+		return nil, fmt.Errorf("it is nested more than %d levels deep", kinds.MaxDepth)
 	}
 	content, err := jsontree.Decode(raw.Raw)
 	if err != nil {
@@ -168,7 +168,7 @@ func accept(s source, raw k8sruntime.RawExtension, to k8sschema.GroupVersion) (m
 	}
 	out := &unstructured.Unstructured{Object: content}
 	if out.GetKind() == "" {
-		return nil, k8sruntime.NewMissingKindErr(schema.Excerpt(raw.Raw))
+		return nil, k8sruntime.NewMissingKindErr(kinds.Excerpt(raw.Raw))
 	}
 	if got := out.GroupVersionKind().GroupVersion(); got != to {
 		return nil, fmt.Errorf("invalid groupVersion (expected %v, received %v)", to, got)

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -21,8 +21,8 @@ const (
 
 // conversion is one object in one version.
 type conversion struct {
-	as   *schema.Resource // of one state of the definition: later ones are other resources
-	from *wire.Object     // the very object: another one of the same version may be a dry run's
+	as   *kinds.Resource // of one state of the definition: later ones are other resources
+	from *wire.Object    // the very object: another one of the same version may be a dry run's
 
 	done chan struct{} // closed when it is made, has failed, or was given up
 	// These are set before done is closed. Both nil: given up.
@@ -32,7 +32,7 @@ type conversion struct {
 
 // identity is what a conversion is found by.
 type identity struct {
-	as   *schema.Resource
+	as   *kinds.Resource
 	from *wire.Object
 }
 
@@ -50,7 +50,7 @@ type shared struct {
 
 // claim returns the conversion of an object. With claimed the caller must make it, and call
 // finish or release.
-func (s *shared) claim(as *schema.Resource, from *wire.Object) (v *conversion, claimed bool) {
+func (s *shared) claim(as *kinds.Resource, from *wire.Object) (v *conversion, claimed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := identity{as, from}
@@ -126,7 +126,7 @@ func (s *shared) release(v *conversion, err error) {
 func (v *conversion) size() int { return v.from.Size() + v.object.Size() + conversionBytes }
 
 // convert replaces the objects at some places by their conversions.
-func (c *Converter) convert(ctx context.Context, r *schema.Resource, objects []*wire.Object, places []int) error {
+func (c *Converter) convert(ctx context.Context, r *kinds.Resource, objects []*wire.Object, places []int) error {
 	for len(places) > 0 {
 		claimed, all := c.claimAll(r, objects, places)
 		if err := c.lead(ctx, r, claimed); err != nil {
@@ -155,7 +155,7 @@ func (c *Converter) convert(ctx context.Context, r *schema.Resource, objects []*
 
 // claimAll returns the conversions of the objects at some places, and those of them that the
 // caller has to make.
-func (c *Converter) claimAll(r *schema.Resource, objects []*wire.Object, places []int) (claimed, all []*conversion) {
+func (c *Converter) claimAll(r *kinds.Resource, objects []*wire.Object, places []int) (claimed, all []*conversion) {
 	for _, i := range places {
 		v, mine := c.shared.claim(r, objects[i])
 		all = append(all, v)
@@ -169,7 +169,7 @@ func (c *Converter) claimAll(r *schema.Resource, objects []*wire.Object, places 
 // lead makes conversions. When that fails, those who wait for them fail in the same way: a
 // webhook that hangs is waited for once, and not once by each. When ctx ends it, they do
 // not.
-func (c *Converter) lead(ctx context.Context, r *schema.Resource, claimed []*conversion) (err error) {
+func (c *Converter) lead(ctx context.Context, r *kinds.Resource, claimed []*conversion) (err error) {
 	defer func() {
 		shared := err
 		if ctx.Err() != nil {

@@ -22,26 +22,26 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Verbs is what an eviction needs of a registry.
 type Verbs interface {
-	Get(ctx context.Context, t schema.Target, rv string) (*wire.Object, error)
-	List(ctx context.Context, t schema.Target, o wire.ListOptions) (*wire.List, error)
-	Delete(ctx context.Context, t schema.Target, o metav1.DeleteOptions) (wire.Written, error)
+	Get(ctx context.Context, t kinds.Target, rv string) (*wire.Object, error)
+	List(ctx context.Context, t kinds.Target, o wire.ListOptions) (*wire.List, error)
+	Delete(ctx context.Context, t kinds.Target, o metav1.DeleteOptions) (wire.Written, error)
 	// Change updates an object, which p allows, by change, which it calls again after a
 	// conflict, and returns the object as it is then. It returns an error of change; others
 	// are 404, and 409 for the preconditions.
-	Change(ctx context.Context, t schema.Target, p *metav1.Preconditions, change func(u *unstructured.Unstructured) error) (*wire.Object, error)
+	Change(ctx context.Context, t kinds.Target, p *metav1.Preconditions, change func(u *unstructured.Unstructured) error) (*wire.Object, error)
 	// Budgets is the resource of disruption budgets; nil if there is none.
-	Budgets() *schema.Resource
+	Budgets() *kinds.Resource
 }
 
 // Request is one eviction.
 type Request struct {
-	Pod      schema.Target
+	Pod      kinds.Target
 	Eviction *unstructured.Unstructured // a policy/v1 Eviction
 	DryRun   []string
 }
@@ -98,7 +98,7 @@ func (r Request) options() (metav1.DeleteOptions, error) {
 	return o, nil
 }
 
-func find(ctx context.Context, v Verbs, t schema.Target) (*corev1.Pod, error) {
+func find(ctx context.Context, v Verbs, t kinds.Target) (*corev1.Pod, error) {
 	o, err := v.Get(ctx, t, "")
 	if err != nil {
 		return nil, err
@@ -212,12 +212,12 @@ func ready(pod *corev1.Pod) bool {
 }
 
 // budgetOf returns the budget whose selector matches the pod, nil if there is none.
-func budgetOf(ctx context.Context, v Verbs, t schema.Target, pod *corev1.Pod) (*policyv1.PodDisruptionBudget, error) {
+func budgetOf(ctx context.Context, v Verbs, t kinds.Target, pod *corev1.Pod) (*policyv1.PodDisruptionBudget, error) {
 	resource := v.Budgets()
 	if resource == nil {
 		return nil, nil // no budget is no error
 	}
-	list, err := v.List(ctx, schema.Target{Resource: resource, Namespace: t.Namespace},
+	list, err := v.List(ctx, kinds.Target{Resource: resource, Namespace: t.Namespace},
 		wire.ListOptions{Labels: labels.Everything(), Fields: fields.Everything()})
 	if err != nil {
 		return nil, err
@@ -246,7 +246,7 @@ func budgetOf(ctx context.Context, v Verbs, t schema.Target, pod *corev1.Pod) (*
 // spend subtracts one disruption from a budget, and records the pod for the budget's
 // controller. Errors: 429 when no disruption is allowed.
 func (r Request) spend(ctx context.Context, v Verbs, name string, dryRun bool) error {
-	t := schema.Target{Resource: v.Budgets(), Namespace: r.Pod.Namespace, Name: name, Subresource: "status"}
+	t := kinds.Target{Resource: v.Budgets(), Namespace: r.Pod.Namespace, Name: name, Subresource: "status"}
 	errDry := errors.New("dry run")
 	_, err := v.Change(ctx, t, nil, func(u *unstructured.Unstructured) error {
 		budget := &policyv1.PodDisruptionBudget{}
@@ -276,7 +276,7 @@ func (r Request) spend(ctx context.Context, v Verbs, name string, dryRun bool) e
 func decrement(budget *policyv1.PodDisruptionBudget, pod string) error {
 	status := &budget.Status
 	forbidden := func(why string) error {
-		return wire.Forbidden(schema.GroupResource{Group: "policy", Resource: "poddisruptionbudget"}, budget.Name, why)
+		return wire.Forbidden(kinds.GroupResource{Group: "policy", Resource: "poddisruptionbudget"}, budget.Name, why)
 	}
 	switch {
 	case status.ObservedGeneration < budget.Generation:

@@ -11,7 +11,7 @@ import (
 	smdschema "sigs.k8s.io/structured-merge-diff/v6/schema"
 	"sigs.k8s.io/structured-merge-diff/v6/value"
 
-	"github.com/gapless-io/gapless/internal/schema/jsontree"
+	"github.com/gapless-io/gapless/internal/kinds/jsontree"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 

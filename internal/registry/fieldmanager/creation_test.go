@@ -9,15 +9,15 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/builtin"
-	"github.com/gapless-io/gapless/internal/schema/custom"
-	"github.com/gapless-io/gapless/internal/schema/jsontree"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
+	"github.com/gapless-io/gapless/internal/kinds/custom"
+	"github.com/gapless-io/gapless/internal/kinds/jsontree"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // customs is a custom resource with every kind of list and map.
-func customs(tb testing.TB) (*schema.Resource, *unstructured.Unstructured) {
+func customs(tb testing.TB) (*kinds.Resource, *unstructured.Unstructured) {
 	tb.Helper()
 	const openAPI = `{"type":"object","properties":{"status":{"type":"object"},"spec":{"type":"object","properties":{
 "text":{"type":"string"},"number":{"type":"number"},"flag":{"type":"boolean"},"either":{"x-kubernetes-int-or-string":true},
@@ -46,7 +46,7 @@ func customs(tb testing.TB) (*schema.Resource, *unstructured.Unstructured) {
 }
 
 // create tracks a creation, and puts the managedFields into u.
-func create(m *Managers, target schema.Target, u *unstructured.Unstructured, manager string) error {
+func create(m *Managers, target kinds.Target, u *unstructured.Unstructured, manager string) error {
 	record, err := m.Update(target, u, nil, manager)
 	if err != nil || record == nil {
 		return err
@@ -74,13 +74,13 @@ func TestCreationsAreTrackedAsByTheLibrary(t *testing.T) {
 	all := fixtures(t)
 	r, u := customs(t)
 	all[r] = u
-	m := New(schema.NewLive(builtin.Catalog().With(r)), nil)
+	m := New(kinds.NewLive(builtin.Catalog().With(r)), nil)
 	compared, short := 0, 0
 	for r, u := range all {
 		u.SetManagedFields(nil)
 		variant := func() {
 			compared++
-			if compareCreation(t, m, schema.Target{Resource: r}, u) {
+			if compareCreation(t, m, kinds.Target{Resource: r}, u) {
 				short++
 			}
 		}
@@ -103,15 +103,15 @@ func TestCreationsAreTrackedAsByTheLibrary(t *testing.T) {
 // TestCreationsShareMemoryWithoutMixing: the memory for the fields of an object is used again for
 // the next one, unless it was large.
 func TestCreationsShareMemoryWithoutMixing(t *testing.T) {
-	m := New(schema.NewLive(builtin.Catalog()), nil)
-	r, _ := builtin.Catalog().Lookup(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"})
+	m := New(kinds.NewLive(builtin.Catalog()), nil)
+	r, _ := builtin.Catalog().Lookup(kinds.GroupVersionResource{Version: "v1", Resource: "configmaps"})
 	for _, keys := range []int{1, leastBlock - 1, 2, mostBlock, mostBlock + 1, 3} {
 		data := map[string]any{}
 		for i := range keys {
 			data[fmt.Sprintf("key-%d-of-%d", i, keys)] = "v"
 		}
 		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a"}, "data": data}}
-		if !compareCreation(t, m, schema.Target{Resource: r}, u) {
+		if !compareCreation(t, m, kinds.Target{Resource: r}, u) {
 			t.Errorf("the short way was not taken for %d keys", keys)
 		}
 	}
@@ -149,7 +149,7 @@ func changed(at any, fn func()) {
 }
 
 // compareCreation reports whether the short way was taken.
-func compareCreation(t *testing.T, m *Managers, target schema.Target, u *unstructured.Unstructured) bool {
+func compareCreation(t *testing.T, m *Managers, target kinds.Target, u *unstructured.Unstructured) bool {
 	t.Helper()
 	f, err := m.of(target)
 	if err != nil {
@@ -186,14 +186,14 @@ func withoutTimes(t *testing.T, u *unstructured.Unstructured) map[string]any {
 
 // BenchmarkCreation tracks the creation of a Pod: the short way, and by the library.
 func BenchmarkCreation(b *testing.B) {
-	m := New(schema.NewLive(builtin.Catalog()), nil)
+	m := New(kinds.NewLive(builtin.Catalog()), nil)
 	tree, err := jsontree.Decode([]byte(pod))
 	if err != nil {
 		b.Fatal(err)
 	}
-	r, _ := builtin.Catalog().Lookup(schema.GroupVersionResource{Version: "v1", Resource: "pods"})
+	r, _ := builtin.Catalog().Lookup(kinds.GroupVersionResource{Version: "v1", Resource: "pods"})
 	u := &unstructured.Unstructured{Object: tree}
-	f, err := m.of(schema.Target{Resource: r})
+	f, err := m.of(kinds.Target{Resource: r})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -25,15 +25,15 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/jsontree"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/jsontree"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Managers are the field managers of all resources, one for each resource and
 // subresource, made when they are first needed. They are safe for concurrent use.
 type Managers struct {
-	live    *schema.Live
+	live    *kinds.Live
 	convert Convert
 	byPath  sync.Map // of path to *fieldManager
 
@@ -44,7 +44,7 @@ type Managers struct {
 // path is what has a field manager of its own: a version of a resource, or a subresource
 // of it.
 type path struct {
-	resource    *schema.Resource
+	resource    *kinds.Resource
 	subresource string
 }
 
@@ -53,15 +53,15 @@ type path struct {
 const keepFor = time.Minute
 
 // Convert returns the content of a custom resource in the version of a resource.
-type Convert func(ctx context.Context, to *schema.Resource, content map[string]any) (map[string]any, error)
+type Convert func(ctx context.Context, to *kinds.Resource, content map[string]any) (map[string]any, error)
 
 // New returns the field managers of the resources of live. What applies to an object that is
 // managed in other versions too, calls convert, which must return in some time.
-func New(live *schema.Live, convert Convert) *Managers {
+func New(live *kinds.Live, convert Convert) *Managers {
 	m := &Managers{live: live, convert: convert}
 	m.builtIn = sync.OnceValues(m.readBuiltIn)
 	m.scale = sync.OnceValues(func() (*fieldManager, error) {
-		return m.build(schema.Target{Resource: scales(), Subresource: "scale"})
+		return m.build(kinds.Target{Resource: scales(), Subresource: "scale"})
 	})
 	return m
 }
@@ -71,7 +71,7 @@ func New(live *schema.Live, convert Convert) *Managers {
 // allows. An object that nothing is known of by now stays so, until it is applied to. Nothing
 // is recorded of one with too many fields. Of most creations it returns the managedFields as
 // JSON, and does not put them into u; otherwise it returns nil.
-func (m *Managers) Update(t schema.Target, u, old *unstructured.Unstructured, manager string) (record []byte, err error) {
+func (m *Managers) Update(t kinds.Target, u, old *unstructured.Unstructured, manager string) (record []byte, err error) {
 	f, err := m.of(t)
 	if err != nil {
 		return nil, err
@@ -98,7 +98,7 @@ func (m *Managers) Update(t schema.Target, u, old *unstructured.Unstructured, ma
 // Apply returns the object that results from applying a configuration to old, which is nil for
 // a creation; it may be old. Errors: 400, 409 with the fields that other managers
 // have set, 413 for too many fields, 500 for a configuration that does not fit the kind's schema, as upstream.
-func (m *Managers) Apply(t schema.Target, old *unstructured.Unstructured, c Configuration) (*unstructured.Unstructured, error) {
+func (m *Managers) Apply(t kinds.Target, old *unstructured.Unstructured, c Configuration) (*unstructured.Unstructured, error) {
 	f, err := m.of(t)
 	if err != nil {
 		return nil, err
@@ -117,7 +117,7 @@ func (m *Managers) Apply(t schema.Target, old *unstructured.Unstructured, c Conf
 // Check returns what the schema of a kind refuses in the body of a configuration for it, in
 // JSON, such as two items with one key. Of one with too many fields it says nothing. It works
 // for a resource that is not served yet. Errors: 400.
-func (m *Managers) Check(t schema.Target, body []byte) error {
+func (m *Managers) Check(t kinds.Target, body []byte) error {
 	tree, err := jsontree.Decode(body)
 	if err != nil {
 		return wire.BadRequest("%v", err)
@@ -134,8 +134,8 @@ func (m *Managers) Check(t schema.Target, body []byte) error {
 }
 
 // Types returns how the fields of a resource's objects merge.
-func (m *Managers) Types(r *schema.Resource) (managedfields.TypeConverter, error) {
-	f, err := m.of(schema.Target{Resource: r})
+func (m *Managers) Types(r *kinds.Resource) (managedfields.TypeConverter, error) {
+	f, err := m.of(kinds.Target{Resource: r})
 	if err != nil {
 		return nil, err
 	}
@@ -205,7 +205,7 @@ func refused(err error) error {
 }
 
 // of returns the field manager of a target.
-func (m *Managers) of(t schema.Target) (*fieldManager, error) {
+func (m *Managers) of(t kinds.Target) (*fieldManager, error) {
 	at := path{resource: t.Resource, subresource: t.Subresource}
 	if known, is := m.byPath.Load(at); is {
 		f := known.(*fieldManager)
@@ -234,7 +234,7 @@ func (m *Managers) expire(at path, f *fieldManager) {
 	m.byPath.CompareAndDelete(at, f)
 }
 
-func (m *Managers) build(t schema.Target) (*fieldManager, error) {
+func (m *Managers) build(t kinds.Target) (*fieldManager, error) {
 	f := &fieldManager{blank: map[string]any{}, version: t.Resource.APIVersion(), subresource: t.Subresource}
 	f.ignore(t)
 	if t.Resource.GoType != nil {
@@ -268,7 +268,7 @@ func (m *Managers) build(t schema.Target) (*fieldManager, error) {
 
 // ignore notes the fields that a target does not write, so that nobody comes to manage them
 // through it (upstream's rest.ResetFieldsStrategy of each kind).
-func (f *fieldManager) ignore(t schema.Target) {
+func (f *fieldManager) ignore(t kinds.Target) {
 	f.ignored, f.ignoredMeta = map[string]bool{}, map[string]bool{}
 	r := t.Resource
 	switch t.Subresource {

@@ -6,9 +6,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/builtin"
-	"github.com/gapless-io/gapless/internal/schema/jsontree"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
+	"github.com/gapless-io/gapless/internal/kinds/jsontree"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -22,19 +22,19 @@ func FuzzApply(f *testing.F) {
 		f.Fatal(err)
 	}
 	catalog := builtin.Catalog().With(r)
-	pods, _ := catalog.Lookup(schema.GroupVersionResource{Version: "v1", Resource: "pods"})
-	m := New(schema.NewLive(catalog), nil)
+	pods, _ := catalog.Lookup(kinds.GroupVersionResource{Version: "v1", Resource: "pods"})
+	m := New(kinds.NewLive(catalog), nil)
 	const fields = `[{"manager":"x","operation":"Apply","apiVersion":"v1","time":"2026-01-01T00:00:00Z","fieldsType":"FieldsV1","fieldsV1":{"f:spec":{"f:containers":{"k:{\"name\":\"c\"}":{".":{},"f:image":{}}},"f:set":{"v:\"a\"":{}}}}}]`
 	f.Add(true, custom, custom, []byte(fields))
 	f.Add(true, custom, []byte("apiVersion: t.example.com/v1\nkind: Thing\nspec: {set: [a, a], keyed: [{name: x}, {port: 1}]}"), []byte(`[{}]`))
 	f.Add(false, []byte(pod), []byte(pod), []byte(fields))
 	f.Add(false, []byte(pod), []byte(`{"apiVersion":"v1","kind":"Pod","spec":{"containers":[{"name":"c","ports":[{"containerPort":80},{}]},null]}}`), []byte(`[{"fieldsV1":{"i:0":{},"f:":{}}}]`))
 	f.Fuzz(func(t *testing.T, isCustom bool, object, config, managedFields []byte) {
-		target := schema.Target{Resource: pods}
+		target := kinds.Target{Resource: pods}
 		if isCustom {
 			target.Resource = r
 		}
-		sent, _, err := Read(config, schema.FieldsWarn)
+		sent, _, err := Read(config, kinds.FieldsWarn)
 		if err != nil {
 			if wire.StatusOf(err).Code >= 500 {
 				t.Fatal(err)

@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/builtin"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -25,19 +25,19 @@ func wide(n int) *unstructured.Unstructured {
 	}}
 }
 
-func configMaps(t *testing.T) schema.Target {
+func configMaps(t *testing.T) kinds.Target {
 	t.Helper()
-	r, is := builtin.Catalog().Lookup(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"})
+	r, is := builtin.Catalog().Lookup(kinds.GroupVersionResource{Version: "v1", Resource: "configmaps"})
 	if !is {
 		t.Fatal("there are no ConfigMaps")
 	}
-	return schema.Target{Resource: r, Namespace: "b", Name: "a"}
+	return kinds.Target{Resource: r, Namespace: "b", Name: "a"}
 }
 
 // TestObjectsWithTooManyFieldsAreNotManaged: a creation with 250 000 keys took a minute in
 // upstream's library, and an apply to it as long.
 func TestObjectsWithTooManyFieldsAreNotManaged(t *testing.T) {
-	m, target := New(schema.NewLive(builtin.Catalog()), nil), configMaps(t)
+	m, target := New(kinds.NewLive(builtin.Catalog()), nil), configMaps(t)
 	for n, managed := range map[int]bool{1: true, 5000: true, 15_000: false, 250_000: false} {
 		u := wide(n)
 		if err := create(m, target, u, "m"); err != nil {
@@ -57,7 +57,7 @@ func TestObjectsWithTooManyFieldsAreNotManaged(t *testing.T) {
 
 // Upstream's library takes 0.3 s for 2 000 managers of a small object, and a second for 4 000.
 func TestObjectsWithTooManyManagersAreNotManaged(t *testing.T) {
-	m, target := New(schema.NewLive(builtin.Catalog()), nil), configMaps(t)
+	m, target := New(kinds.NewLive(builtin.Catalog()), nil), configMaps(t)
 	for n, managed := range map[int]bool{1: true, 400: true, 1000: true, 4000: false} {
 		u := wide(1)
 		var entries []metav1.ManagedFieldsEntry
@@ -80,7 +80,7 @@ func TestObjectsWithTooManyManagersAreNotManaged(t *testing.T) {
 // TestAnObjectThatShrinksIsManagedAgainOnceApplied: what is not known of its fields is not
 // made up.
 func TestAnObjectThatShrinksIsManagedAgainOnceApplied(t *testing.T) {
-	m, target := New(schema.NewLive(builtin.Catalog()), nil), configMaps(t)
+	m, target := New(kinds.NewLive(builtin.Catalog()), nil), configMaps(t)
 	u := wide(2)
 	if _, err := m.Update(target, u, wide(20_000), "m"); err != nil || len(u.GetManagedFields()) > 0 {
 		t.Fatalf("got %v, %v", u.GetManagedFields(), err)

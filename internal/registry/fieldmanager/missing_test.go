@@ -9,15 +9,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/builtin"
-	"github.com/gapless-io/gapless/internal/schema/custom"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
+	"github.com/gapless-io/gapless/internal/kinds/custom"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // boats returns the managers of a server with a custom resource of two versions, of which v1beta1
 // is not served, and a target of v1.
-func boats(t *testing.T) (*Managers, schema.Target) {
+func boats(t *testing.T) (*Managers, kinds.Target) {
 	t.Helper()
 	const names = `{"plural":"boats","kind":"Boat","listKind":"BoatList"}`
 	const version = `"schema":{"openAPIV3Schema":{"type":"object","properties":{"spec":{"type":"object","properties":{"a":{"type":"string"},"b":{"type":"string"},"n":{"type":"integer"}}}}}},
@@ -28,7 +28,7 @@ func boats(t *testing.T) (*Managers, schema.Target) {
 	if err != nil || len(all) != 2 {
 		t.Fatalf("%d versions, %v", len(all), err)
 	}
-	return New(schema.NewLive(builtin.Catalog().With(all...)), nil), schema.Target{Resource: all[0], Name: "b"}
+	return New(kinds.NewLive(builtin.Catalog().With(all...)), nil), kinds.Target{Resource: all[0], Name: "b"}
 }
 
 // boat is an object whose spec.a somebody applied in a version.

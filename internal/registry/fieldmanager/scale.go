@@ -11,18 +11,18 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // scales is the type of the subresource scale.
-func scales() *schema.Resource {
-	return &schema.Resource{Group: "autoscaling", Version: "v1", Kind: "Scale", GoType: reflect.TypeFor[autoscalingv1.Scale]()}
+func scales() *kinds.Resource {
+	return &kinds.Resource{Group: "autoscaling", Version: "v1", Kind: "Scale", GoType: reflect.TypeFor[autoscalingv1.Scale]()}
 }
 
 // Scaled is an object with its Scale.
 type Scaled struct {
-	Target schema.Target
+	Target kinds.Target
 	Object *unstructured.Unstructured // gets the managedFields of its next form
 	Scale  *unstructured.Unstructured
 }
@@ -88,7 +88,7 @@ func (m *Managers) scaleHandler(s Scaled) *managedfields.ScaleHandler {
 }
 
 // replicas is the path of a resource's replicas; nil when it has no scale.
-func replicas(r *schema.Resource) fieldpath.Path {
+func replicas(r *kinds.Resource) fieldpath.Path {
 	if r.Scale == nil {
 		return nil
 	}

@@ -11,20 +11,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/openapi"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/openapi"
 )
 
 // types knows how the fields of some kinds merge.
-type types map[schema.GroupVersionKind]typed.ParseableType
+type types map[kinds.GroupVersionKind]typed.ParseableType
 
 // typesOf returns how the fields of all versions of a resource merge. Those of a custom
 // resource without a schema merge as its objects suggest.
-func (m *Managers) typesOf(r *schema.Resource) (managedfields.TypeConverter, error) {
+func (m *Managers) typesOf(r *kinds.Resource) (managedfields.TypeConverter, error) {
 	if !r.Custom {
 		return m.builtIn()
 	}
-	var family []*schema.Resource
+	var family []*kinds.Resource
 	if len(r.OpenAPI) > 0 {
 		family = append(family, r) // which may not be served yet
 	}
@@ -42,7 +42,7 @@ func (m *Managers) typesOf(r *schema.Resource) (managedfields.TypeConverter, err
 
 // readBuiltIn returns how the fields of all built-in kinds merge, and that of Scale.
 func (m *Managers) readBuiltIn() (managedfields.TypeConverter, error) {
-	resources := []*schema.Resource{scales()}
+	resources := []*kinds.Resource{scales()}
 	for _, r := range m.live.Load().Resources() {
 		if !r.Custom {
 			resources = append(resources, r)
@@ -80,7 +80,7 @@ var errUnsupported = errors.New("this conversion is not supported")
 
 // versions converts objects between the versions of a resource.
 type versions struct {
-	live    *schema.Live
+	live    *kinds.Live
 	convert Convert
 	custom  bool // a custom resource
 }
@@ -143,7 +143,7 @@ func (c versions) missing(have k8sschema.GroupVersionKind, gv k8sschema.GroupVer
 }
 
 // find returns the resource of a kind; nil if there is none.
-func (c versions) find(kind k8sschema.GroupVersionKind) *schema.Resource {
+func (c versions) find(kind k8sschema.GroupVersionKind) *kinds.Resource {
 	for r := range c.live.Load().All() {
 		if r.GVK() == kind {
 			return r

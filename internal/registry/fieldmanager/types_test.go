@@ -21,9 +21,9 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/builtin"
-	"github.com/gapless-io/gapless/internal/schema/jsontree"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
+	"github.com/gapless-io/gapless/internal/kinds/jsontree"
 )
 
 // perKind is about how many variants of a fixture are compared.
@@ -33,15 +33,15 @@ const perKind = 20
 // says, by the sets of fields of upstream's fixtures, which have every field, and of each
 // fixture without one member of each object in it in turn, such as the key of a list.
 func TestTypesAreUpstreams(t *testing.T) {
-	m := New(schema.NewLive(builtin.Catalog()), nil)
+	m := New(kinds.NewLive(builtin.Catalog()), nil)
 	ours, err := m.builtIn()
 	if err != nil {
 		t.Fatal(err)
 	}
 	upstreams := applied()
-	kinds, checked := 0, 0
+	count, checked := 0, 0
 	for _, u := range fixtures(t) {
-		kinds++
+		count++
 		compare := func() {
 			checked++
 			compareSets(t, u, ours, upstreams)
@@ -56,10 +56,10 @@ func TestTypesAreUpstreams(t *testing.T) {
 			}
 		})
 	}
-	if kinds < 35 || checked < 500 {
-		t.Errorf("%d kinds and %d objects are too few", kinds, checked)
+	if count < 35 || checked < 500 {
+		t.Errorf("%d kinds and %d objects are too few", count, checked)
 	}
-	t.Logf("%d kinds, %d objects", kinds, checked)
+	t.Logf("%d kinds, %d objects", count, checked)
 }
 
 // applied is upstream's description of how fields merge.
@@ -69,13 +69,13 @@ var applied = sync.OnceValue(func() managedfields.TypeConverter {
 
 // fixtures returns upstream's objects of the built-in kinds that client-go describes, with a
 // value in every field.
-func fixtures(t *testing.T) map[*schema.Resource]*unstructured.Unstructured {
+func fixtures(t *testing.T) map[*kinds.Resource]*unstructured.Unstructured {
 	t.Helper()
 	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/api").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := map[*schema.Resource]*unstructured.Unstructured{}
+	all := map[*kinds.Resource]*unstructured.Unstructured{}
 	for _, r := range builtin.Catalog().Resources() {
 		group := r.Group
 		if group == "" {
@@ -143,7 +143,7 @@ func setOf(types managedfields.TypeConverter, u *unstructured.Unstructured) (*fi
 }
 
 func BenchmarkBuiltInTypes(b *testing.B) {
-	m := New(schema.NewLive(builtin.Catalog()), nil)
+	m := New(kinds.NewLive(builtin.Catalog()), nil)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := m.readBuiltIn(); err != nil {
@@ -155,11 +155,11 @@ func BenchmarkBuiltInTypes(b *testing.B) {
 // TestCreationsAreTrackedAsUpstream compares who manages what after the creation of upstream's
 // fixtures with what upstream's field manager says of the same structs.
 func TestCreationsAreTrackedAsUpstream(t *testing.T) {
-	m := New(schema.NewLive(builtin.Catalog()), nil)
-	kinds := 0
+	m := New(kinds.NewLive(builtin.Catalog()), nil)
+	count := 0
 	for r, u := range fixtures(t) {
 		kind := r.GVK()
-		kinds++
+		count++
 		u.SetManagedFields(nil)
 		object, err := scheme.Scheme.New(kind)
 		if err != nil {
@@ -173,7 +173,7 @@ func TestCreationsAreTrackedAsUpstream(t *testing.T) {
 			t.Fatal(err)
 		}
 		blank.GetObjectKind().SetGroupVersionKind(kind)
-		target := schema.Target{Resource: r}
+		target := kinds.Target{Resource: r}
 		f, err := m.of(target)
 		if err != nil {
 			t.Fatal(err)
@@ -197,8 +197,8 @@ func TestCreationsAreTrackedAsUpstream(t *testing.T) {
 			t.Errorf("%s:\n%s\nwant\n%s", kind, got, want)
 		}
 	}
-	if kinds < 35 {
-		t.Errorf("only %d kinds were compared", kinds)
+	if count < 35 {
+		t.Errorf("only %d kinds were compared", count)
 	}
 }
 

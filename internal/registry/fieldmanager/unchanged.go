@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	smdschema "sigs.k8s.io/structured-merge-diff/v6/schema"
 
-	"github.com/gapless-io/gapless/internal/schema/jsontree"
+	"github.com/gapless-io/gapless/internal/kinds/jsontree"
 )
 
 // unchanged reports whether applying a configuration certainly changes nothing: the live object

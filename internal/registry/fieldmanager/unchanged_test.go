@@ -12,9 +12,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/builtin"
-	"github.com/gapless-io/gapless/internal/schema/jsontree"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
+	"github.com/gapless-io/gapless/internal/kinds/jsontree"
 )
 
 // applies plays configurations that are applied again, or with changes, between updates.
@@ -31,7 +31,7 @@ func TestAppliesThatChangeNothingAreFound(t *testing.T) {
 	all := fixtures(t)
 	r, u := customs(t)
 	all[r] = u
-	m := New(schema.NewLive(builtin.Catalog().With(r)), nil)
+	m := New(kinds.NewLive(builtin.Catalog().With(r)), nil)
 	seed := rand.Uint64()
 	found, nothing := 0, 0
 	for round := range uint64(*rounds) {
@@ -60,16 +60,16 @@ func TestAppliesThatChangeNothingAreFound(t *testing.T) {
 	}
 }
 
-func (p *applies) play(r *schema.Resource, steps int) {
+func (p *applies) play(r *kinds.Resource, steps int) {
 	live := p.fixture.DeepCopy()
 	live.SetManagedFields(nil)
-	if err := create(p.managers, schema.Target{Resource: r}, live, "one"); err != nil {
+	if err := create(p.managers, kinds.Target{Resource: r}, live, "one"); err != nil {
 		p.Fatal(err)
 	}
 	known := map[string]*unstructured.Unstructured{}
 	for range steps {
 		<-time.After(time.Duration(p.rng.IntN(3000)) * time.Millisecond)
-		target := schema.Target{Resource: r}
+		target := kinds.Target{Resource: r}
 		if r.HasStatus && p.rng.IntN(4) == 0 {
 			target.Subresource = "status"
 		}
@@ -99,7 +99,7 @@ func (p *applies) play(r *schema.Resource, steps int) {
 }
 
 // apply returns what the library makes of a configuration, nil for an error.
-func (p *applies) apply(target schema.Target, live *unstructured.Unstructured, c Configuration) *unstructured.Unstructured {
+func (p *applies) apply(target kinds.Target, live *unstructured.Unstructured, c Configuration) *unstructured.Unstructured {
 	f, err := p.managers.of(target)
 	if err != nil {
 		p.Fatal(err)
@@ -168,7 +168,7 @@ func jsonOf(t *testing.T, u *unstructured.Unstructured) map[string]any {
 // kubectl's annotation may change although the fields do not: such an object is left to the
 // library.
 func TestAnObjectOfClientSideApplyIsLeftToTheLibrary(t *testing.T) {
-	m, target := New(schema.NewLive(builtin.Catalog()), nil), configMaps(t)
+	m, target := New(kinds.NewLive(builtin.Catalog()), nil), configMaps(t)
 	for annotation, want := range map[string]bool{"example.com/a": true, corev1.LastAppliedConfigAnnotation: false} {
 		config := wide(2)
 		config.SetAnnotations(map[string]string{annotation: "{}"})
@@ -190,13 +190,13 @@ func TestAnObjectOfClientSideApplyIsLeftToTheLibrary(t *testing.T) {
 
 // BenchmarkApply applies a Pod again: the short way, and by the library.
 func BenchmarkApply(b *testing.B) {
-	m := New(schema.NewLive(builtin.Catalog()), nil)
-	r, _ := builtin.Catalog().Lookup(schema.GroupVersionResource{Version: "v1", Resource: "pods"})
+	m := New(kinds.NewLive(builtin.Catalog()), nil)
+	r, _ := builtin.Catalog().Lookup(kinds.GroupVersionResource{Version: "v1", Resource: "pods"})
 	tree, err := jsontree.Decode([]byte(pod))
 	if err != nil {
 		b.Fatal(err)
 	}
-	target, c := schema.Target{Resource: r}, Configuration{Object: &unstructured.Unstructured{Object: tree}, Manager: "m"}
+	target, c := kinds.Target{Resource: r}, Configuration{Object: &unstructured.Unstructured{Object: tree}, Manager: "m"}
 	live, err := m.Apply(target, nil, c)
 	if err != nil {
 		b.Fatal(err)
@@ -234,7 +234,7 @@ func BenchmarkApply(b *testing.B) {
 // them. If another manager has it too, there is a conflict.
 func TestDefaultsInWhatIsReplacedAreNoChange(t *testing.T) {
 	r, config := customs(t)
-	m, target := New(schema.NewLive(builtin.Catalog().With(r)), nil), schema.Target{Resource: r}
+	m, target := New(kinds.NewLive(builtin.Catalog().With(r)), nil), kinds.Target{Resource: r}
 	c := Configuration{Object: config, Manager: "a"}
 	live, err := m.Apply(target, nil, c)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	smdschema "sigs.k8s.io/structured-merge-diff/v6/schema"
 
-	"github.com/gapless-io/gapless/internal/schema/jsontree"
+	"github.com/gapless-io/gapless/internal/kinds/jsontree"
 )
 
 // maxUpdateManagers is how many managers of updates an object has before the library merges

@@ -13,9 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/builtin"
-	"github.com/gapless-io/gapless/internal/schema/jsontree"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
+	"github.com/gapless-io/gapless/internal/kinds/jsontree"
 )
 
 var rounds = flag.Int("rounds", 1, "how often TestUpdatesAreTrackedAsByTheLibrary plays each kind")
@@ -37,7 +37,7 @@ func TestUpdatesAreTrackedAsByTheLibrary(t *testing.T) {
 	all := fixtures(t)
 	r, u := customs(t)
 	all[r] = u
-	m := New(schema.NewLive(builtin.Catalog().With(r)), nil)
+	m := New(kinds.NewLive(builtin.Catalog().With(r)), nil)
 	seed := rand.Uint64()
 	compared, short := 0, 0
 	for round := range uint64(*rounds) {
@@ -62,15 +62,15 @@ func TestUpdatesAreTrackedAsByTheLibrary(t *testing.T) {
 	}
 }
 
-func (p *updates) play(r *schema.Resource, steps int) {
+func (p *updates) play(r *kinds.Resource, steps int) {
 	now := p.fixture.DeepCopy()
 	now.SetManagedFields(nil)
-	if err := create(p.managers, schema.Target{Resource: r}, now, "one"); err != nil {
+	if err := create(p.managers, kinds.Target{Resource: r}, now, "one"); err != nil {
 		p.Fatal(err)
 	}
 	for range steps {
 		<-time.After(time.Duration(p.rng.IntN(3000)) * time.Millisecond) // the order of entries depends on it
-		target := schema.Target{Resource: r}
+		target := kinds.Target{Resource: r}
 		if r.HasStatus && p.rng.IntN(3) == 0 {
 			target.Subresource = "status"
 		}
@@ -90,7 +90,7 @@ func (p *updates) play(r *schema.Resource, steps int) {
 }
 
 // applied applies a part of the fixture.
-func (p *updates) applied(t schema.Target, now *unstructured.Unstructured) *unstructured.Unstructured {
+func (p *updates) applied(t kinds.Target, now *unstructured.Unstructured) *unstructured.Unstructured {
 	config := p.fixture.DeepCopy()
 	config.SetManagedFields(nil)
 	for range 3 {
@@ -104,7 +104,7 @@ func (p *updates) applied(t schema.Target, now *unstructured.Unstructured) *unst
 }
 
 // compare returns what the library makes of an update.
-func (p *updates) compare(t schema.Target, next, now *unstructured.Unstructured) *unstructured.Unstructured {
+func (p *updates) compare(t kinds.Target, next, now *unstructured.Unstructured) *unstructured.Unstructured {
 	p.Helper()
 	manager := []string{"one", "two", "three"}[p.rng.IntN(3)]
 	f, err := p.managers.of(t)
@@ -238,14 +238,14 @@ func (p *updates) other(v any) any {
 
 // BenchmarkUpdate tracks an update of one field of a Pod: the short way, and by the library.
 func BenchmarkUpdate(b *testing.B) {
-	m := New(schema.NewLive(builtin.Catalog()), nil)
+	m := New(kinds.NewLive(builtin.Catalog()), nil)
 	tree, err := jsontree.Decode([]byte(pod))
 	if err != nil {
 		b.Fatal(err)
 	}
-	r, _ := builtin.Catalog().Lookup(schema.GroupVersionResource{Version: "v1", Resource: "pods"})
+	r, _ := builtin.Catalog().Lookup(kinds.GroupVersionResource{Version: "v1", Resource: "pods"})
 	was := &unstructured.Unstructured{Object: tree}
-	target := schema.Target{Resource: r}
+	target := kinds.Target{Resource: r}
 	f, err := m.of(target)
 	if err != nil {
 		b.Fatal(err)

@@ -7,8 +7,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry/caches"
-	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -28,7 +28,7 @@ func NewAdmission(set *caches.Set) *Admission { return &Admission{caches: set} }
 // namespace or the definition for empty. Errors: 403 in a namespace under deletion, 404
 // without the namespace or the definition, 405 for a definition under deletion, those
 // of Resource.Fresh.
-func (a *Admission) Begin(ctx context.Context, t schema.Target) (end func(), err error) {
+func (a *Admission) Begin(ctx context.Context, t kinds.Target) (end func(), err error) {
 	end = a.creations.begin() // before the look, so that the controller waits for it
 	if err = a.checkDefinition(ctx, t.Resource); err == nil {
 		err = a.checkNamespace(ctx, t)
@@ -41,8 +41,8 @@ func (a *Admission) Begin(ctx context.Context, t schema.Target) (end func(), err
 }
 
 // checkDefinition refuses an object whose definition was deleted, or is being deleted.
-func (a *Admission) checkDefinition(ctx context.Context, resource *schema.Resource) error {
-	definitions := a.caches.Lookup(schema.Definitions())
+func (a *Admission) checkDefinition(ctx context.Context, resource *kinds.Resource) error {
+	definitions := a.caches.Lookup(kinds.Definitions())
 	if !resource.Custom || definitions == nil {
 		return nil
 	}
@@ -65,7 +65,7 @@ const definitionEnds = "create not allowed while custom resource definition is t
 
 // ByUpdate is the error of Begin for an object that an update or apply creates: upstream
 // refuses it later than a create, by admission, with 403 for a definition under deletion.
-func ByUpdate(t schema.Target, err error) error {
+func ByUpdate(t kinds.Target, err error) error {
 	if e, is := errors.AsType[*wire.StatusError](err); is && e.ErrStatus.Message == definitionEnds {
 		return wire.Forbidden(t.Resource.GR(), t.Name, definitionEnds)
 	}
@@ -73,8 +73,8 @@ func ByUpdate(t schema.Target, err error) error {
 }
 
 // checkNamespace refuses an object whose namespace does not exist, or is being deleted.
-func (a *Admission) checkNamespace(ctx context.Context, t schema.Target) error {
-	namespaces := a.caches.Lookup(schema.Namespaces())
+func (a *Admission) checkNamespace(ctx context.Context, t kinds.Target) error {
+	namespaces := a.caches.Lookup(kinds.Namespaces())
 	if !t.Resource.Namespaced || t.Namespace == "" || namespaces == nil {
 		return nil
 	}
@@ -83,7 +83,7 @@ func (a *Admission) checkNamespace(ctx context.Context, t schema.Target) error {
 	case err != nil:
 		return err
 	case ns == nil:
-		return wire.NotFound(schema.Namespaces(), t.Namespace)
+		return wire.NotFound(kinds.Namespaces(), t.Namespace)
 	case ns.Deleting():
 		return terminating(t)
 	}
@@ -91,7 +91,7 @@ func (a *Admission) checkNamespace(ctx context.Context, t schema.Target) error {
 }
 
 // terminating is 403 with the cause by which clients know it.
-func terminating(t schema.Target) error {
+func terminating(t kinds.Target) error {
 	e := wire.Forbidden(t.Resource.GR(), t.Name,
 		fmt.Sprintf("unable to create new content in namespace %s because it is being terminated", t.Namespace))
 	e.ErrStatus.Details.Causes = append(e.ErrStatus.Details.Causes, metav1.StatusCause{

@@ -9,23 +9,23 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // remaining is what a namespace under deletion still has.
 type remaining struct {
-	objects    map[schema.GroupResource]int
+	objects    map[kinds.GroupResource]int
 	finalizers map[string]int // in how many objects each is
 	errors     []string       // what could not be deleted
 }
 
 func newRemaining() *remaining {
-	return &remaining{objects: map[schema.GroupResource]int{}, finalizers: map[string]int{}}
+	return &remaining{objects: map[kinds.GroupResource]int{}, finalizers: map[string]int{}}
 }
 
 // add counts an object.
-func (r *remaining) add(gr schema.GroupResource, o *wire.Object) {
+func (r *remaining) add(gr kinds.GroupResource, o *wire.Object) {
 	r.objects[gr]++
 	for _, finalizer := range o.Finalizers() {
 		r.finalizers[finalizer]++

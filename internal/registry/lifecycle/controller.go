@@ -13,9 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry/caches"
 	"github.com/gapless-io/gapless/internal/registry/strategy"
-	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/watchcache"
 	"github.com/gapless-io/gapless/internal/wire"
 )
@@ -23,21 +23,21 @@ import (
 // Verbs is what the controller needs of a registry.
 type Verbs interface {
 	// CreateObject stores a new object, unless one of its name is there.
-	CreateObject(ctx context.Context, r *schema.Resource, u *unstructured.Unstructured) error
+	CreateObject(ctx context.Context, r *kinds.Resource, u *unstructured.Unstructured) error
 	// DeleteObjects deletes objects of one resource, and returns how many of them are
 	// still there: finalizers or a grace period hold them.
-	DeleteObjects(ctx context.Context, r *schema.Resource, items []*wire.Object, options func(*wire.Object) metav1.DeleteOptions) (left int, err error)
+	DeleteObjects(ctx context.Context, r *kinds.Resource, items []*wire.Object, options func(*wire.Object) metav1.DeleteOptions) (left int, err error)
 	// Refresh writes a definition as it is, so that its status is completed again.
-	Refresh(ctx context.Context, t schema.Target) error
+	Refresh(ctx context.Context, t kinds.Target) error
 	// Finalize changes an object under deletion by release, and removes it when nothing
 	// holds it any more. It does nothing to an object that is not under deletion.
-	Finalize(ctx context.Context, t schema.Target, release func(*unstructured.Unstructured)) error
+	Finalize(ctx context.Context, t kinds.Target, release func(*unstructured.Unstructured)) error
 }
 
 // Config configures a Controller. All members but KeepNamespaces and Quiet are required.
 type Config struct {
 	Caches    *caches.Set
-	Live      *schema.Live
+	Live      *kinds.Live
 	Admission *Admission
 	Verbs     Verbs
 	Logger    *slog.Logger
@@ -71,11 +71,11 @@ const (
 
 // CreateNamespaces creates the namespaces that always exist, unless they are there.
 func (c *Controller) CreateNamespaces(ctx context.Context) error {
-	resource, found := c.cfg.Live.Load().Storage(schema.Namespaces())
+	resource, found := c.cfg.Live.Load().Storage(kinds.Namespaces())
 	if !found {
 		return nil // a catalog without namespaces: a test's
 	}
-	namespaces := c.cfg.Caches.Lookup(schema.Namespaces()).Cache.Snapshot()
+	namespaces := c.cfg.Caches.Lookup(kinds.Namespaces()).Cache.Snapshot()
 	for _, name := range initialNamespaces() {
 		if _, found := namespaces.Get(wire.Key{Name: name}); found {
 			continue
@@ -93,8 +93,8 @@ func (c *Controller) CreateNamespaces(ctx context.Context) error {
 // Notify wakes the controller when entries may be work for it. The publisher calls it
 // after each append; it does not block.
 func (c *Controller) Notify(r *caches.Resource, entries []*watchcache.Entry) {
-	definitions := r.GR == schema.Definitions()
-	container := r.GR == schema.Namespaces() || definitions
+	definitions := r.GR == kinds.Definitions()
+	container := r.GR == kinds.Namespaces() || definitions
 	active := c.active.Load()
 	if !container && !active {
 		return
@@ -152,10 +152,10 @@ func (c *Controller) Run(ctx context.Context) {
 func (c *Controller) deleteAll(ctx context.Context) (left int, next time.Duration, err error) {
 	errs := []error{c.acceptNames(ctx)}
 	for _, container := range []struct {
-		gr     schema.GroupResource
-		delete func(context.Context, schema.Target) (int, error)
-	}{{schema.Definitions(), c.deleteDefinition}, {schema.Namespaces(), c.deleteNamespace}} {
-		if container.gr == schema.Namespaces() && c.cfg.KeepNamespaces {
+		gr     kinds.GroupResource
+		delete func(context.Context, kinds.Target) (int, error)
+	}{{kinds.Definitions(), c.deleteDefinition}, {kinds.Namespaces(), c.deleteNamespace}} {
+		if container.gr == kinds.Namespaces() && c.cfg.KeepNamespaces {
 			continue
 		}
 		cached := c.cfg.Caches.Lookup(container.gr)
@@ -167,7 +167,7 @@ func (c *Controller) deleteAll(ctx context.Context) (left int, next time.Duratio
 			if !o.Deleting() {
 				continue
 			}
-			if container.gr == schema.Namespaces() {
+			if container.gr == kinds.Namespaces() {
 				if stays := c.quiet.left(o, func() bool { return c.empty(o.Key().Name) }); stays > 0 {
 					left++
 					if next == 0 || stays < next {
@@ -176,14 +176,14 @@ func (c *Controller) deleteAll(ctx context.Context) (left int, next time.Duratio
 					continue
 				}
 			}
-			n, err := container.delete(ctx, schema.Target{Resource: resource, Name: o.Key().Name})
+			n, err := container.delete(ctx, kinds.Target{Resource: resource, Name: o.Key().Name})
 			left += n
 			if err != nil {
 				errs = append(errs, fmt.Errorf("%s %s: %w", resource.Kind, o.Key().Name, err))
 			}
 		}
 	}
-	if namespaces := c.cfg.Caches.Lookup(schema.Namespaces()); namespaces != nil {
+	if namespaces := c.cfg.Caches.Lookup(kinds.Namespaces()); namespaces != nil {
 		s := namespaces.Cache.Snapshot()
 		c.quiet.keep(func(name string) bool {
 			_, is := s.Get(wire.Key{Name: name})
@@ -196,8 +196,8 @@ func (c *Controller) deleteAll(ctx context.Context) (left int, next time.Duratio
 // acceptNames writes the definitions again whose names another one had, so that they get
 // those that are free now (apiextensions pkg/controller/status).
 func (c *Controller) acceptNames(ctx context.Context) error {
-	cached := c.cfg.Caches.Lookup(schema.Definitions())
-	resource, found := c.cfg.Live.Load().Storage(schema.Definitions())
+	cached := c.cfg.Caches.Lookup(kinds.Definitions())
+	resource, found := c.cfg.Live.Load().Storage(kinds.Definitions())
 	if cached == nil || !found {
 		return nil
 	}
@@ -209,7 +209,7 @@ func (c *Controller) acceptNames(ctx context.Context) error {
 		if parts = o.Parts(parts[:0]); !slices.ContainsFunc(parts, func(p []byte) bool { return bytes.Contains(p, conflict) }) {
 			continue
 		}
-		if err := c.cfg.Verbs.Refresh(ctx, schema.Target{Resource: resource, Name: o.Key().Name}); err != nil {
+		if err := c.cfg.Verbs.Refresh(ctx, kinds.Target{Resource: resource, Name: o.Key().Name}); err != nil {
 			errs = append(errs, fmt.Errorf("accept the names of %s: %w", o.Key().Name, err))
 		}
 	}
@@ -218,7 +218,7 @@ func (c *Controller) acceptNames(ctx context.Context) error {
 
 // deleteNamespace deletes everything in a namespace, the pods first; when nothing is left
 // it removes the namespace. Otherwise the conditions of the namespace say what is left.
-func (c *Controller) deleteNamespace(ctx context.Context, t schema.Target) (left int, err error) {
+func (c *Controller) deleteNamespace(ctx context.Context, t kinds.Target) (left int, err error) {
 	// Creations that saw the namespace before its deletion began are committed then.
 	if err := c.cfg.Admission.creations.wait(ctx); err != nil {
 		return 0, err
@@ -252,11 +252,11 @@ func (c *Controller) deleteNamespace(ctx context.Context, t schema.Target) (left
 	})
 }
 
-func pods() schema.GroupResource { return schema.GroupResource{Resource: "pods"} }
+func pods() kinds.GroupResource { return kinds.GroupResource{Resource: "pods"} }
 
 // podsFirst puts the pods before all other resources.
-func podsFirst(resources []*schema.Resource) []*schema.Resource {
-	slices.SortStableFunc(resources, func(a, b *schema.Resource) int {
+func podsFirst(resources []*kinds.Resource) []*kinds.Resource {
+	slices.SortStableFunc(resources, func(a, b *kinds.Resource) int {
 		switch pods() {
 		case a.GR():
 			return -1
@@ -269,7 +269,7 @@ func podsFirst(resources []*schema.Resource) []*schema.Resource {
 }
 
 // count adds what a resource still has in a namespace.
-func (c *Controller) count(resource *schema.Resource, namespace string, to *remaining) {
+func (c *Controller) count(resource *kinds.Resource, namespace string, to *remaining) {
 	if cached := c.cfg.Caches.Lookup(resource.GR()); cached != nil {
 		for o := range cached.Cache.Snapshot().Scan("", watchcache.Selection{Namespace: namespace}) {
 			to.add(resource.GR(), o)
@@ -279,11 +279,11 @@ func (c *Controller) count(resource *schema.Resource, namespace string, to *rema
 
 // deleteDefinition deletes the custom resources of a definition; when nothing is left
 // it removes the definition.
-func (c *Controller) deleteDefinition(ctx context.Context, t schema.Target) (left int, err error) {
+func (c *Controller) deleteDefinition(ctx context.Context, t kinds.Target) (left int, err error) {
 	if err := c.cfg.Admission.creations.wait(ctx); err != nil {
 		return 0, err
 	}
-	if resource, found := c.cfg.Live.Load().Storage(schema.DefinedBy(t.Name)); found && resource.Custom {
+	if resource, found := c.cfg.Live.Load().Storage(kinds.DefinedBy(t.Name)); found && resource.Custom {
 		if left, err = c.deleteContent(ctx, resource, ""); err != nil || left > 0 {
 			return left, err
 		}
@@ -295,7 +295,7 @@ func (c *Controller) deleteDefinition(ctx context.Context, t schema.Target) (lef
 
 // deleteContent deletes the objects of one resource in a namespace, or all of them, and
 // returns how many are still held.
-func (c *Controller) deleteContent(ctx context.Context, resource *schema.Resource, namespace string) (left int, err error) {
+func (c *Controller) deleteContent(ctx context.Context, resource *kinds.Resource, namespace string) (left int, err error) {
 	cached := c.cfg.Caches.Lookup(resource.GR())
 	if cached == nil {
 		return 0, nil // its definition was removed just now, after its objects
@@ -313,7 +313,7 @@ func (c *Controller) deleteContent(ctx context.Context, resource *schema.Resourc
 // deletion/namespaced_resources_deleter.go).
 func (c *Controller) deleteOptions(o *wire.Object) metav1.DeleteOptions {
 	options := metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}
-	nodes := c.cfg.Caches.Lookup(schema.GroupResource{Resource: "nodes"})
+	nodes := c.cfg.Caches.Lookup(kinds.GroupResource{Resource: "nodes"})
 	if name := o.Fields().Get("spec.nodeName"); name != "" && nodes != nil {
 		if _, found := nodes.Cache.Snapshot().Get(wire.Key{Name: name}); !found {
 			options.GracePeriodSeconds = new(int64(0))

@@ -7,20 +7,20 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/custom"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/custom"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Definitions orders and checks writes of CustomResourceDefinitions. It is safe for
 // concurrent use.
 type Definitions struct {
-	live *schema.Live
+	live *kinds.Live
 	lock chan struct{} // holds one token: its sender writes a definition
 }
 
 // NewDefinitions returns the definitions of the catalog in force.
-func NewDefinitions(live *schema.Live) *Definitions {
+func NewDefinitions(live *kinds.Live) *Definitions {
 	return &Definitions{live: live, lock: make(chan struct{}, 1)}
 }
 
@@ -33,7 +33,7 @@ type Order struct {
 
 // Order returns the order of a write; nil for a resource other than definitions. The caller
 // calls Leave when the definition is in force, or given up.
-func (d *Definitions) Order(resource *schema.Resource) *Order {
+func (d *Definitions) Order(resource *kinds.Resource) *Order {
 	if !resource.IsDefinition() {
 		return nil
 	}
@@ -65,7 +65,7 @@ func (o *Order) Establish(ctx context.Context, u *unstructured.Unstructured) err
 
 // Check refuses a new definition that would hide a built-in resource.
 func (d *Definitions) Check(u *unstructured.Unstructured) field.ErrorList {
-	gr := schema.DefinedBy(u.GetName())
+	gr := kinds.DefinedBy(u.GetName())
 	if builtin, found := d.live.Load().Storage(gr); found && !builtin.Custom {
 		return field.ErrorList{field.Forbidden(field.NewPath("spec", "names", "plural"), "is a built-in resource of this group")}
 	}

@@ -10,7 +10,7 @@ package lifecycle
 import (
 	"slices"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -21,7 +21,7 @@ func permanentNamespaces() []string { return []string{"default", "kube-system", 
 func initialNamespaces() []string { return append(permanentNamespaces(), "kube-node-lease") }
 
 // CheckDelete refuses with 403 to delete a namespace that must stay.
-func CheckDelete(t schema.Target) error {
+func CheckDelete(t kinds.Target) error {
 	if t.Resource.IsNamespace() && slices.Contains(permanentNamespaces(), t.Name) {
 		return wire.Forbidden(t.Resource.GR(), t.Name, "this namespace may not be deleted")
 	}

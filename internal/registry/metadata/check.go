@@ -10,12 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 )
 
 // Check applies the rules of all kinds, and the kind's own rule for names; old is
 // nil for a creation.
-func Check(r *schema.Resource, u, old *unstructured.Unstructured) field.ErrorList {
+func Check(r *kinds.Resource, u, old *unstructured.Unstructured) field.ErrorList {
 	rule := func(name string, prefix bool) []string {
 		errs := content.IsPathSegmentName(name)
 		if prefix {
@@ -47,7 +47,7 @@ func Check(r *schema.Resource, u, old *unstructured.Unstructured) field.ErrorLis
 // bareFinalizers refuses finalizers without a domain that are not standard ones. Upstream
 // does so where it validates metadata with its own function for built-in kinds (core
 // validation.ValidateObjectMeta), which those of admission and five others do not use.
-func bareFinalizers(r *schema.Resource, u *unstructured.Unstructured) field.ErrorList {
+func bareFinalizers(r *kinds.Resource, u *unstructured.Unstructured) field.ErrorList {
 	if r.Custom || r.Group == "admissionregistration.k8s.io" || slices.Contains([]string{"CustomResourceDefinition", "Event", "Lease", "PodDisruptionBudget", "RuntimeClass"}, r.Kind) {
 		return nil
 	}

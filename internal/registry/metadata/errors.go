@@ -3,13 +3,13 @@ package metadata
 import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Invalid is 422 for the errors of an object, those of its metadata and others; nil without
 // errors.
-func Invalid(r *schema.Resource, name string, errs field.ErrorList) error {
+func Invalid(r *kinds.Resource, name string, errs field.ErrorList) error {
 	if len(errs) == 0 {
 		return nil
 	}

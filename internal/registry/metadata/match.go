@@ -3,13 +3,13 @@ package metadata
 import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // MatchNamespace fills in the namespace of the request, or refuses another one
 // (apiserver rest.EnsureObjectNamespaceMatchesRequestNamespace).
-func MatchNamespace(t schema.Target, u *unstructured.Unstructured) error {
+func MatchNamespace(t kinds.Target, u *unstructured.Unstructured) error {
 	expected := t.Key().Namespace
 	switch u.GetNamespace() {
 	case expected:
@@ -26,7 +26,7 @@ func MatchNamespace(t schema.Target, u *unstructured.Unstructured) error {
 
 // MatchName refuses an update whose body names another object than its path
 // (apiserver handlers.checkName).
-func MatchName(t schema.Target, u *unstructured.Unstructured) error {
+func MatchName(t kinds.Target, u *unstructured.Unstructured) error {
 	if u.GetName() == "" {
 		return wire.BadRequest("the name of the object (%s based on URL) was undeterminable: name must be provided", t.Name)
 	}
@@ -38,7 +38,7 @@ func MatchName(t schema.Target, u *unstructured.Unstructured) error {
 
 // MatchPath is MatchName with the namespace. A patch checks the namespace by
 // MatchNamespace, which has another text.
-func MatchPath(t schema.Target, u *unstructured.Unstructured) error {
+func MatchPath(t kinds.Target, u *unstructured.Unstructured) error {
 	if err := MatchName(t, u); err != nil {
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 )
 
 // Valid reports whether the metadata of an object certainly passes apimachinery's
@@ -19,7 +19,7 @@ func Valid(meta map[string]any, namespaced bool) bool {
 	if name, _ := meta["name"].(string); name == "" {
 		return false
 	}
-	if namespace, _ := meta["namespace"].(string); namespaced && !schema.IsLabel(namespace) {
+	if namespace, _ := meta["namespace"].(string); namespaced && !kinds.IsLabel(namespace) {
 		return false
 	}
 	for member, value := range meta {
@@ -135,7 +135,7 @@ func isShortText(s string) bool {
 func isQualified(key string) bool {
 	for i := range len(key) {
 		if key[i] == '/' {
-			return schema.IsSubdomain(key[:i]) && isName(key[i+1:])
+			return kinds.IsSubdomain(key[:i]) && isName(key[i+1:])
 		}
 	}
 	return isName(key)

@@ -5,15 +5,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Change is a patch of an object of one resource.
 type Change struct {
-	Resource   *schema.Resource
+	Resource   *kinds.Resource
 	Patch      *Patch
-	Validation schema.FieldValidation
+	Validation kinds.FieldValidation
 }
 
 // Apply returns the patched object, and warnings about it. Errors: those of Patch.Apply, 422.
@@ -23,15 +23,15 @@ func (c *Change) Apply(current *wire.Object) (*unstructured.Unstructured, []stri
 		return nil, nil, err
 	}
 	u, warnings, err := c.Resource.Type.Decode(patched, c.Validation)
-	if err == nil && c.Validation == schema.FieldsStrict && len(problems) > 0 {
+	if err == nil && c.Validation == kinds.FieldsStrict && len(problems) > 0 {
 		err = runtime.NewStrictDecodingError(problems)
 	}
 	if err != nil {
-		return nil, nil, wire.Invalid(schema.GroupVersionKind{}.GroupKind(), "", field.ErrorList{
+		return nil, nil, wire.Invalid(kinds.GroupVersionKind{}.GroupKind(), "", field.ErrorList{
 			field.Invalid(field.NewPath("patch"), string(patched), err.Error()),
 		})
 	}
-	if c.Validation == schema.FieldsWarn {
+	if c.Validation == kinds.FieldsWarn {
 		for _, problem := range problems {
 			warnings = append(warnings, problem.Error())
 		}

@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	kjson "sigs.k8s.io/json"
 
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/jsontree"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/jsontree"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -53,7 +53,7 @@ func (p *Patch) Apply(doc []byte, strategic Strategic) (patched []byte, problems
 		patched, err = p.change(doc)
 	}
 	if err == nil {
-		err = schema.CheckSize(patched)
+		err = kinds.CheckSize(patched)
 	}
 	return patched, p.problems, err
 }
@@ -90,7 +90,7 @@ func (p *Patch) check() (err error) {
 	case types.JSONPatchType:
 		p.steps, p.problems, err = decodeSteps(p.from.Body)
 	case types.MergePatchType, types.StrategicMergePatchType:
-		if err = schema.CheckSize(p.from.Body); err == nil {
+		if err = kinds.CheckSize(p.from.Body); err == nil {
 			p.problems, err = object(p.from.Body)
 		}
 	default:
@@ -119,7 +119,7 @@ func object(patch []byte) ([]error, error) {
 // unprocessable is 422 for a JSON patch that cannot be applied to the object: upstream's
 // generic text; the reason is in the cause.
 func unprocessable(cause error) error {
-	e := wire.Invalid(schema.GroupVersionKind{}.GroupKind(), "", nil)
+	e := wire.Invalid(kinds.GroupVersionKind{}.GroupKind(), "", nil)
 	e.ErrStatus.Message = "the server rejected our request due to an error in our request"
 	e.ErrStatus.Details = &metav1.StatusDetails{}
 	e.Cause = errors.Join(e.Cause, cause)

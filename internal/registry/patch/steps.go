@@ -10,7 +10,7 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	kjson "sigs.k8s.io/json"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -22,8 +22,8 @@ const (
 	maxMoved = 60_000_000
 	// maxCopied bounds the bytes, and maxCopiedParts the objects and lists, that are
 	// copied: a few steps can copy an object into itself again and again.
-	maxCopied      = 4 * schema.MaxObjectBytes
-	maxCopiedParts = 2 * schema.MaxParts
+	maxCopied      = 4 * kinds.MaxObjectBytes
+	maxCopiedParts = 2 * kinds.MaxParts
 	// maxDepth is how deep JSON may nest (encoding/json).
 	maxDepth = 10_000
 )

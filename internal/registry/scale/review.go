@@ -6,9 +6,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/jsontree"
 	"github.com/gapless-io/gapless/internal/registry/admit"
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/jsontree"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -62,6 +62,6 @@ func scaleOf(u *unstructured.Unstructured) (*Scale, error) {
 	if err != nil {
 		return nil, wire.BadRequest("%v", err)
 	}
-	s, _, err := Decode(text, schema.FieldsIgnore)
+	s, _, err := Decode(text, kinds.FieldsIgnore)
 	return s, err
 }

@@ -18,8 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	kjson "sigs.k8s.io/json"
 
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/jsontree"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/jsontree"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -29,8 +29,8 @@ const (
 	kind       = "Scale"
 )
 
-func gvk() schema.GroupVersionKind {
-	return schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: kind}
+func gvk() kinds.GroupVersionKind {
+	return kinds.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: kind}
 }
 
 // Scale is the subresource scale on the wire.
@@ -52,7 +52,7 @@ const Unset = math.MinInt32
 
 // Read returns the Scale of an object as it is read. Errors: those of Of, and 500 for a custom
 // resource without desired replicas, as upstream.
-func Read(t schema.Target, o *wire.Object) (*wire.Object, error) {
+func Read(t kinds.Target, o *wire.Object) (*wire.Object, error) {
 	shown, err := Of(t, o, Unset)
 	if err != nil || !t.Resource.Custom {
 		return shown, err
@@ -73,7 +73,7 @@ func path(names []string) string { return "." + strings.Join(names, ".") }
 // Of returns the Scale of an object. missing is what a custom resource without desired replicas
 // has for them. Errors: 404 for a resource that cannot be scaled, 500 for a custom resource whose
 // values have other types.
-func Of(t schema.Target, o *wire.Object, missing int64) (*wire.Object, error) {
+func Of(t kinds.Target, o *wire.Object, missing int64) (*wire.Object, error) {
 	paths := t.Resource.Scale
 	if paths == nil {
 		return nil, wire.NotFound(t.Resource.GR(), t.Name)
@@ -119,7 +119,7 @@ func Of(t schema.Target, o *wire.Object, missing int64) (*wire.Object, error) {
 
 // checked returns the replicas of a custom resource. Its errors are upstream's, about values that
 // have other types.
-func checked(u *unstructured.Unstructured, paths *schema.ScalePaths, missing int64) (desired, current int64, err error) {
+func checked(u *unstructured.Unstructured, paths *kinds.ScalePaths, missing int64) (desired, current int64, err error) {
 	desired, found, err := unstructured.NestedInt64(u.Object, paths.SpecReplicas...)
 	if err != nil {
 		return 0, 0, err
@@ -190,20 +190,20 @@ func plainLabels(selector map[string]any) (plain labels.Set, is bool) {
 }
 
 // Decode reads a Scale, and returns the warnings about it. Errors: 400.
-func Decode(body []byte, v schema.FieldValidation) (*Scale, []string, error) {
+func Decode(body []byte, v kinds.FieldValidation) (*Scale, []string, error) {
 	var s Scale
 	problems, err := kjson.UnmarshalStrict(body, &s)
 	if err != nil {
-		return nil, nil, wire.BadRequest("the object provided is unrecognized (must be of type Scale): %v (%s)", err, schema.Excerpt(body))
+		return nil, nil, wire.BadRequest("the object provided is unrecognized (must be of type Scale): %v (%s)", err, kinds.Excerpt(body))
 	}
 	if s.Kind != "" && s.Kind != kind || s.APIVersion != "" && s.APIVersion != apiVersion {
 		return nil, nil, wire.BadRequest("%s in version %q cannot be handled as a Scale: %s is expected", s.Kind, s.APIVersion, apiVersion)
 	}
-	if v == schema.FieldsStrict && len(problems) > 0 {
+	if v == kinds.FieldsStrict && len(problems) > 0 {
 		return nil, nil, wire.BadRequest("Scale in version %q cannot be handled as a Scale: %v", "v1", runtime.NewStrictDecodingError(problems))
 	}
 	var warnings []string
-	if v == schema.FieldsWarn {
+	if v == kinds.FieldsWarn {
 		for _, p := range problems {
 			warnings = append(warnings, p.Error())
 		}
@@ -213,7 +213,7 @@ func Decode(body []byte, v schema.FieldValidation) (*Scale, []string, error) {
 
 // Set returns the object with the replicas of the Scale. The resourceVersion of the
 // Scale, if it has one, is the object's. Errors: 400, 409 for another uid, 422.
-func (s *Scale) Set(t schema.Target, current *wire.Object) (*unstructured.Unstructured, error) {
+func (s *Scale) Set(t kinds.Target, current *wire.Object) (*unstructured.Unstructured, error) {
 	if s.Name != t.Name {
 		return nil, wire.BadRequest("the name of the object (%s) does not match the name on the URL (%s)", s.Name, t.Name)
 	}

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry/scale"
-	"github.com/gapless-io/gapless/internal/schema"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -18,10 +18,10 @@ func object(tb testing.TB, body string) *wire.Object {
 	return o
 }
 
-func target() schema.Target {
-	return schema.Target{Namespace: "ns", Name: "x", Resource: &schema.Resource{
+func target() kinds.Target {
+	return kinds.Target{Namespace: "ns", Name: "x", Resource: &kinds.Resource{
 		Group: "g.example.com", Version: "v1", Plural: "foos", Namespaced: true,
-		Scale: &schema.ScalePaths{SpecReplicas: []string{"spec", "n"}, StatusReplicas: []string{"status", "n"}, Selector: []string{"status", "sel"}},
+		Scale: &kinds.ScalePaths{SpecReplicas: []string{"spec", "n"}, StatusReplicas: []string{"status", "n"}, Selector: []string{"status", "sel"}},
 	}}
 }
 
@@ -65,7 +65,7 @@ func FuzzDecode(f *testing.F) {
 	}
 	current := object(f, `{"apiVersion":"g.example.com/v1","kind":"Foo","metadata":{"name":"x","namespace":"ns","uid":"u","resourceVersion":"5"},"spec":"no map"}`)
 	f.Fuzz(func(t *testing.T, body []byte) {
-		s, _, err := scale.Decode(body, schema.FieldsWarn)
+		s, _, err := scale.Decode(body, kinds.FieldsWarn)
 		if err == nil {
 			_, err = s.Set(target(), current)
 		}

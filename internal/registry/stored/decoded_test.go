@@ -10,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/watchcache"
 	"github.com/gapless-io/gapless/internal/wire"
@@ -138,7 +138,7 @@ func TestReadersAtOnePlaceWaitForTheFirst(t *testing.T) {
 
 func TestAKeyInTheStoreNamesOneObject(t *testing.T) {
 	var none store.Store
-	r := NewSource(none).Resource(schema.GroupResource{Group: "apps", Resource: "deployments"}, nil)
+	r := NewSource(none).Resource(kinds.GroupResource{Group: "apps", Resource: "deployments"}, nil)
 	keys := []wire.Key{{}, {Name: "a"}, {Namespace: "a"}, {Namespace: "a", Name: "b"}, {Namespace: "a", Name: "bb"}, {Namespace: "aa", Name: "b"}, {Namespace: "b", Name: "a"}, {Name: "ab"}}
 	for _, key := range keys {
 		for _, other := range keys {

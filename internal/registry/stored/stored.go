@@ -17,7 +17,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/watchcache"
 	"github.com/gapless-io/gapless/internal/wire"
@@ -75,7 +75,7 @@ func (s *Source) acquire(ctx context.Context) (release func(), err error) {
 
 // Resource is one resource of a source. It is safe for concurrent use.
 type Resource struct {
-	GR     schema.GroupResource
+	GR     kinds.GroupResource
 	Counts Counts
 
 	source *Source
@@ -85,13 +85,13 @@ type Resource struct {
 }
 
 // Resource returns a resource whose objects have the given selectable fields.
-func (s *Source) Resource(gr schema.GroupResource, fields []wire.FieldPath) *Resource {
+func (s *Source) Resource(gr kinds.GroupResource, fields []wire.FieldPath) *Resource {
 	return s.Named(gr.String(), gr, fields)
 }
 
 // Named returns a resource whose keys in the store have another first part than the
 // resource's name.
-func (s *Source) Named(name string, gr schema.GroupResource, fields []wire.FieldPath) *Resource {
+func (s *Source) Named(name string, gr kinds.GroupResource, fields []wire.FieldPath) *Resource {
 	r := &Resource{GR: gr, source: s, prefix: name + "/"}
 	r.SetFields(fields)
 	return r

@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/custom"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/custom"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -32,7 +32,7 @@ const (
 
 // Delete decides what a DELETE does to an object, and for DeleteLater and DeleteMarked changes
 // u in place (apiserver rest.BeforeDelete, and Store.updateForGracefulDeletionAndFinalizers).
-func Delete(r *schema.Resource, u *unstructured.Unstructured, o metav1.DeleteOptions) (Deletion, error) {
+func Delete(r *kinds.Resource, u *unstructured.Unstructured, o metav1.DeleteOptions) (Deletion, error) {
 	deleting := u.GetDeletionTimestamp() != nil
 	if r.IsDefinition() && !deleting {
 		return DeleteLater, markDefinition(u, now())
@@ -81,7 +81,7 @@ func Delete(r *schema.Resource, u *unstructured.Unstructured, o metav1.DeleteOpt
 }
 
 // Finished says that nothing holds an object under deletion any more.
-func Finished(r *schema.Resource, u *unstructured.Unstructured) bool {
+func Finished(r *kinds.Resource, u *unstructured.Unstructured) bool {
 	grace := u.GetDeletionGracePeriodSeconds()
 	return len(u.GetFinalizers()) == 0 && (grace == nil || *grace == 0) &&
 		(!r.IsNamespace() || len(namespaceFinalizers(u)) == 0)
@@ -116,7 +116,7 @@ func namespaceFinalizers(u *unstructured.Unstructured) []string {
 
 // gracePeriod is how many seconds an object has that is not being deleted yet (pods:
 // kubernetes pkg/registry/core/pod strategy.CheckGracefulDelete).
-func gracePeriod(resource *schema.Resource, u *unstructured.Unstructured, o metav1.DeleteOptions) int64 {
+func gracePeriod(resource *kinds.Resource, u *unstructured.Unstructured, o metav1.DeleteOptions) int64 {
 	if resource.GracefulSeconds == 0 {
 		return 0
 	}

@@ -6,7 +6,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 )
 
 // deletionFinalizers returns the finalizers of an object once it is under deletion: with
@@ -14,7 +14,7 @@ import (
 // for, in this order of precedence (apiserver Store deletionFinalizersForGarbageCollection,
 // as with kube-apiserver's --enable-garbage-collector, which is its default). Which program
 // runs the collector does not matter here.
-func deletionFinalizers(r *schema.Resource, finalizers []string, o metav1.DeleteOptions) []string {
+func deletionFinalizers(r *kinds.Resource, finalizers []string, o metav1.DeleteOptions) []string {
 	policy := propagation(r, finalizers, o)
 	finalizers = slices.DeleteFunc(slices.Clone(finalizers), func(f string) bool {
 		return f == metav1.FinalizerOrphanDependents || f == metav1.FinalizerDeleteDependents
@@ -30,7 +30,7 @@ func deletionFinalizers(r *schema.Resource, finalizers []string, o metav1.Delete
 }
 
 // propagation returns the policy of a deletion.
-func propagation(r *schema.Resource, finalizers []string, o metav1.DeleteOptions) metav1.DeletionPropagation {
+func propagation(r *kinds.Resource, finalizers []string, o metav1.DeleteOptions) metav1.DeletionPropagation {
 	orphan := o.OrphanDependents //nolint:staticcheck // deprecated, and still sent by old clients
 	switch {
 	case r.NoDependents:
@@ -53,7 +53,7 @@ func propagation(r *schema.Resource, finalizers []string, o metav1.DeleteOptions
 }
 
 // DeleteWarnings returns the warnings about a deletion.
-func DeleteWarnings(r *schema.Resource, o metav1.DeleteOptions) []string {
+func DeleteWarnings(r *kinds.Resource, o metav1.DeleteOptions) []string {
 	chosen := o.PropagationPolicy != nil || o.OrphanDependents != nil //nolint:staticcheck // as above
 	if r.OrphanWarning == "" || chosen {
 		return nil

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"testing"
 
-	"github.com/gapless-io/gapless/internal/schema/jsontree"
+	"github.com/gapless-io/gapless/internal/kinds/jsontree"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 

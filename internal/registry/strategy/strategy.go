@@ -5,7 +5,7 @@
 // (pkg/registry/*/strategy.go). It does not validate.
 //
 // It has three nouns, one for each kind of write: [Create], [Update] and [Delete]. Where
-// kinds differ, [schema.Resource] has the rule.
+// kinds differ, [kinds.Resource] has the rule.
 package strategy
 
 import (
@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/jsontree"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/jsontree"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -28,8 +28,8 @@ type Track func(u, old *unstructured.Unstructured) (managed []byte, err error)
 
 // Create completes a new object, in place. It calls track when what the client has sent has
 // its defaults, and before the server adds what it alone knows. Errors: those of
-// [schema.Type]'s Default, and track's. managed is what track has returned.
-func Create(r *schema.Resource, u *unstructured.Unstructured, track Track) (managed []byte, err error) {
+// [kinds.Type]'s Default, and track's. managed is what track has returned.
+func Create(r *kinds.Resource, u *unstructured.Unstructured, track Track) (managed []byte, err error) {
 	meta := metadata(u.Object)
 	wipe(meta)
 	meta["uid"] = string(uuid.NewUUID())
@@ -59,7 +59,7 @@ func Create(r *schema.Resource, u *unstructured.Unstructured, track Track) (mana
 }
 
 // complete fills in what depends on the stored object, which is nil for a creation.
-func complete(r *schema.Resource, u *unstructured.Unstructured, old map[string]any) error {
+func complete(r *kinds.Resource, u *unstructured.Unstructured, old map[string]any) error {
 	if r.Complete == nil {
 		return nil
 	}
@@ -84,7 +84,7 @@ func PutManaged(u *unstructured.Unstructured, managed []byte) error {
 
 // Update completes u, which replaces old, in place: it restricts the change, and counts it in
 // the generation. It calls track as Create does.
-func Update(t schema.Target, u, old *unstructured.Unstructured, track Track) error {
+func Update(t kinds.Target, u, old *unstructured.Unstructured, track Track) error {
 	if err := Restrict(t, u, old); err != nil {
 		return err
 	}
@@ -103,7 +103,7 @@ func Update(t schema.Target, u, old *unstructured.Unstructured, track Track) err
 
 // Restrict copies from old what the target's endpoint cannot change to u, which replaces it,
 // and fills in defaults.
-func Restrict(t schema.Target, u, old *unstructured.Unstructured) error {
+func Restrict(t kinds.Target, u, old *unstructured.Unstructured) error {
 	r := t.Resource
 	sub, status := t.Resource.Subresource(t.Subresource), t.Subresource == "status"
 	managed := map[string]any{}
@@ -141,7 +141,7 @@ func Restrict(t schema.Target, u, old *unstructured.Unstructured) error {
 
 // changeStatus restricts u to what a write of the status can change: the status, and for
 // built-in kinds metadata too, except for what the kind keeps.
-func changeStatus(r *schema.Resource, u, old *unstructured.Unstructured) {
+func changeStatus(r *kinds.Resource, u, old *unstructured.Unstructured) {
 	wanted := u.Object
 	u.Object = old.DeepCopy().Object
 	setPart(u.Object, wanted, "status")
@@ -159,7 +159,7 @@ func changeStatus(r *schema.Resource, u, old *unstructured.Unstructured) {
 }
 
 // statusNotes are the annotations that belong to the status of a kind.
-func statusNotes(r *schema.Resource) []string {
+func statusNotes(r *kinds.Resource) []string {
 	if r.Conversion == nil {
 		return nil
 	}
@@ -217,18 +217,18 @@ func inherit(meta, old map[string]any) {
 }
 
 // firstGeneration is the generation of a new object, 0 for none.
-func firstGeneration(r *schema.Resource) int64 {
+func firstGeneration(r *kinds.Resource) int64 {
 	switch r.Generation {
-	case schema.NoGeneration, schema.GenerationOfSpecChanges:
+	case kinds.NoGeneration, kinds.GenerationOfSpecChanges:
 		return 0
-	case schema.GenerationOne, schema.GenerationOfSpec, schema.GenerationOfSpecAndAnnotations,
-		schema.GenerationOfContent, schema.GenerationOfContentAndLabels:
+	case kinds.GenerationOne, kinds.GenerationOfSpec, kinds.GenerationOfSpecAndAnnotations,
+		kinds.GenerationOfContent, kinds.GenerationOfContentAndLabels:
 	}
 	return 1
 }
 
 // count adds one to the generation when anything changed that it counts.
-func count(r *schema.Resource, u, old *unstructured.Unstructured) error {
+func count(r *kinds.Resource, u, old *unstructured.Unstructured) error {
 	now, was := u.Object, old.Object
 	if r.Conversion != nil { // a part of the spec may be in annotations
 		now, was = r.Store(now), r.Store(was)
@@ -244,16 +244,16 @@ func count(r *schema.Resource, u, old *unstructured.Unstructured) error {
 }
 
 // counted returns the parts of an object that its generation counts.
-func counted(r *schema.Resource, o map[string]any) map[string]any {
+func counted(r *kinds.Resource, o map[string]any) map[string]any {
 	switch r.Generation {
-	case schema.NoGeneration, schema.GenerationOne:
-	case schema.GenerationOfSpec, schema.GenerationOfSpecChanges:
+	case kinds.NoGeneration, kinds.GenerationOne:
+	case kinds.GenerationOfSpec, kinds.GenerationOfSpecChanges:
 		return map[string]any{"spec": o["spec"]}
-	case schema.GenerationOfSpecAndAnnotations:
+	case kinds.GenerationOfSpecAndAnnotations:
 		return map[string]any{"spec": o["spec"], "annotations": metadata(o)["annotations"]}
-	case schema.GenerationOfContent:
+	case kinds.GenerationOfContent:
 		return content(o)
-	case schema.GenerationOfContentAndLabels:
+	case kinds.GenerationOfContentAndLabels:
 		parts := content(o)
 		parts["labels"] = metadata(o)["labels"]
 		return parts

@@ -9,13 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 )
 
 // Warnings returns the warnings about a write that is accepted; old is nil for a
 // creation. They are about new finalizers of custom resources (apiextensions
 // registry/customresource, generateWarningsFromObj).
-func Warnings(r *schema.Resource, u, old *unstructured.Unstructured) []string {
+func Warnings(r *kinds.Resource, u, old *unstructured.Unstructured) []string {
 	if !r.Custom {
 		return nil
 	}

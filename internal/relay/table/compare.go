@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gapless-io/gapless/internal/schema"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -24,7 +24,7 @@ func (e *DifferentError) Error() string { return "upstream's table has other " +
 // Compare returns a *DifferentError unless upstream's table is the one that a resource makes of the same
 // object: its columns, and the cells and conditions of its row. Ages are compared as of the time of the
 // answer.
-func (s *Sample) Compare(r *schema.Resource) error {
+func (s *Sample) Compare(r *kinds.Resource) error {
 	if !slices.Equal(s.Columns, r.Columns) {
 		return &DifferentError{"columns"}
 	}
@@ -73,14 +73,14 @@ func (s *Sample) compareCells(theirs, ours []any) error {
 
 // sameCell reports whether upstream's cell is ours.
 func (s *Sample) sameCell(ours, theirs any) (bool, error) {
-	if ago, is := ours.(schema.Ago); is {
+	if ago, is := ours.(kinds.Ago); is {
 		return s.sameAge(ago, theirs), nil
 	}
 	return sameJSON(ours, theirs)
 }
 
 // sameAge reports whether upstream's text is that of an age at a time at which it may have been computed.
-func (s *Sample) sameAge(ours schema.Ago, theirs any) bool {
+func (s *Sample) sameAge(ours kinds.Ago, theirs any) bool {
 	for at := s.From.Add(-skew); !at.After(s.To.Add(skew)); at = at.Add(time.Second / 2) {
 		if theirs == ours.Text(at) {
 			return true

@@ -14,9 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/builtin"
 	"github.com/gapless-io/gapless/internal/relay/table"
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/builtin"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -41,7 +41,7 @@ func answering(t *testing.T, code int, body string) (*table.Asker, *[]string) {
 
 func TestOneRowIsAskedFor(t *testing.T) {
 	a, asked := answering(t, http.StatusOK, `{"kind":"Table","apiVersion":"meta.k8s.io/v1","columnDefinitions":[{"name":"Name"}],"rows":[{"cells":["a",12345678901234567890],"object":{"x":1}}]}`)
-	for gvr, want := range map[schema.GroupVersionResource]string{
+	for gvr, want := range map[kinds.GroupVersionResource]string{
 		{Version: "v1", Resource: "pods"}:                               "/prefix/api/v1/pods?includeObject=Object&limit=1",
 		{Group: "apps", Version: "v1", Resource: "deployments"}:         "/prefix/apis/apps/v1/deployments?includeObject=Object&limit=1",
 		{Group: "example.com", Version: "v1beta1", Resource: "widgets"}: "/prefix/apis/example.com/v1beta1/widgets?includeObject=Object&limit=1",
@@ -69,7 +69,7 @@ func TestWhatIsNoTableIsAnError(t *testing.T) {
 		`{"kind":"Status","apiVersion":"v1","code":"what"}`: http.StatusInternalServerError,
 	} {
 		a, _ := answering(t, code, body)
-		s, err := a.Ask(t.Context(), schema.GroupVersionResource{Version: "v1", Resource: "pods"})
+		s, err := a.Ask(t.Context(), kinds.GroupVersionResource{Version: "v1", Resource: "pods"})
 		if err == nil {
 			t.Errorf("%.60s is the sample %+v", body, s)
 		}
@@ -94,9 +94,9 @@ func TestVersionsAreNumbers(t *testing.T) {
 }
 
 // sampled is upstream's table of a ConfigMap that was made an hour ago, and the resource.
-func sampled(t *testing.T) (*table.Sample, *schema.Resource) {
+func sampled(t *testing.T) (*table.Sample, *kinds.Resource) {
 	t.Helper()
-	r, _ := builtin.Catalog().Lookup(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"})
+	r, _ := builtin.Catalog().Lookup(kinds.GroupVersionResource{Version: "v1", Resource: "configmaps"})
 	now := time.Date(2026, 11, 25, 10, 0, 0, 0, time.UTC)
 	return &table.Sample{Columns: r.Columns, From: now, To: now.Add(time.Second), Rows: []table.Row{{
 		Cells:  []any{"a", json.Number("1"), "119s"},
@@ -119,27 +119,27 @@ func TestATableThatIsOursIsTheSame(t *testing.T) {
 }
 
 func TestATableThatIsNotOursDiffers(t *testing.T) {
-	for name, change := range map[string]func(s *table.Sample, r *schema.Resource){
-		"a younger object":     func(s *table.Sample, _ *schema.Resource) { s.Rows[0].Cells[2] = "116s" },
-		"an older object":      func(s *table.Sample, _ *schema.Resource) { s.Rows[0].Cells[2] = "2m3s" },
-		"an age as a number":   func(s *table.Sample, _ *schema.Resource) { s.Rows[0].Cells[2] = json.Number("119") },
-		"another number":       func(s *table.Sample, _ *schema.Resource) { s.Rows[0].Cells[1] = json.Number("2") },
-		"a number as text":     func(s *table.Sample, _ *schema.Resource) { s.Rows[0].Cells[1] = "1" },
-		"nothing in its place": func(s *table.Sample, _ *schema.Resource) { s.Rows[0].Cells[1] = nil },
-		"fewer cells":          func(s *table.Sample, _ *schema.Resource) { s.Rows[0].Cells = s.Rows[0].Cells[:2] },
-		"a condition": func(s *table.Sample, _ *schema.Resource) {
+	for name, change := range map[string]func(s *table.Sample, r *kinds.Resource){
+		"a younger object":     func(s *table.Sample, _ *kinds.Resource) { s.Rows[0].Cells[2] = "116s" },
+		"an older object":      func(s *table.Sample, _ *kinds.Resource) { s.Rows[0].Cells[2] = "2m3s" },
+		"an age as a number":   func(s *table.Sample, _ *kinds.Resource) { s.Rows[0].Cells[2] = json.Number("119") },
+		"another number":       func(s *table.Sample, _ *kinds.Resource) { s.Rows[0].Cells[1] = json.Number("2") },
+		"a number as text":     func(s *table.Sample, _ *kinds.Resource) { s.Rows[0].Cells[1] = "1" },
+		"nothing in its place": func(s *table.Sample, _ *kinds.Resource) { s.Rows[0].Cells[1] = nil },
+		"fewer cells":          func(s *table.Sample, _ *kinds.Resource) { s.Rows[0].Cells = s.Rows[0].Cells[:2] },
+		"a condition": func(s *table.Sample, _ *kinds.Resource) {
 			s.Rows[0].Conditions = []metav1.TableRowCondition{{Type: "Completed"}}
 		},
-		"a second row": func(s *table.Sample, _ *schema.Resource) {
+		"a second row": func(s *table.Sample, _ *kinds.Resource) {
 			s.Rows = append(s.Rows, table.Row{Cells: []any{"b", json.Number("2"), "119s"}, Object: s.Rows[0].Object})
 		},
-		"fewer columns": func(s *table.Sample, _ *schema.Resource) { s.Columns = s.Columns[:2] },
-		"another order": func(_ *table.Sample, r *schema.Resource) {
+		"fewer columns": func(s *table.Sample, _ *kinds.Resource) { s.Columns = s.Columns[:2] },
+		"another order": func(_ *table.Sample, r *kinds.Resource) {
 			r.Columns = []metav1.TableColumnDefinition{r.Columns[1], r.Columns[0], r.Columns[2]}
 		},
-		"a row that depends on others": func(_ *table.Sample, r *schema.Resource) {
+		"a row that depends on others": func(_ *table.Sample, r *kinds.Resource) {
 			r.ListRow = func(iter.Seq2[*wire.Object, error]) func(*wire.Object) []any {
-				return func(*wire.Object) []any { return []any{"a", int64(9), schema.Age(time.Time{})} }
+				return func(*wire.Object) []any { return []any{"a", int64(9), kinds.Age(time.Time{})} }
 			}
 		},
 	} {

@@ -14,8 +14,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/gapless-io/gapless/internal/schema"
-	"github.com/gapless-io/gapless/internal/schema/yamltext"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/yamltext"
 )
 
 // read yields the documents of a file.
@@ -163,8 +163,8 @@ func check(text []byte, number, line int) (Document, error) {
 	if len(text) == 0 || text[0] != '{' {
 		return Document{}, problem(number, line, "want an object with apiVersion and kind, got %.30q; for several objects use a List, or documents with a line --- between them", text)
 	}
-	if schema.TooDeep(text) {
-		return Document{}, problem(number, line, "the document is nested more than %d levels deep", schema.MaxDepth)
+	if kinds.TooDeep(text) {
+		return Document{}, problem(number, line, "the document is nested more than %d levels deep", kinds.MaxDepth)
 	}
 	return Document{Number: number, Line: line, JSON: text}, nil
 }

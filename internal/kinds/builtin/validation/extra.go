@@ -1,0 +1,238 @@
+package validation
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"slices"
+	"strings"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gapless-io/gapless/internal/kinds/builtin/validation/check"
+	"github.com/gapless-io/gapless/internal/kinds/builtin/validation/pods"
+	"github.com/gapless-io/gapless/internal/kinds/builtin/validation/volumes"
+)
+
+// CertificateSigningRequest validates the request as it was sent; upstream has more rules
+// for names of signers.
+func CertificateSigningRequest(o *certificatesv1.CertificateSigningRequest) field.ErrorList {
+	var errs field.ErrorList
+	if err := checkRequestPEM(o.Spec.Request); err != nil {
+		errs = append(errs, field.Invalid(check.Spec("request"), o.Spec.Request, err.Error()))
+	}
+	if len(o.Spec.Usages) == 0 {
+		errs = append(errs, field.Required(check.Spec("usages"), ""))
+	}
+	seen := map[certificatesv1.KeyUsage]bool{}
+	for i, usage := range o.Spec.Usages {
+		at := check.Spec("usages").Index(i)
+		if !slices.Contains(keyUsages(), usage) {
+			errs = append(errs, field.NotSupported(at, usage, keyUsages()))
+		}
+		if seen[usage] {
+			errs = append(errs, field.Duplicate(at, usage))
+		}
+		seen[usage] = true
+	}
+	errs = append(errs, check.Required(check.Spec(), "signerName", o.Spec.SignerName, func(name string) []string {
+		domain, path, found := strings.Cut(name, "/")
+		if !found || path == "" {
+			return []string{`must be a fully qualified domain and path of the form "example.com/signer-name"`}
+		}
+		return validation.IsDNS1123Subdomain(domain)
+	})...)
+	const shortest = 600 // pkg/apis/certificates/validation: 10 minutes
+	if seconds := o.Spec.ExpirationSeconds; seconds != nil && *seconds < shortest {
+		errs = append(errs, field.Invalid(check.Spec("expirationSeconds"), *seconds, "may not specify a duration less than 600 seconds (10 minutes)"))
+	}
+	return errs
+}
+
+func checkRequestPEM(text []byte) error {
+	block, _ := pem.Decode(text)
+	if block == nil || block.Type != "CERTIFICATE REQUEST" {
+		return fmt.Errorf("PEM block type must be CERTIFICATE REQUEST")
+	}
+	request, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil {
+		return err
+	}
+	return request.CheckSignature()
+}
+
+func keyUsages() []certificatesv1.KeyUsage {
+	return []certificatesv1.KeyUsage{
+		certificatesv1.UsageAny, certificatesv1.UsageCRLSign, certificatesv1.UsageCertSign, certificatesv1.UsageClientAuth,
+		certificatesv1.UsageCodeSigning, certificatesv1.UsageContentCommitment, certificatesv1.UsageDataEncipherment,
+		certificatesv1.UsageDecipherOnly, certificatesv1.UsageDigitalSignature, certificatesv1.UsageEmailProtection,
+		certificatesv1.UsageEncipherOnly, certificatesv1.UsageIPsecEndSystem, certificatesv1.UsageIPsecTunnel,
+		certificatesv1.UsageIPsecUser, certificatesv1.UsageKeyAgreement, certificatesv1.UsageKeyEncipherment,
+		certificatesv1.UsageMicrosoftSGC, certificatesv1.UsageNetscapeSGC, certificatesv1.UsageOCSPSigning,
+		certificatesv1.UsageSMIME, certificatesv1.UsageServerAuth, certificatesv1.UsageSigning, certificatesv1.UsageTimestamping,
+	}
+}
+
+// CSIDriver validates a CSIDriver.
+func CSIDriver(o *storagev1.CSIDriver) field.ErrorList {
+	var errs field.ErrorList
+	for _, mode := range o.Spec.VolumeLifecycleModes {
+		errs = append(errs, check.Known(check.Spec(), "volumeLifecycleModes", mode, storagev1.VolumeLifecyclePersistent, storagev1.VolumeLifecycleEphemeral)...)
+	}
+	errs = append(errs, check.KnownIfSet(check.Spec(), "fsGroupPolicy", o.Spec.FSGroupPolicy,
+		storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy, storagev1.FileFSGroupPolicy, storagev1.NoneFSGroupPolicy)...)
+	audiences := map[string]bool{}
+	if p := o.Spec.NodeAllocatableUpdatePeriodSeconds; p != nil && *p < 10 {
+		errs = append(errs, field.Invalid(check.Spec("nodeAllocatableUpdatePeriodSeconds"), *p, "must be greater than or equal to 10 seconds"))
+	}
+	for i, request := range o.Spec.TokenRequests {
+		// 10 minutes, as for the tokens of pods.
+		if seconds := request.ExpirationSeconds; seconds != nil && (*seconds < 600 || *seconds > 1<<32) {
+			errs = append(errs, field.Invalid(check.Spec("tokenRequests").Index(i).Child("expirationSeconds"), *seconds,
+				"may not specify a duration less than 10 minutes, or larger than 2^32 seconds"))
+		}
+		at := check.Spec("tokenRequests").Index(i).Child("audience")
+		if audiences[request.Audience] {
+			errs = append(errs, field.Duplicate(at, request.Audience))
+		}
+		audiences[request.Audience] = true
+	}
+	return errs
+}
+
+// CSIDriverUpdate validates the change of a CSIDriver from old to o.
+func CSIDriverUpdate(o, old *storagev1.CSIDriver) field.ErrorList {
+	// Upstream's path has the name of no field.
+	errs := check.Unchanged(check.Spec(), "attachedRequired", o.Spec.AttachRequired, old.Spec.AttachRequired)
+	return append(errs, check.Unchanged(check.Spec(), "volumeLifecycleModes", o.Spec.VolumeLifecycleModes, old.Spec.VolumeLifecycleModes)...)
+}
+
+// maxNodeID is csiNodeIDMaxLength of pkg/apis/storage/validation.
+const maxNodeID = 256
+
+// CSINode validates a CSINode.
+func CSINode(o *storagev1.CSINode) field.ErrorList {
+	var errs field.ErrorList
+	seen := map[string]bool{}
+	for i, driver := range o.Spec.Drivers {
+		at := check.Spec("drivers").Index(i)
+		errs = append(errs, check.Driver(at, "name", driver.Name)...)
+		errs = append(errs, check.Required(at, "nodeID", driver.NodeID, nil)...)
+		if len(driver.NodeID) > maxNodeID {
+			errs = append(errs, field.Invalid(at.Child("nodeID"), driver.NodeID, "must be 256 characters or less"))
+		}
+		if driver.Allocatable != nil {
+			errs = append(errs, check.NotNegative(at.Child("allocatable"), "count", driver.Allocatable.Count)...)
+		}
+		repeated := check.Repeated(driver.TopologyKeys)
+		for j, key := range driver.TopologyKeys {
+			errs = append(errs, check.Required(at, "", key, nil)...)
+			errs = append(errs, check.Invalid(at, key, validation.IsQualifiedName(key))...)
+			if repeated[j] {
+				errs = append(errs, field.Duplicate(at, key))
+			}
+		}
+		if seen[driver.Name] {
+			errs = append(errs, field.Duplicate(at.Child("name"), driver.Name))
+		}
+		seen[driver.Name] = true
+	}
+	return errs
+}
+
+// CSINodeUpdate validates the change of a CSINode: drivers may be added and removed, and
+// change how many volumes they can attach.
+func CSINodeUpdate(o, old *storagev1.CSINode) field.ErrorList {
+	before := map[string]storagev1.CSINodeDriver{}
+	for _, driver := range old.Spec.Drivers {
+		before[driver.Name] = driver
+	}
+	for _, driver := range o.Spec.Drivers {
+		was, known := before[driver.Name]
+		was.Allocatable, driver.Allocatable = nil, nil
+		if known && !equality.Semantic.DeepEqual(driver, was) {
+			return field.ErrorList{field.Invalid(check.Spec("drivers"), driver.Name, check.Immutable)}
+		}
+	}
+	return nil
+}
+
+// VolumeAttachment validates a VolumeAttachment.
+func VolumeAttachment(o *storagev1.VolumeAttachment) field.ErrorList {
+	errs := check.Driver(check.Spec(), "attacher", o.Spec.Attacher)
+	errs = append(errs, check.Invalid(check.Spec("nodeName"), o.Spec.NodeName, validation.IsDNS1123Subdomain(o.Spec.NodeName))...)
+	at := check.Spec("source")
+	inline, name := o.Spec.Source.InlineVolumeSpec, o.Spec.Source.PersistentVolumeName
+	switch {
+	case inline == nil && name == nil:
+		errs = append(errs, field.Required(at, "must specify exactly one of inlineVolumeSpec and persistentVolumeName"))
+	case inline != nil && name != nil:
+		errs = append(errs, field.Forbidden(at, "must specify exactly one of inlineVolumeSpec and persistentVolumeName"))
+	case name != nil && *name == "":
+		errs = append(errs, field.Required(at.Child("persistentVolumeName"), "must specify non empty persistentVolumeName"))
+	case inline != nil:
+		errs = append(errs, checkInline(at.Child("inlineVolumeSpec"), inline)...)
+	}
+	if name != nil {
+		errs = append(errs, check.Invalid(at.Child("persistentVolumeName"), *name, validation.IsDNS1123Subdomain(*name))...)
+	}
+	return errs
+}
+
+// checkInline checks a volume that has no object of its own.
+func checkInline(at *field.Path, spec *corev1.PersistentVolumeSpec) field.ErrorList {
+	errs := check.AccessModes(at.Child("accessModes"), spec.AccessModes)
+	if spec.CSI == nil {
+		errs = append(errs, field.Required(at.Child("csi"), "has to be specified in the context of inline volumes"))
+		if check.Sources(spec.PersistentVolumeSource) == 0 {
+			errs = append(errs, field.Required(at, "must specify a volume type"))
+		}
+		return errs
+	}
+	return append(errs, volumes.CSI(at.Child("csi"), spec.CSI)...)
+}
+
+// VolumeAttachmentUpdate validates the change of a VolumeAttachment from old to o.
+func VolumeAttachmentUpdate(o, old *storagev1.VolumeAttachment) field.ErrorList {
+	if equality.Semantic.DeepEqual(o.Spec, old.Spec) {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(check.Spec(), o.Spec, "field is immutable")}
+}
+
+// RuntimeClass validates a RuntimeClass.
+func RuntimeClass(o *nodev1.RuntimeClass) field.ErrorList {
+	errs := check.Required(nil, "handler", o.Handler, validation.IsDNS1123Label)
+	if o.Overhead != nil {
+		// Upstream checks it as the limits of a container.
+		errs = append(errs, check.Amounts(field.NewPath("overhead", "limits"), o.Overhead.PodFixed)...)
+	}
+	if o.Scheduling == nil {
+		return errs
+	}
+	at := field.NewPath("scheduling")
+	errs = append(errs, metavalidation.ValidateLabels(o.Scheduling.NodeSelector, at.Child("nodeSelector"))...)
+	seen := map[corev1.Toleration]bool{}
+	for i, t := range o.Scheduling.Tolerations {
+		p := at.Child("tolerations").Index(i)
+		errs = append(errs, pods.Toleration(p, &t)...)
+		t.TolerationSeconds = nil
+		if seen[t] {
+			errs = append(errs, field.Duplicate(p, t))
+		}
+		seen[t] = true
+	}
+	return errs
+}
+
+// RuntimeClassUpdate validates the change of a RuntimeClass from old to o.
+func RuntimeClassUpdate(o, old *nodev1.RuntimeClass) field.ErrorList {
+	return check.Unchanged(nil, "handler", o.Handler, old.Handler)
+}

@@ -1,0 +1,66 @@
+package kinds
+
+import (
+	"cmp"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/version"
+)
+
+// compareResources orders by group, then by version priority (v1 before v1beta1,
+// v2 before v1), then by plural.
+func compareResources(a, b *Resource) int {
+	if a.Group != b.Group {
+		return cmp.Or(cmp.Compare(groupPriority(b.Group), groupPriority(a.Group)), strings.Compare(a.Group, b.Group))
+	}
+	if a.Version != b.Version {
+		return -cmp.Compare(version.CompareKubeAwareVersionStrings(a.Version, b.Version), 0)
+	}
+	return strings.Compare(a.Plural, b.Plural)
+}
+
+// groupPriority is how early a group is in discovery. Clients take the first of several
+// groups that have a resource of the same name. The numbers are upstream's
+// (cmd/kube-apiserver/app/aggregator.go and pkg/controlplane/apiserver/aggregator.go
+// of Kubernetes 1.37; crdregistration_controller.go for the groups of definitions).
+func groupPriority(group string) int {
+	switch group {
+	case "":
+		return 18000
+	case "apps":
+		return 17800
+	case "events.k8s.io":
+		return 17750
+	case "authentication.k8s.io":
+		return 17700
+	case "authorization.k8s.io":
+		return 17600
+	case "autoscaling":
+		return 17500
+	case "batch":
+		return 17400
+	case "certificates.k8s.io":
+		return 17300
+	case "networking.k8s.io":
+		return 17200
+	case "policy":
+		return 17100
+	case "rbac.authorization.k8s.io":
+		return 17000
+	case "storage.k8s.io":
+		return 16800
+	case "admissionregistration.k8s.io", "apiextensions.k8s.io":
+		return 16700
+	case "scheduling.k8s.io":
+		return 16600
+	case "coordination.k8s.io":
+		return 16500
+	case "node.k8s.io":
+		return 16300
+	case "discovery.k8s.io", "resource.k8s.io":
+		return 16200
+	case "storagemigration.k8s.io":
+		return 15800
+	}
+	return 1000
+}
