@@ -11,7 +11,7 @@ import (
 
 	"github.com/gapless-io/gapless/conformance/builtin"
 	"github.com/gapless-io/gapless/internal/kinds"
-	kinds "github.com/gapless-io/gapless/internal/kinds/builtin"
+	ours "github.com/gapless-io/gapless/internal/kinds/builtin"
 )
 
 var (
@@ -36,7 +36,7 @@ var withoutStrategies = map[string]string{
 // fixtures to upstream's strategies and to this module's registry. What differs must be
 // in the table, and everything in the table must differ.
 func TestKindsAgreeWithUpstream(t *testing.T) {
-	catalog := kinds.Catalog()
+	catalog := ours.Catalog()
 	manifests, err := builtin.Manifests("testdata/manifests", catalog.Resources())
 	if err != nil {
 		t.Fatal(err)

@@ -6,13 +6,13 @@ import (
 	"testing"
 
 	"github.com/gapless-io/gapless/conformance/builtin"
-	kinds "github.com/gapless-io/gapless/internal/kinds/builtin"
+	ours "github.com/gapless-io/gapless/internal/kinds/builtin"
 )
 
 // TestTextsOfAdmissionKindsAreUpstreams compares what a client reads of a refused webhook
 // configuration, policy or binding: the whole message, with the errors of the CEL compiler.
 func TestTextsOfAdmissionKindsAreUpstreams(t *testing.T) {
-	manifests, err := builtin.Manifests("testdata/manifests", kinds.Catalog().Resources())
+	manifests, err := builtin.Manifests("testdata/manifests", ours.Catalog().Resources())
 	if err != nil {
 		t.Fatal(err)
 	}
