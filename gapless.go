@@ -49,7 +49,7 @@ const (
 )
 
 // Bootstrap says which objects a server creates, besides the first namespaces. Changes
-// and additions of users are kept as in a cluster: see docs/compatibility.md.
+// and additions of users are kept as in a cluster: see docs/differences.md.
 type Bootstrap int
 
 const (
