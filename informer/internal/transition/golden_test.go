@@ -1,7 +1,6 @@
 package transition
 
 import (
-	"bytes"
 	"flag"
 	"fmt"
 	"os"
@@ -9,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -179,39 +179,20 @@ func learns(was, is State) string {
 // TestTheTableMatchesItsGoldenFile keeps testdata/table.md, the table for people, and shows
 // each change of it in review.
 func TestTheTableMatchesItsGoldenFile(t *testing.T) {
-	var b bytes.Buffer
+	var b strings.Builder
 	b.WriteString("# What a reflector does next\n\n" +
-		"Written by `go test ./informer/internal/transition -run TestTable -update`; not by hand. Results with the same row are in one.\n" +
-		"A stop ends every state at once, and keeps what it knows.\n")
+		"Written by `go test ./informer/internal/transition -run Table -update`. Below what it does are the results that\n" +
+		"lead to it, with what it reports (→) and what else it remembers (;). A stop ends every state at once.\n")
 	for _, from := range situations() {
-		fmt.Fprintf(&b, "\n## %s\n\n| result | does | reports | remembers |\n|---|---|---|---|\n", from.name)
-		var rows []string
-		names := map[string][]string{}
-		for _, v := range variants(from.s.Phase) {
-			s, st := Next(from.s, v.r)
-			if err := check(from.s, v.r, s, st); err != nil {
-				t.Errorf("%s, %s: %v", from.name, v.name, err)
-			}
-			report := ""
-			if st.Incident != 0 {
-				report = st.Incident.String()
-			}
-			row := fmt.Sprintf("| %s | %s | %s |", says(s, st), report, learns(from.s, s))
-			if names[row] == nil {
-				rows = append(rows, row)
-			}
-			names[row] = append(names[row], v.name)
-		}
-		for _, row := range rows {
-			fmt.Fprintf(&b, "| %s %s\n", strings.Join(names[row], "; "), row)
-		}
+		fmt.Fprintf(&b, "\n## %s\n", from.name)
+		writeSituation(t, &b, from)
 	}
 	path := filepath.Join("testdata", "table.md")
 	if *update {
 		if err := os.MkdirAll("testdata", 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -222,4 +203,55 @@ func TestTheTableMatchesItsGoldenFile(t *testing.T) {
 	if diff := cmp.Diff(string(want), b.String()); diff != "" {
 		t.Errorf("the table is another one; -update writes it (-written +is):\n%s", diff)
 	}
+}
+
+// writeSituation writes what is done in a situation, and after it the results that lead to it.
+func writeSituation(t *testing.T, b *strings.Builder, from situation) {
+	t.Helper()
+	var does []string
+	after := map[string][]string{}   // what is done -> what is learned
+	results := map[string][]string{} // what is done and learned -> results
+	for _, v := range variants(from.s.Phase) {
+		s, st := Next(from.s, v.r)
+		if err := check(from.s, v.r, s, st); err != nil {
+			t.Errorf("%s, %s: %v", from.name, v.name, err)
+		}
+		do, learned := says(s, st), ""
+		if st.Incident != 0 {
+			learned = " → " + st.Incident.String()
+		}
+		if more := learns(from.s, s); more != "" {
+			learned += "; " + more
+		}
+		if after[do] == nil {
+			does = append(does, do)
+		}
+		if results[do+learned] == nil {
+			after[do] = append(after[do], learned)
+		}
+		results[do+learned] = append(results[do+learned], v.name)
+	}
+	for _, do := range does {
+		fmt.Fprintf(b, "- %s\n", do)
+		for _, learned := range after[do] {
+			writeLines(b, "  - ", strings.Join(results[do+learned], " | ")+learned)
+		}
+	}
+}
+
+// writeLines writes an item of a list in lines of 120 columns.
+func writeLines(b *strings.Builder, bullet, text string) {
+	line := bullet
+	for i, word := range strings.Fields(text) {
+		switch {
+		case i == 0:
+			line += word
+		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > 120:
+			b.WriteString(line + "\n")
+			line = strings.Repeat(" ", len(bullet)) + word
+		default:
+			line += " " + word
+		}
+	}
+	b.WriteString(line + "\n")
 }
