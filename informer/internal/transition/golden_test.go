@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -183,9 +184,21 @@ func TestTheTableMatchesItsGoldenFile(t *testing.T) {
 	b.WriteString("# What a reflector does next\n\n" +
 		"Written by `go test ./informer/internal/transition -run Table -update`. Below what it does are the results that\n" +
 		"lead to it, with what it reports (→) and what else it remembers (;). A stop ends every state at once.\n")
+	var whole []played // the situations that are shown with all results
 	for _, from := range situations() {
+		now := play(t, from)
 		fmt.Fprintf(&b, "\n## %s\n", from.name)
-		writeSituation(t, &b, from)
+		if as, differ := now.nearest(whole); 2*len(differ) < len(now.steps) {
+			if len(differ) == 0 {
+				fmt.Fprintf(&b, "As *%s*.\n", as)
+				continue
+			}
+			fmt.Fprintf(&b, "As *%s*, but:\n", as)
+			writeSteps(&b, differ)
+			continue
+		}
+		whole = append(whole, now)
+		writeSteps(&b, now.steps)
 	}
 	path := filepath.Join("testdata", "table.md")
 	if *update {
@@ -205,36 +218,72 @@ func TestTheTableMatchesItsGoldenFile(t *testing.T) {
 	}
 }
 
-// writeSituation writes what is done in a situation, and after it the results that lead to it.
-func writeSituation(t *testing.T, b *strings.Builder, from situation) {
+// played is what the table says in a situation, by result.
+type played struct {
+	name  string
+	steps []playedStep
+}
+
+// playedStep is a result, what is done after it, and what is reported and remembered.
+type playedStep struct{ result, does, learned string }
+
+func play(t *testing.T, from situation) played {
 	t.Helper()
-	var does []string
-	after := map[string][]string{}   // what is done -> what is learned
-	results := map[string][]string{} // what is done and learned -> results
+	all := played{name: from.name}
 	for _, v := range variants(from.s.Phase) {
 		s, st := Next(from.s, v.r)
 		if err := check(from.s, v.r, s, st); err != nil {
 			t.Errorf("%s, %s: %v", from.name, v.name, err)
 		}
-		do, learned := says(s, st), ""
+		learned := ""
 		if st.Incident != 0 {
 			learned = " → " + st.Incident.String()
 		}
 		if more := learns(from.s, s); more != "" {
 			learned += "; " + more
 		}
-		if after[do] == nil {
-			does = append(does, do)
-		}
-		if results[do+learned] == nil {
-			after[do] = append(after[do], learned)
-		}
-		results[do+learned] = append(results[do+learned], v.name)
+		all.steps = append(all.steps, playedStep{v.name, says(s, st), learned})
 	}
-	for _, do := range does {
-		fmt.Fprintf(b, "- %s\n", do)
-		for _, learned := range after[do] {
-			writeLines(b, "  - ", strings.Join(results[do+learned], " | ")+learned)
+	return all
+}
+
+// nearest returns the situation with the same results that has the most in common, and the steps that differ.
+func (p played) nearest(others []played) (name string, differ []playedStep) {
+	differ = p.steps
+	for _, other := range others {
+		if !slices.EqualFunc(p.steps, other.steps, func(a, b playedStep) bool { return a.result == b.result }) {
+			continue
+		}
+		d := slices.DeleteFunc(slices.Clone(p.steps), func(s playedStep) bool { return slices.Contains(other.steps, s) })
+		if len(d) < len(differ) {
+			name, differ = other.name, d
+		}
+	}
+	return name, differ
+}
+
+// writeSteps writes what is done, and after it the results that lead to it.
+func writeSteps(b *strings.Builder, steps []playedStep) {
+	does := map[string]bool{}
+	for _, first := range steps {
+		if does[first.does] {
+			continue
+		}
+		does[first.does] = true
+		fmt.Fprintf(b, "- %s\n", first.does)
+		learned := map[string]bool{}
+		for _, second := range steps {
+			if second.does != first.does || learned[second.learned] {
+				continue
+			}
+			learned[second.learned] = true
+			var results []string
+			for _, s := range steps {
+				if s.does == second.does && s.learned == second.learned {
+					results = append(results, s.result)
+				}
+			}
+			writeLines(b, "  - ", strings.Join(results, " | ")+second.learned)
 		}
 	}
 }
