@@ -18,6 +18,7 @@ var (
 	pageHeading = regexp.MustCompile(`(?m)^#+ (.+)$`)
 	repoPath    = regexp.MustCompile(`^\w[\w.-]*(/[\w.*-]+)+/?$`)
 	testOrBench = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`)
+	fileName    = regexp.MustCompile(`\b[a-z]\w*\.go\b`)
 	nameOfTest  = regexp.MustCompile(`^(Test|Fuzz|Benchmark)[A-Z]\w*$`)
 )
 
@@ -27,6 +28,7 @@ var notOurs = map[string]string{
 	"internal/controllers/machine": "a suite of cluster-api",
 	"fault/action_NAME.go":         "a file that a reader makes",
 	"TestName":                     "any test",
+	"evaluation_helpers.go":        "a file of Kubernetes",
 }
 
 // longestLine is how many columns a line of a page may have.
@@ -112,6 +114,26 @@ func TestPathsAndTestsInPagesExist(t *testing.T) {
 	}
 	if paths < 60 || named < 150 {
 		t.Errorf("only %d paths and %d tests were found", paths, named)
+	}
+}
+
+// TestFilesInPackageDocsExist: package docs say which file has what.
+func TestFilesInPackageDocsExist(t *testing.T) {
+	exists := map[string]bool{}
+	for _, name := range filesWith(t, ".go") {
+		exists[path.Base(name)] = true
+	}
+	named := 0
+	for _, s := range sources(t) {
+		for _, file := range fileName.FindAllString(s.file.Doc.Text(), -1) {
+			named++
+			if !exists[file] && notOurs[file] == "" {
+				t.Errorf("%s: the package's doc names %s, and no file is called so", s.name, file)
+			}
+		}
+	}
+	if named < 50 {
+		t.Errorf("only %d files are named", named)
 	}
 }
 
