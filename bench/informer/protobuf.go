@@ -255,15 +255,42 @@ func protobufRows() []row {
 		all = append(
 			all,
 			row{what: "retained per pod", on: name, of: retained, unit: "B", theirs: theirs + how, our: ours + how},
-			row{what: "first sync, wall", on: name, of: func(f figures) float64 { return f.SyncWall }, unit: "s", theirs: theirs + how, our: ours + how, atMost: 0.88},
-			row{what: "first sync, CPU", on: name, of: func(f figures) float64 { return f.SyncCPU }, unit: "s", theirs: theirs + how, our: ours + how},
-			row{what: "first sync, peak over base", on: name, of: func(f figures) float64 { return f.SyncPeak / f.Base }, unit: "x", theirs: theirs + how, our: ours + how, ownAtMost: 1.15},
-			row{what: "410, nothing changed, wall", on: name, of: func(f figures) float64 { return f.GoneWall }, unit: "s", theirs: theirs + how, our: ours + how, atMost: 0.5},
-			row{what: "410, handler calls", on: name, of: func(f figures) float64 { return f.GoneCalls }, theirs: theirs + how, our: ours + how},
-			row{what: "events", on: name, of: func(f figures) float64 { return f.Events }, unit: "/s", theirs: theirs + how, our: ours + how, atLeast: 1.05},
-			row{what: "CPU per event", on: name, of: func(f figures) float64 { return f.EventCPU }, unit: "us", theirs: theirs + how, our: ours + how},
-			row{what: "allocations per event", on: name, of: func(f figures) float64 { return f.Mallocs }, theirs: theirs + how, our: ours + how, ownAtMost: 177},
+			row{
+				what: "first sync, wall", on: name, of: func(f figures) float64 { return f.SyncWall }, unit: "s",
+				theirs: theirs + how, our: ours + how, atMost: 0.88,
+			},
+			row{
+				what: "first sync, CPU", on: name, of: func(f figures) float64 { return f.SyncCPU }, unit: "s",
+				theirs: theirs + how, our: ours + how,
+			},
+			row{
+				what: "first sync, peak over base", on: name, of: func(f figures) float64 { return f.SyncPeak / f.Base }, unit: "x",
+				theirs: theirs + how, our: ours + how, ownAtMost: 1.15,
+			},
+			row{
+				what: "410, nothing changed, wall", on: name, of: func(f figures) float64 { return f.GoneWall }, unit: "s",
+				theirs: theirs + how, our: ours + how, atMost: 0.5,
+			},
+			row{
+				what: "410, handler calls", on: name, of: func(f figures) float64 { return f.GoneCalls },
+				theirs: theirs + how, our: ours + how,
+			},
+			row{
+				what: "events", on: name, of: func(f figures) float64 { return f.Events }, unit: "/s",
+				theirs: theirs + how, our: ours + how, atLeast: 1.05,
+			},
+			row{
+				what: "CPU per event", on: name, of: func(f figures) float64 { return f.EventCPU }, unit: "us",
+				theirs: theirs + how, our: ours + how,
+			},
+			row{
+				what: "allocations per event", on: name, of: func(f figures) float64 { return f.Mallocs },
+				theirs: theirs + how, our: ours + how, ownAtMost: 177,
+			},
 		)
 	}
-	return append(all, row{what: "retained per pod", on: "protobuf, without managed fields", of: retained, unit: "B", theirs: theirs + ", list, 1 handlers", our: ours + " stripped, list, 1 handlers"})
+	return append(all, row{
+		what: "retained per pod", on: "protobuf, without managed fields", of: retained, unit: "B",
+		theirs: theirs + ", list, 1 handlers", our: ours + " stripped, list, 1 handlers",
+	})
 }

@@ -63,9 +63,11 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&o.kube, "kube", "", "directory with kube-apiserver and etcd that are built already")
 	flags.StringVar(&o.profiles, "profiles", "", "directory that gets CPU profiles of gapless, one per run")
 	flags.StringVar(&o.samples, "samples", "", "file that gets every sample, as JSON")
-	flags.BoolVar(&o.record, "record", false, "keep the results in bench/log/results.json of the checkout, and write docs/performance.md")
+	flags.BoolVar(&o.record, "record", false,
+		"keep the results in bench/log/results.json of the checkout, and write docs/performance.md")
 	flags.BoolVar(&o.page, "page", false, "measure nothing: write docs/performance.md from bench/log/results.json")
-	flags.StringVar(&o.add, "add", "", "measure nothing: add the results in this file, which bench-informer -record wrote, and write the page")
+	flags.StringVar(&o.add, "add", "",
+		"measure nothing: add the results in this file, which bench-informer -record wrote, and write the page")
 	return o, flags.Parse(args)
 }
 

@@ -212,7 +212,9 @@ func TestTableAccountsForDifferences(t *testing.T) {
 
 func TestLongItemsOfThePageAreBrokenOutsideOfCode(t *testing.T) {
 	words := strings.TrimSpace(strings.Repeat("word ", 20))
-	table := compare.Table{Entries: []compare.Deliberate{{Class: compare.Other, What: words, Upstream: "`a b`, `" + words + "`", Gapless: words, Why: "Y"}}}
+	table := compare.Table{Entries: []compare.Deliberate{
+		{Class: compare.Other, What: words, Upstream: "`a b`, `" + words + "`", Gapless: words, Why: "Y"},
+	}}
 	want := "\n**better**\n\n\n**other**\n\n- " + words + ". *Upstream:* `a b`,\n  `" + words + "`. *gapless:* word\n  " +
 		strings.TrimPrefix(words, "word ") + "; Y.\n"
 	if diff := cmp.Diff(want, table.Markdown()); diff != "" {
