@@ -16,7 +16,7 @@ import (
 const DefaultServiceAccountIssuer = "https://kubernetes.default.svc.cluster.local"
 
 // Authentication says how callers are identified, besides the client certificates of the server's own
-// CA. Its members are kube-apiserver's flags; see docs/authentication.md.
+// CA. Its members are kube-apiserver's flags; see docs/access.md.
 type Authentication struct {
 	// Anonymous makes requests without a certificate and without a token those of the user
 	// system:anonymous, and the authorization decides what that user may do. Otherwise they are 401, except

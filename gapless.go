@@ -49,7 +49,7 @@ const (
 )
 
 // Bootstrap says which objects a server creates, besides the first namespaces. Changes
-// and additions of users are kept as in a cluster: see docs/compatibility.md.
+// and additions of users are kept as in a cluster: see docs/differences.md.
 type Bootstrap int
 
 const (
@@ -109,7 +109,7 @@ type Config struct {
 	// Bootstrap says which objects the server creates.
 	Bootstrap Bootstrap
 	// AuthorizationMode says who may do what: AuthorizationRBAC, which is the default,
-	// AuthorizationMastersOnly or AuthorizationAlwaysAllow. See docs/authorization.md.
+	// AuthorizationMastersOnly or AuthorizationAlwaysAllow. See docs/access.md.
 	AuthorizationMode string
 	// Controllers are the controllers that the server runs, as kube-controller-manager's flag
 	// lists them: a name turns one on, a name after a - turns one off, and * turns on those

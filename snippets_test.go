@@ -48,7 +48,7 @@ func handlePods(ctx context.Context, reconcile, forget onPod) error {
 	return pods.Run(ctx) // until ctx ends
 }
 
-// embed is README.md, In a Go program.
+// embed is docs/testing.md, A server in a Go program.
 func embed(ctx context.Context, use func(context.Context, *kubernetes.Clientset) error) error {
 	server, err := gapless.New(gapless.Config{Memory: true, Listen: "127.0.0.1:0"}) // port 0: a free one
 	if err != nil {

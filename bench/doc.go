@@ -3,5 +3,5 @@
 // internal: wire is a cheap client, load generates and checks the work, peer runs the
 // servers, cases defines the measurements.
 //
-// Run it with `make bench`; docs/performance.md describes the method.
+// Run it with `make bench`; bench/log/diary.md describes the method.
 package bench

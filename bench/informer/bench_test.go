@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -66,6 +67,47 @@ func TestEveryRunReportsItsFigures(t *testing.T) {
 	if lines := strings.Count(out.String(), "\n"); lines < len(rows()) {
 		t.Errorf("the table has %d lines:\n%s", lines, out.String())
 	}
+}
+
+// TestTheRecordNamesTheCasesOfTheLog: a run that is added takes the place of the former one.
+func TestTheRecordNamesTheCasesOfTheLog(t *testing.T) {
+	found := map[string]figures{}
+	for _, r := range rows() {
+		found[r.theirs], found[r.our] = figures{Base: 1}, figures{Base: 1}
+	}
+	path := filepath.Join(t.TempDir(), "results.json")
+	if err := record(path, found, 1, 1); err != nil {
+		t.Fatalf("record: %v", err)
+	}
+	now, before := recordedIn(t, path), recordedIn(t, filepath.Join("..", "log", "results.json"))
+	for key := range before {
+		if strings.HasPrefix(key, "informer ") && !now[key] {
+			t.Errorf("the log has %q, which no run measures", key)
+		}
+	}
+	if len(now) != len(rows()) {
+		t.Errorf("the record has %d results of %d rows", len(now), len(rows()))
+	}
+}
+
+// recordedIn returns the cases with their metrics in a file of results.
+func recordedIn(t *testing.T, path string) map[string]bool {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("read the results: %v", err)
+	}
+	var file struct{ Runs []recorded }
+	if err := json.Unmarshal(raw, &file); err != nil {
+		t.Fatalf("parse %s: %v", path, err)
+	}
+	all := map[string]bool{}
+	for _, run := range file.Runs {
+		for _, r := range run.Results {
+			all[r.Case+": "+r.Metric] = true
+		}
+	}
+	return all
 }
 
 func TestInformerResumesWithoutAListOnAServerWithHistory(t *testing.T) {

@@ -5,5 +5,5 @@
 // bytes, in a process of its own, so that it costs little. A run is one client in a
 // process of its own that goes through all phases. The table compares the runs.
 //
-// Run it with `make bench-informer`; docs/performance.md says what is measured.
+// Run it with `make bench-informer`; bench/log/diary.md says what is measured.
 package main

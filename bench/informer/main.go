@@ -40,6 +40,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) 
 	role := flags.String("role", "", "for its own child processes: serve, or the name of a run")
 	url := flags.String("url", "", "for its own child processes: the server")
 	profile := flags.String("profile", "", "for one run alone: file that gets the client's CPU profile")
+	file := flags.String("record", "", "file that gets the results, for bench --add")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -78,7 +79,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) 
 		}
 		maps.Copy(results, found)
 	}
-	return table(stdout, results, *pods)
+	return errors.Join(table(stdout, results, *pods), record(*file, results, *pods, *events))
 }
 
 func (o runOptions) name() string {

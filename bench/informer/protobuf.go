@@ -251,19 +251,46 @@ func protobufRows() []row {
 		if name == "" {
 			name = "streaming list"
 		}
-		name = "protobuf, " + name + ": "
+		name = "protobuf, " + name
 		all = append(
 			all,
-			row{what: name + "retained per pod", of: retained, unit: "B", theirs: theirs + how, our: ours + how},
-			row{what: name + "first sync, wall", of: func(f figures) float64 { return f.SyncWall }, unit: "s", theirs: theirs + how, our: ours + how, atMost: 0.88},
-			row{what: name + "first sync, CPU", of: func(f figures) float64 { return f.SyncCPU }, unit: "s", theirs: theirs + how, our: ours + how},
-			row{what: name + "first sync, peak over base", of: func(f figures) float64 { return f.SyncPeak / f.Base }, unit: "x", theirs: theirs + how, our: ours + how, ownAtMost: 1.15},
-			row{what: name + "410, nothing changed, wall", of: func(f figures) float64 { return f.GoneWall }, unit: "s", theirs: theirs + how, our: ours + how, atMost: 0.5},
-			row{what: name + "410, handler calls", of: func(f figures) float64 { return f.GoneCalls }, theirs: theirs + how, our: ours + how},
-			row{what: name + "events", of: func(f figures) float64 { return f.Events }, unit: "/s", theirs: theirs + how, our: ours + how, atLeast: 1.05},
-			row{what: name + "CPU per event", of: func(f figures) float64 { return f.EventCPU }, unit: "us", theirs: theirs + how, our: ours + how},
-			row{what: name + "allocations per event", of: func(f figures) float64 { return f.Mallocs }, theirs: theirs + how, our: ours + how, ownAtMost: 177},
+			row{what: "retained per pod", on: name, of: retained, unit: "B", theirs: theirs + how, our: ours + how},
+			row{
+				what: "first sync, wall", on: name, of: func(f figures) float64 { return f.SyncWall }, unit: "s",
+				theirs: theirs + how, our: ours + how, atMost: 0.88,
+			},
+			row{
+				what: "first sync, CPU", on: name, of: func(f figures) float64 { return f.SyncCPU }, unit: "s",
+				theirs: theirs + how, our: ours + how,
+			},
+			row{
+				what: "first sync, peak over base", on: name, of: func(f figures) float64 { return f.SyncPeak / f.Base }, unit: "x",
+				theirs: theirs + how, our: ours + how, ownAtMost: 1.15,
+			},
+			row{
+				what: "410, nothing changed, wall", on: name, of: func(f figures) float64 { return f.GoneWall }, unit: "s",
+				theirs: theirs + how, our: ours + how, atMost: 0.5,
+			},
+			row{
+				what: "410, handler calls", on: name, of: func(f figures) float64 { return f.GoneCalls },
+				theirs: theirs + how, our: ours + how,
+			},
+			row{
+				what: "events", on: name, of: func(f figures) float64 { return f.Events }, unit: "/s",
+				theirs: theirs + how, our: ours + how, atLeast: 1.05,
+			},
+			row{
+				what: "CPU per event", on: name, of: func(f figures) float64 { return f.EventCPU }, unit: "us",
+				theirs: theirs + how, our: ours + how,
+			},
+			row{
+				what: "allocations per event", on: name, of: func(f figures) float64 { return f.Mallocs },
+				theirs: theirs + how, our: ours + how, ownAtMost: 177,
+			},
 		)
 	}
-	return append(all, row{what: "protobuf, LIST: retained per pod, without managed fields", of: retained, unit: "B", theirs: theirs + ", list, 1 handlers", our: ours + " stripped, list, 1 handlers"})
+	return append(all, row{
+		what: "retained per pod", on: "protobuf, without managed fields", of: retained, unit: "B",
+		theirs: theirs + ", list, 1 handlers", our: ours + " stripped, list, 1 handlers",
+	})
 }

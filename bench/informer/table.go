@@ -8,6 +8,7 @@ import (
 // row is one line of the table: the same figure of two runs, and the bar.
 type row struct {
 	what        string
+	on          string // what is measured so
 	of          func(figures) float64
 	unit        string
 	scale       float64 // of the unit
@@ -15,6 +16,14 @@ type row struct {
 	atMost      float64 // our figure over theirs; 0: no bar
 	atLeast     float64
 	ownAtMost   float64 // our figure, whatever theirs is
+}
+
+// value is the row's figure in its unit.
+func (r row) value(f figures) float64 {
+	if r.scale == 0 {
+		return r.of(f)
+	}
+	return r.of(f) / r.scale
 }
 
 func retained(f figures) float64 { return f.Retained }
@@ -27,16 +36,44 @@ func rows() []row {
 		typed, dynamic    = "client-go typed", "client-go unstructured"
 	)
 	all := []row{
-		{what: "retained per pod, typed", of: retained, unit: "B", theirs: typed + list, our: "typed" + list},
-		{what: "— without managed fields", of: retained, unit: "B", theirs: typed + list, our: "typed stripped" + list, atMost: 0.8},
-		{what: "— encoded", of: retained, unit: "B", theirs: typed + list, our: "encoded" + list, atMost: 0.35},
-		{what: "— slim", of: retained, unit: "B", theirs: typed + list, our: "slim" + list},
-		{what: "retained per pod, unstructured", of: retained, unit: "B", theirs: dynamic + list, our: "unstructured" + list},
-		{what: "— encoded", of: retained, unit: "B", theirs: dynamic + list, our: "encoded unstructured" + list, atMost: 0.35},
-		{what: "first sync, peak heap, encoded", of: peak, unit: "MB", scale: 1e6, theirs: typed + list, our: "encoded" + list},
-		{what: "first sync, wall, encoded", of: func(f figures) float64 { return f.SyncWall }, unit: "s", theirs: typed + list, our: "encoded" + list, atMost: 0.55},
-		{what: "events, encoded", of: func(f figures) float64 { return f.Events }, unit: "/s", theirs: typed + list, our: "encoded" + list, atLeast: 3},
-		{what: "410, wall, encoded", of: func(f figures) float64 { return f.GoneWall }, unit: "s", theirs: typed + list, our: "encoded" + list, atMost: 0.5},
+		{what: "retained per pod", on: "typed", of: retained, unit: "B", theirs: typed + list, our: "typed" + list},
+		{
+			what: "retained per pod", on: "typed, without managed fields", of: retained, unit: "B",
+			theirs: typed + list, our: "typed stripped" + list, atMost: 0.8,
+		},
+		{
+			what: "retained per pod", on: "typed, encoded", of: retained, unit: "B",
+			theirs: typed + list, our: "encoded" + list, atMost: 0.35,
+		},
+		{what: "retained per pod", on: "slim", of: retained, unit: "B", theirs: typed + list, our: "slim" + list},
+		{
+			what: "retained per pod", on: "unstructured", of: retained, unit: "B",
+			theirs: dynamic + list, our: "unstructured" + list,
+		},
+		{
+			what: "retained per pod", on: "unstructured, encoded", of: retained, unit: "B",
+			theirs: dynamic + list, our: "encoded unstructured" + list, atMost: 0.35,
+		},
+		{
+			what: "first sync, peak heap", on: "typed, encoded", of: peak, unit: "MB", scale: 1e6,
+			theirs: typed + list, our: "encoded" + list,
+		},
+		{
+			what: "first sync, wall", on: "typed, encoded", of: func(f figures) float64 { return f.SyncWall }, unit: "s",
+			theirs: typed + list, our: "encoded" + list, atMost: 0.55,
+		},
+		{
+			what: "first sync, wall", on: "unstructured", of: func(f figures) float64 { return f.SyncWall }, unit: "s",
+			theirs: dynamic + list, our: "unstructured" + list, atMost: 0.55,
+		},
+		{
+			what: "events", on: "typed, encoded", of: func(f figures) float64 { return f.Events }, unit: "/s",
+			theirs: typed + list, our: "encoded" + list, atLeast: 3,
+		},
+		{
+			what: "410, nothing changed, wall", on: "typed, encoded", of: func(f figures) float64 { return f.GoneWall }, unit: "s",
+			theirs: typed + list, our: "encoded" + list, atMost: 0.5,
+		},
 	}
 	for _, how := range []string{list, stream} {
 		name := "LIST"
@@ -45,14 +82,38 @@ func rows() []row {
 		}
 		all = append(
 			all,
-			row{what: "first sync, wall, " + name, of: func(f figures) float64 { return f.SyncWall }, unit: "s", theirs: typed + how, our: "typed" + how, atMost: 0.55},
-			row{what: "first sync, CPU, " + name, of: func(f figures) float64 { return f.SyncCPU }, unit: "s", theirs: typed + how, our: "typed" + how},
-			row{what: "first sync, peak heap, " + name, of: peak, unit: "MB", scale: 1e6, theirs: typed + how, our: "typed" + how},
-			row{what: "first sync, peak over base, " + name, of: func(f figures) float64 { return f.SyncPeak / f.Base }, unit: "x", theirs: typed + how, our: "typed" + how, ownAtMost: 1.15},
-			row{what: "410, nothing changed, wall, " + name, of: func(f figures) float64 { return f.GoneWall }, unit: "s", theirs: typed + how, our: "typed" + how, atMost: 0.5},
-			row{what: "410, CPU, " + name, of: func(f figures) float64 { return f.GoneCPU }, unit: "s", theirs: typed + how, our: "typed" + how},
-			row{what: "410, peak over base, " + name, of: func(f figures) float64 { return f.GonePeak / f.Base }, unit: "x", theirs: typed + how, our: "typed" + how, ownAtMost: 1.15},
-			row{what: "410, handler calls, " + name, of: func(f figures) float64 { return f.GoneCalls }, theirs: typed + how, our: "typed" + how},
+			row{
+				what: "first sync, wall", on: name, of: func(f figures) float64 { return f.SyncWall }, unit: "s",
+				theirs: typed + how, our: "typed" + how, atMost: 0.55,
+			},
+			row{
+				what: "first sync, CPU", on: name, of: func(f figures) float64 { return f.SyncCPU }, unit: "s",
+				theirs: typed + how, our: "typed" + how,
+			},
+			row{
+				what: "first sync, peak heap", on: name, of: peak, unit: "MB", scale: 1e6,
+				theirs: typed + how, our: "typed" + how,
+			},
+			row{
+				what: "first sync, peak over base", on: name, of: func(f figures) float64 { return f.SyncPeak / f.Base }, unit: "x",
+				theirs: typed + how, our: "typed" + how, ownAtMost: 1.15,
+			},
+			row{
+				what: "410, nothing changed, wall", on: name, of: func(f figures) float64 { return f.GoneWall }, unit: "s",
+				theirs: typed + how, our: "typed" + how, atMost: 0.5,
+			},
+			row{
+				what: "410, CPU", on: name, of: func(f figures) float64 { return f.GoneCPU }, unit: "s",
+				theirs: typed + how, our: "typed" + how,
+			},
+			row{
+				what: "410, peak over base", on: name, of: func(f figures) float64 { return f.GonePeak / f.Base }, unit: "x",
+				theirs: typed + how, our: "typed" + how, ownAtMost: 1.15,
+			},
+			row{
+				what: "410, handler calls", on: name, of: func(f figures) float64 { return f.GoneCalls },
+				theirs: typed + how, our: "typed" + how,
+			},
 		)
 	}
 	for _, how := range []string{list, ten} {
@@ -62,17 +123,38 @@ func rows() []row {
 		}
 		all = append(
 			all,
-			row{what: "events, " + name, of: func(f figures) float64 { return f.Events }, unit: "/s", theirs: typed + how, our: "typed" + how, atLeast: 3},
-			row{what: "CPU per event, " + name, of: func(f figures) float64 { return f.EventCPU }, unit: "us", theirs: typed + how, our: "typed" + how},
-			row{what: "allocations per event, " + name, of: func(f figures) float64 { return f.Mallocs }, theirs: typed + how, our: "typed" + how},
+			row{
+				what: "events", on: name, of: func(f figures) float64 { return f.Events }, unit: "/s",
+				theirs: typed + how, our: "typed" + how, atLeast: 3,
+			},
+			row{
+				what: "CPU per event", on: name, of: func(f figures) float64 { return f.EventCPU }, unit: "us",
+				theirs: typed + how, our: "typed" + how,
+			},
+			row{
+				what: "allocations per event", on: name, of: func(f figures) float64 { return f.Mallocs },
+				theirs: typed + how, our: "typed" + how,
+			},
 		)
 	}
 	return append(
 		append(all, protobufRows()...),
-		row{what: "blocked handler, keys waiting", of: func(f figures) float64 { return f.Backlog }, theirs: typed + list, our: "typed" + list},
-		row{what: "cut off for 5 000 changes, server with history: re-lists", of: func(f figures) float64 { return f.Relists }, theirs: clientGoHistory, our: ourHistory, ownAtMost: 0.5},
-		row{what: "— until it has them", of: func(f figures) float64 { return f.Resumed }, unit: "s", theirs: clientGoHistory, our: ourHistory},
-		row{what: "blocked handler, memory", of: func(f figures) float64 { return f.Blocked }, unit: "MB", scale: 1e6, theirs: typed + list, our: "typed" + list},
+		row{
+			what: "keys waiting", on: "blocked handler", of: func(f figures) float64 { return f.Backlog },
+			theirs: typed + list, our: "typed" + list,
+		},
+		row{
+			what: "re-lists", on: "cut off for 5 000 changes, server with history", of: func(f figures) float64 { return f.Relists },
+			theirs: clientGoHistory, our: ourHistory, ownAtMost: 0.5,
+		},
+		row{
+			what: "until it has them", on: "cut off for 5 000 changes, server with history", of: func(f figures) float64 { return f.Resumed }, unit: "s",
+			theirs: clientGoHistory, our: ourHistory,
+		},
+		row{
+			what: "memory", on: "blocked handler", of: func(f figures) float64 { return f.Blocked }, unit: "MB", scale: 1e6,
+			theirs: typed + list, our: "typed" + list,
+		},
 	)
 }
 
@@ -85,11 +167,7 @@ func table(w io.Writer, results map[string]figures, pods int) error {
 		if !has || !have {
 			continue
 		}
-		scale := r.scale
-		if scale == 0 {
-			scale = 1
-		}
-		a, b := r.of(theirs)/scale, r.of(our)/scale
+		a, b := r.value(theirs), r.value(our)
 		ratio, goal, met := "", "", ""
 		if a > 0 {
 			ratio = fmt.Sprintf("%.2f", b/a)
@@ -102,7 +180,8 @@ func table(w io.Writer, results map[string]figures, pods int) error {
 		case r.atLeast > 0:
 			goal, met = fmt.Sprintf(">= %.2f", r.atLeast), verdict(b/a >= r.atLeast)
 		}
-		fmt.Fprintf(w, "| %s | %s | %s | %s | %s | %s |\n", r.what, amount(a, r.unit), amount(b, r.unit), ratio, goal, met)
+		fmt.Fprintf(w, "| %s: %s | %s | %s | %s | %s | %s |\n",
+			r.on, r.what, amount(a, r.unit), amount(b, r.unit), ratio, goal, met)
 	}
 	return nil
 }

@@ -2,6 +2,9 @@
 // watches need for hours, with the tools around it.
 //
 // It has one noun: the command tree, in which each file is one subcommand.
+//
+// watch*.go and demo*.go have gapless watch and gapless demo, ephemeral.go how a server ends
+// with the test that started it.
 package main
 
 import (

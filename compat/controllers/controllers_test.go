@@ -35,7 +35,7 @@ func TestUpstreamsControllersRunUnmodified(t *testing.T) {
 	}
 }
 
-// For kube-controller-manager's --controllers; docs/kwok.md gives the reasons.
+// For kube-controller-manager's --controllers; docs/operators.md gives the reasons.
 const (
 	// impossible turns off the controllers for which the server lacks something.
 	impossible = "-legacy-serviceaccount-token-cleaner-controller"

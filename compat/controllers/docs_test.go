@@ -11,9 +11,12 @@ import (
 	"github.com/gapless-io/gapless/compat/harness"
 )
 
-const page = "docs/kwok.md"
+const (
+	page    = "docs/operators.md"
+	section = "Deployments that roll out"
+)
 
-// TestCommandsOfThePageWork runs the commands of the page in an empty directory, as one
+// TestCommandsOfThePageWork runs the commands of the section in an empty directory, as one
 // script that ends with the first one that fails. What follows "# →" must be part of what
 // its command prints.
 func TestCommandsOfThePageWork(t *testing.T) {
@@ -22,11 +25,14 @@ func TestCommandsOfThePageWork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if flag := "'*," + impossible + "," + ownControllers + "'"; !strings.Contains(string(raw), flag) {
-		t.Errorf("%s does not give kube-controller-manager %s, which is tested", page, flag)
+	commands := harness.Section(string(raw), section)
+	off := strings.ReplaceAll(commands, "\noff=$off,", ",") // it is made in two lines
+	flag := "\noff=" + impossible + "," + ownControllers + "\n"
+	if !strings.Contains(off, flag) || !strings.Contains(off, `--controllers="*,$off"`) {
+		t.Errorf("%s does not turn off kube-controller-manager's %s, which is tested", page, flag)
 	}
 	programs := build(t)
-	text, shown := harness.Commands(string(raw), nil)
+	text, shown := harness.Commands(commands, nil)
 	if shown < 8 {
 		t.Errorf("%d commands show what they print, want at least 8: the page is not read as it should be", shown)
 	}
@@ -35,14 +41,16 @@ func TestCommandsOfThePageWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	// They are built already: the install commands only check that the names are right.
-	shim := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in\n*' install '*|'install '*) ln -sfn %s \"$GOBIN\" ;;\n*) exec %s \"$@\" ;;\nesac\n", programs, realGo(t))
+	shim := fmt.Sprintf("#!/bin/sh\ncase \"$*\" in\n*' install '*|'install '*) ln -sfn %s \"$GOBIN\" ;;\n"+
+		"*) exec %s \"$@\" ;;\nesac\n", programs, realGo(t))
 	shims := t.TempDir()
 	if err := os.WriteFile(filepath.Join(shims, "go"), []byte(shim), 0o755); err != nil { //nolint:gosec // it is to be run
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(t.Context(), "bash", "-c", text)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "PATH="+shims+":"+os.Getenv("PATH"), "HOME="+dir, "GOMODCACHE="+moduleCache(t), "GAPLESS_LISTEN=127.0.0.1:0")
+	cmd.Env = append(os.Environ(), "PATH="+shims+":"+os.Getenv("PATH"), "HOME="+dir, "GOMODCACHE="+moduleCache(t),
+		"GAPLESS_LISTEN=127.0.0.1:0")
 	if out, err := harness.RunGroup(cmd); err != nil {
 		t.Errorf("%v:\n%s", err, out)
 	}

@@ -11,6 +11,10 @@
 // runs through cut connections, expired history and restarts. A [Foreign] is a program
 // in another language whose watches are such clients. An [Operator] is one that writes:
 // it applies what its objects need, and cleans up after them.
+//
+// failures.go has the scenario of real clients, clients.go those in other languages,
+// restored.go what happens behind a restored upstream, goaway.go behind one that sends clients
+// away.
 package harness
 
 import (

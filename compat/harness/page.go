@@ -43,6 +43,13 @@ shows() {
 	return b.String(), shown
 }
 
+// Section returns the part of a page below a heading of the second level; empty if there is none.
+func Section(page, heading string) string {
+	_, below, _ := strings.Cut(page, "\n## "+heading+"\n")
+	section, _, _ := strings.Cut(below, "\n## ")
+	return section
+}
+
 // RunGroup runs a command of exec.CommandContext, and ends what it started: with it, or with its
 // context. It returns what they print.
 func RunGroup(cmd *exec.Cmd) ([]byte, error) {

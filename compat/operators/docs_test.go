@@ -14,9 +14,12 @@ import (
 	"github.com/gapless-io/gapless/compat/harness"
 )
 
-const page = "docs/operators.md"
+const (
+	page    = "docs/operators.md"
+	section = "Operators with webhooks"
+)
 
-// commandsOfThePageWork runs the commands of the page in an empty directory, as one script that
+// commandsOfThePageWork runs the commands of the section in an empty directory, as one script that
 // ends with the first one that fails. What follows "# →" must be part of what its command
 // prints, whatever its exit code.
 func commandsOfThePageWork(t *testing.T, bin string) {
@@ -24,7 +27,8 @@ func commandsOfThePageWork(t *testing.T, bin string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, shown := harness.Commands(string(raw), func(prints string) bool { return strings.Contains(prints, "Required value") })
+	refused := func(prints string) bool { return strings.Contains(prints, "Required value") }
+	text, shown := harness.Commands(harness.Section(string(raw), section), refused)
 	if shown < 4 {
 		t.Errorf("%d commands show what they print, want at least 4: the page is not read as it should be", shown)
 	}
@@ -35,7 +39,8 @@ func commandsOfThePageWork(t *testing.T, bin string) {
 	// They are built already: the install commands only make them the page's.
 	install := "#!/bin/sh\ncase \"$*\" in\n*' install '*|'install '*) ln -sfn %s \"$GOBIN\" ;;\n*) exec %s \"$@\" ;;\nesac\n"
 	shims := t.TempDir()
-	if err := os.WriteFile(filepath.Join(shims, "go"), fmt.Appendf(nil, install, bin, output1(t, "which", "go")), 0o755); err != nil { //nolint:gosec // it is to be run
+	shim := fmt.Appendf(nil, install, bin, output1(t, "which", "go"))
+	if err := os.WriteFile(filepath.Join(shims, "go"), shim, 0o755); err != nil { //nolint:gosec // it is to be run
 		t.Fatal(err)
 	}
 	// It took 8 s with the programs built, and 90 s on a machine that did ten other things. The
@@ -44,8 +49,8 @@ func commandsOfThePageWork(t *testing.T, bin string) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "bash", "-c", text)
 	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "PATH="+shims+":"+os.Getenv("PATH"), "HOME="+dir, "GOWORK=auto", "GOMODCACHE="+output1(t, "go", "env", "GOMODCACHE"),
-		"GAPLESS_LISTEN=127.0.0.1:0", "PORT="+freePort(t))
+	cmd.Env = append(os.Environ(), "PATH="+shims+":"+os.Getenv("PATH"), "HOME="+dir, "GOWORK=auto",
+		"GOMODCACHE="+output1(t, "go", "env", "GOMODCACHE"), "GAPLESS_LISTEN=127.0.0.1:0", "PORT="+freePort(t))
 	out, err := harness.RunGroup(cmd)
 	if err != nil {
 		t.Errorf("the script: %v (%v):\n%s", err, context.Cause(ctx), out)

@@ -11,5 +11,5 @@
 //
 // Without flags one operator's cheapest suites run on gapless. With -all, all suites run on both
 // sides, one after the other; -update then writes testdata/measured.json and the tables of
-// docs/envtest-suites.md; -only selects suites, -side one side.
+// docs/envtest.md; -only selects suites, -side one side.
 package suites

@@ -19,7 +19,7 @@ type measured struct {
 
 var (
 	measuredFile = filepath.Join("testdata", "measured.json")
-	pageFile     = filepath.Join("..", "..", "docs", "envtest-suites.md")
+	pageFile     = filepath.Join("..", "..", "docs", "envtest.md")
 )
 
 const (
@@ -65,7 +65,8 @@ func TestPageShowsWhatWasMeasured(t *testing.T) {
 	}
 	head, rest, tail := page(t)
 	if want := tables(t, readMeasured(t)); rest != want {
-		t.Errorf("%s does not show testdata/measured.json and testdata/failures: run go test -all -only '^$' -update\nbetween\n%s\nand\n%s", pageFile, head[max(0, len(head)-100):], tail)
+		t.Errorf("%s does not show testdata/measured.json and testdata/failures: run go test -all -only '^$' -update\n"+
+			"between\n%s\nand\n%s", pageFile, head[max(0, len(head)-100):], tail)
 	}
 }
 
@@ -156,9 +157,26 @@ func writeReasons(b *strings.Builder, side string, listed list, m *measured) {
 	}
 	fmt.Fprintf(b, "\nWhat failed on %s:\n", side)
 	for _, reason := range slices.Sorted(maps.Keys(by)) {
-		fmt.Fprintf(b, "- %s\n", reason)
+		writeItem(b, "- ", reason)
 		for _, test := range by[reason] {
-			fmt.Fprintf(b, "  - %s\n", test)
+			writeItem(b, "  - ", test)
 		}
 	}
+}
+
+// writeItem writes an item of a list, in lines of 120 columns.
+func writeItem(b *strings.Builder, bullet, text string) {
+	line := bullet
+	for i, word := range strings.Fields(text) {
+		switch {
+		case i == 0:
+			line += word
+		case len(line)+1+len(word) > 120:
+			b.WriteString(line + "\n")
+			line = strings.Repeat(" ", len(bullet)) + word
+		default:
+			line += " " + word
+		}
+	}
+	b.WriteString(line + "\n")
 }

@@ -4,7 +4,7 @@
 // their audit logs. It has no code but tests, and four nouns: the scripts below
 // testdata/scripts, in the language of conformance/differential/script; the hook, a server of
 // webhooks of which each server has one; a caller, who has his name as his token; and the
-// deliberate differences, in testdata/differences.txt, from which a part of docs/compatibility.md
+// deliberate differences, in testdata/differences.txt, from which a part of docs/differences.md
 // is written (go test -update).
 //
 //	go test . -v

@@ -12,7 +12,7 @@ import (
 )
 
 var (
-	update = flag.Bool("update", false, "write the table of differences into docs/compatibility.md")
+	update = flag.Bool("update", false, "write the table of differences into docs/differences.md")
 	built  = flag.String("program", "", "a gapless program that is built already, instead of one from this checkout")
 	dump   = flag.Bool("dump", false, "print what both servers showed")
 )
@@ -47,7 +47,7 @@ func TestScripts(t *testing.T) {
 // from the table, or writes it.
 func TestDocumentHasTheTable(t *testing.T) {
 	suite.Document{
-		Path:  filepath.Join(harness.Root(), "docs/compatibility.md"),
+		Path:  filepath.Join(harness.Root(), "docs/differences.md"),
 		Begin: "<!-- begin: written by go test -update in conformance/apiserver -->\n",
 		End:   "<!-- end of conformance/apiserver -->\n", Update: *update,
 	}.Check(t, suite.Table(t, differences))

@@ -18,7 +18,7 @@ import (
 )
 
 // unserved are the groups, resources and subresources that upstream serves by default and
-// this module does not, with the reasons, which docs/compatibility.md has too.
+// this module does not, with the reasons, which docs/kinds.md has too.
 var unserved = map[string]string{
 	"apiregistration.k8s.io":       "other API servers are not aggregated",
 	"flowcontrol.apiserver.k8s.io": "requests are bounded per client by other rules: what is stored would seem to take effect",

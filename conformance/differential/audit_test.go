@@ -128,7 +128,7 @@ func TestAuditEventsAreUpstreams(t *testing.T) {
 	}
 }
 
-// knownAuditDifferences are those of docs/compatibility.md, by the number of the step.
+// knownAuditDifferences are those of docs/differences.md, by the number of the step.
 func knownAuditDifferences() map[int]string {
 	return map[int]string{
 		19: "upstream answers 500 to a resourceVersion that is not one",

@@ -2,7 +2,7 @@
 // serve` is compared with what it sees of the reference server, step by step. It has
 // no code but tests, and two nouns: the scripts below testdata/scripts, in the
 // language of package script, and the deliberate differences, in
-// testdata/differences.txt, from which a part of docs/compatibility.md is written
+// testdata/differences.txt, from which a part of docs/differences.md is written
 // (go test -update).
 //
 //	go test ./... -v          the short form

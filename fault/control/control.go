@@ -5,6 +5,8 @@
 // for its caller to decide. A [Client] lists, adds and removes rules there.
 // An [Entry] is a rule with what it has done. [Calls] serves the methods of a [Server], with
 // which tests keep and restore what it holds.
+//
+// calls.go has what a test in another process can ask a server.
 package control
 
 import (

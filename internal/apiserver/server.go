@@ -13,6 +13,9 @@
 //
 // A watch goes from handle to openWatch, and from ServeHTTP to feed.Set.Run. Package route
 // reads paths, media and body read the rest of requests, render writes the answers.
+//
+// handle.go and limits.go have the order in which a request is checked, limited and served,
+// and who is refused or slowed down; warnings.go the Warning headers.
 package apiserver
 
 import (

@@ -89,7 +89,7 @@ func addWarnings(ctx context.Context, texts []string) {
 }
 
 // addWarning adds a Warning header (RFC 7234, code 299), as kubectl prints them. Control
-// characters become spaces; upstream leaves out a warning with one (docs/compatibility.md).
+// characters become spaces; upstream leaves out a warning with one (docs/differences.md).
 func addWarning(w http.ResponseWriter, text string) {
 	const miscellaneous = 299
 	text = strings.Map(func(r rune) rune {

@@ -8,6 +8,8 @@
 //
 // Files are rotated here, and not by the library that upstream uses, because that one leaves a
 // goroutine behind that nothing ends, and half a line after a full disk.
+//
+// request.go has what an event contains, file.go what a full disk does to it; docs/audit.md.
 package audit
 
 import (

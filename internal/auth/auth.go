@@ -7,6 +7,9 @@
 // to an [Authorizer], whose answer is a [Decision]. [MastersOnly] is an authorizer for which
 // members of one group may do everything, [AlwaysAllow] one for which everybody may; package
 // rbac has the one that reads roles.
+//
+// claims.go has which identity headers are refused or ignored, with package authn;
+// docs/differences.md lists them.
 package auth
 
 import (

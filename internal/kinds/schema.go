@@ -7,6 +7,11 @@
 // makes a resource a view of another one. A [Catalog] is an immutable set of resources,
 // built-in and custom. [Live] holds the current catalog, which the registry replaces when a
 // CustomResourceDefinition changes.
+//
+// reading.go has what the present schema makes of a stored object (docs/decisions/0018);
+// conversion.go kinds that are views of another one; subresource.go subresources; columns.go
+// columns; body.go (CheckSize) bounds on one request. How a body is decoded is in packages
+// jsontree, gotype (built-in kinds) and custom (members.go); docs/decisions/0011.
 package kinds
 
 import (

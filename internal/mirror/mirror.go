@@ -11,6 +11,9 @@
 // Who fills a collection may be a watch of an API server or of etcd: it calls Append, Replace
 // and Progress, in order. docs/decisions/0016 says why positions and resourceVersions are two
 // things.
+//
+// positions.go has how a resourceVersion of upstream becomes a position, write.go what a
+// re-list records.
 package mirror
 
 import (

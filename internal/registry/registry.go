@@ -17,6 +17,10 @@
 //	complete   strategy.Create or strategy.Update
 //	validate   prepareCreate or prepareUpdate
 //	commit     createNamed or commit
+//
+// apply.go has server-side apply; subresource.go subresources besides status and scale;
+// converted.go the verbs, and converting.go the watches, of converted resources; warnings.go
+// the order of warnings.
 package registry
 
 import (

@@ -10,6 +10,12 @@
 // recorded in the log and shown in a watch cache (update.go), both by position; the reader
 // translates positions to upstream's resourceVersions and back (reader.go, watch.go). fresh.go
 // sees to it that who asks for the most recent state gets it.
+//
+// request.go (Reading) and relay.go (handler) say what is served from the mirror and what is
+// passed on; tables.go which tables; fresh.go, proof.go and account.go how a relay knows that
+// its mirror is as fresh as upstream, and how often it asks; unserved.go, replaced.go and
+// update.go (rewrite) when a mirror ends and what a restored upstream does to readers;
+// keep.go, here and in access and pass, what it knows when it starts while upstream is away.
 package relay
 
 import (

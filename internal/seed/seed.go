@@ -9,6 +9,8 @@
 // force: what it has replaces what the object has, whoever has set it, what it had at an
 // earlier start and has no longer goes away, and what only others have set stays. An apply
 // that changes nothing writes nothing.
+//
+// check.go checks manifests, write.go writes them; docs/seeding.md.
 package seed
 
 import (

@@ -3,6 +3,9 @@
 // It has three nouns. A [Server] is the API server, with the credentials that requests to it get. An
 // [Exchange] is how a request passes to it, and the answer back. An [UnreachableError] says that it did
 // not answer, and whether it may have done what was requested.
+//
+// repeatable.go says which requests a relay or a proxy sends again, unreachable.go which 503
+// has a Retry-After.
 package upstream
 
 import (

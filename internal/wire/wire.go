@@ -7,4 +7,9 @@
 // the options of a request; [PlanList] and [PlanWatch] decide how it is served. A
 // [StatusError] is an error with a Status, and [StatusOf] converts any error to the Status
 // for a client. What clients need too is in package kube.
+//
+// status.go and statusof.go have the one table from typed errors to Status, that is why a
+// request got its status and text; parse.go and plan.go how resourceVersion,
+// resourceVersionMatch, limit and continue are read and combined; continue.go the form of a
+// continue token.
 package wire

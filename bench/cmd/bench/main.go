@@ -1,5 +1,6 @@
 // Command bench plays the same work against gapless and against upstream's own
-// server, and prints a table of how they compare. It has one noun: the table.
+// server, and prints a table of how they compare. With --record it keeps what it measured in
+// bench/log/results.json and writes docs/performance.md from that.
 package main
 
 import (
@@ -14,6 +15,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"syscall"
+	"time"
 
 	"github.com/gapless-io/gapless/bench/internal/cases"
 	"github.com/gapless-io/gapless/bench/internal/peer"
@@ -41,6 +43,9 @@ type options struct {
 	kube     string
 	profiles string
 	samples  string
+	record   bool
+	page     bool
+	add      string
 }
 
 func parse(args []string, stderr io.Writer) (options, error) {
@@ -58,6 +63,11 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	flags.StringVar(&o.kube, "kube", "", "directory with kube-apiserver and etcd that are built already")
 	flags.StringVar(&o.profiles, "profiles", "", "directory that gets CPU profiles of gapless, one per run")
 	flags.StringVar(&o.samples, "samples", "", "file that gets every sample, as JSON")
+	flags.BoolVar(&o.record, "record", false,
+		"keep the results in bench/log/results.json of the checkout, and write docs/performance.md")
+	flags.BoolVar(&o.page, "page", false, "measure nothing: write docs/performance.md from bench/log/results.json")
+	flags.StringVar(&o.add, "add", "",
+		"measure nothing: add the results in this file, which bench-informer -record wrote, and write the page")
 	return o, flags.Parse(args)
 }
 
@@ -69,6 +79,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	selected, err := regexp.Compile(o.names)
 	if err != nil {
 		return fmt.Errorf("--run: %w", err)
+	}
+	switch {
+	case o.short && o.record:
+		return errors.New("--short measures nothing that --record could keep")
+	case o.page || o.add != "":
+		return addFile(ctx, o)
 	}
 	dir, err := os.MkdirTemp(o.dir, "gapless-bench-")
 	if err != nil {
@@ -100,11 +116,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		}
 	}
 	report, failed := b.Run(ctx)
-	fmt.Fprintf(stdout, "%s\n\n", cases.Machine(dir))
+	fmt.Fprintf(stdout, "%s: %s\n\n", time.Now().UTC().Format(time.DateOnly), cases.Machine(dir))
 	if o.short {
 		fmt.Fprintf(stdout, "Little work, once: these figures do not say how fast anything is.\n\n")
 	}
 	report.Markdown(stdout)
+	if o.record {
+		failed = errors.Join(failed, keep(ctx, o.root, cases.Recorded{Machine: cases.Machine(dir), Results: report.Results()}))
+	}
 	if o.samples != "" {
 		raw, err := json.MarshalIndent(report, "", "  ")
 		if err != nil {

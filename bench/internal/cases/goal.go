@@ -3,6 +3,8 @@ package cases
 import (
 	"fmt"
 	"math"
+	"strconv"
+	"strings"
 )
 
 // Goal says what a metric of gapless must be. The zero Goal is none.
@@ -69,4 +71,46 @@ func (g Goal) met(upstream, gapless float64) string {
 		return "yes"
 	}
 	return "**no**"
+}
+
+// used returns how much of the goal a value takes: more than 1 misses it.
+func (g Goal) used(upstream, gapless float64) float64 {
+	switch {
+	case g.met(upstream, gapless) == "yes" && gapless == 0:
+		return 0
+	case g.kind == ratioAtMost:
+		return gapless / upstream / g.value
+	case g.kind == ratioAtLeast:
+		return g.value * upstream / gapless
+	}
+	return gapless / g.value
+}
+
+// MarshalText is the goal as the table has it.
+func (g Goal) MarshalText() ([]byte, error) { return []byte(g.String()), nil }
+
+// UnmarshalText reads what MarshalText wrote.
+func (g *Goal) UnmarshalText(text []byte) error {
+	*g = Goal{}
+	sign, number, _ := strings.Cut(string(text), " ")
+	parts, isPart := strings.CutPrefix(number, "1/")
+	times, isTimes := strings.CutSuffix(parts, "x")
+	value, err := strconv.ParseFloat(times, 64)
+	switch {
+	case len(text) == 0:
+		return nil
+	case err != nil:
+		return fmt.Errorf("goal %q: %w", text, err)
+	case sign == "≤" && isPart:
+		*g = Ratio(1 / value)
+	case sign == "≤" && isTimes:
+		*g = Ratio(value)
+	case sign == "≥" && isTimes:
+		*g = Times(value)
+	case sign == "≤":
+		*g = AtMost(value)
+	default:
+		return fmt.Errorf("goal %q: want ≤ or ≥ and a number", text)
+	}
+	return nil
 }

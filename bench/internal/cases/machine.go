@@ -6,7 +6,6 @@ import (
 	"os"
 	"runtime"
 	"syscall"
-	"time"
 )
 
 // Machine describes what the figures depend on: processors, memory, the file
@@ -29,8 +28,8 @@ func Machine(dir string) string {
 			}
 		}
 	}
-	return fmt.Sprintf("%s: %d x %s, %s GiB, %s/%s, %s, data on %s; clients and servers share it",
-		time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), model, memory, runtime.GOOS, runtime.GOARCH, runtime.Version(), filesystem(dir))
+	return fmt.Sprintf("%d x %s, %s GiB, %s/%s, %s, data on %s; clients and servers share it",
+		runtime.NumCPU(), model, memory, runtime.GOOS, runtime.GOARCH, runtime.Version(), filesystem(dir))
 }
 
 // filesystem names that of a directory, by its number (statfs(2)).

@@ -204,10 +204,21 @@ func TestTableAccountsForDifferences(t *testing.T) {
 	if want := []string{"two: * | * | header Vary"}; !cmp.Equal(stale, want) {
 		t.Errorf("stale are %q, want %q: one was seen, and t was not played", stale, want)
 	}
-	want := "\n| better | upstream | gapless | why |\n|---|---|---|---|\n| W | U | G | Y |\n" +
-		"\n| other | upstream | gapless | why |\n|---|---|---|---|\n| W2 | U2 | G2 | Y2 |\n"
+	want := "\n**better**\n\n- W. *Upstream:* U. *gapless:* G; Y.\n\n**other**\n\n- W2. *Upstream:* U2. *gapless:* G2; Y2.\n"
 	if diff := cmp.Diff(want, table.Markdown()); diff != "" {
 		t.Errorf("the table for people (-want +got):\n%s", diff)
+	}
+}
+
+func TestLongItemsOfThePageAreBrokenOutsideOfCode(t *testing.T) {
+	words := strings.TrimSpace(strings.Repeat("word ", 20))
+	table := compare.Table{Entries: []compare.Deliberate{
+		{Class: compare.Other, What: words, Upstream: "`a b`, `" + words + "`", Gapless: words, Why: "Y"},
+	}}
+	want := "\n**better**\n\n\n**other**\n\n- " + words + ". *Upstream:* `a b`,\n  `" + words + "`. *gapless:* word\n  " +
+		strings.TrimPrefix(words, "word ") + "; Y.\n"
+	if diff := cmp.Diff(want, table.Markdown()); diff != "" {
+		t.Errorf("the page has (-want +got):\n%s", diff)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Class says how a deliberate difference is to be judged.
@@ -157,12 +158,29 @@ func (t Table) Stale(all []Difference, played []string) []string {
 func (t Table) Markdown() string {
 	var b strings.Builder
 	for _, class := range []Class{Better, Other} {
-		fmt.Fprintf(&b, "\n| %s | upstream | gapless | why |\n|---|---|---|---|\n", class)
+		fmt.Fprintf(&b, "\n**%s**\n\n", class)
 		for _, e := range t.Entries {
 			if e.Class == class {
-				fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", e.What, e.Upstream, e.Gapless, e.Why)
+				item(&b, fmt.Sprintf("%s. *Upstream:* %s. *gapless:* %s; %s.", e.What, e.Upstream, e.Gapless, e.Why))
 			}
 		}
 	}
 	return b.String()
+}
+
+// pageColumns is how long a line of the page may be.
+const pageColumns = 120
+
+// item writes an item of a list, in lines. It breaks no code.
+func item(b *strings.Builder, text string) {
+	line, code := "-", false
+	for word := range strings.SplitSeq(text, " ") {
+		if n := utf8.RuneCountInString(line); n > 2 && !code && n+1+utf8.RuneCountInString(word) > pageColumns {
+			b.WriteString(line + "\n")
+			line = " "
+		}
+		line += " " + word
+		code = code != (strings.Count(word, "`")%2 == 1)
+	}
+	b.WriteString(line + "\n")
 }

@@ -1,14 +1,15 @@
 package transition
 
 import (
-	"bytes"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -179,39 +180,32 @@ func learns(was, is State) string {
 // TestTheTableMatchesItsGoldenFile keeps testdata/table.md, the table for people, and shows
 // each change of it in review.
 func TestTheTableMatchesItsGoldenFile(t *testing.T) {
-	var b bytes.Buffer
+	var b strings.Builder
 	b.WriteString("# What a reflector does next\n\n" +
-		"Written by `go test ./informer/internal/transition -run TestTable -update`; not by hand. Results with the same row are in one.\n" +
-		"A stop ends every state at once, and keeps what it knows.\n")
+		"Written by `go test ./informer/internal/transition -run Table -update`. Below what it does are the results that\n" +
+		"lead to it, with what it reports (→) and what else it remembers (;). A stop ends every state at once.\n")
+	var whole []played // the situations that are shown with all results
 	for _, from := range situations() {
-		fmt.Fprintf(&b, "\n## %s\n\n| result | does | reports | remembers |\n|---|---|---|---|\n", from.name)
-		var rows []string
-		names := map[string][]string{}
-		for _, v := range variants(from.s.Phase) {
-			s, st := Next(from.s, v.r)
-			if err := check(from.s, v.r, s, st); err != nil {
-				t.Errorf("%s, %s: %v", from.name, v.name, err)
+		now := play(t, from)
+		fmt.Fprintf(&b, "\n## %s\n", from.name)
+		if as, differ := now.nearest(whole); 2*len(differ) < len(now.steps) {
+			if len(differ) == 0 {
+				fmt.Fprintf(&b, "As *%s*.\n", as)
+				continue
 			}
-			report := ""
-			if st.Incident != 0 {
-				report = st.Incident.String()
-			}
-			row := fmt.Sprintf("| %s | %s | %s |", says(s, st), report, learns(from.s, s))
-			if names[row] == nil {
-				rows = append(rows, row)
-			}
-			names[row] = append(names[row], v.name)
+			fmt.Fprintf(&b, "As *%s*, but:\n", as)
+			writeSteps(&b, differ)
+			continue
 		}
-		for _, row := range rows {
-			fmt.Fprintf(&b, "| %s %s\n", strings.Join(names[row], "; "), row)
-		}
+		whole = append(whole, now)
+		writeSteps(&b, now.steps)
 	}
 	path := filepath.Join("testdata", "table.md")
 	if *update {
 		if err := os.MkdirAll("testdata", 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
+		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -222,4 +216,91 @@ func TestTheTableMatchesItsGoldenFile(t *testing.T) {
 	if diff := cmp.Diff(string(want), b.String()); diff != "" {
 		t.Errorf("the table is another one; -update writes it (-written +is):\n%s", diff)
 	}
+}
+
+// played is what the table says in a situation, by result.
+type played struct {
+	name  string
+	steps []playedStep
+}
+
+// playedStep is a result, what is done after it, and what is reported and remembered.
+type playedStep struct{ result, does, learned string }
+
+func play(t *testing.T, from situation) played {
+	t.Helper()
+	all := played{name: from.name}
+	for _, v := range variants(from.s.Phase) {
+		s, st := Next(from.s, v.r)
+		if err := check(from.s, v.r, s, st); err != nil {
+			t.Errorf("%s, %s: %v", from.name, v.name, err)
+		}
+		learned := ""
+		if st.Incident != 0 {
+			learned = " → " + st.Incident.String()
+		}
+		if more := learns(from.s, s); more != "" {
+			learned += "; " + more
+		}
+		all.steps = append(all.steps, playedStep{v.name, says(s, st), learned})
+	}
+	return all
+}
+
+// nearest returns the situation with the same results that has the most in common, and the steps that differ.
+func (p played) nearest(others []played) (name string, differ []playedStep) {
+	differ = p.steps
+	for _, other := range others {
+		if !slices.EqualFunc(p.steps, other.steps, func(a, b playedStep) bool { return a.result == b.result }) {
+			continue
+		}
+		d := slices.DeleteFunc(slices.Clone(p.steps), func(s playedStep) bool { return slices.Contains(other.steps, s) })
+		if len(d) < len(differ) {
+			name, differ = other.name, d
+		}
+	}
+	return name, differ
+}
+
+// writeSteps writes what is done, and after it the results that lead to it.
+func writeSteps(b *strings.Builder, steps []playedStep) {
+	does := map[string]bool{}
+	for _, first := range steps {
+		if does[first.does] {
+			continue
+		}
+		does[first.does] = true
+		fmt.Fprintf(b, "- %s\n", first.does)
+		learned := map[string]bool{}
+		for _, second := range steps {
+			if second.does != first.does || learned[second.learned] {
+				continue
+			}
+			learned[second.learned] = true
+			var results []string
+			for _, s := range steps {
+				if s.does == second.does && s.learned == second.learned {
+					results = append(results, s.result)
+				}
+			}
+			writeLines(b, "  - ", strings.Join(results, " | ")+second.learned)
+		}
+	}
+}
+
+// writeLines writes an item of a list in lines of 120 columns.
+func writeLines(b *strings.Builder, bullet, text string) {
+	line := bullet
+	for i, word := range strings.Fields(text) {
+		switch {
+		case i == 0:
+			line += word
+		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > 120:
+			b.WriteString(line + "\n")
+			line = strings.Repeat(" ", len(bullet)) + word
+		default:
+			line += " " + word
+		}
+	}
+	b.WriteString(line + "\n")
 }

@@ -4,6 +4,8 @@
 // objects, a Table, or metadata only. A [Renderer] turns the objects of one answer, or of
 // one watch, into its form. [Lists] writes lists, and keeps compressed blocks of them for the next
 // list.
+//
+// zip.go compresses lists, with package blockzip.
 package render
 
 import (

@@ -5,6 +5,8 @@
 // than its connection; [Respond] writes the answer of a handler (HTTP/2, and
 // connections that cannot be taken over); [Upgrade] is a WebSocket. All of
 // them buffer lines and send them together, and hold the buffer only until it is sent.
+//
+// zipped.go compresses watches.
 package stream
 
 import (

@@ -6,6 +6,9 @@
 // an admission plugin: nobody may write a role with rights that he does not have, or bind
 // one. [Signing] is one for certificate signing requests: it asks for the verbs "approve" and
 // "sign" on their signer.
+//
+// Why a user may or may not do something is decided here, what a request asks for in
+// apiserver/route (attributes.go); docs/access.md.
 package rbac
 
 import (

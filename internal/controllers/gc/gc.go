@@ -10,6 +10,8 @@
 // The graph is changed by the registry's publisher before a write is acknowledged, so that
 // it is never behind what workers read, and holds no object that has nothing to do with
 // owners. It has no state of its own: a start reads it from the objects.
+//
+// handle.go decides, classify.go looks up owners, graph.go has the graph; docs/controllers.md.
 package gc
 
 import (

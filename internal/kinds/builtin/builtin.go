@@ -16,6 +16,9 @@
 // success policies of jobs; which resources
 // limit ranges and quotas may name; most of the status subresources. Nothing is allocated
 // (cluster IPs, node ports), and there are no admission plugins.
+//
+// kinds_views.go has the kinds that are views of another one, package parts the subresources,
+// merging.go the bounds of strategic merges.
 package builtin
 
 import (

@@ -7,6 +7,10 @@
 // validates objects by the structural schema. The schema is compiled when it is
 // used, so that a server with many definitions starts fast, and dropped when it is not
 // used any more.
+//
+// read.go has what readers see of a stored object; members.go how a body is decoded; check.go
+// (tolerated) and warnings.go what clients are warned about; growth.go bounds on what defaults
+// add.
 package custom
 
 import (

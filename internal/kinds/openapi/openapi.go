@@ -8,6 +8,10 @@
 // protobuf, version 3 one for each group and version in JSON. The markers and comments of a type
 // are what upstream's documents say about it and its Go fields do not. [MergeTypes] says how the
 // fields of resources merge.
+//
+// merge.go says how fields merge in server-side apply (docs/decisions/0012).
+// conformance/builtin writes markers.txt and comments.json, what documents say of Go types
+// besides their fields (openapi_test.go, openapi3_test.go).
 package openapi
 
 // object is a JSON object under construction.

@@ -3,6 +3,8 @@
 //
 // It has one noun. A [Printer] is the columns of one kind and the function that
 // computes the cells of one object.
+//
+// since.go has since which version of Kubernetes a kind is shown so.
 package printers
 
 import (

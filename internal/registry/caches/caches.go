@@ -5,6 +5,9 @@
 // complete. The [Publisher] is the one goroutine that turns the store's feed into
 // cache entries, puts definitions in force, and then moves the clock. Nothing else
 // appends to a cache or changes the set.
+//
+// publisher.go has how a write gets from the feed of the store into the caches, definitions.go
+// how a CustomResourceDefinition takes effect.
 package caches
 
 import (

@@ -9,6 +9,8 @@
 // watches of a version.
 //
 // Nothing here holds a lock while a webhook is called.
+//
+// shared.go shares conversions among readers, review.go checks the answers of webhooks.
 package convert
 
 import (

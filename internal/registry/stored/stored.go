@@ -8,6 +8,8 @@
 //
 // A read of history holds at most a page, however long the history is and however many
 // clients read it. Only Load, for the caches, returns all objects of a resource.
+//
+// past.go has lists at an old resourceVersion, and the memory that they need.
 package stored
 
 import (

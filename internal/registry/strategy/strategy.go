@@ -6,6 +6,9 @@
 //
 // It has three nouns, one for each kind of write: [Create], [Update] and [Delete]. Where
 // kinds differ, [kinds.Resource] has the rule.
+//
+// delete.go has the steps of a delete: finalizers and grace periods. What a status write
+// keeps, and what raises the generation, is by kind in kinds/builtin (strategies.go).
 package strategy
 
 import (

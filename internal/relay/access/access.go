@@ -9,6 +9,9 @@
 // upstream cannot be reached, answers that are not older than Config.Stale are used, allowed ones as
 // well as denied ones; where there is none, the request is refused with 503. No failure allows
 // anything.
+//
+// memo.go keeps the answers, reviews.go and passthrough.go ask, grant.go has the permissions
+// of open watches.
 package access
 
 import (

@@ -10,6 +10,10 @@
 // headers, and one without any credentials without any. Only for a caller with a client certificate,
 // which cannot be passed on, the relay uses credentials of its own, and says in headers who the
 // caller is; the caller's own headers of these names do not pass.
+//
+// caller.go says which user is named to upstream and which headers never pass
+// (TestNobodyIsMoreThroughTheRelay); lasting.go ends watches that are passed on; watch.go
+// those of a lost history.
 package pass
 
 import (

@@ -11,6 +11,13 @@
 // Guarantees: a revision is visible only after it is on disk; revisions are
 // contiguous and never reused; a damaged directory is refused; compaction removes nothing
 // that a reader at or above its resource's floor needs.
+//
+// sequencer.go and commit.go have what is synced and when a write is acknowledged; manifest.go
+// (switchManifest) how the list of segments changes, in memory and on disk; recover.go
+// (secure) and tail.go what a start syncs before it serves reads; health.go and
+// disk/passing_*.go which failures are temporary (docs/decisions/0008); compact.go and
+// retain.go what compaction removes, and the floors; package format the bytes on disk;
+// docs/guarantees.md the guarantees with their tests.
 package revlog
 
 import (

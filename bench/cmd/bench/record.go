@@ -1,0 +1,62 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/gapless-io/gapless/bench/internal/cases"
+)
+
+// addFile adds the runs of the file that --add names, if any, and writes the page.
+func addFile(ctx context.Context, o options) error {
+	var more cases.Record
+	if o.add != "" {
+		read, err := cases.ReadRecord(o.add)
+		if err != nil {
+			return err
+		}
+		more = *read
+	}
+	return keep(ctx, o.root, more.Runs...)
+}
+
+// keep adds runs of this machine to the record of a checkout, and writes its page.
+func keep(ctx context.Context, root string, runs ...cases.Recorded) error {
+	path := filepath.Join(root, "bench", "log", "results.json")
+	record, err := cases.ReadRecord(path)
+	if err != nil {
+		return err
+	}
+	for _, run := range runs {
+		if run.Commit, err = commit(ctx, root); err != nil {
+			return err
+		}
+		if run.Date == "" {
+			run.Date = time.Now().UTC().Format(time.DateOnly)
+		}
+		if run.Machine == "" {
+			run.Machine = cases.Machine(root)
+		}
+		record.Add(run)
+	}
+	if err := record.Write(path); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(root, "docs", "performance.md"), []byte(record.Page()), 0o644) //nolint:gosec // a page is for everybody
+}
+
+// commit names what is measured: the commit of a checkout, with a + if it was changed since.
+func commit(ctx context.Context, root string) (string, error) {
+	cmd := exec.CommandContext(ctx, "git", "describe", "--always", "--abbrev=7", "--dirty=+", "--exclude=*")
+	cmd.Dir = root
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("ask git for the commit of %s: %w", root, err)
+	}
+	return string(bytes.TrimSpace(out)), nil
+}
