@@ -1,4 +1,4 @@
-package gapless_test
+package house_test
 
 import (
 	"encoding/json"
@@ -110,6 +110,7 @@ var policy = map[string][]string{
 	"":                          {everything},
 	"cmd/gapless":               {everything},
 	"e2e":                       nil, // tests only
+	"internal/house":            nil, // tests only
 	"gaplesstest":               {"", "fault", "kube", "internal/wire", "internal/scratch"},
 	"gaplesstest/processtest":   {"kube"},
 	"examples":                  {"informer"},
@@ -146,6 +147,7 @@ var inTests = map[string][]string{
 	"internal/relay/access":      {"internal/refusal", "internal/relay/relaytest"},
 	"internal/relay/pass":        {"internal/relay/access", "internal/relay/relaytest"},
 	"e2e":                        {everything},
+	"internal/house":             {everything},
 	"examples":                   {"examples/internal/rigtest"},
 }
 

@@ -1,4 +1,4 @@
-package gapless_test
+package house_test
 
 import (
 	"context"
@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/gapless-io/gapless"
+	"github.com/gapless-io/gapless/gaplesstest"
 	"github.com/gapless-io/gapless/informer"
 )
 
@@ -133,7 +134,7 @@ func TestSnippetThatEmbedsAServerWorks(t *testing.T) {
 // TestSnippetsOfInformersWork creates a pod and deletes it, and waits until both
 // controllers received each.
 func TestSnippetsOfInformersWork(t *testing.T) {
-	s := launch(t, gapless.Config{})
+	s := gaplesstest.New(t)
 	t.Setenv("KUBECONFIG", s.Kubeconfig())
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
@@ -186,7 +187,7 @@ func TestSnippetsOfInformersWork(t *testing.T) {
 }
 
 func TestMetricsSnippetCountsAllMetrics(t *testing.T) {
-	s := launch(t, gapless.Config{})
+	s := gaplesstest.New(t)
 	registry := prometheus.NewRegistry()
 	pods := informer.New(informer.For[*corev1.Pod](s.RESTConfig(), corev1.SchemeGroupVersion.WithResource("pods")), measured(registry))
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
@@ -216,7 +217,7 @@ var goSnippet = regexp.MustCompile("(?s)```go\n(.*?)```")
 // fault, gaplesstest and gaplesstest/processtest, where it is compiled and run.
 func TestGoSnippetsInDocsAreCompiled(t *testing.T) {
 	code := ""
-	for _, path := range []string{"snippets_test.go", "fault/snippets_test.go", "gaplesstest/snippets_test.go", "gaplesstest/processtest/snippets_test.go"} {
+	for _, path := range []string{"internal/house/snippets_test.go", "fault/snippets_test.go", "gaplesstest/snippets_test.go", "gaplesstest/processtest/snippets_test.go"} {
 		raw, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)

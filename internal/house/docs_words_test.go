@@ -1,4 +1,4 @@
-package gapless_test
+package house_test
 
 import (
 	"go/ast"
@@ -231,7 +231,7 @@ var dialect = []struct{ stem, pattern, instead string }{
 
 // dialectMayStay names the files in which such a word is right, with the reason.
 var dialectMayStay = map[string]string{
-	"docs_words_test.go": "it lists the words",
+	"internal/house/docs_words_test.go": "it lists the words",
 }
 
 // TestDocsAndCodeSpeakTheFieldsLanguage keeps words out that a reader would have to

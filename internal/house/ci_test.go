@@ -1,4 +1,4 @@
-package gapless_test
+package house_test
 
 import (
 	"os/exec"
