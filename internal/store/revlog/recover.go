@@ -15,7 +15,6 @@ import (
 	"github.com/gapless-io/gapless/internal/store/revlog/disk"
 	"github.com/gapless-io/gapless/internal/store/revlog/format"
 	"github.com/gapless-io/gapless/internal/store/revlog/index"
-	"github.com/gapless-io/gapless/internal/store/revlog/stray"
 )
 
 const (
@@ -61,10 +60,7 @@ func (l *Log) recover(ctx context.Context) error {
 	if l.compacted.Revision > l.current {
 		return l.corrupt(format.ManifestName, -1, fmt.Sprintf("history is compacted up to revision %d, but the log ends at %d", l.compacted.Revision, l.current))
 	}
-	strays, err := stray.Find(l.fs, m)
-	if newer, is := errors.AsType[*stray.NewerError](err); is {
-		return l.corrupt(newer.Name, -1, fmt.Sprintf("it is newer than the %s", format.ManifestName))
-	}
+	strays, err := l.findStrays(m)
 	if err != nil {
 		return err
 	}
@@ -127,7 +123,7 @@ func (l *Log) found() (format.Manifest, error) {
 	if err != nil {
 		return format.Manifest{}, fmt.Errorf("list the log's directory: %w", err)
 	}
-	if slices.ContainsFunc(names, stray.IsSegment) {
+	if slices.ContainsFunc(names, format.IsSegmentName) {
 		return format.Manifest{}, l.corrupt(format.ManifestName, -1, "it is missing, and there are segments")
 	}
 	for _, name := range names {

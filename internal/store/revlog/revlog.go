@@ -23,11 +23,9 @@ import (
 	"time"
 
 	"github.com/gapless-io/gapless/internal/store"
-	"github.com/gapless-io/gapless/internal/store/revlog/count"
 	"github.com/gapless-io/gapless/internal/store/revlog/disk"
 	"github.com/gapless-io/gapless/internal/store/revlog/format"
 	"github.com/gapless-io/gapless/internal/store/revlog/index"
-	"github.com/gapless-io/gapless/internal/store/revlog/pace"
 )
 
 // Limits and defaults. Their sources are spec/storage.md section 9 unless noted.
@@ -98,7 +96,7 @@ type Log struct {
 	// the manifest, or compact. compactTurn is taken before manifestTurn.
 	manifestTurn chan struct{}
 	compactTurn  chan struct{}
-	pacer        pace.Pacer // of maintenance; with compactTurn
+	pacer        pacer // of maintenance; with compactTurn
 
 	// dirTurn holds one token: its sender may sync the directory.
 	dirTurn chan struct{}
@@ -117,7 +115,7 @@ type Log struct {
 	opened time.Time
 	busy   atomic.Int64
 
-	counter *count.Counter // of the keys that a Read with a limit leaves out
+	counter *counter // of the keys that a Read with a limit leaves out
 
 	// mu guards everything below. Nothing blocks while it is held.
 	mu                  sync.Mutex
@@ -176,7 +174,7 @@ func Open(ctx context.Context, o Options) (*Log, error) {
 		wake:         make(chan struct{}),
 		holds:        map[*feed]int64{},
 		opened:       time.Now(),
-		counter:      count.New(),
+		counter:      newCounter(),
 		index:        index.New(),
 		segments:     newSegmentSet(nil),
 	}

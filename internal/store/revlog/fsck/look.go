@@ -14,7 +14,6 @@ import (
 
 	"github.com/gapless-io/gapless/internal/store/revlog/disk"
 	"github.com/gapless-io/gapless/internal/store/revlog/format"
-	"github.com/gapless-io/gapless/internal/store/revlog/stray"
 )
 
 // check is a run over one directory.
@@ -76,7 +75,7 @@ func (c *check) look() error {
 	slices.Sort(names)
 	for _, name := range names {
 		switch {
-		case stray.IsSegment(name):
+		case format.IsSegmentName(name):
 			if err := c.openFile(name); err != nil {
 				return err
 			}

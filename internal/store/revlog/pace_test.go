@@ -1,16 +1,10 @@
-package pace_test
+package revlog
 
 import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"go.uber.org/goleak"
-
-	"github.com/gapless-io/gapless/internal/store/revlog/pace"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestPausesAreLongerWhileClientsAreServed works for 90 ms in pieces of 100 µs.
 func TestPausesAreLongerWhileClientsAreServed(t *testing.T) {
@@ -24,13 +18,13 @@ func TestPausesAreLongerWhileClientsAreServed(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var p pace.Pacer
+				var p pacer
 				var served int64
 				begin := time.Now()
 				for range 900 {
 					began := time.Now()
 					<-time.After(100 * time.Microsecond) // the work
-					p.Pause(began, func() int64 { served += c.busy; return served }, nil)
+					p.pause(began, func() int64 { served += c.busy; return served }, nil)
 				}
 				if got := time.Since(begin); got != c.want {
 					t.Errorf("it took %v, want %v", got, c.want)
@@ -42,7 +36,7 @@ func TestPausesAreLongerWhileClientsAreServed(t *testing.T) {
 
 func TestClosingEndsAPause(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var p pace.Pacer
+		var p pacer
 		closing := make(chan struct{})
 		began := time.Now()
 		<-time.After(time.Hour)
@@ -50,7 +44,7 @@ func TestClosingEndsAPause(t *testing.T) {
 			<-time.After(time.Second)
 			close(closing)
 		}()
-		p.Pause(began, func() int64 { return 0 }, closing)
+		p.pause(began, func() int64 { return 0 }, closing)
 		if got := time.Since(began); got != time.Hour+time.Second {
 			t.Errorf("the pause ended %v after it began", got-time.Hour)
 		}

@@ -1,8 +1,4 @@
-// Package count counts the keys of ranges that exist at a revision.
-//
-// It has two nouns. A [Tally] is one count that was requested. A [Counter] answers all
-// that wait with one walk over the index, which costs some 10 ms for 100 000 keys.
-package count
+package revlog
 
 import (
 	"cmp"
@@ -14,11 +10,11 @@ import (
 	"github.com/gapless-io/gapless/internal/store/revlog/index"
 )
 
-// Tally counts the keys of a span that exist at a revision.
-type Tally struct {
+// tally is one count that was requested: of the keys of a span that exist at a revision.
+type tally struct {
 	index.Span
 
-	Revision int64
+	revision int64
 
 	// done is closed when n or err is there.
 	done chan struct{}
@@ -26,25 +22,26 @@ type Tally struct {
 	err  error
 }
 
-// View returns the index for tallies, of which it refuses those that cannot be counted in
+// countView returns the index for tallies, of which it refuses those that cannot be counted in
 // it: an error for each, nil for the others. It is called by one goroutine at a time.
-type View func(all []*Tally) (keys *index.KeyMap, refused []error)
+type countView func(all []*tally) (keys *index.KeyMap, refused []error)
 
-// Counter counts. It is safe for concurrent use.
-type Counter struct {
+// counter counts the keys of ranges that exist at a revision: it answers all tallies that wait
+// with one walk over the index, which costs some 10 ms for 100 000 keys. It is safe for
+// concurrent use.
+type counter struct {
 	turn chan struct{} // holds one token: its sender walks
 
 	// mu guards waiting.
 	mu      sync.Mutex
-	waiting []*Tally
+	waiting []*tally
 }
 
-// New returns a counter.
-func New() *Counter { return &Counter{turn: make(chan struct{}, 1)} }
+func newCounter() *counter { return &counter{turn: make(chan struct{}, 1)} }
 
-// Count returns how many keys of s exist at a revision. Errors: those of view, ctx's cause.
-func (c *Counter) Count(ctx context.Context, s index.Span, revision int64, view View) (int64, error) {
-	t := &Tally{Span: s, Revision: revision, done: make(chan struct{})}
+// count returns how many keys of s exist at a revision. Errors: those of view, ctx's cause.
+func (c *counter) count(ctx context.Context, s index.Span, revision int64, view countView) (int64, error) {
+	t := &tally{Span: s, revision: revision, done: make(chan struct{})}
 	c.mu.Lock()
 	c.waiting = append(c.waiting, t)
 	c.mu.Unlock()
@@ -61,7 +58,7 @@ func (c *Counter) Count(ctx context.Context, s index.Span, revision int64, view 
 }
 
 // countAll answers every tally that waits. The caller has the turn.
-func (c *Counter) countAll(view View) {
+func (c *counter) countAll(view countView) {
 	c.mu.Lock()
 	all := c.waiting
 	c.waiting = nil
@@ -82,16 +79,16 @@ func (c *Counter) countAll(view View) {
 // walkOnce counts all in one walk. What a key counts is mostly the same at every
 // revision that is requested: it is added up once, and each tally takes the
 // difference between its end and its beginning.
-func walkOnce(keys *index.KeyMap, all []*Tally) {
+func walkOnce(keys *index.KeyMap, all []*tally) {
 	if len(all) == 0 {
 		return
 	}
-	slices.SortFunc(all, func(a, b *Tally) int { return cmp.Compare(a.Start, b.Start) })
+	slices.SortFunc(all, func(a, b *tally) int { return cmp.Compare(a.Start, b.Start) })
 	first, last := int64(math.MaxInt64), int64(0)
 	for _, t := range all {
-		first, last = min(first, t.Revision), max(last, t.Revision)
+		first, last = min(first, t.revision), max(last, t.revision)
 	}
-	var open []*Tally
+	var open []*tally
 	total := int64(0)
 	nextEnd := ""
 	keys.Ascend(all[0].Start, func(key string, h index.History) bool {
@@ -101,7 +98,7 @@ func walkOnce(keys *index.KeyMap, all []*Tally) {
 			nextEnd = earliestEnd(open)
 		}
 		if len(open) > 0 && key >= nextEnd {
-			open = slices.DeleteFunc(open, func(t *Tally) bool {
+			open = slices.DeleteFunc(open, func(t *tally) bool {
 				if key < t.End {
 					return false
 				}
@@ -124,7 +121,7 @@ func walkOnce(keys *index.KeyMap, all []*Tally) {
 			return true
 		}
 		for _, t := range open {
-			if i := h.At(t.Revision); i >= 0 && !h.Versions[i].Deleted {
+			if i := h.At(t.revision); i >= 0 && !h.Versions[i].Deleted {
 				t.n++
 			}
 		}
@@ -135,7 +132,7 @@ func walkOnce(keys *index.KeyMap, all []*Tally) {
 	}
 }
 
-func earliestEnd(open []*Tally) string {
+func earliestEnd(open []*tally) string {
 	end := ""
 	for _, t := range open {
 		if end == "" || t.End < end {

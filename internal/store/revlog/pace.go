@@ -1,7 +1,4 @@
-// Package pace keeps background work from holding up what clients wait for.
-//
-// It has one noun. A [Pacer] pauses a worker after each bit of work.
-package pace
+package revlog
 
 import (
 	"runtime"
@@ -18,19 +15,20 @@ const (
 	busyRest = 3
 )
 
-// Pacer paces one worker. Its zero value is ready; it is not safe for concurrent use.
-type Pacer struct {
+// pacer keeps one worker in the background from holding up what clients wait for: it pauses
+// after each bit of work. Its zero value is ready; it is not safe for concurrent use.
+type pacer struct {
 	worked time.Duration // since the last pause
 	served int64
 }
 
-// Pause leaves locks, processors and the disk to clients for a multiple of the time
+// pause leaves locks, processors and the disk to clients for a multiple of the time
 // that the worker has worked; began is when this piece of the work did. Without it they
 // would hardly get a lock: a goroutine that takes it again at once is faster than one that
 // is woken, until that has waited for 1 ms. served grows with what was done for clients:
 // that it grew since the last pause says that there are some. A closed channel ends the
 // pause.
-func (p *Pacer) Pause(began time.Time, served func() int64, closing <-chan struct{}) {
+func (p *pacer) pause(began time.Time, served func() int64, closing <-chan struct{}) {
 	if p.worked += time.Since(began); p.worked < workAtOnce {
 		runtime.Gosched()
 		return

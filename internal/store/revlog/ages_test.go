@@ -1,14 +1,10 @@
-package ages
+package revlog
 
 import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"go.uber.org/goleak"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestAgesUseTheMonotonicClock: whatever the wall clock says, nothing that
 // was written after a moment is older than that moment.
@@ -18,15 +14,15 @@ func TestAgesUseTheMonotonicClock(t *testing.T) {
 		want   int64
 	}{{2 * time.Hour, 10}, {time.Hour, 10}, {30 * time.Minute, 40}, {time.Second, 69}} {
 		synctest.Test(t, func(t *testing.T) {
-			a := New(10, c.window)
+			a := newAges(10, c.window)
 			for revision := int64(11); revision <= 70; revision++ {
 				<-time.After(time.Minute)
-				a.Note(revision)
+				a.note(revision)
 				if c.window > time.Second {
-					a.Note(revision + 1000) // too soon after the one before
+					a.note(revision + 1000) // too soon after the one before
 				}
 			}
-			if got := a.Expired(); got != c.want {
+			if got := a.expired(); got != c.want {
 				t.Errorf("what is at least %v old ends at %d, want %d", c.window, got, c.want)
 			}
 			for _, m := range a.moments[1:] {
@@ -41,13 +37,13 @@ func TestAgesUseTheMonotonicClock(t *testing.T) {
 // TestMomentsAreBounded notes a revision every second of a day.
 func TestMomentsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := New(1, time.Hour)
+		a := newAges(1, time.Hour)
 		for revision := range int64(24 * 60 * 60) {
 			<-time.After(time.Second)
-			a.Note(revision)
-			a.Expired()
+			a.note(revision)
+			a.expired()
 		}
-		if len(a.moments) > most+2 {
+		if len(a.moments) > maxMoments+2 {
 			t.Errorf("%d moments are kept", len(a.moments))
 		}
 	})

@@ -1,4 +1,4 @@
-package load
+package revlog
 
 import (
 	"context"
@@ -16,11 +16,11 @@ const (
 	maxRoom = 1024
 )
 
-// Walk collects the versions that page is made of, up to the first that its limit
+// walkPage collects the versions that page is made of, up to the first that its limit
 // leaves out, and those of them that need their values. It sets page.More, and returns ctx's
 // cause when ctx ends first.
-func Walk(ctx context.Context, keys *index.KeyMap, q store.Query, page *store.Page) (wants []Wanted, unread []*Wanted, err error) {
-	wants = make([]Wanted, 0, min(q.Limit, maxRoom))
+func walkPage(ctx context.Context, keys *index.KeyMap, q store.Query, page *store.Page) (wants []wanted, unread []*wanted, err error) {
+	wants = make([]wanted, 0, min(q.Limit, maxRoom))
 	var places []int // of unread in wants, which may move while it grows
 	bytes := 0
 	visit := func(h index.History) (goOn bool) {
@@ -39,7 +39,7 @@ func Walk(ctx context.Context, keys *index.KeyMap, q store.Query, page *store.Pa
 			}
 			places = append(places, len(wants))
 		}
-		wants = append(wants, Wanted{Key: h.Key, Version: v})
+		wants = append(wants, wanted{key: h.Key, version: v})
 		return true
 	}
 	walked := 0
