@@ -128,7 +128,7 @@ func injectionOf(ctx context.Context) *injection {
 // is called before.
 func (i *injection) atEnd(do func()) (forget func()) {
 	do = sync.OnceFunc(do)
-	removal, drain := i.rule.removal.At(do), i.handler.drain.At(do)
+	removal, drain := i.rule.removal.at(do), i.handler.drain.at(do)
 	return func() {
 		removal()
 		drain()

@@ -1,14 +1,11 @@
-// Package ending ends together what belongs together.
-//
-// It has one noun: an [Ending].
-package ending
+package fault
 
 import "sync"
 
-// Ending is what ends together: all that a rule's action does to requests when the rule is
+// ending is what ends together: all that a rule's action does to requests when the rule is
 // removed, and all that is done to a server's requests when that stops. The zero value has not
 // ended. It is safe for concurrent use.
-type Ending struct {
+type ending struct {
 	// mu guards what follows.
 	mu    sync.Mutex
 	ended bool
@@ -16,8 +13,8 @@ type Ending struct {
 	next  int
 }
 
-// At calls do at the end, unless forget is called before. After the end it calls do at once.
-func (e *Ending) At(do func()) (forget func()) {
+// at calls do at the end, unless forget is called before. After the end it calls do at once.
+func (e *ending) at(do func()) (forget func()) {
 	e.mu.Lock()
 	if e.ended {
 		e.mu.Unlock()
@@ -38,8 +35,8 @@ func (e *Ending) At(do func()) (forget func()) {
 	}
 }
 
-// End ends it, once.
-func (e *Ending) End() {
+// end ends it, once.
+func (e *ending) end() {
 	e.mu.Lock()
 	e.ended = true
 	undo := e.undo

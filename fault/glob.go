@@ -1,9 +1,9 @@
-package asked
+package fault
 
 import "strings"
 
-// FitsAny reports whether a text fits one of the patterns, in which * is any text and ? any byte.
-func FitsAny(patterns []string, text string) bool {
+// fitsAny reports whether a text fits one of the patterns, in which * is any text and ? any byte.
+func fitsAny(patterns []string, text string) bool {
 	for _, p := range patterns {
 		if glob(p, text) {
 			return true

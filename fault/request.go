@@ -1,7 +1,4 @@
-// Package asked reads what a request asks for, as an API server does.
-//
-// It has one noun: a [Request].
-package asked
+package fault
 
 import (
 	"net/http"
@@ -23,39 +20,39 @@ type Request struct {
 	Name        string
 }
 
-// Of reads the path, the method and the query as an API server does. It allocates
+// RequestOf reads the path, the method and the query as an API server does. It allocates
 // nothing, because every request passes it while there are rules.
-func Of(r *http.Request) Request {
-	other := Request{Verb: lower(r.Method)}
+func RequestOf(r *http.Request) Request {
+	other := Request{Verb: lowerMethod(r.Method)}
 	q := Request{}
-	first, rest := segment(strings.Trim(r.URL.Path, "/"))
+	first, rest := cutSegment(strings.Trim(r.URL.Path, "/"))
 	switch first {
 	case "api":
-		q.Version, rest = segment(rest)
+		q.Version, rest = cutSegment(rest)
 	case "apis":
-		q.Group, rest = segment(rest)
-		q.Version, rest = segment(rest)
+		q.Group, rest = cutSegment(rest)
+		q.Version, rest = cutSegment(rest)
 	}
 	if q.Version == "" || rest == "" {
 		return other
 	}
-	first, after := segment(rest)
+	first, after := cutSegment(rest)
 	if (first == "watch" || first == "proxy") && after != "" {
 		q.Verb, rest = first, after
 	} else {
 		q.Verb = verbOf(r.Method)
 	}
-	if first, after = segment(rest); first == "namespaces" && after != "" {
+	if first, after = cutSegment(rest); first == "namespaces" && after != "" {
 		var below string
-		q.Namespace, below = segment(after)
-		if third, _ := segment(below); below != "" && third != "status" && third != "finalize" {
+		q.Namespace, below = cutSegment(after)
+		if third, _ := cutSegment(below); below != "" && third != "status" && third != "finalize" {
 			rest = below
 		}
 	}
-	q.Resource, rest = segment(rest)
-	q.Name, rest = segment(rest)
+	q.Resource, rest = cutSegment(rest)
+	q.Name, rest = cutSegment(rest)
 	if q.Verb != "proxy" {
-		q.Subresource, _ = segment(rest)
+		q.Subresource, _ = cutSegment(rest)
 	}
 	switch {
 	case q.Name != "":
@@ -69,14 +66,14 @@ func Of(r *http.Request) Request {
 	return q
 }
 
-// segment splits off the first segment of a path.
-func segment(path string) (first, rest string) {
+// cutSegment splits off the first segment of a path.
+func cutSegment(path string) (first, rest string) {
 	first, rest, _ = strings.Cut(path, "/")
 	return first, rest
 }
 
-// lower returns a method in lower case, without allocating for the usual ones.
-func lower(method string) string {
+// lowerMethod returns a method in lower case, without allocating for the usual ones.
+func lowerMethod(method string) string {
 	switch method {
 	case http.MethodGet:
 		return "get"
@@ -111,7 +108,7 @@ func asksForWatch(r *http.Request) bool {
 		pair, query, _ = strings.Cut(query, "&")
 		key, value, _ := strings.Cut(pair, "=")
 		if strings.ContainsAny(key, "%+;") || key == "watch" && strings.ContainsAny(value, "%+;") {
-			return True(r.URL.Query()["watch"]) // nobody escapes these names
+			return isTrue(r.URL.Query()["watch"]) // nobody escapes these names
 		}
 		if key == "watch" {
 			return value != "0" && !strings.EqualFold(value, "false")
@@ -120,13 +117,13 @@ func asksForWatch(r *http.Request) bool {
 	return false
 }
 
-// True reports whether the first of the values of a parameter is neither 0 nor false.
-func True(values []string) bool {
+// isTrue reports whether the first of the values of a parameter is neither 0 nor false.
+func isTrue(values []string) bool {
 	return len(values) > 0 && values[0] != "0" && !strings.EqualFold(values[0], "false")
 }
 
-// NameOf returns the name of the object in the path, or the one that a field selector selects.
-func NameOf(name string, r *http.Request) string {
+// selectedName returns the name of the object in the path, or the one that a field selector selects.
+func selectedName(name string, r *http.Request) string {
 	if name != "" || !strings.Contains(r.URL.RawQuery, "metadata.name") {
 		return name
 	}
@@ -138,15 +135,15 @@ func NameOf(name string, r *http.Request) string {
 	return name
 }
 
-// HasSubresource reports whether requests of a verb can be about a subresource.
-func HasSubresource(verb string) bool {
+// hasSubresource reports whether requests of a verb can be about a subresource.
+func hasSubresource(verb string) bool {
 	return !slices.Contains([]string{"list", "watch", "deletecollection"}, verb)
 }
 
-// OfResource reports whether requests of a verb can be about a resource.
-func OfResource(verb string) bool {
+// ofResource reports whether requests of a verb can be about a resource.
+func ofResource(verb string) bool {
 	return !slices.Contains([]string{"post", "put", "head", "options"}, verb)
 }
 
-// NamesObject reports whether requests of a verb can name an object.
-func NamesObject(verb string) bool { return verb != "create" && verb != "post" }
+// namesObject reports whether requests of a verb can name an object.
+func namesObject(verb string) bool { return verb != "create" && verb != "post" }

@@ -1,7 +1,4 @@
-// Package past reads a list as single objects, and as the initial events of a watch.
-//
-// It has one noun: a [List].
-package past
+package fault
 
 import (
 	"bytes"
@@ -19,21 +16,21 @@ import (
 	"github.com/gapless-io/gapless/kube"
 )
 
-// List is a list of objects.
-type List struct {
-	// APIVersion and Kind are those of the objects.
-	APIVersion, Kind string
-	ResourceVersion  string
-	// Protobuf says how the objects are encoded.
-	Protobuf bool
-	// Objects are encoded as in answers to gets.
-	Objects [][]byte
+// objectList is an answer with a list, read as single objects and as the initial events of a watch.
+type objectList struct {
+	// apiVersion and kind are those of the objects.
+	apiVersion, kind string
+	resourceVersion  string
+	// protobuf says how the objects are encoded.
+	protobuf bool
+	// objects are encoded as in answers to gets.
+	objects [][]byte
 }
 
-// Read reads an answer with a list, in JSON or protobuf.
-func Read(answer []byte) (List, error) {
+// readList reads an answer with a list, in JSON or protobuf.
+func readList(answer []byte) (objectList, error) {
 	if bytes.HasPrefix(answer, []byte(frames.Magic)) {
-		return readProtobuf(answer[len(frames.Magic):])
+		return readProtobufList(answer[len(frames.Magic):])
 	}
 	var list struct {
 		APIVersion string            `json:"apiVersion"`
@@ -42,33 +39,33 @@ func Read(answer []byte) (List, error) {
 		Items      []json.RawMessage `json:"items"`
 	}
 	if err := json.Unmarshal(answer, &list); err != nil {
-		return List{}, fmt.Errorf("read a list: %w", err)
+		return objectList{}, fmt.Errorf("read a list: %w", err)
 	}
 	out, err := newList(list.APIVersion, list.Kind, list.Metadata.ResourceVersion)
 	for _, item := range list.Items {
 		if len(item) < 2 || item[0] != '{' {
-			return List{}, errors.New("read a list: an item is no object")
+			return objectList{}, errors.New("read a list: an item is no object")
 		}
-		out.Objects = append(out.Objects, out.typed(item))
+		out.objects = append(out.objects, out.typed(item))
 	}
 	return out, err
 }
 
-func newList(apiVersion, kind, rv string) (List, error) {
+func newList(apiVersion, kind, rv string) (objectList, error) {
 	item, is := strings.CutSuffix(kind, "List")
 	if !is {
-		return List{}, fmt.Errorf("read a list: its kind is %q", kind)
+		return objectList{}, fmt.Errorf("read a list: its kind is %q", kind)
 	}
-	return List{APIVersion: apiVersion, Kind: item, ResourceVersion: rv}, nil
+	return objectList{apiVersion: apiVersion, kind: item, resourceVersion: rv}, nil
 }
 
 // typed returns an object with its kind, which items of built-in kinds do not have.
-func (l *List) typed(item []byte) []byte {
+func (l *objectList) typed(item []byte) []byte {
 	var has metav1.TypeMeta
 	if json.Unmarshal(item, &has) == nil && has.Kind != "" {
 		return item
 	}
-	head := append(append(append([]byte(`{"kind":`), quoted(l.Kind)...), `,"apiVersion":`...), quoted(l.APIVersion)...)
+	head := append(append(append([]byte(`{"kind":`), quoted(l.kind)...), `,"apiVersion":`...), quoted(l.apiVersion)...)
 	if members := bytes.TrimSpace(item[1:]); members[0] != '}' {
 		head = append(head, ',')
 	}
@@ -83,24 +80,24 @@ const (
 	itemsField    = 2
 )
 
-func readProtobuf(envelope []byte) (List, error) {
+func readProtobufList(envelope []byte) (objectList, error) {
 	var unknown runtime.Unknown
 	if err := unknown.Unmarshal(envelope); err != nil {
-		return List{}, fmt.Errorf("read a list: %w", err)
+		return objectList{}, fmt.Errorf("read a list: %w", err)
 	}
 	out, err := newList(unknown.APIVersion, unknown.Kind, "")
 	if err != nil {
-		return List{}, err
+		return objectList{}, err
 	}
-	out.Protobuf = true
+	out.protobuf = true
 	for rest := unknown.Raw; len(rest) > 0; {
 		number, kind, n := protowire.ConsumeTag(rest)
 		if n < 0 {
-			return List{}, fmt.Errorf("read a list: %w", protowire.ParseError(n))
+			return objectList{}, fmt.Errorf("read a list: %w", protowire.ParseError(n))
 		}
 		size := protowire.ConsumeFieldValue(number, kind, rest[n:])
 		if size < 0 {
-			return List{}, fmt.Errorf("read a list: %w", protowire.ParseError(size))
+			return objectList{}, fmt.Errorf("read a list: %w", protowire.ParseError(size))
 		}
 		value, _ := protowire.ConsumeBytes(rest[n : n+size]) // nil unless the field has bytes
 		rest = rest[n+size:]
@@ -109,23 +106,23 @@ func readProtobuf(envelope []byte) (List, error) {
 		case number == metadataField:
 			var meta metav1.ListMeta
 			if err := meta.Unmarshal(value); err != nil {
-				return List{}, fmt.Errorf("read a list: %w", err)
+				return objectList{}, fmt.Errorf("read a list: %w", err)
 			}
-			out.ResourceVersion = meta.ResourceVersion
+			out.resourceVersion = meta.ResourceVersion
 		case number == itemsField:
-			object, err := (&runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: out.APIVersion, Kind: out.Kind}, Raw: value}).Marshal()
+			object, err := (&runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: out.apiVersion, Kind: out.kind}, Raw: value}).Marshal()
 			if err != nil {
-				return List{}, fmt.Errorf("read a list: %w", err)
+				return objectList{}, fmt.Errorf("read a list: %w", err)
 			}
-			out.Objects = append(out.Objects, append([]byte(frames.Magic), object...))
+			out.objects = append(out.objects, append([]byte(frames.Magic), object...))
 		}
 	}
 	return out, nil
 }
 
-// Added returns the event of an object.
-func (l *List) Added(object []byte) []byte {
-	if !l.Protobuf {
+// added returns the event of an object.
+func (l *objectList) added(object []byte) []byte {
+	if !l.protobuf {
 		return append(append([]byte(`{"type":"ADDED","object":`), object...), '}')
 	}
 	body, err := (&metav1.WatchEvent{Type: "ADDED", Object: runtime.RawExtension{Raw: object}}).Marshal()
@@ -135,17 +132,17 @@ func (l *List) Added(object []byte) []byte {
 	return body
 }
 
-// End returns the bookmark that ends the initial events.
-func (l *List) End() []byte {
-	rv, err := kube.ParseResourceVersion(l.ResourceVersion)
+// end returns the bookmark that ends the initial events.
+func (l *objectList) end() []byte {
+	rv, err := kube.ParseResourceVersion(l.resourceVersion)
 	if err != nil {
 		rv = 0 // clients take it for any
 	}
-	if !l.Protobuf {
-		return bytes.TrimSpace(wire.BookmarkFrame(l.APIVersion, l.Kind, rv, kube.InitialEventsEnd))
+	if !l.protobuf {
+		return bytes.TrimSpace(wire.BookmarkFrame(l.apiVersion, l.kind, rv, kube.InitialEventsEnd))
 	}
 	object := metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
-		ResourceVersion: l.ResourceVersion, Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"},
+		ResourceVersion: l.resourceVersion, Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"},
 	}}
-	return frames.Event("BOOKMARK", runtime.TypeMeta{APIVersion: l.APIVersion, Kind: l.Kind}, object.Marshal)
+	return frames.Event("BOOKMARK", runtime.TypeMeta{APIVersion: l.apiVersion, Kind: l.kind}, object.Marshal)
 }

@@ -1,4 +1,4 @@
-package past_test
+package fault
 
 import (
 	"bytes"
@@ -10,10 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/gapless-io/gapless/fault/internal/frames"
-	"github.com/gapless-io/gapless/fault/internal/past"
 )
 
-func twoPods(t testing.TB) (asJSON, asProtobuf []byte) {
+func listOfTwoPods(t testing.TB) (asJSON, asProtobuf []byte) {
 	t.Helper()
 	list := corev1.PodList{
 		TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}, ListMeta: metav1.ListMeta{ResourceVersion: "7"},
@@ -35,14 +34,14 @@ func twoPods(t testing.TB) (asJSON, asProtobuf []byte) {
 }
 
 func TestListsAreReadAsObjectsOfTheirKind(t *testing.T) {
-	asJSON, asProtobuf := twoPods(t)
+	asJSON, asProtobuf := listOfTwoPods(t)
 	for name, answer := range map[string][]byte{"JSON": asJSON, "protobuf": asProtobuf} {
-		list, err := past.Read(answer)
-		if err != nil || len(list.Objects) != 2 || list.Kind != "Pod" || list.ResourceVersion != "7" {
+		list, err := readList(answer)
+		if err != nil || len(list.objects) != 2 || list.kind != "Pod" || list.resourceVersion != "7" {
 			t.Fatalf("%s: %+v, %v", name, list, err)
 		}
 		var kind, pod string
-		if event := list.Added(list.Objects[1]); list.Protobuf {
+		if event := list.added(list.objects[1]); list.protobuf {
 			unknown, meta, err := frames.OpenEvent(event)
 			if err != nil {
 				t.Fatal(err)
@@ -59,29 +58,29 @@ func TestListsAreReadAsObjectsOfTheirKind(t *testing.T) {
 			t.Errorf("%s: %s %s", name, kind, pod)
 		}
 	}
-	custom, err := past.Read([]byte(`{"kind":"WList","apiVersion":"x/v1","items":[{"kind":"W","apiVersion":"x/v1"},{}]}`))
-	if err != nil || string(custom.Objects[0]) != `{"kind":"W","apiVersion":"x/v1"}` || string(custom.Objects[1]) != `{"kind":"W","apiVersion":"x/v1"}` {
-		t.Errorf("%q, %v", custom.Objects, err)
+	custom, err := readList([]byte(`{"kind":"WList","apiVersion":"x/v1","items":[{"kind":"W","apiVersion":"x/v1"},{}]}`))
+	if err != nil || string(custom.objects[0]) != `{"kind":"W","apiVersion":"x/v1"}` || string(custom.objects[1]) != `{"kind":"W","apiVersion":"x/v1"}` {
+		t.Errorf("%q, %v", custom.objects, err)
 	}
 }
 
-func FuzzRead(f *testing.F) {
-	asJSON, asProtobuf := twoPods(f)
+func FuzzReadList(f *testing.F) {
+	asJSON, asProtobuf := listOfTwoPods(f)
 	f.Add(asJSON)
 	f.Add(asProtobuf)
 	f.Add([]byte(`{"kind":"PodList","items":[{ }]}`))
 	f.Fuzz(func(t *testing.T, answer []byte) {
-		list, err := past.Read(answer)
+		list, err := readList(answer)
 		if err != nil {
 			return
 		}
-		for _, object := range list.Objects {
-			event := list.Added(object)
-			if !list.Protobuf && !json.Valid(event) {
+		for _, object := range list.objects {
+			event := list.added(object)
+			if !list.protobuf && !json.Valid(event) {
 				t.Errorf("%q has the event %q", answer, event)
 			}
 		}
-		if end := list.End(); !list.Protobuf && (!json.Valid(end) || bytes.Contains(end, []byte("\n"))) {
+		if end := list.end(); !list.protobuf && (!json.Valid(end) || bytes.Contains(end, []byte("\n"))) {
 			t.Errorf("%q ends with %q", answer, end)
 		}
 	})
