@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
-	"github.com/gapless-io/gapless/informer/internal/builtin"
 	"github.com/gapless-io/gapless/informer/internal/remote"
 )
 
@@ -20,7 +19,7 @@ import (
 // T must be of a package of k8s.io/api, whose name says the group and the version;
 // for any other type, Run returns an error.
 func Builtin[T Object](cfg *rest.Config, opts ...SourceOption) Source[T] {
-	gvr, err := builtin.Resource(reflect.TypeFor[T]())
+	gvr, err := builtinResource(reflect.TypeFor[T]())
 	if err != nil {
 		return Source[T]{name: reflect.TypeFor[T]().String(), err: err}
 	}

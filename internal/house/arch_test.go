@@ -70,10 +70,8 @@ var policy = map[string][]string{
 	// The informer, from the bottom to the top: values; what they are made of and how an
 	// object is held; the state and the transition table; one stream; what changes go
 	// through; the cache; the API.
-	"informer/internal/builtin":    nil,
 	"informer/internal/identity":   nil,
 	"informer/internal/dictionary": nil,
-	"informer/internal/setting":    nil,
 	"informer/internal/decode":     {"kube"},
 	"informer/internal/incident":   {"kube"},
 	"informer/internal/protobuf":   {"kube", "client"},
@@ -98,11 +96,11 @@ var policy = map[string][]string{
 		"informer/internal/state", "informer/internal/transition",
 	},
 	"informer": {
-		"kube", "client", "informer/internal/builtin", "informer/internal/cache", "informer/internal/decode",
+		"kube", "client", "informer/internal/cache", "informer/internal/decode",
 		"informer/internal/handle", "informer/internal/identity", "informer/internal/incident",
 		"informer/internal/index", "informer/internal/persist", "informer/internal/queue",
-		"informer/internal/reflector", "informer/internal/remote", "informer/internal/setting",
-		"informer/internal/state", "informer/internal/transition",
+		"informer/internal/reflector", "informer/internal/remote", "informer/internal/state",
+		"informer/internal/transition",
 	},
 	"informer/share":         {"informer"},
 	"informer/listwatchtest": {"kube", "client"}, // for tests

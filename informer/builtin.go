@@ -1,7 +1,4 @@
-// Package builtin knows the resources of the kinds in k8s.io/api.
-//
-// It has one noun: a [Resource] of a Go type.
-package builtin
+package informer
 
 import (
 	"fmt"
@@ -12,12 +9,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// packages is the path of the packages of the built-in kinds.
-const packages = "k8s.io/api/"
+// builtinPackages is the path of the packages of the built-in kinds.
+const builtinPackages = "k8s.io/api/"
 
-// groupOf returns the API group of k8s.io/api/name, as that package's GroupName says it:
+// builtinGroup returns the API group of k8s.io/api/name, as that package's GroupName says it:
 // most are name itself, or name in the domain of Kubernetes.
-func groupOf(name string) string {
+func builtinGroup(name string) string {
 	switch name {
 	case "core":
 		return ""
@@ -33,17 +30,17 @@ func groupOf(name string) string {
 	return name + ".k8s.io"
 }
 
-// Resource returns the resource of a built-in kind, of which t is a pointer.
-func Resource(t reflect.Type) (schema.GroupVersionResource, error) {
+// builtinResource returns the resource of a built-in kind, of which t is a pointer.
+func builtinResource(t reflect.Type) (schema.GroupVersionResource, error) {
 	var none schema.GroupVersionResource
 	if t.Kind() != reflect.Pointer {
 		return none, fmt.Errorf("%s is not a pointer to a built-in kind", t)
 	}
-	group, version, is := strings.Cut(strings.TrimPrefix(t.Elem().PkgPath(), packages), "/")
-	if !is || !strings.HasPrefix(t.Elem().PkgPath(), packages) || strings.Contains(version, "/") {
+	group, version, is := strings.Cut(strings.TrimPrefix(t.Elem().PkgPath(), builtinPackages), "/")
+	if !is || !strings.HasPrefix(t.Elem().PkgPath(), builtinPackages) || strings.Contains(version, "/") {
 		return none, fmt.Errorf("%s is not a built-in kind: its resource must be named", t)
 	}
-	kind := schema.GroupVersionKind{Group: groupOf(group), Version: version, Kind: t.Elem().Name()}
+	kind := schema.GroupVersionKind{Group: builtinGroup(group), Version: version, Kind: t.Elem().Name()}
 	plural, _ := meta.UnsafeGuessKindToResource(kind) // right for all of them; see the test
 	return plural, nil
 }

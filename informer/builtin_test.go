@@ -1,4 +1,4 @@
-package builtin_test
+package informer
 
 import (
 	"os"
@@ -10,8 +10,6 @@ import (
 	"testing"
 
 	"k8s.io/client-go/kubernetes/scheme"
-
-	"github.com/gapless-io/gapless/informer/internal/builtin"
 )
 
 // generated are the resources of the built-in kinds as upstream's generators call them:
@@ -53,7 +51,7 @@ func TestBuiltinKnowsTheResourceOfEveryGeneratedClient(t *testing.T) {
 		if !is {
 			continue
 		}
-		got, err := builtin.Resource(reflect.PointerTo(kind))
+		got, err := builtinResource(reflect.PointerTo(kind))
 		if want := gvk.GroupVersion().WithResource(plural); err != nil || got != want {
 			t.Errorf("%s is %v, %v; want %v", name, got, err, want)
 		}
