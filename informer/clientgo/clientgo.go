@@ -1,9 +1,9 @@
 // Package clientgo puts the informers of this module where client-go's are
 // expected: in generated factories, under generated listers, in controller-runtime.
 //
-// It has three nouns. A replacement implements cache.SharedIndexInformer of client-go
-// 0.33 to 0.37 with package informer; [New], [With] and [Over] return one. It reads from a
-// ListerWatcher or an [informer.Source]. An [Option] changes its behavior.
+// A replacement implements cache.SharedIndexInformer of client-go 0.33 to 0.37 with package
+// informer; [New], [With] and [Over] return one. It reads from a ListerWatcher or an
+// [informer.Source]. An [Option] changes its behavior.
 //
 //	factory.InformerFor(&corev1.Pod{}, func(c kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
 //		return clientgo.New(podsOf(c), &corev1.Pod{}, resync, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})

@@ -1,10 +1,10 @@
 // Package audit records who did what: an event for each stage of the requests that a policy
 // selects, in upstream's format, in a file.
 //
-// It has three nouns. A [Policy] says which requests are recorded, and how much of them. A
-// [Log] writes events to its file, which it rotates. A [Request] is one request that is
-// recorded. Policies, events and the context of a request are those of k8s.io/apiserver/pkg/audit:
-// what calls audit.AddAuditAnnotation with the context of a request adds to its event.
+// A [Policy] says which requests are recorded, and how much of them. A [Log] writes events to
+// its file, which it rotates. A [Request] is one request that is recorded. Policies, events
+// and the context of a request are those of k8s.io/apiserver/pkg/audit: what calls
+// audit.AddAuditAnnotation with the context of a request adds to its event.
 //
 // Files are rotated here, and not by the library that upstream uses, because that one leaves a
 // goroutine behind that nothing ends, and half a line after a full disk.

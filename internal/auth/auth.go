@@ -1,12 +1,11 @@
 // Package auth says who is calling, and what callers may do.
 //
-// It has six nouns. [Credentials] are the certificates of one data directory:
-// its own CA, the serving certificate, and an administrator's client certificate
-// with its kubeconfig, all created on first use. An [Authenticator] identifies the caller of
-// a request, by upstream's user.Info; [Certificates] is one. [Attributes] describe a request
-// to an [Authorizer], whose answer is a [Decision]. [MastersOnly] is an authorizer for which
-// members of one group may do everything, [AlwaysAllow] one for which everybody may; package
-// rbac has the one that reads roles.
+// [Credentials] are the certificates of one data directory: its own CA, the serving
+// certificate, and an administrator's client certificate with its kubeconfig, all created on
+// first use. An [Authenticator] identifies the caller of a request, by upstream's user.Info;
+// [Certificates] is one. [Attributes] describe a request to an [Authorizer], whose answer is a
+// [Decision]. [MastersOnly] is an authorizer for which members of one group may do everything,
+// [AlwaysAllow] one for which everybody may; package rbac has the one that reads roles.
 package auth
 
 import (

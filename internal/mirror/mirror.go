@@ -1,12 +1,12 @@
 // Package mirror keeps the history of collections that another server commits, under that
 // server's resourceVersions.
 //
-// It has five nouns. A [Mirror] is one log on disk, a revlog, for all collections. A
-// [Collection] is one resource of the other server. Its positions are the log's revisions:
-// the log numbers what it is given without gaps, and a collection knows which of the other
-// server's resourceVersions belongs to which position. A [Change] is one change of the other
-// server. A hole is a stretch of resourceVersions of which only the difference between its
-// ends is known, because the other server no longer had the changes.
+// A [Mirror] is one log on disk, a revlog, for all collections. A [Collection] is one resource
+// of the other server. Its positions are the log's revisions: the log numbers what it is given
+// without gaps, and a collection knows which of the other server's resourceVersions belongs to
+// which position. A [Change] is one change of the other server. A hole is a stretch of
+// resourceVersions of which only the difference between its ends is known, because the other
+// server no longer had the changes.
 //
 // Who fills a collection may be a watch of an API server or of etcd: it calls Append, Replace
 // and Progress, in order. docs/decisions/0016 says why positions and resourceVersions are two

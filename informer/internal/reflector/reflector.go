@@ -1,8 +1,8 @@
 // Package reflector keeps the state of one collection current: it lists and watches as
 // the table in package transition says.
 //
-// It has three nouns. A [Source] is what is read. A [Reflector] executes the table and
-// holds the state. A [Host] gets the changes and incidents.
+// A [Source] is what is read. A [Reflector] executes the table and holds the state. A [Host]
+// gets the changes and incidents.
 package reflector
 
 import (

@@ -1,9 +1,10 @@
 // Package authn identifies the callers of requests, as kube-apiserver does.
 //
-// It has six nouns. An [Authenticator] asks client certificates, bearer tokens and, if configured,
-// takes who has neither for system:anonymous. [Certificates] are what it asks first. [Tokens] are those of a file. [Accounts] are service
-// accounts: they issue tokens and verify them against the objects in memory. [Keys] sign and verify
-// tokens. [Impersonate] makes a caller another user, if the caller may.
+// An [Authenticator] looks at the client certificate, then at the bearer token; a request with
+// neither is by system:anonymous, if that is configured. [Certificates] are what it asks first.
+// [Tokens] are those of a file. [Accounts] are service accounts: they issue tokens and verify
+// them against the objects in memory. [Keys] sign and verify tokens. [Impersonate] makes a
+// caller another user, if the caller may.
 package authn
 
 import (

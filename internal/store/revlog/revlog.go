@@ -1,11 +1,10 @@
 // Package revlog is the embedded storage engine: a segmented, append-only log
 // of revisions that is history, watch source and database in one.
 //
-// It has eight nouns. A [Log] is the store. A record is one version of one key;
-// a frame is a group of records that was written and synced at once; a segment
-// is a file of frames; the manifest is the list of segments and of
-// compactions. The index has the location of each retained version, in memory. The
-// sequencer is the only goroutine that writes. A feed is a cursor over the written
+// A [Log] is the store. A record is one version of one key; a frame is a group of records that
+// was written and synced at once; a segment is a file of frames; the manifest is the list of
+// segments and of compactions. The index has the location of each retained version, in memory.
+// The sequencer is the only goroutine that writes. A feed is a cursor over the written
 // records.
 //
 // Guarantees: a revision is visible only after it is on disk; revisions are

@@ -1,8 +1,8 @@
 // Package storetest tests the contract of store.Store; each backend runs it.
 //
-// It has two nouns. The suite is [Run]: a list of claims, each a small function
-// over a new store. An [Oracle] is the simplest possible store, a list of writes, with
-// which the claims and a backend's own model tests compare.
+// The suite is [Run]: a list of claims, each a small function over a new store. An [Oracle] is
+// the simplest possible store, a list of writes, with which the claims and a backend's own
+// model tests compare.
 package storetest
 
 import (

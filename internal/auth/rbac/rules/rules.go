@@ -1,7 +1,7 @@
 // Package rules says what the rules of roles allow, and compares them.
 //
-// It has one noun: a rule is a PolicyRule of rbac.authorization.k8s.io/v1. It matches,
-// covers and prints rules as Kubernetes does, whose texts clients show to users
+// A rule is a PolicyRule of rbac.authorization.k8s.io/v1. The package matches, covers and
+// prints rules as Kubernetes does, whose texts clients show to users
 // (pkg/apis/rbac/v1/evaluation_helpers.go, pkg/registry/rbac/validation,
 // component-helpers/auth/rbac/validation). conformance/builtin compares them.
 package rules

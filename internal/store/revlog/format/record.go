@@ -1,10 +1,9 @@
 // Package format encodes and decodes the log's bytes on disk.
 //
-// It has four nouns. A [Record] is one version of one key. A [Frame] is a group
-// of records that was written and synced at once. A segment is a file of frames,
-// of which this package knows the header. A [Manifest] lists the segments and
-// the compactions. Decoders return an error that describes the problem for bytes that no
-// encoder of this package writes; none of them panics.
+// A [Record] is one version of one key. A [Frame] is a group of records that was written and
+// synced at once. A segment is a file of frames, of which this package knows the header. A
+// [Manifest] lists the segments and the compactions. Decoders return an error that describes
+// the problem for bytes that no encoder of this package writes; none of them panics.
 package format
 
 import (
