@@ -359,12 +359,9 @@ func (f *finder) literal(x *ast.CompositeLit, depth int) {
 // binary finds places behind the operators of an expression.
 func (f *finder) binary(x *ast.BinaryExpr, depth int) {
 	cost := depth + compared
-	switch {
-	case x.Op == token.LOR:
-		cost = depth
-	case x.Op == token.LAND:
-		cost = depth + 1
-	case x.Op == token.ADD:
+	if p := x.Op.Precedence(); p <= token.LAND.Precedence() { // || before &&
+		cost = depth + p - 1
+	} else if x.Op == token.ADD {
 		cost = depth + perLevel
 	}
 	f.add(x.OpPos+token.Pos(len(x.Op.String())), cost, "\n")
