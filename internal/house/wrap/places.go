@@ -68,12 +68,12 @@ func (f *finder) comma(after token.Pos, depth int) {
 
 // function finds places in the types of a function's parameters and results.
 func (f *finder) function(t *ast.FuncType, depth int) {
-	for _, list := range []*ast.FieldList{t.Params, t.Results} {
+	for i, list := range []*ast.FieldList{t.Params, t.Results} {
 		if list == nil {
 			continue
 		}
 		for _, field := range list.List {
-			f.comma(field.End(), depth+perLevel)
+			f.comma(field.End(), depth+(2*i+1)*perLevel) // rather parameters than results
 			f.expr(field.Type, depth+2*perLevel)
 		}
 	}

@@ -205,12 +205,15 @@ func (w *wrapper) comment(file *ast.File, n int) (edits []edit, ok bool) {
 }
 
 // filled returns the edit that fills a comment anew, from a long line to the end of the
-// paragraph.
+// paragraph. There is none for code in a comment.
 func (w *wrapper) filled(n int, indent string) []edit {
 	start, end := w.line(n)
 	head, rest := commentHead(string(w.src[start+len(indent) : end]))
 	next := strings.Repeat(" ", len(head)-2)
 	words := strings.Fields(rest)
+	if !strings.HasSuffix(strings.TrimRight(head, " "), "-") && head != "// " {
+		return nil // code
+	}
 	if head == "// " { // text: what follows moves along
 		for n++; n <= w.tokens.LineCount(); n++ {
 			from, to := w.line(n)
@@ -239,8 +242,6 @@ func (w *wrapper) filled(n int, indent string) []edit {
 // of an item of a list or the indentation of code.
 func commentHead(line string) (head, text string) {
 	text = strings.TrimLeft(strings.TrimPrefix(line, "//"), " \t")
-	for _, mark := range []string{"- ", "* "} {
-		text = strings.TrimPrefix(text, mark)
-	}
+	text = strings.TrimPrefix(text, "- ")
 	return line[:len(line)-len(text)], text
 }

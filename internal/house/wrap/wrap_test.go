@@ -86,6 +86,11 @@ func TestLongLinesAreBrokenWhereTheLeastIsTornApart(t *testing.T) {
 			"//   - " + a + "\n//     " + b + "\n//     " + a,
 		},
 		{
+			"code in a comment stays",
+			"//\t" + a + " " + b + " " + a,
+			"//\t" + a + " " + b + " " + a,
+		},
+		{
 			"what fits stays",
 			"f(" + c + ", " + a + ") // x",
 			"f(" + c + ", " + a + ") // x",
