@@ -17,6 +17,8 @@ const (
 	opened = perLevel + shorter
 	// splitString is what a string is worse than everything else.
 	splitString = 1000
+	// fewColumns is how long a literal is that gets no lines of its own.
+	fewColumns = 40
 	// leastRest is how many bytes of a string are left for the next line at least.
 	leastRest = 20
 )
@@ -299,7 +301,7 @@ func (f *finder) call(x *ast.CallExpr, depth int) {
 }
 
 // last is expr for the last argument of a call. The braces of a literal or a function belong
-// there: call(a, T{…}) gets its lines between them.
+// there: call(a, T{…}) gets its lines between them, unless that would be a few words alone.
 func (f *finder) last(arg ast.Expr, depth int) {
 	lit := arg
 	if x, is := arg.(*ast.UnaryExpr); is && x.Op == token.AND {
@@ -307,10 +309,12 @@ func (f *finder) last(arg ast.Expr, depth int) {
 	}
 	switch lit.(type) {
 	case *ast.CompositeLit, *ast.FuncLit:
-		f.expr(lit, depth)
-	default:
-		f.expr(arg, depth+perLevel)
+		if lit.End()-lit.Pos() > fewColumns {
+			f.expr(lit, depth)
+			return
+		}
 	}
+	f.expr(arg, depth+perLevel)
 }
 
 // isText reports whether an expression is a string, which is a format in most calls with

@@ -181,7 +181,7 @@ func (p place) before(other *place) bool {
 }
 
 // comment returns the edits for a long line that is a comment, or has one at its end. It is
-// not ok if there is no comment, or none that can be moved.
+// not ok if there is none.
 func (w *wrapper) comment(file *ast.File, n int) (edits []edit, ok bool) {
 	start, end := w.line(n)
 	for _, group := range file.Comments {
@@ -195,7 +195,7 @@ func (w *wrapper) comment(file *ast.File, n int) (edits []edit, ok bool) {
 				return w.filled(n, indent), true
 			}
 			if strings.HasPrefix(c.Text, "//nolint:") {
-				return nil, false
+				return nil, true // it is about what stands on its line
 			}
 			code := start + len(bytes.TrimRight(w.src[start:at], " \t"))
 			return []edit{{start, start, indent + c.Text + "\n"}, {code, end, ""}}, true

@@ -97,8 +97,8 @@ func TestLongLinesAreBrokenWhereTheLeastIsTornApart(t *testing.T) {
 		},
 		{
 			"a directive stays on its line",
-			"f(" + a + ") //nolint:gosec // " + b + " and more",
-			"f(" + a + ") //nolint:gosec // " + b + " and more",
+			"f(" + a + ", " + b + ") //nolint:gosec // " + b + " and more",
+			"f(" + a + ", " + b + ") //nolint:gosec // " + b + " and more",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
