@@ -39,7 +39,8 @@ func BenchmarkStripProtobuf(b *testing.B) {
 func BenchmarkTypedList(b *testing.B) {
 	var items []string
 	for i := range 1000 {
-		items = append(items, fmt.Sprintf(`{"metadata":{"name":"n%d","resourceVersion":"%d"},"data":{"a":%q}}`, i, i+1, strings.Repeat("x", 1500)))
+		items = append(items,
+			fmt.Sprintf(`{"metadata":{"name":"n%d","resourceVersion":"%d"},"data":{"a":%q}}`, i, i+1, strings.Repeat("x", 1500)))
 	}
 	list := `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[` + strings.Join(items, ",") + `]}`
 	c := serve(b, jsonAnswer(list), false).As(client.Form{Typed: true})

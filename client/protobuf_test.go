@@ -43,7 +43,12 @@ func newUpstream(tb testing.TB) upstream {
 	if !found {
 		tb.Fatal("upstream has no protobuf")
 	}
-	return upstream{info: info, codec: codecs.EncoderForVersion(info.Serializer, schema.GroupVersions{corev1.SchemeGroupVersion, metav1.SchemeGroupVersion})}
+	return upstream{
+		info: info,
+		codec: codecs.EncoderForVersion(info.Serializer, schema.GroupVersions{
+			corev1.SchemeGroupVersion, metav1.SchemeGroupVersion,
+		}),
+	}
 }
 
 // object is an object, a list or a Status in its envelope. Without a kind of its own
@@ -143,7 +148,8 @@ func TestProtobufListIsReadItemByItem(t *testing.T) {
 			t.Fatal(diff)
 		}
 		m, err := client.MetaOf(item)
-		if w := want.Items[k]; err != nil || m != (client.Meta{Namespace: w.Namespace, Name: w.Name, UID: w.UID, ResourceVersion: w.ResourceVersion}) {
+		if w := want.Items[k]; err != nil ||
+			m != (client.Meta{Namespace: w.Namespace, Name: w.Name, UID: w.UID, ResourceVersion: w.ResourceVersion}) {
 			t.Fatalf("metadata %+v, %v", m, err)
 		}
 		k++
@@ -177,12 +183,15 @@ func TestProtobufListItemsMayBeKept(t *testing.T) {
 }
 
 func TestJSONIsAcceptedFromServersWithoutProtobuf(t *testing.T) {
-	c := serve(t, jsonAnswer(`{"kind":"PodList","metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"a"}}]}`), false).As(client.Form{Protobuf: true})
+	c := serve(t, jsonAnswer(`{"kind":"PodList","metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"a"}}]}`),
+		false).As(client.Form{Protobuf: true})
 	var items []string
-	if _, err := c.List(t.Context(), pods(""), metav1.ListOptions{}, collect(&items)); err != nil || len(items) != 1 || client.IsProtobuf([]byte(items[0])) {
+	if _, err := c.List(t.Context(), pods(""), metav1.ListOptions{}, collect(&items)); err != nil || len(items) != 1 ||
+		client.IsProtobuf([]byte(items[0])) {
 		t.Fatalf("%q, %v", items, err)
 	}
-	w, err := serve(t, jsonAnswer(added), false).As(client.Form{Protobuf: true}).Watch(t.Context(), pods(""), metav1.ListOptions{})
+	w, err := serve(t, jsonAnswer(added), false).As(client.Form{Protobuf: true}).Watch(t.Context(), pods(""),
+		metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -212,7 +221,8 @@ func watchOf(tb testing.TB, u upstream, n int) (body []byte, large *corev1.Pod) 
 	parts = append(
 		parts, u.frame(tb, "MODIFIED", u.object(tb, large)),
 		u.frame(tb, "BOOKMARK", u.object(tb, marked("78", false))), u.frame(tb, "BOOKMARK", u.object(tb, marked("79", true))),
-		u.frame(tb, "CHANGED", u.object(tb, pod(1))), u.frame(tb, "DELETED", u.object(tb, pod(2))), u.frame(tb, "BOOKMARK", []byte("k8s\x00\x0f")),
+		u.frame(tb, "CHANGED", u.object(tb, pod(1))), u.frame(tb, "DELETED", u.object(tb, pod(2))),
+		u.frame(tb, "BOOKMARK", []byte("k8s\x00\x0f")),
 	)
 	return bytes.Join(parts, nil), large
 }
@@ -306,7 +316,8 @@ func TestProtobufErrorsCarryTheServersStatus(t *testing.T) {
 	check := func(t *testing.T, err error) {
 		t.Helper()
 		wait, _ := kube.RetryDelay(err)
-		if kube.Classify(err) != kube.OutcomeExpired || wait.Seconds() != 3 || !strings.Contains(err.Error(), "too old resource version: 1 (2)") {
+		if kube.Classify(err) != kube.OutcomeExpired || wait.Seconds() != 3 ||
+			!strings.Contains(err.Error(), "too old resource version: 1 (2)") {
 			t.Errorf("%v, retry after %v", err, wait)
 		}
 	}
@@ -331,7 +342,8 @@ func TestProtobufErrorsCarryTheServersStatus(t *testing.T) {
 		check(t, err)
 	})
 	t.Run("that is no Status", func(t *testing.T) {
-		w, err := asked(answer(typeProtobuf, u.frame(t, "ERROR", u.object(t, pod(1))))).Watch(t.Context(), pods(""), metav1.ListOptions{})
+		w, err := asked(answer(typeProtobuf, u.frame(t, "ERROR", u.object(t, pod(1))))).Watch(t.Context(), pods(""),
+			metav1.ListOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -370,24 +382,49 @@ func TestProtobufReadyReportsABufferedFrame(t *testing.T) {
 
 func TestMetadataOnlyIsRequestedAndChecked(t *testing.T) {
 	u := newUpstream(t)
-	item := metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"}, ObjectMeta: pod(1).ObjectMeta}
-	list := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadataList", APIVersion: "meta.k8s.io/v1"}, Items: []metav1.PartialObjectMetadata{item}}
+	item := metav1.PartialObjectMetadata{
+		TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"}, ObjectMeta: pod(1).ObjectMeta,
+	}
+	list := &metav1.PartialObjectMetadataList{
+		TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadataList", APIVersion: "meta.k8s.io/v1"},
+		Items:    []metav1.PartialObjectMetadata{item},
+	}
 	partial := u.object(t, &item)
 	for name, c := range map[string]struct {
 		form        client.Form
 		list, watch http.HandlerFunc
 		is          bool
 	}{
-		"protobuf": {client.Form{Protobuf: true, Metadata: true}, answer(typeProtobuf, u.object(t, list)), answer(typeProtobuf, u.frame(t, "ADDED", partial)), true},
+		"protobuf": {
+			client.Form{Protobuf: true, Metadata: true},
+			answer(typeProtobuf, u.object(t, list)),
+			answer(typeProtobuf, u.frame(t, "ADDED", partial)), true,
+		},
 		"JSON": {
 			client.Form{Metadata: true},
 			jsonAnswer(`{"kind":"PartialObjectMetadataList","metadata":{},"items":[{"a":1}]}`),
 			jsonAnswer(`{"type":"ADDED","object":{"x":[{"kind":"Pod"}],"kind":"PartialObjectMetadata"}}`), true,
 		},
-		"protobuf, whole":   {client.Form{Protobuf: true, Metadata: true}, answer(typeProtobuf, u.object(t, podListOf(1))), answer(typeProtobuf, u.frame(t, "ADDED", u.object(t, pod(1)))), false},
-		"JSON, whole":       {client.Form{Metadata: true}, jsonAnswer(`{"kind":"PodList","metadata":{},"items":[{"a":1}]}`), jsonAnswer(`{"type":"ADDED","object":{"kind":"Pod"}}`), false},
-		"JSON without kind": {client.Form{Metadata: true}, jsonAnswer(`{"items":[{"a":1}]}`), jsonAnswer(`{"type":"ADDED","object":{"x":1}}`), false},
-		"no object":         {client.Form{Metadata: true}, jsonAnswer(`{"items":[],"kind":"PodList"}`), jsonAnswer(`{"type":"ADDED","object":7}`), false},
+		"protobuf, whole": {
+			client.Form{Protobuf: true, Metadata: true},
+			answer(typeProtobuf, u.object(t, podListOf(1))),
+			answer(typeProtobuf, u.frame(t, "ADDED", u.object(t, pod(1)))), false,
+		},
+		"JSON, whole": {
+			client.Form{Metadata: true},
+			jsonAnswer(`{"kind":"PodList","metadata":{},"items":[{"a":1}]}`),
+			jsonAnswer(`{"type":"ADDED","object":{"kind":"Pod"}}`), false,
+		},
+		"JSON without kind": {
+			client.Form{Metadata: true},
+			jsonAnswer(`{"items":[{"a":1}]}`), jsonAnswer(`{"type":"ADDED","object":{"x":1}}`),
+			false,
+		},
+		"no object": {
+			client.Form{Metadata: true},
+			jsonAnswer(`{"items":[],"kind":"PodList"}`), jsonAnswer(`{"type":"ADDED","object":7}`),
+			false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var accepted []string

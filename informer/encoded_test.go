@@ -96,7 +96,8 @@ func TestEncodedObjectsNeedAFifthOfTheMemory(t *testing.T) {
 }
 
 func TestAnUndecodableObjectIsReportedWhenItArrives(t *testing.T) {
-	list := []byte(`{"kind":"PodList","metadata":{"resourceVersion":"9"},"items":[{"metadata":{"name":"a","resourceVersion":"1"},"spec":7},{"metadata":{"name":"b","resourceVersion":"2"}}]}`)
+	list := []byte(
+		`{"kind":"PodList","metadata":{"resourceVersion":"9"},"items":[{"metadata":{"name":"a","resourceVersion":"1"},"spec":7},{"metadata":{"name":"b","resourceVersion":"2"}}]}`)
 	pods := synced(t, informer.Encode(informer.From("pods", canned(list, nil), informer.JSON[*corev1.Pod]())))
 	if s := pods.Status(); s.Undecodable != 1 || s.Objects != 1 {
 		t.Errorf("status %+v", s)

@@ -241,7 +241,8 @@ func TestChangedDeliversOnlyChangesOfTheGivenValue(t *testing.T) {
 		})
 		rec.check(t)
 		want := []string{
-			"Added a 10 initial", "Modified a 21", "Resync a 22", "Modified a 31", "Modified a 23 merged=1", "Deleted a 24", "Added a 25",
+			"Added a 10 initial", "Modified a 21", "Resync a 22", "Modified a 31", "Modified a 23 merged=1", "Deleted a 24",
+			"Added a 25",
 		}
 		if diff := cmp.Diff(want, rec.lines()); diff != "" {
 			t.Error(diff)
@@ -440,7 +441,8 @@ func TestAFilterForAnotherTypeIsAnError(t *testing.T) {
 				informer.Changed(func(*corev1.Pod) int { return 0 }),
 			} {
 				reg := i.Handle(newRecorder().handle, wrong)
-				if err := reg.WaitSynced(t.Context()); err == nil || !strings.Contains(err.Error(), "*v1.Pod") || !strings.Contains(err.Error(), "thing") {
+				if err := reg.WaitSynced(t.Context()); err == nil || !strings.Contains(err.Error(), "*v1.Pod") ||
+					!strings.Contains(err.Error(), "thing") {
 					t.Errorf("err %v", err)
 				}
 				for e := range i.Events(t.Context(), wrong) {

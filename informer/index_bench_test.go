@@ -26,7 +26,9 @@ func small(n int, watch io.Reader) informer.Backend {
 }
 
 func smallPod(n, rv int) string {
-	return fmt.Sprintf(`{"metadata":{"name":"web-7c5ddbdf54-%06d","namespace":"prod-%d","uid":"u%d","resourceVersion":"%d"},"spec":{"nodeName":"node-%d"}}`, n, n%20, n, rv, n/100)
+	return fmt.Sprintf(
+		`{"metadata":{"name":"web-7c5ddbdf54-%06d","namespace":"prod-%d","uid":"u%d","resourceVersion":"%d"},`+
+			`"spec":{"nodeName":"node-%d"}}`, n, n%20, n, rv, n/100)
 }
 
 type slimPod struct {

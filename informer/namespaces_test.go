@@ -57,7 +57,8 @@ func TestFieldsThatTheTypeLacksTakeNoMemory(t *testing.T) {
 	slim := cost(func(c informer.Backend) any {
 		pods := synced(t, informer.From("pods", c, informer.JSON[*narrowPod]()))
 		for _, p := range pods.All() {
-			if !strings.HasPrefix(p.Spec.NodeName, "node-") || p.Status.Phase != "Running" || p.Status.PodIP == "" || p.Labels["team"] != "core" {
+			if !strings.HasPrefix(p.Spec.NodeName, "node-") || p.Status.Phase != "Running" || p.Status.PodIP == "" ||
+				p.Labels["team"] != "core" {
 				t.Fatalf("pod %+v", p)
 			}
 		}

@@ -153,7 +153,8 @@ func TestA410AfterARestartDeliversExactlyTheDifference(t *testing.T) {
 		w.Compact(0)
 		slow(w)
 		second := newProgram(w.informer, dir).live(t, nothing)
-		if got := since(w, before); len(got) != 2 || !strings.HasPrefix(got[0], "WATCH rv=") || !strings.HasPrefix(got[1], "STREAM rv=") {
+		if got := since(w, before); len(got) != 2 || !strings.HasPrefix(got[0], "WATCH rv=") ||
+			!strings.HasPrefix(got[1], "STREAM rv=") {
 			t.Errorf("requests %q", got)
 		}
 		initial, then := flagged(second, "initial")
@@ -354,13 +355,15 @@ func TestATypeThatJSONCannotRestoreIsAnError(t *testing.T) {
 			return o, json.Unmarshal(raw, o)
 		})
 		var said []string
-		i := informer.New(source, informer.Persist(dir), informer.OnError(func(in informer.Incident) { said = append(said, in.String()) }))
+		i := informer.New(source, informer.Persist(dir),
+			informer.OnError(func(in informer.Incident) { said = append(said, in.String()) }))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- i.Run(ctx) }()
 		after(time.Minute)
 		cancel()
-		if err := <-done; err != nil || len(said) != 1 || !strings.Contains(said[0], "hiding.computed is not in their JSON") || i.Len() != 3 {
+		if err := <-done; err != nil || len(said) != 1 || !strings.Contains(said[0], "hiding.computed is not in their JSON") ||
+			i.Len() != 3 {
 			t.Errorf("%v, incidents %q", err, said)
 		}
 		if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {

@@ -37,7 +37,8 @@ func newServer() *server {
 	s := &server{listwatchtest.New()}
 	s.Render = func(v listwatchtest.Version) []byte {
 		if labels, is := v.Value.(labeled); is {
-			return fmt.Appendf(nil, `{"metadata":{"name":%q,"namespace":%q,"uid":%q,"resourceVersion":"%d","labels":{%s}},"value":1}`,
+			return fmt.Appendf(nil,
+				`{"metadata":{"name":%q,"namespace":%q,"uid":%q,"resourceVersion":"%d","labels":{%s}},"value":1}`,
 				v.Key.Name, v.Key.Namespace, v.UID, v.RV, labels)
 		}
 		return listwatchtest.RenderThing(v)

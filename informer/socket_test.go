@@ -102,7 +102,8 @@ func TestConnectionRefusedOnARealSocket(t *testing.T) {
 
 // TestSelectorsAndTypes checks what is sent, and that the types people use decode.
 func TestSelectorsAndTypes(t *testing.T) {
-	const pod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"prod","uid":"u1","resourceVersion":"7","creationTimestamp":"2026-01-02T03:04:05Z"},"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"100m"}}}]},"status":{"phase":"Running"}}`
+	const pod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"prod","uid":"u1","resourceVersion":"7",` +
+		`"creationTimestamp":"2026-01-02T03:04:05Z"},"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"100m"}}}]},"status":{"phase":"Running"}}`
 	asked := make(chan string, 8)
 	srv := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
@@ -110,7 +111,10 @@ func TestSelectorsAndTypes(t *testing.T) {
 		case asked <- r.URL.Path + " " + q.Get("labelSelector") + " " + q.Get("fieldSelector"):
 		default: // only the first ones count
 		}
-		fmt.Fprintf(rw, `{"type":"ADDED","object":%s}`+"\n"+`{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}}`+"\n", pod)
+		fmt.Fprintf(rw,
+			`{"type":"ADDED","object":%s}`+"\n"+
+				`{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9",`+
+				`"annotations":{"k8s.io/initial-events-end":"true"}}}}`+"\n", pod)
 		_ = http.NewResponseController(rw).Flush()
 		<-r.Context().Done()
 	}))
@@ -138,7 +142,8 @@ func TestSelectorsAndTypes(t *testing.T) {
 		t.Fatal(err)
 	}
 	k := informer.Key{Namespace: "prod", Name: "p"}
-	if p, is := pods.Get(k); !is || p.Status.Phase != corev1.PodRunning || p.Spec.Containers[0].Resources.Requests.Cpu().MilliValue() != 100 || p.CreationTimestamp.Year() != 2026 {
+	if p, is := pods.Get(k); !is || p.Status.Phase != corev1.PodRunning ||
+		p.Spec.Containers[0].Resources.Requests.Cpu().MilliValue() != 100 || p.CreationTimestamp.Year() != 2026 {
 		t.Errorf("pod %v", p)
 	}
 	if u, is := anything.Get(k); !is || u.GetKind() != "Pod" || pods.ResourceVersion() != "9" {

@@ -34,7 +34,9 @@ func Dynamic(cfg *rest.Config, gvr schema.GroupVersionResource, opts ...SourceOp
 // Decoded is For with a decoder of one's own, for programs that keep objects in another form than
 // a struct. decode gets the JSON of one object, with its kind and apiVersion. It must keep none of
 // the bytes, and is called concurrently; an error concerns that object only. T may be any pointer.
-func Decoded[T Object](cfg *rest.Config, gvr schema.GroupVersionResource, decode func(object []byte) (T, error), opts ...SourceOption) Source[T] {
+func Decoded[T Object](cfg *rest.Config, gvr schema.GroupVersionResource, decode func(object []byte) (T, error),
+	opts ...SourceOption,
+) Source[T] {
 	var o sourceOptions
 	for _, opt := range opts {
 		opt(&o)

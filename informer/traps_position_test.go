@@ -54,7 +54,8 @@ func TestABookmarkDoesNotSplitABatch(t *testing.T) {
 			var frames []string
 			for n := range 10 {
 				rv := 10 + 2*n
-				frames = append(frames, listwatchtest.Frame("ADDED", object(fmt.Sprint("o", n), n, rv, n)), listwatchtest.Bookmark(strconv.Itoa(rv+1)))
+				frames = append(frames, listwatchtest.Frame("ADDED", object(fmt.Sprint("o", n), n, rv, n)),
+					listwatchtest.Bookmark(strconv.Itoa(rv+1)))
 			}
 			say(frames...)
 			<-ctx.Done()
@@ -173,10 +174,12 @@ func TestADeadHTTP1ConnectionIsReplaced(t *testing.T) {
 	line := &dying{Listener: plain}
 	spoke := make(chan int, 1024)
 	w.BookmarkEvery = 5 * time.Millisecond
-	srv := &httptest.Server{Listener: line, Config: &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		spoke <- r.ProtoMajor
-		w.ServeHTTP(rw, r)
-	})}}
+	srv := &httptest.Server{
+		Listener: line, Config: &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			spoke <- r.ProtoMajor
+			w.ServeHTTP(rw, r)
+		})},
+	}
 	srv.Start()
 	defer srv.Close()
 	defer srv.CloseClientConnections()

@@ -55,7 +55,9 @@ func TestARelistOfAnUnchangedStateAllocatesNoSecondCopy(t *testing.T) {
 		OnWatch: func(ctx context.Context, _ request, say func(...string)) error {
 			switch lists {
 			case 1:
-				say(listwatchtest.Frame("ERROR", `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"too old resource version","reason":"Expired","code":410}`))
+				say(listwatchtest.Frame("ERROR",
+					`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"too old resource version",`+
+						`"reason":"Expired","code":410}`))
 			case 2:
 				took = allocated() - begun
 				close(again)
@@ -93,7 +95,9 @@ func TestReadsDuringARelistSeeOneState(t *testing.T) {
 	generation := func(g int) {
 		var all []listwatchtest.Object
 		for n := range objects {
-			all = append(all, listwatchtest.Object{Key: key(fmt.Sprintf("o%03d", n)), UID: types.UID(fmt.Sprint("u", n)), RV: w.RV() + 1, Value: g})
+			all = append(all, listwatchtest.Object{
+				Key: key(fmt.Sprintf("o%03d", n)), UID: types.UID(fmt.Sprint("u", n)), RV: w.RV() + 1, Value: g,
+			})
 		}
 		w.Reset(w.RV()+1, all...)
 	}

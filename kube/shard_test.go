@@ -53,8 +53,11 @@ func TestShardsOfASplitTakeEachObjectOnce(t *testing.T) {
 func TestInvalidShardsAreRefused(t *testing.T) {
 	const uid = "object.metadata.uid"
 	for name, ranges := range map[string][]kube.ShardRange{
-		"other field":  {{Field: "object.metadata.name", Start: "0x0000000000000000", End: full}},
-		"two fields":   {{Field: uid, Start: "0x0000000000000000", End: full}, {Field: "object.metadata.namespace", Start: "0x0000000000000000", End: full}},
+		"other field": {{Field: "object.metadata.name", Start: "0x0000000000000000", End: full}},
+		"two fields": {
+			{Field: uid, Start: "0x0000000000000000", End: full},
+			{Field: "object.metadata.namespace", Start: "0x0000000000000000", End: full},
+		},
 		"no start":     {{Field: uid, End: full}},
 		"no end":       {{Field: uid, Start: "0x0000000000000000"}},
 		"backwards":    {{Field: uid, Start: "0x0000000000000002", End: "0x0000000000000001"}},

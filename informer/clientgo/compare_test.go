@@ -125,7 +125,10 @@ func scripts() map[string][]step {
 		"bookmarks save a re-list": {
 			start,
 			{"a bookmark", func(w *fakeServer) { w.bookmark() }},
-			{"older history is compacted", func(w *fakeServer) { w.do(func() { w.floor = w.rv }); after(2 * time.Second); w.cut() }},
+			{
+				"older history is compacted",
+				func(w *fakeServer) { w.do(func() { w.floor = w.rv }); after(2 * time.Second); w.cut() },
+			},
 			{"and it goes on", func(w *fakeServer) { w.put("a", "2") }},
 		},
 		"a re-list where everything changed": {

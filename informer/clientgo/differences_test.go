@@ -80,8 +80,10 @@ func callDifferences() []difference {
 					w.repeat(0)
 				})
 			},
-			theirs: calls{"ns/a": {"update u1@1001=1 u1@1002=2", "update u1@1002=2 u1@1002=2", "delete u1@1003=2", "delete u1@1003=2"}},
-			ours:   calls{"ns/a": {"update u1@1001=1 u1@1002=2", "delete u1@1003=2"}},
+			theirs: calls{
+				"ns/a": {"update u1@1001=1 u1@1002=2", "update u1@1002=2 u1@1002=2", "delete u1@1003=2", "delete u1@1003=2"},
+			},
+			ours: calls{"ns/a": {"update u1@1001=1 u1@1002=2", "delete u1@1003=2"}},
 		},
 		{
 			name: "An event older than what is known",
@@ -110,8 +112,10 @@ func callDifferences() []difference {
 			play: func(t *testing.T) (theirs, ours any) {
 				return busy(t)
 			},
-			theirs: []string{"initial u1@1001=1", "update u1@1001=1 u1@1002=2", "update u1@1002=2 u1@1003=3", "update u1@1003=3 u1@1004=4"},
-			ours:   []string{"initial u1@1001=1", "update u1@1001=1 u1@1004=4"},
+			theirs: []string{
+				"initial u1@1001=1", "update u1@1001=1 u1@1002=2", "update u1@1002=2 u1@1003=3", "update u1@1003=3 u1@1004=4",
+			},
+			ours: []string{"initial u1@1001=1", "update u1@1001=1 u1@1004=4"},
 		},
 		{
 			name: "A handler that panics",
@@ -183,13 +187,16 @@ func otherDifferences() []difference {
 							said = "panic"
 						}
 					}()
-					if err := i.AddIndexers(cache.Indexers{"odd": func(any) ([]string, error) { return nil, errors.New("odd") }}); err != nil {
+					if err := i.AddIndexers(cache.Indexers{
+						"odd": func(any) ([]string, error) { return nil, errors.New("odd") },
+					}); err != nil {
 						t.Fatal(err)
 					}
 					if err := i.GetIndexer().Add(&corev1.ConfigMap{}); err != nil {
 						t.Fatal(err)
 					}
-					return fmt.Sprint(len(i.GetIndexer().List()), " in the store, ", len(i.GetIndexer().ListIndexFuncValues("odd")), " in the index")
+					return fmt.Sprint(len(i.GetIndexer().List()), " in the store, ",
+						len(i.GetIndexer().ListIndexFuncValues("odd")), " in the index")
 				}
 				p := newPair(t, w, 0)
 				return add(p.theirs), add(p.ours)
@@ -342,7 +349,8 @@ func TestDifferences(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				theirs, ours := d.play(t)
-				isBefore := d.before != nil && checkerOf(cache.NewSharedIndexInformer(&cache.ListWatch{}, nil, 0, nil)) == nil && cmp.Equal(d.before, theirs)
+				isBefore := d.before != nil && checkerOf(cache.NewSharedIndexInformer(&cache.ListWatch{}, nil, 0, nil)) == nil &&
+					cmp.Equal(d.before, theirs)
 				if diff := cmp.Diff(d.theirs, theirs); diff != "" && !isBefore {
 					t.Errorf("client-go (-want +got):\n%s", diff)
 				}

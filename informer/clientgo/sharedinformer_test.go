@@ -31,9 +31,10 @@ func TestItWorksInGeneratedFactoriesAndListers(t *testing.T) {
 			t.Fatal(err)
 		}
 		factory := informers.NewSharedInformerFactory(client, 0)
-		ours := factory.InformerFor(&corev1.ConfigMap{}, func(c kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
-			return clientgo.New(listWatch(c), &corev1.ConfigMap{}, resync, byNamespace())
-		})
+		ours := factory.InformerFor(&corev1.ConfigMap{},
+			func(c kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
+				return clientgo.New(listWatch(c), &corev1.ConfigMap{}, resync, byNamespace())
+			})
 		maps := factory.Core().V1().ConfigMaps()
 		if maps.Informer().GetIndexer() != ours.GetIndexer() {
 			t.Fatal("the factory has another informer")
@@ -203,7 +204,9 @@ func TestFakeClientsWork(t *testing.T) {
 				client := fake.NewClientset(named("a"))
 				maps := client.CoreV1().ConfigMaps("ns")
 				lw := semanticsOf(&cache.ListWatch{
-					ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return maps.List(ctx, o) },
+					ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+						return maps.List(ctx, o)
+					},
 					WatchFuncWithContext: maps.Watch,
 				}, client)
 				i := c.construct(lw, &corev1.ConfigMap{}, 0, nil)
@@ -245,7 +248,8 @@ func TestOverAnySource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFakeServer()
 		w.put("a", "1")
-		source := informer.For[*corev1.ConfigMap](&rest.Config{Host: "http://fakeServer", Transport: w}, corev1.SchemeGroupVersion.WithResource("configmaps"), informer.Namespace("ns"))
+		source := informer.For[*corev1.ConfigMap](&rest.Config{Host: "http://fakeServer", Transport: w},
+			corev1.SchemeGroupVersion.WithResource("configmaps"), informer.Namespace("ns"))
 		incidents := 0
 		over := clientgo.Over(source, 0, byNamespace(), clientgo.OnIncident(func(informer.Incident) { incidents++ }))
 		l := newLog()

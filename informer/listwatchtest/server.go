@@ -149,7 +149,8 @@ func RenderThing(v Version) []byte {
 	if err != nil {
 		panic(err)
 	}
-	return fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Thing","metadata":{"name":%q,"namespace":%q,"uid":%q,"resourceVersion":"%d"},"value":%s}`,
+	return fmt.Appendf(nil,
+		`{"apiVersion":"v1","kind":"Thing","metadata":{"name":%q,"namespace":%q,"uid":%q,"resourceVersion":"%d"},"value":%s}`,
 		v.Key.Name, v.Key.Namespace, v.UID, v.RV, value)
 }
 

@@ -59,13 +59,15 @@ func TestAContinuedListKeepsItsResourceVersion(t *testing.T) {
 		t.Errorf("page %+v after %+v, error %v", second, first, err)
 	}
 	s.Compact(0)
-	if _, err = v.List(t.Context(), metav1.ListOptions{Limit: 1, Continue: first.Continue}, each); kube.Classify(err) != kube.OutcomeExpired {
+	if _, err = v.List(t.Context(), metav1.ListOptions{Limit: 1, Continue: first.Continue},
+		each); kube.Classify(err) != kube.OutcomeExpired {
 		t.Errorf("a token of a compacted version: %v", err)
 	}
 }
 
 func TestWatchSendsTheEventsAfterItsResourceVersion(t *testing.T) {
-	for name, watch := range map[string]func(s *listwatchtest.Server, ctx context.Context, rv string) func() (kube.EventType, error){
+	for name, watch := range map[string]func(s *listwatchtest.Server, ctx context.Context,
+		rv string) func() (kube.EventType, error){
 		"view": func(s *listwatchtest.Server, ctx context.Context, rv string) func() (kube.EventType, error) {
 			w, err := (&listwatchtest.View{Server: s}).Watch(ctx, metav1.ListOptions{ResourceVersion: rv})
 			if err != nil {
@@ -126,7 +128,8 @@ func TestFaultsApplyToTheFirstRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := listwatchtest.New()
 		s.Put("a", 1)
-		s.Fail(listwatchtest.Faults(listwatchtest.Fault{Refuse: true}, listwatchtest.Fault{End: "cut"}, listwatchtest.Fault{Delay: time.Minute}))
+		s.Fail(listwatchtest.Faults(listwatchtest.Fault{Refuse: true}, listwatchtest.Fault{End: "cut"},
+			listwatchtest.Fault{Delay: time.Minute}))
 		v := &listwatchtest.View{Server: s}
 		list := func() error {
 			_, err := v.List(t.Context(), metav1.ListOptions{}, func([]byte) error { return nil })

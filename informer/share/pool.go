@@ -289,7 +289,8 @@ func leaked(w weak.Pointer[ticket]) {
 	}
 	t.drop()
 	leak := Leak{Source: t.of.name, Taken: t.taken}
-	t.pool.cfg.Logger.Warn("lease was forgotten, not released", slog.String("informer", leak.Source), slog.String("taken", leak.Taken))
+	t.pool.cfg.Logger.Warn("lease was forgotten, not released",
+		slog.String("informer", leak.Source), slog.String("taken", leak.Taken))
 	if t.pool.cfg.OnLeak != nil {
 		t.pool.cfg.OnLeak(leak)
 	}

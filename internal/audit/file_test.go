@@ -97,7 +97,8 @@ func TestRotationLosesNoEvent(t *testing.T) {
 		if err := errors.Join(<-ended, l.Close()); err != nil {
 			t.Fatal(err)
 		}
-		l = open(t, audit.Options{Path: path, MaxSizeMB: 1, MaxBackups: audit.Unlimited, Compress: compressed}) // it goes on where it was
+		// it goes on where it was
+		l = open(t, audit.Options{Path: path, MaxSizeMB: 1, MaxBackups: audit.Unlimited, Compress: compressed})
 		record(t, l, "10", `{}`)
 		if err := l.Close(); err != nil {
 			t.Fatal(err)

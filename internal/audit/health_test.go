@@ -22,7 +22,9 @@ import (
 func probe(t *testing.T, l *audit.Log, path string) bool {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), "GET", path, nil)
-	ctx, q, err := l.Begin(t.Context(), audit.Arrived{HTTP: r, ID: path, At: time.Now(), Caller: &user.DefaultInfo{Name: "kubelet"}})
+	ctx, q, err := l.Begin(t.Context(), audit.Arrived{
+		HTTP: r, ID: path, At: time.Now(), Caller: &user.DefaultInfo{Name: "kubelet"},
+	})
 	if err != nil {
 		return false
 	}
@@ -129,12 +131,14 @@ func TestALogThatOthersChangeIsOpenedAgain(t *testing.T) {
 		change func(path string) error
 		before int // events that are there before the others
 	}{
-		"deleted":             {os.Remove, 0},
-		"moved":               {func(path string) error { return os.Rename(path, path+".1") }, 0},
-		"directory deleted":   {func(path string) error { return os.RemoveAll(filepath.Dir(path)) }, 0},
-		"truncated":           {func(path string) error { return os.Truncate(path, 0) }, 0},
-		"replaced by another": {func(path string) error { return errors.Join(os.Remove(path), os.WriteFile(path, nil, 0o600)) }, 0},
-		"not changed":         {func(string) error { return nil }, 1},
+		"deleted":           {os.Remove, 0},
+		"moved":             {func(path string) error { return os.Rename(path, path+".1") }, 0},
+		"directory deleted": {func(path string) error { return os.RemoveAll(filepath.Dir(path)) }, 0},
+		"truncated":         {func(path string) error { return os.Truncate(path, 0) }, 0},
+		"replaced by another": {
+			func(path string) error { return errors.Join(os.Remove(path), os.WriteFile(path, nil, 0o600)) }, 0,
+		},
+		"not changed": {func(string) error { return nil }, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "sub", "audit.log")

@@ -31,7 +31,8 @@ func TestAPipeThatNobodyReadsStopsNothing(t *testing.T) {
 			ended := make(chan error, 1)
 			go func() { ended <- l.Run(ctx) }()                           // ends with ctx
 			for _, id := range []string{strings.Repeat("x", 1000), "x"} { // until there is no room for any
-				for lost := value(t, l, "apiserver_audit_error_total", "log"); value(t, l, "apiserver_audit_error_total", "log") == lost; {
+				for lost := value(t, l, "apiserver_audit_error_total",
+					"log"); value(t, l, "apiserver_audit_error_total", "log") == lost; {
 					record(t, l, id, "{}")
 				}
 			}

@@ -136,7 +136,8 @@ func Refused(u user.Info, a Attributes, why string) error {
 		why = ": " + why
 	}
 	if a.Path != "" {
-		return wire.Forbidden(schema.GroupResource{}, "", harmless(fmt.Sprintf("User %q cannot %s path %q", u.GetName(), a.Verb, a.Path))+why)
+		return wire.Forbidden(schema.GroupResource{}, "",
+			harmless(fmt.Sprintf("User %q cannot %s path %q", u.GetName(), a.Verb, a.Path))+why)
 	}
 	resource := a.Resource.Resource
 	if a.Subresource != "" {
@@ -146,6 +147,7 @@ func Refused(u user.Info, a Attributes, why string) error {
 	if a.Namespace != "" {
 		where = fmt.Sprintf("in the namespace %q", a.Namespace)
 	}
-	text := fmt.Sprintf("User %q cannot %s resource %q in API group %q %s", u.GetName(), a.Verb, resource, a.Resource.Group, where)
+	text := fmt.Sprintf("User %q cannot %s resource %q in API group %q %s",
+		u.GetName(), a.Verb, resource, a.Resource.Group, where)
 	return wire.Forbidden(a.Resource, a.Name, harmless(text)+why)
 }

@@ -113,15 +113,18 @@ func TestFirstStartCreatesFilesForTheirOwnerOnly(t *testing.T) {
 		}
 	}
 	admin := certificate(t, all["admin.crt"])
-	if admin.Subject.CommonName == "" || len(admin.Subject.Organization) != 1 || admin.Subject.Organization[0] != user.SystemPrivilegedGroup {
+	if admin.Subject.CommonName == "" || len(admin.Subject.Organization) != 1 ||
+		admin.Subject.Organization[0] != user.SystemPrivilegedGroup {
 		t.Errorf("the administrator is %v", admin.Subject)
 	}
 	cfg, err := clientcmd.LoadFromFile(kubeconfig)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !filepath.IsAbs(kubeconfig) || cfg.Clusters["gapless"].Server != "https://127.0.0.1:6443" || cfg.CurrentContext != "gapless" ||
-		!bytes.Equal(cfg.Clusters["gapless"].CertificateAuthorityData, c.CA()) || string(cfg.AuthInfos["gapless"].ClientKeyData) != all["admin.key"] {
+	if !filepath.IsAbs(kubeconfig) || cfg.Clusters["gapless"].Server != "https://127.0.0.1:6443" ||
+		cfg.CurrentContext != "gapless" ||
+		!bytes.Equal(cfg.Clusters["gapless"].CertificateAuthorityData, c.CA()) ||
+		string(cfg.AuthInfos["gapless"].ClientKeyData) != all["admin.key"] {
 		t.Errorf("kubeconfig %+v", cfg)
 	}
 }
@@ -195,7 +198,8 @@ func TestUnusableCAIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		open(t, dir)
 		<-time.After(21 * 365 * 24 * time.Hour)
-		if _, err := auth.Open(dir, auth.Options{}); err == nil || !strings.Contains(err.Error(), "expired on 2019-12-27: put the right file back, or remove ") {
+		if _, err := auth.Open(dir, auth.Options{}); err == nil ||
+			!strings.Contains(err.Error(), "expired on 2019-12-27: put the right file back, or remove ") {
 			t.Errorf("expired: %v", err)
 		}
 	})
@@ -230,18 +234,36 @@ func TestBrokenFilesAreRefusedAndNotOverwritten(t *testing.T) {
 		spoil func(t *testing.T, dir string)
 		want  []string
 	}{
-		{"garbage", func(t *testing.T, dir string) { replace(t, dir, "ca.crt", "garbage") }, []string{"ca.crt", "ca.key", "put the files back, or remove "}},
+		{
+			"garbage", func(t *testing.T, dir string) { replace(t, dir, "ca.crt", "garbage") },
+			[]string{"ca.crt", "ca.key", "put the files back, or remove "},
+		},
 		{"a certificate of the CA with one damaged byte", func(t *testing.T, dir string) {
 			block, _ := pem.Decode([]byte(files(t, dir)["ca.crt"]))
 			at := bytes.Index(block.Bytes, []byte("gapless-ca"))
 			block.Bytes[at]++
 			replace(t, dir, "ca.crt", string(pem.EncodeToMemory(block)))
 		}, []string{"ca.crt is damaged, or not signed by itself: ", "or remove "}},
-		{"an empty key", func(t *testing.T, dir string) { replace(t, dir, "serving.key", "") }, []string{"serving.key", "put the files back, or remove "}},
-		{"another key", func(t *testing.T, dir string) { replace(t, dir, "admin.key", files(t, dir)["serving.key"]) }, []string{"admin.crt", "private key does not match public key"}},
-		{"no key", func(t *testing.T, dir string) { remove(t, dir, "ca.key") }, []string{"read the ca certificate: ", "ca.key", "put the file back, or remove "}},
-		{"no certificate of the CA", func(t *testing.T, dir string) { remove(t, dir, "ca.crt") }, []string{"ca.crt is missing, and serving.crt was signed with it: ", "or remove "}},
-		{"no CA", func(t *testing.T, dir string) { remove(t, dir, "ca.crt"); remove(t, dir, "ca.key") }, []string{"ca.crt is missing, and serving.crt was signed with it: "}},
+		{
+			"an empty key", func(t *testing.T, dir string) { replace(t, dir, "serving.key", "") },
+			[]string{"serving.key", "put the files back, or remove "},
+		},
+		{
+			"another key", func(t *testing.T, dir string) { replace(t, dir, "admin.key", files(t, dir)["serving.key"]) },
+			[]string{"admin.crt", "private key does not match public key"},
+		},
+		{
+			"no key", func(t *testing.T, dir string) { remove(t, dir, "ca.key") },
+			[]string{"read the ca certificate: ", "ca.key", "put the file back, or remove "},
+		},
+		{
+			"no certificate of the CA", func(t *testing.T, dir string) { remove(t, dir, "ca.crt") },
+			[]string{"ca.crt is missing, and serving.crt was signed with it: ", "or remove "},
+		},
+		{
+			"no CA", func(t *testing.T, dir string) { remove(t, dir, "ca.crt"); remove(t, dir, "ca.key") },
+			[]string{"ca.crt is missing, and serving.crt was signed with it: "},
+		},
 		{"a directory", func(t *testing.T, dir string) {
 			remove(t, dir, "admin.key")
 			if err := os.Mkdir(filepath.Join(dir, "pki", "admin.key"), 0o700); err != nil {
@@ -285,7 +307,12 @@ func remove(t testing.TB, dir, name string) {
 // create writes the key, then the certificate, and takes a former certificate
 // away first: wherever it is cut off, the next start repairs it.
 func TestInterruptedCreationIsRepeated(t *testing.T) {
-	for _, cut := range [][]string{{"serving.crt"}, {"admin.crt"}, {"serving.crt", "serving.key", "admin.crt", "admin.key", "ca.crt"}, {"admin.crt", "admin.key"}} {
+	for _, cut := range [][]string{
+		{"serving.crt"},
+		{"admin.crt"},
+		{"serving.crt", "serving.key", "admin.crt", "admin.key", "ca.crt"},
+		{"admin.crt", "admin.key"},
+	} {
 		dir := t.TempDir()
 		open(t, dir)
 		for _, name := range cut {
@@ -303,7 +330,8 @@ func TestUnwritableDirectoryIsAnError(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := auth.Open(file, auth.Options{}); err == nil || !strings.Contains(err.Error(), "make the directory of the certificates: ") {
+	if _, err := auth.Open(file, auth.Options{}); err == nil ||
+		!strings.Contains(err.Error(), "make the directory of the certificates: ") {
 		t.Errorf("%v", err)
 	}
 }
@@ -339,7 +367,9 @@ func shake(t testing.TB, c *auth.Credentials) {
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(c.CA())
-	state, serverErr, _ := handshake(c, &tls.Config{RootCAs: roots, ServerName: "localhost", Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12})
+	state, serverErr, _ := handshake(c, &tls.Config{
+		RootCAs: roots, ServerName: "localhost", Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12,
+	})
 	if serverErr != nil || len(state.VerifiedChains) == 0 {
 		t.Errorf("the administrator does not get in: %v", serverErr)
 	}
@@ -367,7 +397,8 @@ func TestTLSAcceptsOnlyCertificatesOfItsCA(t *testing.T) {
 	}
 	own := base.Clone()
 	forged := selfSigned(t)
-	own.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &forged, nil } // whatever the server asks for
+	// whatever the server asks for
+	own.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &forged, nil }
 	if _, err, _ := handshake(c, own); err == nil {
 		t.Error("a self-signed certificate was taken")
 	}
@@ -395,8 +426,10 @@ func selfSigned(t testing.TB) tls.Certificate {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "gapless-admin", Organization: []string{user.SystemPrivilegedGroup}},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		SerialNumber: big.NewInt(1),
+		Subject:      pkix.Name{CommonName: "gapless-admin", Organization: []string{user.SystemPrivilegedGroup}},
+		NotBefore:    time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {

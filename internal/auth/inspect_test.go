@@ -67,7 +67,8 @@ func damageEach(t *testing.T, algorithm auth.KeyAlgorithm) {
 					t.Fatal(err)
 				}
 				counts[damaged(t, dir, path, at)]++
-				if now, err := os.ReadFile(filepath.Join(dir, "pki", "ca.crt")); err == nil && path != "pki/ca.crt" && string(now) != bodies["ca.crt"] {
+				if now, err := os.ReadFile(filepath.Join(dir, "pki", "ca.crt")); err == nil && path != "pki/ca.crt" &&
+					string(now) != bodies["ca.crt"] {
 					t.Fatalf("byte %d: the CA was replaced", at)
 				}
 			}
@@ -106,7 +107,8 @@ func damaged(t *testing.T, dir, path string, at int) auth.Severity {
 	worst := auth.Severity("unseen")
 	named := false
 	for _, f := range faults {
-		named = named || filepath.FromSlash(f.File) == path || strings.TrimSuffix(f.File, filepath.Ext(f.File)) == strings.TrimSuffix(path, filepath.Ext(path))
+		named = named || filepath.FromSlash(f.File) == path ||
+			strings.TrimSuffix(f.File, filepath.Ext(f.File)) == strings.TrimSuffix(path, filepath.Ext(path))
 		if worst != auth.Beyond && f.File != "kubeconfig" || worst == "unseen" {
 			worst = f.Severity
 		}
@@ -153,7 +155,8 @@ func TestAMissingSigningKeyIsReported(t *testing.T) {
 	}
 	open(t, dir)
 	faults, err := auth.Inspect(dir)
-	if err != nil || len(faults) != 1 || faults[0].File != "pki/sa.key" || faults[0].Severity != auth.Note || !strings.Contains(faults[0].Repair, "tokens that the former one has signed") {
+	if err != nil || len(faults) != 1 || faults[0].File != "pki/sa.key" || faults[0].Severity != auth.Note ||
+		!strings.Contains(faults[0].Repair, "tokens that the former one has signed") {
 		t.Errorf("%+v, %v", faults, err)
 	}
 }

@@ -40,8 +40,10 @@ func TestClientKeyHasTheConfiguredAlgorithm(t *testing.T) {
 		}
 		sign(t, dir)
 		after := files(t, dir)
-		if !strings.HasPrefix(after["admin.key"], c.form) || !strings.HasPrefix(after["ca.key"], elliptic) || !strings.HasPrefix(after["serving.key"], elliptic) {
-			t.Errorf("start %d, %q: keys %.40s, %.40s, %.40s", i, c.wish, after["admin.key"], after["ca.key"], after["serving.key"])
+		if !strings.HasPrefix(after["admin.key"], c.form) || !strings.HasPrefix(after["ca.key"], elliptic) ||
+			!strings.HasPrefix(after["serving.key"], elliptic) {
+			t.Errorf("start %d, %q: keys %.40s, %.40s, %.40s",
+				i, c.wish, after["admin.key"], after["ca.key"], after["serving.key"])
 		}
 		for name, body := range after {
 			renewed := c.renewed && (strings.HasPrefix(name, "admin.") || before == nil)
@@ -81,7 +83,9 @@ func TestEachContextOfTheKubeconfigReachesTheServer(t *testing.T) {
 		}
 		for name, host := range map[string]string{"gapless": "127.0.0.1", "gapless-localhost": "localhost"} {
 			cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
-				&clientcmd.ClientConfigLoadingRules{ExplicitPath: kubeconfig}, &clientcmd.ConfigOverrides{CurrentContext: name}).ClientConfig()
+				&clientcmd.ClientConfigLoadingRules{ExplicitPath: kubeconfig}, &clientcmd.ConfigOverrides{
+					CurrentContext: name,
+				}).ClientConfig()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -182,13 +186,16 @@ func TestKeysReadableByOthersAreReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := files(t, dir)
-	for name, wrong := range map[string]os.FileMode{"pki/ca.key": 0o644, "pki/sa.key": 0o604, "pki/serving.key": 0o602, "kubeconfig": 0o604} {
+	for name, wrong := range map[string]os.FileMode{
+		"pki/ca.key": 0o644, "pki/sa.key": 0o604, "pki/serving.key": 0o602, "kubeconfig": 0o604,
+	} {
 		path := filepath.Join(dir, name)
 		if err := os.Chmod(path, wrong); err != nil {
 			t.Fatal(err)
 		}
 		faults, err := auth.Inspect(dir)
-		if err != nil || len(faults) != 1 || faults[0].File != name || faults[0].Severity != auth.Repairable || !strings.Contains(faults[0].Found, "every user of this machine") {
+		if err != nil || len(faults) != 1 || faults[0].File != name || faults[0].Severity != auth.Repairable ||
+			!strings.Contains(faults[0].Found, "every user of this machine") {
 			t.Errorf("%s: %+v, %v", name, faults, err)
 		}
 		if err := auth.Repair(dir, t.TempDir(), faults); err != nil {
@@ -212,7 +219,9 @@ func TestDamagedKeysAndCertificatesTogetherAreReported(t *testing.T) {
 		if _, err := open(t, dir).WriteKubeconfig("https://127.0.0.1:6443"); err != nil {
 			t.Fatal(err)
 		}
-		for name, body := range map[string]string{"ca.key": "-----BEGIN " + form + "-----\nAAAA\n-----END " + form + "-----\n", "ca.crt": "nothing"} {
+		for name, body := range map[string]string{
+			"ca.key": "-----BEGIN " + form + "-----\nAAAA\n-----END " + form + "-----\n", "ca.crt": "nothing",
+		} {
 			if err := os.WriteFile(filepath.Join(dir, "pki", name), []byte(body), 0o600); err != nil {
 				t.Fatal(err)
 			}

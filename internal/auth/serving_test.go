@@ -57,7 +57,9 @@ func TestChangedFilesAreServed(t *testing.T) {
 	}
 	copyPair(one, "serving.crt", "serving.key", "ca.crt")
 	at := func(name string) string { return filepath.Join(dir, "pki", name) }
-	c, err := auth.Open(t.TempDir(), auth.Options{Files: auth.Files{Cert: at("serving.crt"), Key: at("serving.key"), ClientCA: at("ca.crt")}})
+	c, err := auth.Open(t.TempDir(), auth.Options{
+		Files: auth.Files{Cert: at("serving.crt"), Key: at("serving.key"), ClientCA: at("ca.crt")},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -87,7 +87,9 @@ func BenchmarkOpen(b *testing.B) {
 			}
 			fill(b, c)
 			if compacted {
-				if _, err := m.Store().Compact(b.Context(), store.Compaction{UpTo: m.Stats().Revision - benchChanges/2}); err != nil {
+				if _, err := m.Store().Compact(b.Context(), store.Compaction{
+					UpTo: m.Stats().Revision - benchChanges/2,
+				}); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -122,7 +124,9 @@ func BenchmarkReplace(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 1))
 	objects := make([]mirror.Change, benchObjects)
 	for i := range objects {
-		objects[i] = mirror.Change{Key: wire.Key{Name: fmt.Sprint("object-", i)}, RV: kube.ResourceVersion(i + 1), Object: body(r, i)}
+		objects[i] = mirror.Change{
+			Key: wire.Key{Name: fmt.Sprint("object-", i)}, RV: kube.ResourceVersion(i + 1), Object: body(r, i),
+		}
 	}
 	for b.Loop() {
 		b.StopTimer()

@@ -80,7 +80,8 @@ func Open(ctx context.Context, o Options) (*Mirror, error) {
 	log, err := openLog(ctx, o)
 	if damage, is := errors.AsType[*store.CorruptError](err); is && !o.Memory && o.FS == nil && damage.Path != o.Dir {
 		aside := o.Dir + ".damaged"
-		o.Logger.ErrorContext(ctx, "the log is damaged: the history begins anew", slog.Any("error", damage), slog.String("moved_to", aside))
+		o.Logger.ErrorContext(ctx, "the log is damaged: the history begins anew", slog.Any("error", damage),
+			slog.String("moved_to", aside))
 		if err := errors.Join(os.RemoveAll(aside), os.Rename(o.Dir, aside)); err != nil {
 			return nil, fmt.Errorf("move the damaged log aside: %w", err)
 		}
@@ -89,7 +90,9 @@ func Open(ctx context.Context, o Options) (*Mirror, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the log: %w", err)
 	}
-	return &Mirror{log: log, logger: o.Logger, seal: seal, sealed: o.Sealed, open: map[string]*Collection{}, former: map[string]bool{}}, nil
+	return &Mirror{
+		log: log, logger: o.Logger, seal: seal, sealed: o.Sealed, open: map[string]*Collection{}, former: map[string]bool{},
+	}, nil
 }
 
 func openLog(ctx context.Context, o Options) (*revlog.Log, error) {
@@ -133,7 +136,8 @@ func (m *Mirror) tend(ctx context.Context) {
 	for _, c := range m.collections() {
 		c.trim(floors[c.key].Revision)
 		if err := c.noteProgress(ctx); err != nil && ctx.Err() == nil {
-			m.logger.WarnContext(ctx, "the progress of a mirrored resource was not recorded", slog.String("resource", c.name), slog.Any("error", err))
+			m.logger.WarnContext(ctx, "the progress of a mirrored resource was not recorded", slog.String("resource", c.name),
+				slog.Any("error", err))
 		}
 	}
 }

@@ -78,7 +78,8 @@ func TestResourceVersionsAreFoundAgainAfterARestart(t *testing.T) {
 	if _, err := c.Replace(t.Context(), nil, []mirror.Change{put("a", 90), put("b", 80)}, 100); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Append(t.Context(), []mirror.Change{put("a", 105), {Key: wire.Key{Name: "b"}, RV: 107}, put("c", 109)}, 120); err != nil {
+	if _, err := c.Append(t.Context(), []mirror.Change{put("a", 105), {Key: wire.Key{Name: "b"}, RV: 107}, put("c", 109)},
+		120); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Replace(t.Context(), []wire.Key{{Name: "a"}}, []mirror.Change{put("d", 130)}, 150); err != nil {
@@ -278,7 +279,8 @@ func TestAReplacementIsNotCutBetweenChangesAtOneResourceVersion(t *testing.T) {
 func TestADeletionThatWasCompactedHasNoResourceVersion(t *testing.T) {
 	m, c, end := opened(t, mirror.Options{Memory: true})
 	defer end()
-	at, err := c.Append(t.Context(), []mirror.Change{{Key: wire.Key{Name: "a"}, RV: 110}, put("b", 120), put("b", 130), put("b", 140)}, 140)
+	at, err := c.Append(t.Context(),
+		[]mirror.Change{{Key: wire.Key{Name: "a"}, RV: 110}, put("b", 120), put("b", 130), put("b", 140)}, 140)
 	if err != nil {
 		t.Fatal(err)
 	}

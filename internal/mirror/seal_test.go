@@ -15,7 +15,9 @@ import (
 
 func TestSealedObjectsAreNotOnTheDiskAsPlainText(t *testing.T) {
 	dir := t.TempDir()
-	options := mirror.Options{Dir: dir, Key: bytes.Repeat([]byte{7}, mirror.KeyBytes), Sealed: func(name string) bool { return name == "secrets.v1" }}
+	options := mirror.Options{
+		Dir: dir, Key: bytes.Repeat([]byte{7}, mirror.KeyBytes), Sealed: func(name string) bool { return name == "secrets.v1" },
+	}
 	m, end := open(t, options)
 	secret := []byte(`{"metadata":{"name":"s"},"data":{"password":"hunter2hunter2"}}`)
 	for _, name := range []string{"secrets.v1", "pods.v1"} {
@@ -27,7 +29,8 @@ func TestSealedObjectsAreNotOnTheDiskAsPlainText(t *testing.T) {
 		if name == "pods.v1" {
 			object = []byte(`{"metadata":{"name":"s"},"spec":{"nodeName":"plainplain"}}`)
 		}
-		if _, err := c.Replace(t.Context(), nil, []mirror.Change{{Key: wire.Key{Name: "s"}, RV: 5, Object: object}}, 7); err != nil {
+		if _, err := c.Replace(t.Context(), nil, []mirror.Change{{Key: wire.Key{Name: "s"}, RV: 5, Object: object}},
+			7); err != nil {
 			t.Fatal(err)
 		}
 	}

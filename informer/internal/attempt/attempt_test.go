@@ -68,7 +68,9 @@ func TestASilentWatchTimesOut(t *testing.T) {
 }
 
 func TestAnEndOfAWatchIsNotAnError(t *testing.T) {
-	a, err := attempt.Open(t.Context(), time.Minute, func(ctx context.Context) (client.Stream, error) { return &silent{ctx: ctx}, nil })
+	a, err := attempt.Open(t.Context(), time.Minute, func(ctx context.Context) (client.Stream, error) {
+		return &silent{ctx: ctx}, nil
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +79,8 @@ func TestAnEndOfAWatchIsNotAnError(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	broken := io.ErrUnexpectedEOF
-	if r, err := a.Ended(broken); r.Kind != transition.ResultFailed || r.Outcome != kube.OutcomeDisconnected || !errors.Is(err, broken) {
+	if r, err := a.Ended(broken); r.Kind != transition.ResultFailed || r.Outcome != kube.OutcomeDisconnected ||
+		!errors.Is(err, broken) {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

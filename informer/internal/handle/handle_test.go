@@ -35,7 +35,9 @@ func packed(t *testing.T) (handle.Handle[*object], *object) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := handle.NewPacking(decode).Pack([]byte(text), o, handle.Identity{Namespace: "ns", Name: "a", UID: "u", ResourceVersion: "7"})
+	p, err := handle.NewPacking(decode).Pack([]byte(text), o, handle.Identity{
+		Namespace: "ns", Name: "a", UID: "u", ResourceVersion: "7",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

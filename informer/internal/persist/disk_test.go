@@ -30,7 +30,9 @@ type memory struct {
 }
 
 func newMemory() *memory {
-	return &memory{files: map[string][]byte{}, locks: map[string]bool{}, room: -1, broken: map[string]bool{}, synced: map[string][]byte{}}
+	return &memory{
+		files: map[string][]byte{}, locks: map[string]bool{}, room: -1, broken: map[string]bool{}, synced: map[string][]byte{},
+	}
 }
 
 // clone is the disk as another program finds it, with nothing broken.

@@ -56,7 +56,9 @@ func add(b *persist.Batch, values map[string]int) error {
 		if value < 0 {
 			err = b.Delete(k)
 		} else {
-			err = b.Put(k, fmt.Appendf(nil, `{"metadata":{"namespace":"ns","name":%q,"resourceVersion":"%d"},"value":%d}`, name, value+1, value))
+			err = b.Put(k,
+				fmt.Appendf(nil, `{"metadata":{"namespace":"ns","name":%q,"resourceVersion":"%d"},"value":%d}`, name, value+1,
+					value))
 		}
 		if err != nil {
 			return err

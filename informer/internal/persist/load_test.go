@@ -21,7 +21,8 @@ func bigFile(t testing.TB, disk persist.Disk, n int) *persist.File {
 	}
 	for i := range n {
 		k := handle.Key{Namespace: "ns", Name: fmt.Sprint("o", i)}
-		raw := fmt.Appendf(nil, `{"metadata":{"namespace":"ns","name":"o%d","annotations":{"text":"%01000d"}},"value":%d}`, i, i, i)
+		raw := fmt.Appendf(nil, `{"metadata":{"namespace":"ns","name":"o%d","annotations":{"text":"%01000d"}},"value":%d}`, i, i,
+			i)
 		if err := b.Put(k, raw); err != nil {
 			t.Fatal(err)
 		}

@@ -270,7 +270,9 @@ func (r *Reflector[T]) list(ctx context.Context, s transition.State, st transiti
 }
 
 // complete replaces the state with a gathered one.
-func (r *Reflector[T]) complete(g *state.Gathering[T], s transition.State, st transition.Step, rv string) (transition.Result, error) {
+func (r *Reflector[T]) complete(g *state.Gathering[T], s transition.State, st transition.Step,
+	rv string,
+) (transition.Result, error) {
 	if rv == "" || rv == "0" {
 		err := &kube.DecodeError{Offset: -1, Why: "the list has no resourceVersion"}
 		return transition.Result{Kind: transition.ResultFailed, Outcome: kube.OutcomeDecode}, err

@@ -64,7 +64,9 @@ type Tree[T handle.Object] struct {
 
 // NewTree returns an empty tree.
 func NewTree[T handle.Object]() Tree[T] {
-	return Tree[T]{btree.NewBTreeGOptions(func(a, b Entry[T]) bool { return Compare(a.Key, b.Key) < 0 }, btree.Options{NoLocks: true})}
+	return Tree[T]{
+		btree.NewBTreeGOptions(func(a, b Entry[T]) bool { return Compare(a.Key, b.Key) < 0 }, btree.Options{NoLocks: true}),
+	}
 }
 
 // Copy returns a tree that does not change with t.

@@ -36,7 +36,10 @@ func situations() []situation {
 		{"waiting, then listing, never synced", State{Phase: Waiting, Then: Listing}},
 		{"waiting, then listing, at 9", State{Phase: Waiting, Then: Listing, RV: rv}},
 		{"waiting, then listing, 9 refused", State{Phase: Waiting, Then: Listing, RV: rv, quorum: true}},
-		{"waiting, then listing, 9 refused, a token too", State{Phase: Waiting, Then: Listing, RV: rv, quorum: true, unpaged: true}},
+		{
+			"waiting, then listing, 9 refused, a token too",
+			State{Phase: Waiting, Then: Listing, RV: rv, quorum: true, unpaged: true},
+		},
 		{"waiting, then streaming, at 9", State{Phase: Waiting, Then: Streaming, RV: rv}},
 		{"waiting, then streaming, 9 refused", State{Phase: Waiting, Then: Streaming, RV: rv, quorum: true}},
 		{"streaming, never synced", State{Phase: Streaming}},
@@ -51,7 +54,10 @@ func situations() []situation {
 		{"listing, 9 refused", State{Phase: Listing, NoStream: true, RV: rv, quorum: true}},
 		{"watching", State{Phase: Watching, RV: rv}},
 		{"watching, after 3 failures", State{Phase: Watching, RV: rv, failures: 3}},
-		{"watching, after twice the same trouble here", State{Phase: Watching, RV: rv, quick: 2, ahead: 2, broken: 2, failures: 2}},
+		{
+			"watching, after twice the same trouble here",
+			State{Phase: Watching, RV: rv, quick: 2, ahead: 2, broken: 2, failures: 2},
+		},
 		{"watching, after an outage", State{Phase: Watching, RV: rv, failures: 3, ask: pageSize}},
 		{"watching, a gap was mended lately", State{Phase: Watching, RV: rv, gaps: 1}},
 		{"listing, the history went back", State{Phase: Listing, NoStream: true, RV: rv, quorum: true, Back: true, Anew: true}},
@@ -102,7 +108,8 @@ func variants(p Phase) []struct {
 			name += ", Retry-After 7"
 		}
 		all = append(all, named{name, r})
-		if r.Kind == ResultFailed && p == Watching && (r.Outcome == kube.OutcomeDisconnected || r.Outcome == kube.OutcomeExpired) {
+		if r.Kind == ResultFailed && p == Watching &&
+			(r.Outcome == kube.OutcomeDisconnected || r.Outcome == kube.OutcomeExpired) {
 			r.Opened, r.Frames, r.RV, r.Lived = true, 3, "10", time.Minute
 			all = append(all, named{name + " after events and a minute", r})
 		}
@@ -181,7 +188,8 @@ func learns(was, is State) string {
 func TestTheTableMatchesItsGoldenFile(t *testing.T) {
 	var b bytes.Buffer
 	b.WriteString("# What a reflector does next\n\n" +
-		"Written by `go test ./informer/internal/transition -run TestTable -update`; not by hand. Results with the same row are in one.\n" +
+		"Written by `go test ./informer/internal/transition -run TestTable -update`; not by hand. Results with the " +
+		"same row are in one.\n" +
 		"A stop ends every state at once, and keeps what it knows.\n")
 	for _, from := range situations() {
 		fmt.Fprintf(&b, "\n## %s\n\n| result | does | reports | remembers |\n|---|---|---|---|\n", from.name)

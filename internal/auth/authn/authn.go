@@ -66,7 +66,9 @@ func New(cfg Config) *Authenticator {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Authenticator{all: all, reviewed: bearertoken.New(token), accounts: cfg.Accounts, audiences: cfg.Audiences, logger: cfg.Logger}
+	return &Authenticator{
+		all: all, reviewed: bearertoken.New(token), accounts: cfg.Accounts, audiences: cfg.Audiences, logger: cfg.Logger,
+	}
 }
 
 // Bearer returns what identifies callers by a token, in the header Authorization or among the
@@ -91,7 +93,9 @@ func (a *Authenticator) Authenticate(r *http.Request) (user.Info, error) {
 
 // anonymous is the last of the union: it takes everybody (upstream's request/anonymous).
 func anonymous(*http.Request) (*authenticator.Response, bool, error) {
-	return &authenticator.Response{User: &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}}, true, nil
+	return &authenticator.Response{
+		User: &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}},
+	}, true, nil
 }
 
 // Review answers what a TokenReview asks: whose token it is, and for which of the audiences; without

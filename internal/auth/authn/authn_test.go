@@ -37,7 +37,10 @@ const issuer = "https://issuer.example"
 
 func newCluster(t testing.TB) objects {
 	t.Helper()
-	account, err := wire.ParseObject([]byte(`{"kind":"ServiceAccount","apiVersion":"v1","metadata":{"name":"robot","namespace":"ns","uid":"u1","resourceVersion":"1"}}`), nil)
+	account, err := wire.ParseObject(
+		[]byte(
+			`{"kind":"ServiceAccount","apiVersion":"v1","metadata":{"name":"robot","namespace":"ns","uid":"u1",`+
+				`"resourceVersion":"1"}}`), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,8 +152,9 @@ func TestAConnectionDoesNotOutliveItsCertificate(t *testing.T) {
 func certified(t testing.TB, key *ecdsa.PrivateKey) *tls.ConnectionState {
 	t.Helper()
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "jane", Organization: []string{"dev", "system:authenticated"}},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(1),
+		Subject:      pkix.Name{CommonName: "jane", Organization: []string{"dev", "system:authenticated"}},
+		NotBefore:    time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
@@ -200,7 +204,9 @@ func FuzzToken(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	accounts := authn.NewAccounts(authn.AccountsConfig{Keys: keys, Issuers: []string{issuer}, Audiences: []string{issuer}, Objects: newCluster(f)})
+	accounts := authn.NewAccounts(authn.AccountsConfig{
+		Keys: keys, Issuers: []string{issuer}, Audiences: []string{issuer}, Objects: newCluster(f),
+	})
 	req := &authenticationv1.TokenRequest{}
 	if err := accounts.Issue(f.Context(), wire.Key{Namespace: "ns", Name: "robot"}, req); err != nil {
 		f.Fatal(err)

@@ -17,7 +17,9 @@ func TestLargeTokensAreNotKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	accounts := authn.NewAccounts(authn.AccountsConfig{Keys: keys, Issuers: []string{issuer}, Audiences: []string{issuer}, Objects: newCluster(t)})
+	accounts := authn.NewAccounts(authn.AccountsConfig{
+		Keys: keys, Issuers: []string{issuer}, Audiences: []string{issuer}, Objects: newCluster(t),
+	})
 	kept := 0
 	for _, c := range []struct {
 		audiences   int
@@ -36,7 +38,8 @@ func TestLargeTokensAreNotKept(t *testing.T) {
 		for range 2 {
 			_, known, err := accounts.AuthenticateToken(t.Context(), req.Status.Token)
 			if known != c.known || err != nil || accounts.Kept() != kept {
-				t.Errorf("%d audiences, %d bytes: %v, %v; %d tokens are kept, want %d", c.audiences, len(req.Status.Token), known, err, accounts.Kept(), kept)
+				t.Errorf("%d audiences, %d bytes: %v, %v; %d tokens are kept, want %d",
+					c.audiences, len(req.Status.Token), known, err, accounts.Kept(), kept)
 			}
 		}
 	}

@@ -181,7 +181,9 @@ func (a *Authorizer) Rules(_ context.Context, u user.Info, namespace string) (au
 			})
 		}
 		if len(rule.NonResourceURLs) > 0 {
-			all.Paths = append(all.Paths, authorizationv1.NonResourceRule{Verbs: rule.Verbs, NonResourceURLs: rule.NonResourceURLs})
+			all.Paths = append(all.Paths, authorizationv1.NonResourceRule{
+				Verbs: rule.Verbs, NonResourceURLs: rule.NonResourceURLs,
+			})
 		}
 	}
 	return all, err

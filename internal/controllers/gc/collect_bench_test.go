@@ -46,7 +46,9 @@ func BenchmarkCollect(b *testing.B) {
 					b.Fatal(err)
 				}
 				for i := range dependents {
-					body := fmt.Appendf(nil, `{"metadata":{"name":"d%d","ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"owner","uid":%q,"blockOwnerDeletion":true}]}}`, i, owner.Object.UID())
+					body := fmt.Appendf(nil,
+						`{"metadata":{"name":"d%d","ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"owner",`+
+							`"uid":%q,"blockOwnerDeletion":true}]}}`, i, owner.Object.UID())
 					if _, err := r.Create(b.Context(), target, body, metav1.CreateOptions{}); err != nil {
 						b.Fatal(err)
 					}

@@ -162,7 +162,9 @@ func TestCrashesDuringRotationLoseNothing(t *testing.T) {
 					oracle.Compact(upTo)
 				}
 			default:
-				pending = store.Txn{Key: fmt.Sprintf("secrets/%d", random.IntN(9)), Value: []byte(fmt.Sprintf("%s %d %d", marker, life, i))}
+				pending = store.Txn{
+					Key: fmt.Sprintf("secrets/%d", random.IntN(9)), Value: []byte(fmt.Sprintf("%s %d %d", marker, life, i)),
+				}
 				pending.ExpectedModRevision = oracle.Current(pending.Key)
 				var done store.Committed
 				if done, err = f.Commit(t.Context(), pending); err == nil {

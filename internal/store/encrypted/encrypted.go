@@ -199,7 +199,9 @@ func (s *Store) decrypt(ctx context.Context, g *generation, r store.Record) ([]b
 
 func unreadable(r store.Record, cause error) *store.UnreadableError {
 	_, away := errors.AsType[awayError](cause)
-	return &store.UnreadableError{Key: r.Key, Revision: r.ModRevision, Encryption: Encryption(r.Value), Temporary: away, Cause: cause}
+	return &store.UnreadableError{
+		Key: r.Key, Revision: r.ModRevision, Encryption: Encryption(r.Value), Temporary: away, Cause: cause,
+	}
 }
 
 // gone turns the error of a value of a superseded version into that of a compaction. Others

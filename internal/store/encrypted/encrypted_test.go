@@ -42,7 +42,8 @@ func TestValuesAreUpstreamsInBothDirections(t *testing.T) {
 		t.Fatal(err)
 	}
 	for kind, theirs := range map[string]value.Transformer{
-		"aesgcm": gcm, "aescbc": aestransformer.NewCBCTransformer(block), "secretbox": secretbox.NewSecretboxTransformer([32]byte(key)),
+		"aesgcm": gcm, "aescbc": aestransformer.NewCBCTransformer(block),
+		"secretbox": secretbox.NewSecretboxTransformer([32]byte(key)),
 	} {
 		t.Run(kind, func(t *testing.T) {
 			f := inMemory(t, configuration("secrets", provider(kind, "key1")))
@@ -52,7 +53,8 @@ func TestValuesAreUpstreamsInBothDirections(t *testing.T) {
 			if !strings.HasPrefix(stored, prefix) || encrypted.Encryption([]byte(stored)) != prefix {
 				t.Fatalf("stored as %.60q, want the prefix %s", stored, prefix)
 			}
-			out, _, err := theirs.TransformFromStorage(t.Context(), []byte(stored)[len(prefix):], value.DefaultContext("secrets/default/a"))
+			out, _, err := theirs.TransformFromStorage(t.Context(), []byte(stored)[len(prefix):],
+				value.DefaultContext("secrets/default/a"))
 			if err != nil || string(out) != "hello" {
 				t.Errorf("upstream reads %q, %v", out, err)
 			}
@@ -152,7 +154,8 @@ func TestValuesOfMissingKeysAreErrorsThatNameThem(t *testing.T) {
 		g := open(t, log, content)
 		_, err := g.Read(t.Context(), store.Query{Start: "secrets/default/a"})
 		e, ok := errors.AsType[*store.UnreadableError](err)
-		if !ok || e.Key != "secrets/default/a" || e.Encryption != "k8s:enc:secretbox:v1:key1:" || e.Temporary || e.Revision != old {
+		if !ok || e.Key != "secrets/default/a" || e.Encryption != "k8s:enc:secretbox:v1:key1:" || e.Temporary ||
+			e.Revision != old {
 			t.Errorf("%s: %v", name, err)
 		}
 		if g.Readable() == nil {
@@ -170,7 +173,9 @@ func TestValuesOfMissingKeysAreErrorsThatNameThem(t *testing.T) {
 	}
 	// What is not encrypted, where that is not allowed.
 	put(t, log, "secrets/default/plain", "{}")
-	if _, err = f.Read(t.Context(), store.Query{Start: "secrets/default/plain"}); err == nil || !strings.Contains(err.Error(), "identity") {
+	if _, err = f.Read(t.Context(), store.Query{
+		Start: "secrets/default/plain",
+	}); err == nil || !strings.Contains(err.Error(), "identity") {
 		t.Errorf("a plain value without identity: %v", err)
 	}
 	// Damaged bytes.
@@ -223,7 +228,8 @@ func FuzzStoredValues(f *testing.F) {
 		f.Add([]byte(seed), "key1")
 	}
 	file := f.TempDir() + "/encryption.yaml"
-	writeFile(f, file, configuration("secrets", provider("aesgcm", "key1"), provider("aescbc", "key1"), provider("secretbox", "key1"), identity))
+	writeFile(f, file,
+		configuration("secrets", provider("aesgcm", "key1"), provider("aescbc", "key1"), provider("secretbox", "key1"), identity))
 	below := &one{}
 	s, err := encrypted.Open(f.Context(), below, encrypted.Config{File: file})
 	if err != nil {

@@ -201,7 +201,8 @@ func (t *transformer) decrypt(ctx context.Context, key string, v []byte) (out []
 			out, stale, err = nil, false, fmt.Errorf("the value is damaged: %v", r)
 		}
 	}()
-	if out, stale, err = t.TransformFromStorage(request.WithRequestInfo(ctx, t.request), v, value.DefaultContext(key)); out == nil && err == nil {
+	if out, stale, err = t.TransformFromStorage(request.WithRequestInfo(ctx, t.request), v,
+		value.DefaultContext(key)); out == nil && err == nil {
 		out = []byte{} // the value is there, and is empty
 	}
 	return out, stale, err

@@ -82,7 +82,9 @@ func open(tb testing.TB, log *revlog.Log, content string) *fixture {
 	tb.Helper()
 	file := filepath.Join(tb.TempDir(), "encryption.yaml")
 	writeFile(tb, file, content)
-	s, err := encrypted.Open(tb.Context(), log, encrypted.Config{File: file, ServerID: "test", Logger: slog.New(slog.DiscardHandler)})
+	s, err := encrypted.Open(tb.Context(), log, encrypted.Config{
+		File: file, ServerID: "test", Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -214,7 +214,8 @@ func TestRunFollowsTheFile(t *testing.T) {
 
 // The values are of all stores of the process.
 func TestTransformationsAreCountedByResourceAsUpstream(t *testing.T) {
-	f := open(t, openLog(t, revlog.Options{Memory: true}), configuration("leases.coordination.k8s.io", provider("secretbox", "key1")))
+	f := open(t, openLog(t, revlog.Options{Memory: true}),
+		configuration("leases.coordination.k8s.io", provider("secretbox", "key1")))
 	put(t, f, "leases.coordination.k8s.io/a/b", "value")
 	if got := get(t, f, "leases.coordination.k8s.io/a/b"); got != "value" {
 		t.Fatalf("got %q", got)

@@ -9,8 +9,9 @@ import (
 const maxMoments = 1024
 
 // ages says how old revisions are by the monotonic clock, whatever the wall clock says: moments,
-// oldest first, and the latest revision at each. They keep what was written while this process ran from being taken for old because the
-// wall clock was set forward. They are not safe for concurrent use.
+// oldest first, and the latest revision at each. They keep what was written while this process ran
+// from being taken for old because the wall clock was set forward. They are not safe for concurrent
+// use.
 type ages struct {
 	window  time.Duration
 	moments []moment

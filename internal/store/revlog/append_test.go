@@ -80,7 +80,9 @@ func TestAppendRefusesAWholeCallWithABadWrite(t *testing.T) {
 	if !errors.Is(err, store.ErrInvalid) || len(revisions) != 0 {
 		t.Errorf("Append = %v, %v; want ErrInvalid", revisions, err)
 	}
-	if page, err := l.Read(t.Context(), store.Query{Start: "r/", End: store.PrefixEnd("r/")}); err != nil || len(page.Records) != 0 {
+	if page, err := l.Read(t.Context(), store.Query{
+		Start: "r/", End: store.PrefixEnd("r/"),
+	}); err != nil || len(page.Records) != 0 {
 		t.Errorf("Read = %+v, %v; want nothing", page, err)
 	}
 }

@@ -24,7 +24,9 @@ func BenchmarkCommit(b *testing.B) {
 			for range writers {
 				wg.Go(func() {
 					for n := next.Add(1); n <= int64(b.N); n = next.Add(1) {
-						if _, err := l.Commit(b.Context(), store.Txn{Key: fmt.Sprintf("configmaps/default/object-%09d", n), Value: value}); err != nil {
+						if _, err := l.Commit(b.Context(), store.Txn{
+							Key: fmt.Sprintf("configmaps/default/object-%09d", n), Value: value,
+						}); err != nil {
 							b.Error(err)
 							return
 						}
@@ -56,7 +58,8 @@ func filledWith(b *testing.B, updates, keys int) *revlog.Log {
 			revisions := make([]int64, keys)
 			for i := range updates / writers {
 				done, err := l.Commit(b.Context(), store.Txn{
-					Key: fmt.Sprintf("configmaps/default/object-%03d-%03d", w, i%keys), Value: value, ExpectedModRevision: revisions[i%keys],
+					Key: fmt.Sprintf("configmaps/default/object-%03d-%03d", w, i%keys), Value: value,
+					ExpectedModRevision: revisions[i%keys],
 				})
 				if err != nil {
 					b.Error(err)
@@ -191,7 +194,9 @@ func latencies(b *testing.B, l *revlog.Log, pause time.Duration, end <-chan time
 			var own []time.Duration
 			for i := 0; !over.Load(); i++ {
 				began := time.Now()
-				if _, err := l.Commit(b.Context(), store.Txn{Key: fmt.Sprintf("pods/%d/%d-%d", from, w, i), Value: value}); err != nil {
+				if _, err := l.Commit(b.Context(), store.Txn{
+					Key: fmt.Sprintf("pods/%d/%d-%d", from, w, i), Value: value,
+				}); err != nil {
 					b.Error(err)
 					return
 				}

@@ -33,7 +33,9 @@ func TestCopyHasWhatWasAnsweredBeforeAndNothingOfLater(t *testing.T) {
 					return
 				default:
 				}
-				if _, err := l.Commit(t.Context(), store.Txn{Key: fmt.Sprintf("busy/%d-%d", w, i), Value: make([]byte, 500)}); err != nil {
+				if _, err := l.Commit(t.Context(), store.Txn{
+					Key: fmt.Sprintf("busy/%d-%d", w, i), Value: make([]byte, 500),
+				}); err != nil {
 					t.Error(err)
 					return
 				}
@@ -58,7 +60,9 @@ func TestCopyHasWhatWasAnsweredBeforeAndNothingOfLater(t *testing.T) {
 		if err != nil || upTo < before || upTo > after {
 			t.Errorf("copied between revisions %d and %d: the copy ends at %d, %v", before, after, upTo, err)
 		}
-		if page, err := other.Read(t.Context(), store.Query{Start: "pods/", End: store.PrefixEnd("pods/")}); err != nil || len(page.Records) != 10 {
+		if page, err := other.Read(t.Context(), store.Query{
+			Start: "pods/", End: store.PrefixEnd("pods/"),
+		}); err != nil || len(page.Records) != 10 {
 			t.Errorf("%d of 10 records, %v", len(page.Records), err)
 		}
 		if _, err := other.Changes(t.Context(), store.From{Prefix: "pods/", After: last - 30}); compacted(t, err).Floor == 0 {

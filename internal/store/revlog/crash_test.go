@@ -99,7 +99,9 @@ func (f *life) compare(t *testing.T, l *revlog.Log) {
 	t.Helper()
 	revisions := f.oracle.Revisions()
 	if n := len(revisions); n > 6 {
-		revisions = []int64{revisions[0], revisions[n-1], revisions[n-2], revisions[f.random.IntN(n)], revisions[f.random.IntN(n)]}
+		revisions = []int64{
+			revisions[0], revisions[n-1], revisions[n-2], revisions[f.random.IntN(n)], revisions[f.random.IntN(n)],
+		}
 	}
 	if err := f.oracle.CompareAt(t.Context(), l, revisions); err != nil {
 		t.Fatal(err)

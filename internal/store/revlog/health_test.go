@@ -55,7 +55,8 @@ func TestALogWhoseDiskHangsIsNotWritable(t *testing.T) {
 				}
 				<-time.After(82 * time.Second) // of the bubble's clock
 				err = log.Writable()
-				if _, is := errors.AsType[*store.UnavailableError](err); !is || !strings.Contains(err.Error(), "not answered for 1m25s") {
+				if _, is := errors.AsType[*store.UnavailableError](err); !is ||
+					!strings.Contains(err.Error(), "not answered for 1m25s") {
 					t.Errorf("after 85 s: %v, want how long the disk has not answered", err)
 				}
 				if err := log.Durable(); err != nil {
@@ -114,7 +115,8 @@ func TestAMovedDirectoryTakesNoWrites(t *testing.T) {
 	move(t, at, away)
 	until(t, func() bool { return first.Writable() != nil })
 	_, err := first.Commit(t.Context(), store.Txn{Key: "pods/b", Value: make([]byte, 5000)})
-	if _, is := errors.AsType[*store.UnavailableError](err); !is || !errors.Is(err, disk.ErrMoved) || !strings.Contains(err.Error(), "was moved or removed") {
+	if _, is := errors.AsType[*store.UnavailableError](err); !is || !errors.Is(err, disk.ErrMoved) ||
+		!strings.Contains(err.Error(), "was moved or removed") {
 		t.Fatalf("a write into a moved directory: %v", err)
 	}
 	second, endSecond := begin()

@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	adviceRestore = "nothing was changed; gapless fsck says what is lost and can repair it, or restore the directory from a backup"
+	adviceRestore = "nothing was changed; gapless fsck says what is lost and can repair it, or restore the " +
+		"directory from a backup"
 	adviceForeign = "give the log a directory of its own, or an empty one"
 	adviceNewer   = "use the version of gapless that wrote it, or an empty directory"
 )
@@ -58,7 +59,8 @@ func (l *Log) recover(ctx context.Context) error {
 		l.active, l.current = seg, seg.last
 	}
 	if l.compacted.Revision > l.current {
-		return l.corrupt(format.ManifestName, -1, fmt.Sprintf("history is compacted up to revision %d, but the log ends at %d", l.compacted.Revision, l.current))
+		return l.corrupt(format.ManifestName, -1,
+			fmt.Sprintf("history is compacted up to revision %d, but the log ends at %d", l.compacted.Revision, l.current))
 	}
 	strays, err := l.findStrays(m)
 	if err != nil {
@@ -91,7 +93,8 @@ func (l *Log) recover(ctx context.Context) error {
 // without a sync of the directory.
 func (l *Log) secure(tail *format.Scanner) error {
 	if tail.Dirty {
-		l.logger.Warn("cut off a write that was not finished", slog.String("segment", l.active.name), slog.Int64("offset", l.active.end))
+		l.logger.Warn("cut off a write that was not finished",
+			slog.String("segment", l.active.name), slog.Int64("offset", l.active.end))
 	}
 	frame, err := tail.LastFrame()
 	if err != nil {

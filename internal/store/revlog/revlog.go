@@ -205,7 +205,8 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	switch {
 	case o.BaseRevision < 0 || o.BaseRevision > format.MaxBaseRevision:
-		return o, fmt.Errorf("base revision %d is not between 0 and %d: %w", o.BaseRevision, int64(format.MaxBaseRevision), store.ErrInvalid)
+		return o, fmt.Errorf("base revision %d is not between 0 and %d: %w",
+			o.BaseRevision, int64(format.MaxBaseRevision), store.ErrInvalid)
 	case o.SegmentBytes < minSegmentBytes || o.SegmentBytes > maxSegmentBytes:
 		return o, fmt.Errorf("segments of %d bytes are not between %d and %d: %w",
 			o.SegmentBytes, minSegmentBytes, maxSegmentBytes, store.ErrInvalid)

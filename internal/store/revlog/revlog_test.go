@@ -144,7 +144,9 @@ func TestRevisionsAreNotReusedAfterTheLastObjectIsDeleted(t *testing.T) {
 	o := revlog.Options{Dir: t.TempDir()}
 	l := open(t, o)
 	commit(t, l, "pods/a", "1")
-	done, err := l.Commit(t.Context(), store.Txn{Key: "pods/a", Delete: true, ExpectedModRevision: revlog.DefaultBaseRevision + 1})
+	done, err := l.Commit(t.Context(), store.Txn{
+		Key: "pods/a", Delete: true, ExpectedModRevision: revlog.DefaultBaseRevision + 1,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,9 @@ const (
 // walkPage collects the versions that page is made of, up to the first that its limit
 // leaves out, and those of them that need their values. It sets page.More, and returns ctx's
 // cause when ctx ends first.
-func walkPage(ctx context.Context, keys *index.KeyMap, q store.Query, page *store.Page) (wants []wanted, unread []*wanted, err error) {
+func walkPage(ctx context.Context, keys *index.KeyMap, q store.Query,
+	page *store.Page,
+) (wants []wanted, unread []*wanted, err error) {
 	wants = make([]wanted, 0, min(q.Limit, maxRoom))
 	var places []int // of unread in wants, which may move while it grows
 	bytes := 0

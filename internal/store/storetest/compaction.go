@@ -105,7 +105,9 @@ func compactionOnADelete(b *bench) {
 		b.Error("a state is readable that compaction removed")
 	}
 	// The deletion itself is behind the mark for a reader that saw it, and lost for others.
-	if got, err := Collect(b.Context(), b.store, store.From{Prefix: "pods/", After: removed, UpTo: removed}); err != nil || len(got) > 0 {
+	if got, err := Collect(b.Context(), b.store, store.From{
+		Prefix: "pods/", After: removed, UpTo: removed,
+	}); err != nil || len(got) > 0 {
 		b.Errorf("a feed after the deletion gives %v, %v", got, err)
 	}
 	if _, err := b.store.Changes(b.Context(), store.From{Prefix: "pods/", After: removed - 1}); err == nil {
@@ -132,7 +134,8 @@ func compactionBehindOrAhead(b *bench) {
 	b.agree()
 	ahead := b.current() + 1
 	_, err = b.store.Compact(b.Context(), store.Compaction{UpTo: ahead})
-	if future, ok := errors.AsType[*store.FutureRevisionError](err); !ok || future.Requested != ahead || future.Current != ahead-1 {
+	if future, ok := errors.AsType[*store.FutureRevisionError](err); !ok || future.Requested != ahead ||
+		future.Current != ahead-1 {
 		b.Errorf("a compaction ahead gives %v, want FutureRevisionError", err)
 	}
 	b.agree()

@@ -123,7 +123,8 @@ func (b *bench) conflict(t store.Txn) *store.ConflictError {
 	done, err := b.store.Commit(b.Context(), t)
 	conflict, ok := errors.AsType[*store.ConflictError](err)
 	if !ok {
-		b.Fatalf("commit %q expecting %d gives revision %d, error %v, want a conflict", t.Key, t.ExpectedModRevision, done.Revision, err)
+		b.Fatalf("commit %q expecting %d gives revision %d, error %v, want a conflict",
+			t.Key, t.ExpectedModRevision, done.Revision, err)
 	}
 	if conflict.Key != t.Key || conflict.Expected != t.ExpectedModRevision {
 		b.Errorf("the conflict is about %q at %d, want %q at %d", conflict.Key, conflict.Expected, t.Key, t.ExpectedModRevision)

@@ -123,7 +123,8 @@ func covers(rule, one *rbacv1.PolicyRule) bool {
 	if !has(rule.APIGroups, one.APIGroups[0]) {
 		return false
 	}
-	if len(rule.ResourceNames) > 0 && (len(one.ResourceNames) == 0 || !slices.Contains(rule.ResourceNames, one.ResourceNames[0])) {
+	if len(rule.ResourceNames) > 0 &&
+		(len(one.ResourceNames) == 0 || !slices.Contains(rule.ResourceNames, one.ResourceNames[0])) {
 		return false
 	}
 	resource := one.Resources[0]

@@ -37,7 +37,8 @@ func TestRecordsRoundTrip(t *testing.T) {
 	if err != nil || size != len(b) {
 		t.Fatalf("size %d of %d, %v", size, len(b), err)
 	}
-	if r.Key != "pods/default/long-name" || r.Revision != 9 || r.Create != 1 || r.Previous != 1 || r.Millis != 5 || r.Kind != format.KindPut {
+	if r.Key != "pods/default/long-name" || r.Revision != 9 || r.Create != 1 || r.Previous != 1 || r.Millis != 5 ||
+		r.Kind != format.KindPut {
 		t.Errorf("decoded %+v", r)
 	}
 }

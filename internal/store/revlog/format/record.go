@@ -180,7 +180,8 @@ func (r Record) check() error {
 	updates := r.Kind == KindPut && 0 < r.Create && r.Create <= r.Previous && r.Previous < r.Revision
 	deletes := r.Kind == KindDelete && r.Create == 0 && 0 < r.Previous && r.Previous < r.Revision && len(r.Value) == 0
 	if r.Revision <= 0 || !creates && !updates && !deletes {
-		return fmt.Errorf("%w: kind %d, revision %d, create %d, previous %d", ErrBadRecord, r.Kind, r.Revision, r.Create, r.Previous)
+		return fmt.Errorf("%w: kind %d, revision %d, create %d, previous %d",
+			ErrBadRecord, r.Kind, r.Revision, r.Create, r.Previous)
 	}
 	if !ValidKey(r.Key) {
 		return fmt.Errorf("%w: key %q", ErrBadRecord, r.Key)

@@ -60,7 +60,8 @@ func TestEveryOtherFaultIsReportedAndRepaired(t *testing.T) {
 					}
 					t.Fatal(err)
 				}
-				if len(report.Problems) == 0 && !s.blind(name) && !maps.EqualFunc(files, s.files, bytes.Equal) && !strings.Contains(name, "appended") && !strings.Contains(name, "zeroed") {
+				if len(report.Problems) == 0 && !s.blind(name) && !maps.EqualFunc(files, s.files, bytes.Equal) &&
+					!strings.Contains(name, "appended") && !strings.Contains(name, "zeroed") {
 					t.Error("nothing is reported")
 				}
 			})
@@ -128,7 +129,9 @@ func TestRepairWithoutSpaceDoesNotChangeTheLog(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		report, err := fsck.Run(t.Context(), log, fsck.Options{Repair: true, Kept: filepath.Join(dir, "damaged"), FS: &fullDisk{FS: system, left: left}})
+		report, err := fsck.Run(t.Context(), log, fsck.Options{
+			Repair: true, Kept: filepath.Join(dir, "damaged"), FS: &fullDisk{FS: system, left: left},
+		})
 		if closing := system.Dir().Close(); closing != nil {
 			t.Fatal(closing)
 		}

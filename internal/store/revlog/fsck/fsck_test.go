@@ -200,7 +200,8 @@ func (s *sample) verify(t testing.TB, dir string, lost []string, unknown []fsck.
 		return fmt.Errorf("the log is at revision %d (%w), and %d was given out", current, err, s.last)
 	}
 	for _, revision := range append(slices.Sorted(maps.Keys(s.wrote)), current) {
-		if err := s.compareState(t.Context(), log, revision, revision == current, losses{objects: lost, unknown: unknown}); err != nil {
+		if err := s.compareState(t.Context(), log, revision, revision == current,
+			losses{objects: lost, unknown: unknown}); err != nil {
 			return err
 		}
 		if err := s.compareChanges(t, log, revision, current); err != nil {
@@ -236,7 +237,8 @@ func (s *sample) compareState(ctx context.Context, log *revlog.Log, revision int
 			continue // an older state, as the report says
 		}
 		if want[r.Key] != r.ModRevision || v.key != r.Key || v.value != string(r.Value) {
-			return fmt.Errorf("at %d: %s@%d %.20q is served, want revision %d", revision, r.Key, r.ModRevision, r.Value, want[r.Key])
+			return fmt.Errorf("at %d: %s@%d %.20q is served, want revision %d",
+				revision, r.Key, r.ModRevision, r.Value, want[r.Key])
 		}
 		delete(want, r.Key)
 	}
@@ -281,8 +283,10 @@ func (s *sample) compareChanges(t testing.TB, log *revlog.Log, after, current in
 		}
 		for _, c := range b.Changes {
 			next++
-			if want := (version{key: c.Key, value: string(c.Value), deleted: c.Deleted}); c.Revision != next || s.wrote[next] != want {
-				return fmt.Errorf("changes after %d: %d of %s follows, want %d of %s", after, c.Revision, c.Key, next, s.wrote[next].key)
+			if want := (version{key: c.Key, value: string(c.Value), deleted: c.Deleted}); c.Revision != next ||
+				s.wrote[next] != want {
+				return fmt.Errorf("changes after %d: %d of %s follows, want %d of %s",
+					after, c.Revision, c.Key, next, s.wrote[next].key)
 			}
 		}
 		if b.Through > next && next < s.last {
@@ -394,7 +398,8 @@ func TestUndamagedLogHasNoProblems(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(report.Problems) > 0 || report.Objects != len(s.stateAt(s.last)) || report.Revision != s.last || report.Segments < 3 {
+		if len(report.Problems) > 0 || report.Objects != len(s.stateAt(s.last)) || report.Revision != s.last ||
+			report.Segments < 3 {
 			t.Errorf("closed %v: %+v", closed, report)
 		}
 		t.Logf("%+v", report)

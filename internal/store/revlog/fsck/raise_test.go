@@ -33,7 +33,8 @@ func TestARaisedLogSkipsRevisionsAndKeepsEverything(t *testing.T) {
 			t.Fatal(err)
 		}
 		skipped := fsck.Revisions{From: s.last + 1, To: s.last + 500}
-		if fix := report.Repair; fix == nil || fix.Skipped == nil || *fix.Skipped != skipped || fix.Revision != skipped.To || report.Lost() || report.Worst() != "" {
+		if fix := report.Repair; fix == nil || fix.Skipped == nil || *fix.Skipped != skipped || fix.Revision != skipped.To ||
+			report.Lost() || report.Worst() != "" {
 			t.Fatalf("closed %v: %+v, repair %+v", closed, report, report.Repair)
 		}
 		// Nothing was written since: the same is done already, and more is counted from where the log ended.
@@ -134,14 +135,16 @@ func TestANewerFormatIsNotDamage(t *testing.T) {
 		files[name] = b
 		log := spread(t, t.TempDir(), files)
 		report, err := raise(t, log, 500)
-		if err != nil || report.Worst() != fsck.Newer || report.Repair != nil || !strings.Contains(report.Problems[0].Found, "written by a newer version") {
+		if err != nil || report.Worst() != fsck.Newer || report.Repair != nil ||
+			!strings.Contains(report.Problems[0].Found, "written by a newer version") {
 			t.Errorf("%s: %+v, %v", name, report, err)
 		}
 		if !maps.EqualFunc(slurp(t, log), files, bytes.Equal) {
 			t.Errorf("%s: the log was changed", name)
 		}
 		_, err = revlog.Open(t.Context(), options(log))
-		if e, is := errors.AsType[*store.CorruptError](err); !is || e.Path != filepath.Join(log, name) || !strings.Contains(e.Advice, "use the version of gapless that wrote it") {
+		if e, is := errors.AsType[*store.CorruptError](err); !is || e.Path != filepath.Join(log, name) ||
+			!strings.Contains(e.Advice, "use the version of gapless that wrote it") {
 			t.Errorf("%s: a start says %v", name, err)
 		}
 		files["MANIFEST"] = []byte("lost")

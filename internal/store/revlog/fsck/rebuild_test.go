@@ -49,7 +49,8 @@ func TestManifestIsRebuiltAfterACrash(t *testing.T) {
 			merged = append(merged, name)
 		}
 	}
-	if len(merged) < 3 || !slices.ContainsFunc(slices.Collect(maps.Keys(after)), func(n string) bool { return strings.HasPrefix(n, "base-") }) {
+	if len(merged) < 3 ||
+		!slices.ContainsFunc(slices.Collect(maps.Keys(after)), func(n string) bool { return strings.HasPrefix(n, "base-") }) {
 		t.Fatalf("merged %v into %v", merged, slices.Sorted(maps.Keys(after)))
 	}
 	counts := map[fsck.Severity]int{}
