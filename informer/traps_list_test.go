@@ -33,7 +33,8 @@ func asked(r request) string {
 	return s
 }
 
-// TestEachRequestAsksForTheRightVersion is the table of clients.md 1.2, row by row.
+// TestEachRequestAsksForTheRightVersion has each request that an informer makes, with its
+// resourceVersion.
 func TestEachRequestAsksForTheRightVersion(t *testing.T) {
 	lists := []informer.Option{informer.NoStreamingLists()}
 	gone := fault{Status: 410, Reason: "Expired"}

@@ -94,7 +94,7 @@ func TestBuildingAnIndexDelaysNothing(t *testing.T) {
 }
 
 // TestASlowIndexFunctionDelaysTheCache and, in the end, the server; a slow handler does
-// not. (clients.md 1.10, 12: the same in client-go, once 2 000 events are waiting.)
+// not. (It is the same in client-go, once 2 000 events are waiting.)
 func TestASlowIndexFunctionDelaysTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newServer()

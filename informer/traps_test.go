@@ -14,7 +14,7 @@ import (
 	"github.com/gapless-io/gapless/informer/listwatchtest"
 )
 
-// The tests in traps*_test.go and nobody*_test.go show, one by one, what the informer
+// The tests in traps_*_test.go show, one by one, what the informer
 // does where other clients' users fall into a trap, or where no other client does
 // anything. docs/traps.md lists them, together with those that stand elsewhere.
 

@@ -191,6 +191,15 @@ func goFiles(t *testing.T) []string {
 // filesWith returns the files with one of these extensions, relative to the root.
 func filesWith(t *testing.T, extensions ...string) []string {
 	t.Helper()
+	all, err := findFiles(extensions...)
+	if err != nil {
+		t.Fatalf("look for files: %v", err)
+	}
+	return all
+}
+
+// findFiles is filesWith without a test.
+func findFiles(extensions ...string) ([]string, error) {
 	var all []string
 	err := fs.WalkDir(os.DirFS("."), ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
@@ -203,10 +212,7 @@ func filesWith(t *testing.T, extensions ...string) []string {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return all
+	return all, err
 }
 
 // dialect lists words that are not Kubernetes' or Go's, with what to write instead. All

@@ -362,7 +362,7 @@ func TestAFailingServerGetsABoundedRateOfRequests(t *testing.T) {
 	}
 }
 
-// TestADayOfOutageCosts2310Requests: client-go 0.37 makes 4 526 requests (clients.md 5.3).
+// TestADayOfOutageCosts2310Requests: client-go 0.37 makes 4 526 requests in the same day.
 func TestADayOfOutageCosts2310Requests(t *testing.T) {
 	for name, s := range map[string]State{"at the start": {}, "while watching": {Phase: Stopped, RV: "9"}} {
 		for _, o := range []kube.Outcome{

@@ -27,7 +27,7 @@ import (
 	"github.com/gapless-io/gapless/internal/store/revlog/index"
 )
 
-// Limits and defaults. Their sources are spec/storage.md section 9 unless noted.
+// Limits and defaults.
 const (
 	// DefaultBaseRevision has ten digits, so that clients that compare
 	// resource versions as strings (fabric8 4.x) order them rightly.
