@@ -37,7 +37,7 @@ func serve(t testing.TB, h http.HandlerFunc, secure bool) *client.Client {
 	cfg.Host = srv.URL + "/prefix"
 	c, err := client.New(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a client: %v", err)
 	}
 	t.Cleanup(func() {
 		c.CloseIdle()
@@ -50,7 +50,7 @@ func serve(t testing.TB, h http.HandlerFunc, secure bool) *client.Client {
 func closing(t *testing.T, w *client.Watch) {
 	t.Helper()
 	if err := w.Close(); err != nil {
-		t.Error(err)
+		t.Errorf("close: %v", err)
 	}
 }
 
@@ -109,7 +109,7 @@ func TestItemsOfATypedListHaveKindAndAPIVersion(t *testing.T) {
 		var items []string
 		if _, err := serve(t, jsonAnswer(list), false).As(form).List(t.Context(), pods(""), metav1.ListOptions{},
 			collect(&items)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("list: %v", err)
 		}
 		if diff := cmp.Diff(want, items); diff != "" {
 			t.Errorf("%+v: %s", form, diff)
@@ -188,7 +188,7 @@ func TestOptionsAreSentAsQueryParameters(t *testing.T) {
 		ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
 	}, collect(new([]string)))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("list: %v", err)
 	}
 	want := "/prefix/api/v1/namespaces/a%20b/pods?continue=tok&fieldSelector=metadata.name%3Dx&labelSelector=a%3Db" +
 		"&limit=5&resourceVersion=7&resourceVersionMatch=NotOlderThan"
@@ -201,7 +201,7 @@ func TestOptionsAreSentAsQueryParameters(t *testing.T) {
 		},
 		metav1.ListOptions{AllowWatchBookmarks: true, SendInitialEvents: &yes, TimeoutSeconds: &seconds})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("watch: %v", err)
 	}
 	closing(t, w)
 	want = "/prefix/apis/apps/v1/deployments?allowWatchBookmarks=true&sendInitialEvents=true&timeoutSeconds=30&watch=true"
@@ -251,7 +251,7 @@ func TestWatchReadsValuesNotLines(t *testing.T) {
 				}, secure)
 				w, err := c.Watch(t.Context(), pods(""), metav1.ListOptions{})
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("watch: %v", err)
 				}
 				defer closing(t, w)
 				types, err := read(w)
@@ -267,12 +267,12 @@ func TestFrameGivesObjectAndMetadata(t *testing.T) {
 	c := serve(t, jsonAnswer(added), false)
 	w, err := c.Watch(t.Context(), pods(""), metav1.ListOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("watch: %v", err)
 	}
 	defer closing(t, w)
 	f, err := w.Next()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the next: %v", err)
 	}
 	meta, err := f.Meta()
 	want := client.Meta{Namespace: "d", Name: "a", UID: "u", ResourceVersion: "5"}
@@ -287,7 +287,7 @@ func TestUnknownFramesDoNotEndTheStream(t *testing.T) {
 	c := serve(t, jsonAnswer(body), false)
 	w, err := c.Watch(t.Context(), pods(""), metav1.ListOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("watch: %v", err)
 	}
 	defer closing(t, w)
 	types, err := read(w)
@@ -311,11 +311,11 @@ func TestCancelEndsAWatchWithItsCause(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	w, err := c.Watch(ctx, pods(""), metav1.ListOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("watch: %v", err)
 	}
 	defer closing(t, w)
 	if _, err := w.Next(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the next: %v", err)
 	}
 	cancel(why)
 	if _, err := w.Next(); !errors.Is(err, why) {
@@ -348,12 +348,12 @@ func TestGzipMembersAreDeliveredAtOnce(t *testing.T) {
 	}, false)
 	w, err := c.Watch(t.Context(), pods(""), metav1.ListOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("watch: %v", err)
 	}
 	defer closing(t, w)
 	for range 2 {
 		if _, err := w.Next(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("read the next: %v", err)
 		}
 		read <- struct{}{}
 	}
@@ -371,7 +371,7 @@ func TestReadyReportsABufferedFrame(t *testing.T) {
 	}, false)
 	w, err := c.Watch(t.Context(), pods(""), metav1.ListOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("watch: %v", err)
 	}
 	defer closing(t, w)
 	defer close(release)
@@ -400,7 +400,7 @@ func TestConfiguredTimeoutDoesNotApplyToWatches(t *testing.T) {
 	defer srv.Close()
 	c, err := client.New(&rest.Config{Host: srv.URL, Timeout: 50 * time.Millisecond})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a client: %v", err)
 	}
 	defer c.CloseIdle()
 	if _, err := c.List(t.Context(), pods(""), metav1.ListOptions{},
@@ -409,7 +409,7 @@ func TestConfiguredTimeoutDoesNotApplyToWatches(t *testing.T) {
 	}
 	w, err := c.Watch(t.Context(), pods(""), metav1.ListOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("watch: %v", err)
 	}
 	defer closing(t, w)
 	if types, err := read(w); len(types) != 1 || !errors.Is(err, io.EOF) {

@@ -36,7 +36,7 @@ func newUpstream(tb testing.TB) upstream {
 	tb.Helper()
 	scheme := runtime.NewScheme()
 	if err := errors.Join(corev1.AddToScheme(scheme), metav1.AddMetaToScheme(scheme)); err != nil {
-		tb.Fatal(err)
+		tb.Fatalf("add to the scheme: %v", err)
 	}
 	codecs := serializer.NewCodecFactory(scheme)
 	info, found := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), typeProtobuf)
@@ -57,7 +57,7 @@ func (u upstream) object(tb testing.TB, o runtime.Object) []byte {
 	tb.Helper()
 	var b bytes.Buffer
 	if err := u.codec.Encode(o, &b); err != nil {
-		tb.Fatal(err)
+		tb.Fatalf("encode: %v", err)
 	}
 	return b.Bytes()
 }
@@ -69,7 +69,7 @@ func (u upstream) frame(tb testing.TB, name string, object []byte) []byte {
 	encoder := u.info.StreamSerializer
 	event := &metav1.WatchEvent{Type: name, Object: runtime.RawExtension{Raw: object}}
 	if err := encoder.Encode(event, encoder.NewFrameWriter(&b)); err != nil {
-		tb.Fatal(err)
+		tb.Fatalf("encode: %v", err)
 	}
 	return b.Bytes()
 }
@@ -120,11 +120,11 @@ func opened(t *testing.T, object []byte) *corev1.Pod {
 	t.Helper()
 	e, err := client.OpenEnvelope(object)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open the envelope: %v", err)
 	}
 	p := &corev1.Pod{}
 	if err := p.Unmarshal(e.Raw); err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode: %v", err)
 	}
 	return p
 }
@@ -173,7 +173,7 @@ func TestProtobufListItemsMayBeKept(t *testing.T) {
 		raw = append(raw, item)
 		return nil
 	}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("list: %v", err)
 	}
 	for k, item := range raw {
 		if name := opened(t, item).Name; name != pod(k).Name {
@@ -193,7 +193,7 @@ func TestJSONIsAcceptedFromServersWithoutProtobuf(t *testing.T) {
 	w, err := serve(t, jsonAnswer(added), false).As(client.Form{Protobuf: true}).Watch(t.Context(), pods(""),
 		metav1.ListOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("watch: %v", err)
 	}
 	defer closing(t, w)
 	if f, err := w.Next(); err != nil || f.Type != kube.Added {
@@ -251,7 +251,7 @@ func TestProtobufWatchReturnsTheServersEvents(t *testing.T) {
 				answer(typeProtobuf+";stream=watch", body)(rw, r)
 			}, false).As(client.Form{Protobuf: true}).Watch(t.Context(), pods(""), metav1.ListOptions{})
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("watch: %v", err)
 			}
 			defer closing(t, w)
 			if c.lends {
@@ -261,7 +261,7 @@ func TestProtobufWatchReturnsTheServersEvents(t *testing.T) {
 			next := func() client.Frame {
 				f, err := w.Next()
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("read the next: %v", err)
 				}
 				return f
 			}
@@ -324,7 +324,7 @@ func TestProtobufErrorsCarryTheServersStatus(t *testing.T) {
 	t.Run("in the stream", func(t *testing.T) {
 		w, err := asked(answer(typeProtobuf, u.frame(t, "ERROR", status))).Watch(t.Context(), pods(""), metav1.ListOptions{})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("watch: %v", err)
 		}
 		defer closing(t, w)
 		_, err = w.Next()
@@ -345,7 +345,7 @@ func TestProtobufErrorsCarryTheServersStatus(t *testing.T) {
 		w, err := asked(answer(typeProtobuf, u.frame(t, "ERROR", u.object(t, pod(1))))).Watch(t.Context(), pods(""),
 			metav1.ListOptions{})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("watch: %v", err)
 		}
 		defer closing(t, w)
 		if _, err = w.Next(); kube.Classify(err) != kube.OutcomeServerError {
@@ -360,7 +360,7 @@ func TestProtobufReadyReportsABufferedFrame(t *testing.T) {
 	in, out := io.Pipe()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://x/y", http.NoBody)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a request: %v", err)
 	}
 	w := client.ReadWatch(&http.Response{Body: in, Request: req, Header: http.Header{"Content-Type": {typeProtobuf}}})
 	defer closing(t, w)
@@ -440,7 +440,7 @@ func TestMetadataOnlyIsRequestedAndChecked(t *testing.T) {
 			}
 			w, err := asked(c.watch).Watch(t.Context(), pods(""), metav1.ListOptions{})
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("watch: %v", err)
 			}
 			defer closing(t, w)
 			_, err = w.Next()

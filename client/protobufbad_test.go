@@ -144,11 +144,11 @@ func TestWatchEndsAtBrokenProtobuf(t *testing.T) {
 			w, err := serve(t, answer(typeProtobuf, body), false).As(client.Form{Protobuf: true}).Watch(t.Context(), pods(""),
 				metav1.ListOptions{})
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("watch: %v", err)
 			}
 			defer closing(t, w)
 			if _, err := w.Next(); err != nil {
-				t.Fatal(err)
+				t.Fatalf("read the next: %v", err)
 			}
 			_, err = w.Next()
 			if kube.Classify(err) != c.want || errors.Is(err, client.ErrProtobuf) != (c.want == kube.OutcomeDecode) {

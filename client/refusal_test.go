@@ -40,7 +40,7 @@ func TestEachEndOfAWatchIsClassified(t *testing.T) {
 				}, secure)
 				w, err := cl.Watch(t.Context(), pods(""), metav1.ListOptions{})
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("watch: %v", err)
 				}
 				defer closing(t, w)
 				types, err := read(w)

@@ -20,15 +20,15 @@ func listOfTwoPods(t testing.TB) (asJSON, asProtobuf []byte) {
 	}
 	asJSON, err := json.Marshal(list)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("encode as JSON: %v", err)
 	}
 	raw, err := list.Marshal()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("encode the list: %v", err)
 	}
 	envelope, err := (&runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "v1", Kind: "PodList"}, Raw: raw}).Marshal()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("encode: %v", err)
 	}
 	return asJSON, append([]byte(frames.Magic), envelope...)
 }
@@ -44,13 +44,13 @@ func TestListsAreReadAsObjectsOfTheirKind(t *testing.T) {
 		if event := list.added(list.objects[1]); list.protobuf {
 			unknown, meta, err := frames.OpenEvent(event)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("open the event: %v", err)
 			}
 			kind, pod = unknown.Kind, meta.Name
 		} else {
 			var e struct{ Object metav1.PartialObjectMetadata }
 			if err := json.Unmarshal(event, &e); err != nil {
-				t.Fatal(err)
+				t.Fatalf("decode JSON: %v", err)
 			}
 			kind, pod = e.Object.Kind, e.Object.Name
 		}

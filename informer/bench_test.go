@@ -56,7 +56,7 @@ func BenchmarkDecodePod(b *testing.B) {
 	n := 0
 	for b.Loop() {
 		if _, err := decode(raw[n%len(raw)]); err != nil {
-			b.Fatal(err)
+			b.Fatalf("decode: %v", err)
 		}
 		n++
 	}
@@ -84,13 +84,13 @@ func BenchmarkEvents(b *testing.B) {
 	done := make(chan error, 1)
 	go func() { done <- pods.Run(ctx) }()
 	if err := pods.WaitSynced(ctx); err != nil {
-		b.Fatal(err)
+		b.Fatalf("wait until it is synced: %v", err)
 	}
 	b.ResetTimer()
 	for n := range b.N {
 		object := strings.Replace(lines[n%64], `"resourceVersion":"0"`, fmt.Sprintf(`"resourceVersion":"%d"`, 1000+n), 1)
 		if _, err := fmt.Fprintf(out, "{\"type\":\"MODIFIED\",\"object\":%s}\n", object); err != nil {
-			b.Fatal(err)
+			b.Fatalf("print: %v", err)
 		}
 	}
 	<-last
@@ -98,7 +98,7 @@ func BenchmarkEvents(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
 	cancel()
 	if err := errors.Join(out.Close(), <-done); err != nil {
-		b.Fatal(err)
+		b.Fatalf("close the file and wait for the end: %v", err)
 	}
 }
 
@@ -120,12 +120,12 @@ func BenchmarkSync(b *testing.B) {
 		b.StartTimer()
 		go func() { done <- pods.Run(ctx) }()
 		if err := reg.WaitSynced(ctx); err != nil {
-			b.Fatal(err)
+			b.Fatalf("wait until it is synced: %v", err)
 		}
 		b.StopTimer()
 		cancel()
 		if err := <-done; err != nil {
-			b.Fatal(err)
+			b.Fatalf("wait for the end: %v", err)
 		}
 		held = heap() - before
 		runtime.KeepAlive(pods)

@@ -18,11 +18,11 @@ func generated(t *testing.T) map[string]string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/client-go").Output()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("run the command: %v", err)
 	}
 	files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(out)), "kubernetes/typed/*/*/fake/fake_*.go"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("look for files: %v", err)
 	}
 	imports := regexp.MustCompile(`(\w+) "(k8s\.io/api/[a-z0-9/]+)"`)
 	kind := regexp.MustCompile(`WithResource\("([a-z]+)"\),\s+(\w+)\.SchemeGroupVersion\.WithKind\("(\w+)"\)`)
@@ -30,7 +30,7 @@ func generated(t *testing.T) map[string]string {
 	for _, file := range files {
 		text, err := os.ReadFile(file)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("read a file: %v", err)
 		}
 		names := kind.FindStringSubmatch(string(text))
 		for _, api := range imports.FindAllStringSubmatch(string(text), -1) {

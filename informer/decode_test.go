@@ -44,11 +44,11 @@ func TestDecodedPodsEqualThoseOfEncodingJSON(t *testing.T) {
 	raw := []byte(realisticPod(3, 9))
 	got, err := informer.JSON[*corev1.Pod]()(raw)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode a pod: %v", err)
 	}
 	var want corev1.Pod
 	if err := json.Unmarshal(raw, &want); err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode JSON: %v", err)
 	}
 	if diff := cmp.Diff(want, *got); diff != "" {
 		t.Error(diff)

@@ -23,11 +23,11 @@ func synced[T informer.Object](t *testing.T, source informer.Source[T]) *informe
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
-			t.Error(err)
+			t.Errorf("wait for the end: %v", err)
 		}
 	})
 	if err := i.WaitSynced(ctx); err != nil {
-		t.Fatal(err)
+		t.Fatalf("wait until it is synced: %v", err)
 	}
 	return i
 }
@@ -42,7 +42,7 @@ func TestEncodedObjectsDecodeToTheSameObjects(t *testing.T) {
 	for k := range n {
 		var want corev1.Pod
 		if err := json.Unmarshal([]byte(realisticPod(k, 50)), &want); err != nil {
-			t.Fatal(err)
+			t.Fatalf("decode JSON: %v", err)
 		}
 		key := informer.Key{Namespace: want.Namespace, Name: want.Name}
 		got, found := typed.Get(key)

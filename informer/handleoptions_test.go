@@ -106,7 +106,7 @@ func TestAFailedReconcileIsRetriedAndDoesNotDelaySync(t *testing.T) {
 		reg := i.Reconcile(log.reconcile, informer.Retry(time.Second, time.Minute, 0))
 		run(t, i, func() {
 			if err := reg.WaitSynced(t.Context()); err != nil {
-				t.Error(err)
+				t.Errorf("wait until it is synced: %v", err)
 			}
 			w.Delete("a") // the deletion is worth a call, though no call succeeded
 			after(time.Minute)
@@ -286,7 +286,7 @@ func TestSkipInitialCountsTheInitialObjectsAsHandled(t *testing.T) {
 			regs = append(regs, i.Handle(late.handle, informer.SkipInitial()))
 			for _, reg := range regs {
 				if err := reg.WaitSynced(t.Context()); err != nil {
-					t.Error(err)
+					t.Errorf("wait until it is synced: %v", err)
 				}
 			}
 			w.Put("a", 2)

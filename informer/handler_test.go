@@ -177,7 +177,7 @@ func TestHandlerAddedLateGetsTheStateAsInitial(t *testing.T) {
 			rec := newRecorder()
 			reg := i.Handle(rec.handle)
 			if err := reg.WaitSynced(t.Context()); err != nil {
-				t.Fatal(err)
+				t.Fatalf("wait until it is synced: %v", err)
 			}
 			w.Put("b", 4)
 			after(time.Second)

@@ -178,7 +178,7 @@ func TestARestartedProgramReadsItsStateWithoutAServer(t *testing.T) {
 		second := newProgram(w.informer, dir)
 		run(t, second.Informer, func() {
 			if err := second.WaitSynced(t.Context()); err != nil {
-				t.Fatal(err)
+				t.Fatalf("wait until it is synced: %v", err)
 			}
 			synctest.Wait()
 			if _, found := second.Get(key("o9")); !found || second.Len() != 10 || !second.Status().LastContact.IsZero() {
@@ -214,7 +214,7 @@ func TestTheFileOfACrashedProgramHoldsAWholeState(t *testing.T) {
 				states[fmt.Sprint(w.RV())] = w.state(t)
 				crashed := t.TempDir()
 				if err := os.CopyFS(crashed, os.DirFS(dir)); err != nil {
-					t.Fatal(err)
+					t.Fatalf("copy the directory: %v", err)
 				}
 				next := newProgram(w.informer, informer.Persist(crashed))
 				w.Fail(func(request) fault { return fault{Refuse: true} })
@@ -256,12 +256,12 @@ func TestAnUnusableFileLeadsToAList(t *testing.T) {
 		{name: "a transform more", make: other, want: "holds other objects"},
 		{name: "garbage", want: "damaged", harm: func(t *testing.T, path string) {
 			if err := os.WriteFile(path, []byte(strings.Repeat("x", 1000)), 0o600); err != nil {
-				t.Fatal(err)
+				t.Fatalf("write a file: %v", err)
 			}
 		}},
 		{name: "gone", harm: func(t *testing.T, path string) {
 			if err := os.Remove(path); err != nil {
-				t.Fatal(err)
+				t.Fatalf("remove a file: %v", err)
 			}
 		}},
 	} {
@@ -325,7 +325,7 @@ func TestAnUnusableDirectoryIsOnlyAnIncident(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "file")
 		if err := os.WriteFile(path, nil, 0o600); err != nil {
-			t.Fatal(err)
+			t.Fatalf("write a file: %v", err)
 		}
 		w := serverWith(10)
 		l := newProgram(w.informer, informer.Persist(path)).live(t, nothing)

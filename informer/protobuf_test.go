@@ -31,7 +31,7 @@ func while[T informer.Object](t *testing.T, source informer.Source[T], f func(i 
 	f(i)
 	cancel()
 	if err := <-done; err != nil {
-		t.Error(err)
+		t.Errorf("wait for the end: %v", err)
 	}
 }
 

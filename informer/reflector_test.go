@@ -191,7 +191,7 @@ func TestInformerFollowsTheServerThroughEveryFailure(t *testing.T) {
 					ctx, cancel := context.WithTimeout(t.Context(), max(c.within, 5*time.Second))
 					defer cancel()
 					if err := i.WaitSynced(ctx); err != nil {
-						t.Fatal(err)
+						t.Fatalf("wait until it is synced: %v", err)
 					}
 					after(time.Minute + time.Millisecond)
 					if c.between != nil {

@@ -65,7 +65,7 @@ func parse(t testing.TB, object []byte) *thing {
 	t.Helper()
 	var o thing
 	if err := json.Unmarshal(object, &o); err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode JSON: %v", err)
 	}
 	return &o
 }
@@ -81,7 +81,7 @@ func (s *server) at(t testing.TB, rv string) map[string]string {
 	t.Helper()
 	var n int
 	if _, err := fmt.Sscan(rv, &n); err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the numbers: %v", err)
 	}
 	objects, there := s.ObjectsAt(0, n)
 	if !there {

@@ -113,7 +113,7 @@ func TestAHandlerIsSyncedAfterItsInitialCallsReturned(t *testing.T) {
 			}
 			after(time.Minute)
 			if err := slow.WaitSynced(t.Context()); err != nil {
-				t.Error(err)
+				t.Errorf("wait until it is synced: %v", err)
 			}
 		})
 	})

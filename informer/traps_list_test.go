@@ -308,7 +308,7 @@ func TestMissingBookmarksDelayTheFirstSyncByOneDeadline(t *testing.T) {
 					ctx, cancel := context.WithTimeout(t.Context(), c.within)
 					defer cancel()
 					if err := i.WaitSynced(ctx); err != nil {
-						t.Fatal(err)
+						t.Fatalf("wait until it is synced: %v", err)
 					}
 					after(4 * time.Minute)
 					if s := i.Status(); s.Watches != 1 || s.Incidents[informer.Silent] > 0 || s.Incidents[c.kind] == 0 {
@@ -366,7 +366,7 @@ func TestATableResponseIsAnError(t *testing.T) {
 	}
 	cancel()
 	if err := <-done; err != nil {
-		t.Error(err)
+		t.Errorf("wait for the end: %v", err)
 	}
 }
 

@@ -169,7 +169,7 @@ func TestADeadHTTP1ConnectionIsReplaced(t *testing.T) {
 	w.Put("a", 1)
 	plain, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("listen: %v", err)
 	}
 	line := &dying{Listener: plain}
 	spoke := make(chan int, 1024)
@@ -197,11 +197,11 @@ func TestADeadHTTP1ConnectionIsReplaced(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- i.Run(ctx) }()
 	if err := i.WaitSynced(ctx); err != nil {
-		t.Fatal(err)
+		t.Fatalf("wait until it is synced: %v", err)
 	}
 	w.Tick()
 	if err := i.WaitRevision(ctx, "1002"); err != nil { // by a bookmark
-		t.Fatal(err)
+		t.Fatalf("wait for the revision: %v", err)
 	}
 	line.die()
 	w.Put("b", 2) // lost in the dead connection
@@ -215,6 +215,6 @@ func TestADeadHTTP1ConnectionIsReplaced(t *testing.T) {
 	}
 	cancel()
 	if err := <-done; err != nil {
-		t.Error(err)
+		t.Errorf("wait for the end: %v", err)
 	}
 }

@@ -75,7 +75,7 @@ func TestARelistOfAnUnchangedStateAllocatesNoSecondCopy(t *testing.T) {
 	held := heap() - before
 	cancel()
 	if err := <-done; err != nil {
-		t.Error(err)
+		t.Errorf("wait for the end: %v", err)
 	}
 	t.Logf("a pod costs %d bytes, and %d to see that it is unchanged", held/n, took/n)
 	most := held * 15 / 100
@@ -114,7 +114,7 @@ func TestReadsDuringARelistSeeOneState(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- i.Run(ctx) }()
 	if err := i.WaitSynced(ctx); err != nil {
-		t.Fatal(err)
+		t.Fatalf("wait until it is synced: %v", err)
 	}
 	var readers sync.WaitGroup
 	for range 3 {
@@ -139,13 +139,13 @@ func TestReadsDuringARelistSeeOneState(t *testing.T) {
 	for g := range generations {
 		generation(g)
 		if _, err := i.Until(ctx, key("o099"), func(o *thing, _ bool) bool { return o.Value == g }); err != nil {
-			t.Error(err)
+			t.Errorf("wait for the condition: %v", err)
 		}
 	}
 	cancel()
 	readers.Wait()
 	if err := <-done; err != nil {
-		t.Error(err)
+		t.Errorf("wait for the end: %v", err)
 	}
 }
 

@@ -205,7 +205,7 @@ func TestAHeldObjectDoesNotKeepItsListInMemory(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- i.Run(ctx) }()
 		if err := i.WaitSynced(ctx); err != nil {
-			t.Error(err)
+			t.Errorf("wait until it is synced: %v", err)
 		}
 		for _, p := range i.All() {
 			survivor = p
@@ -213,7 +213,7 @@ func TestAHeldObjectDoesNotKeepItsListInMemory(t *testing.T) {
 		}
 		cancel()
 		if err := <-done; err != nil {
-			t.Error(err)
+			t.Errorf("wait for the end: %v", err)
 		}
 	}()
 	if held := int64(heap()) - int64(before); held > 100<<10 { // all of them: 17 MB

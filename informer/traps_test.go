@@ -41,7 +41,7 @@ var (
 func TestTrapsAreTested(t *testing.T) {
 	files, err := testFiles("..")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("look for test files: %v", err)
 	}
 	where := map[string]string{} // test -> the texts of the files that have one of that name
 	here := map[string]bool{}    // those that the page has to name
@@ -56,7 +56,7 @@ func TestTrapsAreTested(t *testing.T) {
 	}
 	page, err := os.ReadFile("../docs/traps.md")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	rows := 0
 	for line := range strings.Lines(string(page)) {

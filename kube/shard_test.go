@@ -18,7 +18,7 @@ func shardOf(tb testing.TB, ranges ...kube.ShardRange) *kube.Shard {
 	tb.Helper()
 	s, err := kube.NewShard(ranges...)
 	if err != nil {
-		tb.Fatal(err)
+		tb.Fatalf("make a shard: %v", err)
 	}
 	return s
 }
@@ -94,7 +94,7 @@ func TestShardsByNumberTakeEachObjectOnce(t *testing.T) {
 			for n := range count {
 				s, err := kube.ShardOf(n, count)
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("find the shard: %v", err)
 				}
 				if s.Includes("", uid) {
 					owners++

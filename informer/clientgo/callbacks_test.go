@@ -44,7 +44,7 @@ func TestOptionsForMetadataSelectObjectsOfAnyType(t *testing.T) {
 			w.listWatch(t), &corev1.ConfigMap{}, 0, nil)
 		l := newLog()
 		if _, err := i.AddEventHandler(l); err != nil {
-			t.Fatal(err)
+			t.Fatalf("add a handler: %v", err)
 		}
 		run(t, func() { after(settled) }, i)
 		if calls := l.calls(); len(calls) != 1 || len(calls["ns/b"]) != 1 {
@@ -98,19 +98,19 @@ func TestNoCallbackIsCalledUnderALock(t *testing.T) {
 		called("transform")
 		return o, nil
 	}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("set the transform: %v", err)
 	}
 	if err := i.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {
 		called("watch error")
 	}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("set the error handler: %v", err)
 	}
 	slow := make(chan struct{})
 	if _, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) {
 		called("handler")
 		<-slow
 	}}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("add a handler: %v", err)
 	}
 	run(t, func() {
 		defer close(slow)

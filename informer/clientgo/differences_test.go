@@ -162,7 +162,7 @@ func panics(t *testing.T) (theirs, ours any) {
 		}
 		r, err := i.AddEventHandler(l)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("add a handler: %v", err)
 		}
 		run(t, func() { after(time.Minute) }, i)
 		said := fmt.Sprintf("%v synced=%t", l.calls()["ns/a"], r.HasSynced())
@@ -190,10 +190,10 @@ func otherDifferences() []difference {
 					if err := i.AddIndexers(cache.Indexers{
 						"odd": func(any) ([]string, error) { return nil, errors.New("odd") },
 					}); err != nil {
-						t.Fatal(err)
+						t.Fatalf("add indexers: %v", err)
 					}
 					if err := i.GetIndexer().Add(&corev1.ConfigMap{}); err != nil {
-						t.Fatal(err)
+						t.Fatalf("add an indexer: %v", err)
 					}
 					return fmt.Sprint(len(i.GetIndexer().List()), " in the store, ",
 						len(i.GetIndexer().ListIndexFuncValues("odd")), " in the index")
@@ -213,7 +213,7 @@ func otherDifferences() []difference {
 							heard++
 						}
 					}); err != nil {
-						t.Fatal(err)
+						t.Fatalf("set the error handler: %v", err)
 					}
 					run(t, func() { after(time.Second); w.forget(); after(settled) }, i)
 					return heard
@@ -227,7 +227,7 @@ func otherDifferences() []difference {
 				return eachAlone(t, func(_ *fakeServer, i cache.SharedIndexInformer) any {
 					seen := 0
 					if err := i.SetTransform(func(o any) (any, error) { seen++; return o, nil }); err != nil {
-						t.Fatal(err)
+						t.Fatalf("set the transform: %v", err)
 					}
 					run(t, func() { after(settled) }, i)
 					return seen
@@ -247,7 +247,7 @@ func otherDifferences() []difference {
 						}
 						return o, nil
 					}); err != nil {
-						t.Fatal(err)
+						t.Fatalf("set the transform: %v", err)
 					}
 					run(t, func() { after(10 * time.Minute) }, i)
 					return fmt.Sprintf("synced=%t %v", i.HasSynced(), contents(i))
@@ -291,7 +291,7 @@ func otherDifferences() []difference {
 					run(t, func() {
 						after(settled)
 						if _, err := i.AddEventHandlerWithResyncPeriod(l, time.Minute); err != nil {
-							t.Error(err)
+							t.Errorf("add a handler: %v", err)
 						}
 						after(5*time.Minute + time.Second)
 					}, i)
@@ -343,7 +343,7 @@ func eachAlone(t *testing.T, f func(w *fakeServer, i cache.SharedIndexInformer) 
 func TestDifferences(t *testing.T) {
 	guide, err := os.ReadFile("../../MIGRATING-from-client-go.md")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	for _, d := range differences() {
 		t.Run(d.name, func(t *testing.T) {

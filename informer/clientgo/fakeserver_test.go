@@ -263,7 +263,7 @@ func (w *fakeServer) listWatch(t testing.TB) *cache.ListWatch {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(&rest.Config{Host: "http://fakeServer", Transport: w, QPS: -1})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a client: %v", err)
 	}
 	return listWatch(client)
 }

@@ -38,7 +38,7 @@ func TestListsAreTakenAtAnyResourceVersion(t *testing.T) {
 				i := clientgo.New(semanticsOf(lw, noStreams{}), &corev1.ConfigMap{}, 0, nil)
 				l := newLog()
 				if _, err := i.AddEventHandler(l); err != nil {
-					t.Fatal(err)
+					t.Fatalf("add a handler: %v", err)
 				}
 				run(t, func() {
 					after(settled)
@@ -97,7 +97,7 @@ func TestAStreamingListFallsBackToAListAsInClientGo(t *testing.T) {
 					}
 					i := construct(lw, &corev1.ConfigMap{}, 0, nil)
 					if err := i.SetWatchErrorHandler(func(*cache.Reflector, error) { reported++ }); err != nil {
-						t.Fatal(err)
+						t.Fatalf("set the error handler: %v", err)
 					}
 					run(t, func() { synctest.Wait(); synced = i.HasSynced() }, i)
 					if refused == 0 {

@@ -28,7 +28,7 @@ func TestItWorksInGeneratedFactoriesAndListers(t *testing.T) {
 		w.put("a", "1")
 		client, err := kubernetes.NewForConfig(&rest.Config{Host: "http://fakeServer", Transport: w, QPS: -1})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("make a client: %v", err)
 		}
 		factory := informers.NewSharedInformerFactory(client, 0)
 		ours := factory.InformerFor(&corev1.ConfigMap{},
@@ -104,7 +104,7 @@ func TestRemovedHandlersAreNotCalledAgain(t *testing.T) {
 		slow.slow = time.Minute
 		r, err := i.AddEventHandler(slow)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("add a handler: %v", err)
 		}
 		run(t, func() {
 			after(time.Second)
@@ -112,7 +112,7 @@ func TestRemovedHandlersAreNotCalledAgain(t *testing.T) {
 				t.Error("synced, but no call has returned")
 			}
 			if err := i.RemoveEventHandler(r); err != nil { // while the first call runs
-				t.Error(err)
+				t.Errorf("remove the handler: %v", err)
 			}
 			removed := time.Now()
 			shutDown(t, i, r) // again, and wait
@@ -130,11 +130,11 @@ func TestRemovedHandlersAreNotCalledAgain(t *testing.T) {
 			itself.fail = func(string) {
 				<-ready
 				if err := i.RemoveEventHandler(self); err != nil {
-					t.Error(err)
+					t.Errorf("remove the handler: %v", err)
 				}
 			}
 			if self, err = i.AddEventHandler(itself); err != nil {
-				t.Error(err)
+				t.Errorf("add a handler: %v", err)
 			}
 			close(ready)
 			after(time.Minute)
@@ -162,7 +162,7 @@ func TestWritesToTheStoreAreVisible(t *testing.T) {
 				s := i.GetStore()
 				for _, err := range []error{s.Add(foreign("x")), s.Update(foreign("a")), s.Delete(foreign("b"))} {
 					if err != nil {
-						t.Error(err)
+						t.Errorf("write into the store: %v", err)
 					}
 				}
 			}
@@ -212,22 +212,22 @@ func TestFakeClientsWork(t *testing.T) {
 				i := c.construct(lw, &corev1.ConfigMap{}, 0, nil)
 				l := newLog()
 				if _, err := i.AddEventHandler(l); err != nil {
-					t.Fatal(err)
+					t.Fatalf("add a handler: %v", err)
 				}
 				run(t, func() {
 					after(settled)
 					b := named("b")
 					if _, err := maps.Create(t.Context(), b, metav1.CreateOptions{}); err != nil {
-						t.Error(err)
+						t.Errorf("create a config map: %v", err)
 					}
 					after(time.Second)
 					b.Data = map[string]string{"value": "2"}
 					if _, err := maps.Update(t.Context(), b, metav1.UpdateOptions{}); err != nil {
-						t.Error(err)
+						t.Errorf("update a config map: %v", err)
 					}
 					after(time.Second)
 					if err := maps.Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
-						t.Error(err)
+						t.Errorf("delete a config map: %v", err)
 					}
 					after(settled)
 				}, i)
@@ -254,13 +254,13 @@ func TestOverAnySource(t *testing.T) {
 		over := clientgo.Over(source, 0, byNamespace(), clientgo.OnIncident(func(informer.Incident) { incidents++ }))
 		l := newLog()
 		if _, err := over.AddEventHandler(l); err != nil {
-			t.Fatal(err)
+			t.Fatalf("add a handler: %v", err)
 		}
 		if err := over.SetTransform(func(o any) (any, error) {
 			o.(*corev1.ConfigMap).Data["value"] += "!"
 			return o, nil
 		}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("set the transform: %v", err)
 		}
 		run(t, func() {
 			after(settled)

@@ -37,11 +37,11 @@ func openAll(t *testing.T, o audit.Options) *audit.Log {
 	t.Helper()
 	p, err := audit.ParsePolicy([]byte(head + "rules: [{level: Metadata}]"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse the policy: %v", err)
 	}
 	l, err := audit.Open(p, o)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open the audit log: %v", err)
 	}
 	return l
 }
@@ -71,7 +71,7 @@ func TestAFullDiskStopsNoHealthCheck(t *testing.T) {
 		probe(t, l, "/livez")
 		cancel()
 		if err := errors.Join(<-ended, l.Close()); err != nil {
-			t.Fatal(err)
+			t.Fatalf("wait for the end and close: %v", err)
 		}
 		if got := ids(t, out.Bytes()); !slices.Equal(got, []string{"/livez", "/livez"}) {
 			t.Errorf("events %v, want the two of the last check", got)
@@ -116,7 +116,7 @@ func TestAnOutputThatHangsStopsNoHealthCheck(t *testing.T) {
 			}
 			cancel()
 			if err := errors.Join(<-ended, l.Close(), writer.Close(), <-read); err != nil {
-				t.Fatal(err)
+				t.Fatalf("close the log: %v", err)
 			}
 			if err := l.Check(); err != nil && mode == audit.ModeBlocking {
 				t.Errorf("afterwards: %v", err)
@@ -145,12 +145,12 @@ func TestALogThatOthersChangeIsOpenedAgain(t *testing.T) {
 			l := open(t, audit.Options{Path: path, MaxSizeMB: 1})
 			record(t, l, "before", `{"data":"`+strings.Repeat("x", 600<<10)+`"}`)
 			if err := c.change(path); err != nil {
-				t.Fatal(err)
+				t.Fatalf("change the object: %v", err)
 			}
 			record(t, l, "1", "{}")
 			record(t, l, "2", "{}")
 			if err := l.Close(); err != nil {
-				t.Fatal(err)
+				t.Fatalf("close: %v", err)
 			}
 			want := append([]string{"before"}, "1", "2")[1-c.before:]
 			if got := ids(t, read(t, path)); !slices.Equal(got, want) {

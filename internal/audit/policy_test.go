@@ -34,7 +34,7 @@ func TestWrongPoliciesAreRefusedWithThePlaceOfTheMistake(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "policy.yaml")
 			if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
-				t.Fatal(err)
+				t.Fatalf("write a file: %v", err)
 			}
 			_, err := audit.LoadPolicy(path)
 			if err == nil {

@@ -43,7 +43,7 @@ func TestOnlyAVerifiedCertificateIdentifiesTheCaller(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("make a request: %v", err)
 			}
 			r.TLS = c.tls
 			if c.header != "" {

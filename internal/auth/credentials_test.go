@@ -40,7 +40,7 @@ func open(t testing.TB, dir string, hosts ...string) *auth.Credentials {
 func sign(t testing.TB, dir string) {
 	t.Helper()
 	if _, err := auth.SigningKey(dir); err != nil {
-		t.Fatal(err)
+		t.Fatalf("make the signing key: %v", err)
 	}
 }
 
@@ -50,12 +50,12 @@ func files(t testing.TB, dir string) map[string]string {
 	all := map[string]string{}
 	entries, err := os.ReadDir(filepath.Join(dir, "pki"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("list a directory: %v", err)
 	}
 	for _, e := range entries {
 		body, err := os.ReadFile(filepath.Join(dir, "pki", e.Name()))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("read a file: %v", err)
 		}
 		all[e.Name()] = string(body)
 	}
@@ -70,7 +70,7 @@ func certificate(t testing.TB, text string) *x509.Certificate {
 	}
 	cert, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse the certificate: %v", err)
 	}
 	return cert
 }
@@ -80,7 +80,7 @@ func TestFirstStartCreatesFilesForTheirOwnerOnly(t *testing.T) {
 	c := open(t, dir, "gapless.example", "10.0.0.7")
 	kubeconfig, err := c.WriteKubeconfig("https://127.0.0.1:6443")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("write the kubeconfig: %v", err)
 	}
 	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
@@ -100,7 +100,7 @@ func TestFirstStartCreatesFilesForTheirOwnerOnly(t *testing.T) {
 		return nil
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("walk over a directory: %v", err)
 	}
 	all := files(t, dir)
 	if len(all) != 6 {
@@ -109,7 +109,7 @@ func TestFirstStartCreatesFilesForTheirOwnerOnly(t *testing.T) {
 	serving := certificate(t, all["serving.crt"])
 	for _, host := range []string{"localhost", "127.0.0.1", "::1", "gapless.example", "10.0.0.7"} {
 		if err := serving.VerifyHostname(host); err != nil {
-			t.Error(err)
+			t.Errorf("verify the host name: %v", err)
 		}
 	}
 	admin := certificate(t, all["admin.crt"])
@@ -119,7 +119,7 @@ func TestFirstStartCreatesFilesForTheirOwnerOnly(t *testing.T) {
 	}
 	cfg, err := clientcmd.LoadFromFile(kubeconfig)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("load the file: %v", err)
 	}
 	if !filepath.IsAbs(kubeconfig) || cfg.Clusters["gapless"].Server != "https://127.0.0.1:6443" ||
 		cfg.CurrentContext != "gapless" ||
@@ -157,7 +157,7 @@ func TestNewHostRenewsOnlyTheServingCertificate(t *testing.T) {
 		}
 	}
 	if err := certificate(t, after["serving.crt"]).VerifyHostname("b.example"); err != nil {
-		t.Error(err)
+		t.Errorf("verify the host name: %v", err)
 	}
 }
 
@@ -181,7 +181,7 @@ func TestExpiringCertificatesAreRenewedByTheSameCA(t *testing.T) {
 				t.Errorf("%s was not renewed", name)
 			}
 			if err := cert.CheckSignatureFrom(ca); err != nil {
-				t.Error(err)
+				t.Errorf("check the signature: %v", err)
 			}
 			if left := time.Until(cert.NotAfter); left < 360*24*time.Hour {
 				t.Errorf("%s lasts %v", name, left)
@@ -224,7 +224,7 @@ func TestUnusableCAIsRefused(t *testing.T) {
 func replace(t testing.TB, dir, name, body string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(dir, "pki", name), []byte(body), 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 }
 
@@ -267,7 +267,7 @@ func TestBrokenFilesAreRefusedAndNotOverwritten(t *testing.T) {
 		{"a directory", func(t *testing.T, dir string) {
 			remove(t, dir, "admin.key")
 			if err := os.Mkdir(filepath.Join(dir, "pki", "admin.key"), 0o700); err != nil {
-				t.Fatal(err)
+				t.Fatalf("make a directory: %v", err)
 			}
 		}, []string{"read the admin certificate: "}},
 	} {
@@ -300,7 +300,7 @@ func TestBrokenFilesAreRefusedAndNotOverwritten(t *testing.T) {
 func remove(t testing.TB, dir, name string) {
 	t.Helper()
 	if err := os.Remove(filepath.Join(dir, "pki", name)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("remove a file: %v", err)
 	}
 }
 
@@ -328,7 +328,7 @@ func TestInterruptedCreationIsRepeated(t *testing.T) {
 func TestUnwritableDirectoryIsAnError(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	if _, err := auth.Open(file, auth.Options{}); err == nil ||
 		!strings.Contains(err.Error(), "make the directory of the certificates: ") {
@@ -363,7 +363,7 @@ func shake(t testing.TB, c *auth.Credentials) {
 	t.Helper()
 	cert, err := tls.X509KeyPair(c.Admin())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the key pair: %v", err)
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(c.CA())
@@ -382,7 +382,7 @@ func TestTLSAcceptsOnlyCertificatesOfItsCA(t *testing.T) {
 	roots.AppendCertsFromPEM(c.CA())
 	foreign, err := tls.X509KeyPair(other.Admin())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the key pair: %v", err)
 	}
 	base := tls.Config{RootCAs: roots, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS12}
 
@@ -423,7 +423,7 @@ func selfSigned(t testing.TB) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("generate a key: %v", err)
 	}
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1),
@@ -433,7 +433,7 @@ func selfSigned(t testing.TB) tls.Certificate {
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("create a certificate: %v", err)
 	}
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }

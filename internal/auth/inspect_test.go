@@ -28,16 +28,16 @@ func damageEach(t *testing.T, algorithm auth.KeyAlgorithm) {
 	sound := t.TempDir()
 	c, err := auth.Open(sound, auth.Options{ClientKey: algorithm})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open the credentials: %v", err)
 	}
 	if _, err := c.WriteKubeconfig(url); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write the kubeconfig: %v", err)
 	}
 	sign(t, sound)
 	bodies := files(t, sound)
 	kubeconfig, err := os.ReadFile(filepath.Join(sound, "kubeconfig"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	if faults, err := auth.Inspect(sound); err != nil || len(faults) > 0 {
 		t.Fatalf("a sound directory: %+v, %v", faults, err)
@@ -64,7 +64,7 @@ func damageEach(t *testing.T, algorithm auth.KeyAlgorithm) {
 				bad := slices.Clone(body)
 				bad[at] ^= 0x15
 				if err := os.WriteFile(filepath.Join(dir, path), bad, 0o600); err != nil {
-					t.Fatal(err)
+					t.Fatalf("write a file: %v", err)
 				}
 				counts[damaged(t, dir, path, at)]++
 				if now, err := os.ReadFile(filepath.Join(dir, "pki", "ca.crt")); err == nil && path != "pki/ca.crt" &&
@@ -81,17 +81,17 @@ func restore(t *testing.T, dir string, bodies map[string]string, kubeconfig []by
 	t.Helper()
 	for _, sub := range []string{"pki", "kept"} {
 		if err := os.RemoveAll(filepath.Join(dir, sub)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("remove a directory: %v", err)
 		}
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
-			t.Fatal(err)
+			t.Fatalf("make a directory: %v", err)
 		}
 	}
 	for name, body := range bodies {
 		replace(t, dir, name, body)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "kubeconfig"), kubeconfig, 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 }
 
@@ -133,7 +133,7 @@ func damaged(t *testing.T, dir, path string, at int) auth.Severity {
 		t.Fatalf("byte %d: open after a repair of %+v: %v", at, faults, err)
 	}
 	if _, err := c.WriteKubeconfig("https://127.0.0.1:6443"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write the kubeconfig: %v", err)
 	}
 	if _, err := auth.SigningKey(dir); err != nil {
 		t.Fatalf("byte %d: after a repair of %+v: %v", at, faults, err)

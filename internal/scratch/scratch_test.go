@@ -195,7 +195,7 @@ func BenchmarkCleanWithNothingToRemove(b *testing.B) {
 	in := b.TempDir()
 	for i := range 1000 {
 		if err := os.Mkdir(filepath.Join(in, time.Duration(i).String()), 0o700); err != nil {
-			b.Fatal(err)
+			b.Fatalf("make a directory: %v", err)
 		}
 	}
 	for b.Loop() {

@@ -87,7 +87,7 @@ func TestAppendWakesEveryWaitingCursor(t *testing.T) {
 				for cursor.Position() < 120 {
 					events, err := cursor.Next(t.Context())
 					if err != nil {
-						t.Error(err)
+						t.Errorf("read the cursor: %v", err)
 						return
 					}
 					seen[i] += len(events)

@@ -151,7 +151,7 @@ func TestExactSnapshotIsSharedUntilItExpires(t *testing.T) {
 		used := func() *watchcache.Snapshot {
 			s, err := f.cache.At(t.Context(), 102)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("read the cache: %v", err)
 			}
 			return s
 		}

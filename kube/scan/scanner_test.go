@@ -40,7 +40,7 @@ func TestScannerTellsWhatItReads(t *testing.T) {
 		}
 		more, err = s.Next('}')
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("read the next: %v", err)
 		}
 	}
 	if more || s.Peek() != 0 || s.Pos != len(s.Data) {

@@ -53,7 +53,7 @@ func TestASilentWatchTimesOut(t *testing.T) {
 			return s, nil
 		})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("open the watch: %v", err)
 		}
 		begun := time.Now()
 		_, err = a.Next(begun.Add(10 * time.Second))
@@ -72,7 +72,7 @@ func TestAnEndOfAWatchIsNotAnError(t *testing.T) {
 		return &silent{ctx: ctx}, nil
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open the watch: %v", err)
 	}
 	defer a.Close()
 	if r, err := a.Ended(io.EOF); r.Kind != transition.ResultClosed || err != nil {

@@ -113,7 +113,7 @@ func (r *rig) during(t *testing.T, f func()) {
 	synctest.Wait()
 	cancel()
 	if err := <-ended; err != nil {
-		t.Error(err)
+		t.Errorf("wait for the end: %v", err)
 	}
 	r.Stop(cancel)
 }

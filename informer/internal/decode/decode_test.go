@@ -75,11 +75,11 @@ const full = ` {"kind":"K","apiVersion":"a/v1","metadata":{"name":"n","labels":{
 func TestDecodingEqualsClientGosDecoder(t *testing.T) {
 	got, err := fastOnly[*everything]().Decode([]byte(full))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode: %v", err)
 	}
 	var want everything
 	if err := kjson.UnmarshalCaseSensitivePreserveInts([]byte(full), &want); err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode JSON: %v", err)
 	}
 	if diff := cmp.Diff(want, *got); diff != "" {
 		t.Error(diff)
@@ -96,7 +96,7 @@ func TestSlicesHaveNoSpareCapacity(t *testing.T) {
 	for _, n := range []int{5, 1, 9, 0, 3} {
 		list, err := json.Marshal(map[string]any{"list": strings.Split(strings.Repeat("a,", n), ",")[:n]})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("encode as JSON: %v", err)
 		}
 		got, err := d.Decode(list)
 		if err != nil || got.List == nil || len(got.List) != n || cap(got.List) != n {
@@ -200,7 +200,7 @@ func TestDynamicObjectsEqualUnstructured(t *testing.T) {
 		}
 		want := &unstructured.Unstructured{}
 		if err := want.UnmarshalJSON([]byte(strings.ReplaceAll(input, "2.5e3", "25"))); err != nil {
-			t.Fatal(err)
+			t.Fatalf("decode JSON: %v", err)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)

@@ -133,7 +133,7 @@ func sharing[T any](t *testing.T) *decode.Decoder[T] {
 	d.Share()
 	for n := range 6 {
 		if _, err := d.Decode([]byte(podOf(n%3, n))); err != nil {
-			t.Fatal(err)
+			t.Fatalf("decode: %v", err)
 		}
 	}
 	return d
@@ -143,7 +143,7 @@ func decoded[T any](t *testing.T, decode func([]byte) (T, error), text string) T
 	t.Helper()
 	got, err := decode([]byte(text))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode: %v", err)
 	}
 	return got
 }
@@ -280,7 +280,7 @@ func TestUnusedValuesAreForgotten(t *testing.T) {
 	big := []byte(`{"unknown":"` + strings.Repeat("x", 1<<20) + `"}`)
 	for read := 0; read < 2*decode.Forgetting; read += len(big) {
 		if _, err := d.Decode(big); err != nil {
-			t.Fatal(err)
+			t.Fatalf("decode: %v", err)
 		}
 	}
 	runtime.GC()
@@ -324,7 +324,7 @@ func TestDynamicObjectsOfManyShapesAreDecoded(t *testing.T) {
 				n)
 			got, err := d.Decode(text)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("decode: %v", err)
 			}
 			want, err := stock[*unstructured.Unstructured](text)
 			if err != nil || !reflect.DeepEqual(got, want) {

@@ -56,16 +56,16 @@ func benchFile(b *testing.B, disk persist.Disk) *persist.File {
 	f := open(b, disk)
 	batch, err := f.Rewrite()
 	if err != nil {
-		b.Fatal(err)
+		b.Fatalf("rewrite: %v", err)
 	}
 	for i := range benchPods {
 		k := handle.Key{Namespace: fmt.Sprint("prod-", i%20), Name: fmt.Sprintf("web-7c5ddbdf54-%05d", i)}
 		if err := batch.Put(k, podText(i)); err != nil {
-			b.Fatal(err)
+			b.Fatalf("put into the batch: %v", err)
 		}
 	}
 	if err := batch.Commit(stateOf(1, benchPods)); err != nil {
-		b.Fatal(err)
+		b.Fatalf("commit the batch: %v", err)
 	}
 	return f
 }
@@ -84,7 +84,7 @@ func BenchmarkLoad(b *testing.B) {
 	f := benchFile(b, disk)
 	size := f.Size()
 	if err := f.Close(); err != nil {
-		b.Fatal(err)
+		b.Fatalf("close: %v", err)
 	}
 	b.ReportAllocs()
 	begin := cpuMicros()
@@ -95,7 +95,7 @@ func BenchmarkLoad(b *testing.B) {
 			b.Fatal(len(objects), err)
 		}
 		if err := f.Close(); err != nil {
-			b.Fatal(err)
+			b.Fatalf("close: %v", err)
 		}
 	}
 	perPod(b, begin)
@@ -106,11 +106,11 @@ func BenchmarkLoad(b *testing.B) {
 func BenchmarkOpen(b *testing.B) {
 	disk := persist.Dir(b.TempDir())
 	if err := benchFile(b, disk).Close(); err != nil {
-		b.Fatal(err)
+		b.Fatalf("close: %v", err)
 	}
 	for b.Loop() {
 		if err := open(b, disk).Close(); err != nil {
-			b.Fatal(err)
+			b.Fatalf("close: %v", err)
 		}
 	}
 }
@@ -122,7 +122,7 @@ func BenchmarkWrite(b *testing.B) {
 	for i := range pods {
 		var err error
 		if pods[i], err = c.Decode(podText(i)); err != nil {
-			b.Fatal(err)
+			b.Fatalf("decode: %v", err)
 		}
 	}
 	cache := persist.Cache[*corev1.Pod, []*corev1.Pod]{
@@ -166,16 +166,16 @@ func TestPodsAreRestored(t *testing.T) {
 	} {
 		p, err := c.Decode(podText(7))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("decode: %v", err)
 		}
 		edit(p)
 		raw, err := c.Encode(nil, p)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("encode: %v", err)
 		}
 		again, err := c.Decode(raw)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("decode: %v", err)
 		}
 		if diff := cmp.Diff(p, again, cmpopts.EquateEmpty()); diff != "" {
 			t.Error(diff)

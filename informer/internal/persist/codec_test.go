@@ -287,7 +287,7 @@ func TestASecondRunAppendsUnlessAnotherProcessWroteTheFile(t *testing.T) {
 		other := open(t, disk)
 		commit(t, other, map[string]int{"else": 1})
 		if err := other.Close(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("close the other one: %v", err)
 		}
 		s.set(more, 3)
 		w.run(t)()

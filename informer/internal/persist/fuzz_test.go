@@ -16,10 +16,10 @@ func FuzzOpen(f *testing.F) {
 	commit(f, file, map[string]int{"a": 1, "b": 2})
 	b, err := file.Append()
 	if err != nil {
-		f.Fatal(err)
+		f.Fatalf("append to the file: %v", err)
 	}
 	if err := errors.Join(add(b, map[string]int{"a": -1}), b.Commit(stateOf(2, 1)), file.Close()); err != nil {
-		f.Fatal(err)
+		f.Fatalf("commit the changes and close the file: %v", err)
 	}
 	name, whole := disk.only(f)
 	f.Add(whole)
@@ -40,7 +40,7 @@ func FuzzOpen(f *testing.F) {
 		}
 		commit(t, file, map[string]int{"x": 1})
 		if err := file.Close(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("close the file: %v", err)
 		}
 		if got := load(t, open(t, disk)); len(got) != 1 || got["x"] != 1 {
 			t.Fatalf("written anew it holds %v", got)
@@ -64,7 +64,7 @@ func FuzzRecords(f *testing.F) {
 			Records: records, Count: count, Packed: packed, State: state,
 		})
 		if err := file.Close(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("close the file: %v", err)
 		}
 		file = open(t, disk)
 		if !file.Holds() {

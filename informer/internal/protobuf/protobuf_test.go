@@ -105,12 +105,12 @@ func inEnvelope(tb testing.TB, p *corev1.Pod) []byte {
 	tb.Helper()
 	raw, err := p.Marshal()
 	if err != nil {
-		tb.Fatal(err)
+		tb.Fatalf("encode: %v", err)
 	}
 	u := runtime.Unknown{TypeMeta: runtime.TypeMeta{Kind: p.Kind, APIVersion: p.APIVersion}, Raw: raw}
 	around, err := u.Marshal()
 	if err != nil {
-		tb.Fatal(err)
+		tb.Fatalf("encode: %v", err)
 	}
 	return append([]byte("k8s\x00"), around...)
 }
@@ -120,11 +120,11 @@ func TestDecodedObjectsAreEqualAndDoNotAliasTheInput(t *testing.T) {
 	raw := inEnvelope(t, pod())
 	a, err := d.Decode(raw)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode: %v", err)
 	}
 	b, err := d.Decode(raw)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode: %v", err)
 	}
 	copy(raw, bytes.Repeat([]byte("#"), len(raw)))
 	for _, got := range []*corev1.Pod{a, b} {

@@ -83,7 +83,7 @@ func (r *recorder) work(t *testing.T) {
 	defer cancel()
 	r.Start(ctx, func(f func()) { go f() }) // ends with ctx; Wait waits for it
 	if err := r.Wait(t.Context()); err != nil {
-		t.Error(err)
+		t.Errorf("wait: %v", err)
 	}
 }
 

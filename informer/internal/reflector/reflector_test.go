@@ -339,7 +339,7 @@ func TestASecondRunResumesAtThePositionOfTheFirst(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := r.Run(ctx); err != nil {
-			t.Error(err)
+			t.Errorf("run: %v", err)
 		}
 	})
 	// It compares one object, because nothing was watched between.
@@ -354,7 +354,7 @@ func TestARestoredStateIsWatchedFromItsPosition(t *testing.T) {
 	tree := state.NewTree[*object]()
 	a, err := decode(text("a@3"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode: %v", err)
 	}
 	tree.Put(a)
 	r.Restore(tree, "5")
@@ -363,7 +363,7 @@ func TestARestoredStateIsWatchedFromItsPosition(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := r.Run(ctx); err != nil {
-			t.Error(err)
+			t.Errorf("run: %v", err)
 		}
 	})
 	if s.requests[0] != `watch rv="5"` {

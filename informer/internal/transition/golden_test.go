@@ -217,15 +217,15 @@ func TestTheTableMatchesItsGoldenFile(t *testing.T) {
 	path := filepath.Join("testdata", "table.md")
 	if *update {
 		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
+			t.Fatalf("make a directory: %v", err)
 		}
 		if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
+			t.Fatalf("write a file: %v", err)
 		}
 	}
 	want, err := os.ReadFile(path)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	if diff := cmp.Diff(string(want), b.String()); diff != "" {
 		t.Errorf("the table is another one; -update writes it (-written +is):\n%s", diff)

@@ -171,7 +171,7 @@ func newWalker(t *testing.T, rng *rand.Rand, s State) *walker {
 	t.Helper()
 	w := &walker{rng: rng, s: s}
 	if err := w.take(Result{Kind: ResultStart}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("apply the result: %v", err)
 	}
 	return w
 }
@@ -274,7 +274,7 @@ func TestEveryStateLeadsToAWatchOnAHealthyServer(t *testing.T) {
 				r = Result{Kind: ResultStopped}
 			}
 			if err := w.take(r); err != nil {
-				t.Fatal(err)
+				t.Fatalf("apply the result: %v", err)
 			}
 		}
 		begun, steps, waits := w.now, 0, 0
@@ -293,7 +293,7 @@ func TestEveryStateLeadsToAWatchOnAHealthyServer(t *testing.T) {
 			case DoRead, DoWatch:
 			}
 			if err := w.take(r); err != nil {
-				t.Fatal(err)
+				t.Fatalf("apply the result: %v", err)
 			}
 			if steps++; steps > 4 {
 				t.Fatalf("not watching after %d steps: %+v", steps, w.s)
@@ -305,7 +305,7 @@ func TestEveryStateLeadsToAWatchOnAHealthyServer(t *testing.T) {
 		// And it stays: a day of watches that the server ends is a day without a list.
 		for range 100 {
 			if err := w.take(Result{Kind: ResultClosed, Opened: true, Lived: 10 * time.Minute, Frames: 1, RV: "30"}); err != nil {
-				t.Fatal(err)
+				t.Fatalf("apply the result: %v", err)
 			}
 			if w.st.Do != DoWatch || w.st.Incident != 0 {
 				t.Fatalf("%+v", w.st)
@@ -348,7 +348,7 @@ func TestAFailingServerGetsABoundedRateOfRequests(t *testing.T) {
 						w.now, w.requests = 0, 0
 					}
 					if err := w.take(p.next(w, c.health)); err != nil {
-						t.Fatal(err)
+						t.Fatalf("apply the result: %v", err)
 					}
 					per = w.now / time.Duration(max(w.requests, 1))
 				}
@@ -376,7 +376,7 @@ func TestADayOfOutageCosts2310Requests(t *testing.T) {
 					r = Result{Kind: ResultElapsed}
 				}
 				if err := w.take(r); err != nil {
-					t.Fatal(err)
+					t.Fatalf("apply the result: %v", err)
 				}
 			}
 			if w.requests < 2000 || w.requests > 2400 {

@@ -15,7 +15,7 @@ import (
 func TestLargeTokensAreNotKept(t *testing.T) {
 	keys, err := authn.NewKeys(newKey(t), nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make the keys: %v", err)
 	}
 	accounts := authn.NewAccounts(authn.AccountsConfig{
 		Keys: keys, Issuers: []string{issuer}, Audiences: []string{issuer}, Objects: newCluster(t),
@@ -30,7 +30,7 @@ func TestLargeTokensAreNotKept(t *testing.T) {
 			req.Spec.Audiences = append(req.Spec.Audiences, fmt.Sprint("audience-", i))
 		}
 		if err := accounts.Issue(t.Context(), wire.Key{Namespace: "ns", Name: "robot"}, req); err != nil {
-			t.Fatal(err)
+			t.Fatalf("issue a token: %v", err)
 		}
 		if c.kept {
 			kept++

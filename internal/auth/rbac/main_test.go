@@ -32,11 +32,11 @@ func (w *world) object(o any) *wire.Object {
 	w.t.Helper()
 	raw, err := json.Marshal(o)
 	if err != nil {
-		w.t.Fatal(err)
+		w.t.Fatalf("encode as JSON: %v", err)
 	}
 	parsed, err := wire.ParseObject(raw, nil)
 	if err != nil {
-		w.t.Fatal(err)
+		w.t.Fatalf("parse the object: %v", err)
 	}
 	return parsed
 }

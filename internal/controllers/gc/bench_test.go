@@ -26,7 +26,7 @@ func maps(b *testing.B, n int, owned bool) []*wire.Object {
 			`{"apiVersion":"v1","data":{"x":"y"},"kind":"ConfigMap","metadata":{"name":"m%d","namespace":"default"%s,`+
 				`"uid":"6f1d2c1e-0000-4000-8001-%012d"}}`, i, owners, i), 1, nil)
 		if err != nil {
-			b.Fatal(err)
+			b.Fatalf("make an object: %v", err)
 		}
 		all[i] = o
 	}

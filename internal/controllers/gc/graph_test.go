@@ -17,7 +17,7 @@ func object(t testing.TB, uid types.UID) *wire.Object {
 	t.Helper()
 	o, err := wire.NewObject(fmt.Appendf(nil, `{"metadata":{"name":"o%s","namespace":"n","uid":%q}}`, uid, uid), 1, nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make an object: %v", err)
 	}
 	return o
 }

@@ -31,15 +31,15 @@ func TestStoreWithEverythingEncryptedKeepsTheContract(t *testing.T) {
 func TestValuesAreUpstreamsInBothDirections(t *testing.T) {
 	key, err := base64.StdEncoding.DecodeString(secretOf("key1"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode: %v", err)
 	}
 	block, err := aes.NewCipher(key)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a cipher: %v", err)
 	}
 	gcm, err := aestransformer.NewGCMTransformer(block)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a GCM transformer: %v", err)
 	}
 	for kind, theirs := range map[string]value.Transformer{
 		"aesgcm": gcm, "aescbc": aestransformer.NewCBCTransformer(block),
@@ -60,7 +60,7 @@ func TestValuesAreUpstreamsInBothDirections(t *testing.T) {
 			}
 			in, err := theirs.TransformToStorage(t.Context(), []byte("from upstream"), value.DefaultContext("secrets/default/b"))
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("encrypt: %v", err)
 			}
 			put(t, f.log, "secrets/default/b", prefix+string(in))
 			if got := get(t, f, "secrets/default/b"); got != "from upstream" {
@@ -115,7 +115,7 @@ func TestConflictsAndFeedsAndOldVersionsAreDecrypted(t *testing.T) {
 	}
 	feed, err := f.Changes(t.Context(), store.From{Prefix: "secrets/", UpTo: first + 1})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ask for changes: %v", err)
 	}
 	defer func() { _ = feed.Close() }()
 	var seen []string
@@ -125,7 +125,7 @@ func TestConflictsAndFeedsAndOldVersionsAreDecrypted(t *testing.T) {
 			break
 		}
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("read the feed: %v", err)
 		}
 		for _, c := range b.Changes {
 			before := ""
@@ -164,7 +164,7 @@ func TestValuesOfMissingKeysAreErrorsThatNameThem(t *testing.T) {
 	}
 	none, err := encrypted.Open(t.Context(), log, encrypted.Config{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open the encrypted store: %v", err)
 	}
 	defer none.Close()
 	_, err = none.Read(t.Context(), store.Query{Start: "secrets/", End: "secrets0"})
@@ -190,15 +190,15 @@ func TestHistoryOfRemovedKeysExpires(t *testing.T) {
 	f := inMemory(t, configuration("secrets", provider("aesgcm", "key1")))
 	before := put(t, f, "secrets/default/a", "one")
 	if err := f.reload(t, configuration("secrets", provider("secretbox", "key2"), provider("aesgcm", "key1"))); err != nil {
-		t.Fatal(err)
+		t.Fatalf("reload: %v", err)
 	}
 	put(t, f, "secrets/default/a", "two")
 	for range 2 { // the second one forgets the keys before it
 		if err := f.reload(t, configuration("secrets", provider("secretbox", "key2"))); err != nil {
-			t.Fatal(err)
+			t.Fatalf("reload: %v", err)
 		}
 		if err := f.reload(t, configuration("secrets", provider("secretbox", "key2"), identity)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("reload: %v", err)
 		}
 	}
 	_, err := f.Read(t.Context(), store.Query{Start: "secrets/default/a", AtRevision: before})
@@ -207,7 +207,7 @@ func TestHistoryOfRemovedKeysExpires(t *testing.T) {
 	}
 	feed, err := f.Changes(t.Context(), store.From{Prefix: "secrets/", After: before - 1, UpTo: before + 1})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ask for changes: %v", err)
 	}
 	defer func() { _ = feed.Close() }()
 	if _, err = feed.Next(t.Context()); err == nil {
@@ -233,7 +233,7 @@ func FuzzStoredValues(f *testing.F) {
 	below := &one{}
 	s, err := encrypted.Open(f.Context(), below, encrypted.Config{File: file})
 	if err != nil {
-		f.Fatal(err)
+		f.Fatalf("open the encrypted store: %v", err)
 	}
 	f.Cleanup(s.Close)
 	f.Fuzz(func(t *testing.T, stored []byte, name string) {

@@ -34,7 +34,7 @@ func TestALogWhoseDiskHangsIsNotWritable(t *testing.T) {
 				})
 				log, err := revlog.Open(t.Context(), small(system))
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("open the log: %v", err)
 				}
 				ended := make(chan error, 1)
 				go func() { ended <- log.Run(t.Context()) }() // ends with Close
@@ -72,7 +72,7 @@ func TestALogWhoseDiskHangsIsNotWritable(t *testing.T) {
 					t.Errorf("after the disk has answered: %v", err)
 				}
 				if err := errors.Join(log.Close(), <-ended); err != nil {
-					t.Error(err)
+					t.Errorf("close the log and wait for the end: %v", err)
 				}
 			})
 		})
@@ -82,7 +82,7 @@ func TestALogWhoseDiskHangsIsNotWritable(t *testing.T) {
 func put(t *testing.T, log *revlog.Log, key string, bytes int) {
 	t.Helper()
 	if _, err := log.Commit(t.Context(), store.Txn{Key: key, Value: make([]byte, bytes)}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("commit to the log: %v", err)
 	}
 }
 
@@ -99,13 +99,13 @@ func TestAMovedDirectoryTakesNoWrites(t *testing.T) {
 	begin := func() (log *revlog.Log, end func()) {
 		log, err := revlog.Open(t.Context(), revlog.Options{Dir: at, SegmentBytes: 4 << 10})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("open the log: %v", err)
 		}
 		ended := make(chan error, 1)
 		go func() { ended <- log.Run(context.WithoutCancel(t.Context())) }() // ends with Close
 		return log, func() {
 			if err := errors.Join(log.Close(), <-ended); err != nil {
-				t.Error(err)
+				t.Errorf("close the log and wait for the end: %v", err)
 			}
 		}
 	}
@@ -126,7 +126,7 @@ func TestAMovedDirectoryTakesNoWrites(t *testing.T) {
 	})
 	endSecond()
 	if err := os.RemoveAll(at); err != nil {
-		t.Fatal(err)
+		t.Fatalf("remove a directory: %v", err)
 	}
 	move(t, away, at)
 	until(t, func() bool { return first.Writable() == nil })
@@ -140,7 +140,7 @@ func TestAMovedDirectoryTakesNoWrites(t *testing.T) {
 func move(t *testing.T, from, to string) {
 	t.Helper()
 	if err := os.Rename(from, to); err != nil {
-		t.Fatal(err)
+		t.Fatalf("rename a file: %v", err)
 	}
 }
 

@@ -75,18 +75,18 @@ func TestFloorsOfDeletedResourcesAreBounded(t *testing.T) {
 		created := commit(t, l, key, "x")
 		done, err := l.Commit(t.Context(), store.Txn{Key: key, Delete: true, ExpectedModRevision: created})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("commit: %v", err)
 		}
 		if last = done.Revision; i%1000 == 0 {
 			if _, err := l.Compact(t.Context(), store.Compaction{UpTo: last}); err != nil {
-				t.Fatal(err)
+				t.Fatalf("compact: %v", err)
 			}
 		}
 	}
 	kept := commit(t, l, "nodes/a", "x")
 	for range 2 { // what became empty is given up by the next one
 		if _, err := l.Compact(t.Context(), store.Compaction{UpTo: kept}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("compact: %v", err)
 		}
 		kept = commit(t, l, "nodes/b", "x")
 	}
@@ -113,7 +113,7 @@ func TestFloorsOfDeletedResourcesAreBounded(t *testing.T) {
 	}
 	check(l)
 	if err := l.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("close: %v", err)
 	}
 	check(open(t, o))
 }
@@ -212,7 +212,7 @@ func TestZeroedEndOfAStoppedLogIsDetected(t *testing.T) {
 				if err == nil {
 					missed++
 					if err := again.Close(); err != nil {
-						t.Fatal(err)
+						t.Fatalf("close again: %v", err)
 					}
 				} else if _, ok := errors.AsType[*store.CorruptError](err); !ok {
 					t.Fatal(err)

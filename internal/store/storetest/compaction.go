@@ -118,7 +118,7 @@ func compactionOnADelete(b *bench) {
 	b.agree()
 	got, err := Collect(b.Context(), b.store, store.From{Prefix: "pods/", After: removed, UpTo: again})
 	if err != nil {
-		b.Fatal(err)
+		b.Fatalf("collect: %v", err)
 	}
 	b.equal("changes", got, b.oracle.after("pods/", removed, again))
 }
@@ -144,7 +144,7 @@ func compactionBehindOrAhead(b *bench) {
 func compactionByAge(b *bench) {
 	script(b)
 	if _, err := b.store.Compact(b.Context(), store.Compaction{OlderThan: time.Hour}); err != nil {
-		b.Fatal(err)
+		b.Fatalf("compact the store: %v", err)
 	}
 	b.agree() // nothing is that old
 }
@@ -209,7 +209,7 @@ func heldFeedsStopCompaction(b *bench) {
 		b.Errorf("the feed says %+v, %v, want that history up to %d is compacted", batch, err, second)
 	}
 	if err := held.Close(); err != nil {
-		b.Fatal(err)
+		b.Fatalf("close the lock: %v", err)
 	}
 	b.put("pods/a", "4")
 	b.compact(b.put("pods/a", "5")) // nothing holds it any more

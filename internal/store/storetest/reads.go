@@ -214,13 +214,13 @@ func feedsResumeAtEveryRevision(b *bench) {
 	for _, prefix := range []string{"pods/a", "pods/", "", "none/"} {
 		got, err := Collect(b.Context(), b.store, store.From{Prefix: prefix, After: before, UpTo: after})
 		if err != nil {
-			b.Fatal(err)
+			b.Fatalf("collect: %v", err)
 		}
 		b.equal("changes of "+prefix, got, b.oracle.after(prefix, before, after))
 	}
 	all, err := Collect(b.Context(), b.store, store.From{UpTo: after})
 	if err != nil {
-		b.Fatal(err)
+		b.Fatalf("collect: %v", err)
 	}
 	b.equal("changes after 0", all, b.oracle.after("", 0, after))
 }
@@ -232,7 +232,7 @@ func feedsEndAtUpTo(b *bench) {
 		for _, upTo := range []int64{revisions[i], revisions[len(revisions)-1]} {
 			got, err := Collect(b.Context(), b.store, store.From{Prefix: "pods/", After: revisions[0], UpTo: upTo})
 			if err != nil {
-				b.Fatal(err)
+				b.Fatalf("collect: %v", err)
 			}
 			b.equal("changes", got, b.oracle.after("pods/", revisions[0], upTo))
 		}
@@ -293,7 +293,7 @@ func feedsOfQuietPrefixesProgress(b *bench) {
 		for through < revision {
 			batch, err := feed.Next(b.Context())
 			if err != nil {
-				b.Fatal(err)
+				b.Fatalf("read the feed: %v", err)
 			}
 			if len(batch.Changes) > 0 || batch.Through <= through || batch.Through > revision {
 				b.Fatalf("batch %+v after %d with the store at %d", batch, through, revision)
@@ -333,7 +333,7 @@ func feedsFromTheFutureWait(b *bench) {
 	third := b.put("pods/a", "3")
 	batch, err := feed.Next(b.Context())
 	if err != nil {
-		b.Fatal(err)
+		b.Fatalf("read the feed: %v", err)
 	}
 	b.equal("batch", batch, store.Batch{Changes: b.oracle.after("pods/", now+2, third), Through: third})
 }
@@ -355,7 +355,7 @@ func feedsSeeConcurrentWrites(b *bench) {
 					err = checkBatch(batch, through, from)
 				}
 				if err != nil {
-					b.Error(err)
+					b.Errorf("read the feed: %v", err)
 					return
 				}
 				seen[i] = append(seen[i], batch.Changes...)
@@ -383,7 +383,7 @@ func feedsSeeConcurrentWrites(b *bench) {
 		from.UpTo = end
 		want, err := Collect(b.Context(), b.store, from)
 		if err != nil {
-			b.Fatal(err)
+			b.Fatalf("collect: %v", err)
 		}
 		b.equal(fmt.Sprintf("live feed %+v", from), seen[i], want)
 	}
@@ -400,7 +400,7 @@ func closedFeedsSaySo(b *bench) {
 		waited <- err
 	}()
 	if err := feed.Close(); err != nil {
-		b.Fatal(err)
+		b.Fatalf("close the feed: %v", err)
 	}
 	if err := <-waited; !errors.Is(err, store.ErrClosed) {
 		b.Errorf("a waiting feed that is closed gives %v, want ErrClosed", err)

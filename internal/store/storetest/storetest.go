@@ -90,7 +90,7 @@ func (b *bench) current() int64 {
 	b.Helper()
 	revision, err := b.store.Progress(b.Context())
 	if err != nil {
-		b.Fatalf("progress: %v", err)
+		b.Fatalf("ask for the progress: %v", err)
 	}
 	return revision
 }
@@ -149,7 +149,7 @@ func (b *bench) changes(from store.From) store.Feed {
 	}
 	b.Cleanup(func() {
 		if err := feed.Close(); err != nil {
-			b.Errorf("close feed: %v", err)
+			b.Errorf("close the feed: %v", err)
 		}
 	})
 	return feed
@@ -168,7 +168,7 @@ func (b *bench) compact(upTo int64) {
 func (b *bench) agree() {
 	b.Helper()
 	if err := b.oracle.Compare(b.Context(), b.store); err != nil {
-		b.Fatal(err)
+		b.Fatalf("compare with the oracle: %v", err)
 	}
 }
 

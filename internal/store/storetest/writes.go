@@ -190,7 +190,7 @@ func racingWritersWinOncePerRevision(b *bench) {
 	wg.Wait()
 	changes, err := Collect(b.Context(), b.store, store.From{Prefix: "pods/", After: start, UpTo: b.current()})
 	if err != nil {
-		b.Fatal(err)
+		b.Fatalf("collect: %v", err)
 	}
 	if len(changes) != writers*wins || b.current() != start+writers*wins {
 		b.Fatalf("%d changes up to revision %d, want %d after %d", len(changes), b.current(), writers*wins, start)

@@ -30,7 +30,7 @@ func TestARaisedLogSkipsRevisionsAndKeepsEverything(t *testing.T) {
 		log := spread(t, t.TempDir(), s.files)
 		report, err := raise(t, log, 500)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("raise the revision: %v", err)
 		}
 		skipped := fsck.Revisions{From: s.last + 1, To: s.last + 500}
 		if fix := report.Repair; fix == nil || fix.Skipped == nil || *fix.Skipped != skipped || fix.Revision != skipped.To ||
@@ -64,7 +64,7 @@ func TestARaisedLogSkipsRevisionsAndKeepsEverything(t *testing.T) {
 			end()
 		}
 		if err := s.verify(t, log, nil, nil); err != nil { // it writes, too
-			t.Error(err)
+			t.Errorf("verify: %v", err)
 		}
 		report, err = raise(t, log, 500)
 		if err != nil || report.Repair == nil || report.Repair.Skipped.To != s.last+500+1+500 {
@@ -77,13 +77,13 @@ func opened(t *testing.T, dir string) (log *revlog.Log, end func()) {
 	t.Helper()
 	log, err := revlog.Open(t.Context(), options(dir))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open the log: %v", err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- log.Run(context.WithoutCancel(t.Context())) }() // ends with Close
 	return log, func() {
 		if err := errors.Join(log.Close(), <-ended); err != nil {
-			t.Error(err)
+			t.Errorf("close the log and wait for the end: %v", err)
 		}
 	}
 }
@@ -104,7 +104,7 @@ func TestARepairOfALogThatIsRaisedSkipsToo(t *testing.T) {
 		t.Errorf("%+v, repair %+v, %v", report, report.Repair, err)
 	}
 	if err := s.verify(t, log, nil, nil); err != nil {
-		t.Error(err)
+		t.Errorf("verify: %v", err)
 	}
 }
 
