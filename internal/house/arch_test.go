@@ -1,12 +1,15 @@
 package house_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -164,24 +167,34 @@ type listed struct {
 // and gaplesstest/processtest.
 func packages(t *testing.T) []listed {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "go", "list", "-e", "-json=ImportPath,Dir,GoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports",
+	all, err := listPackages()
+	if err != nil {
+		t.Fatalf("list the packages: %v", err)
+	}
+	return all
+}
+
+// listPackages runs the go command once for all tests.
+var listPackages = sync.OnceValues(func() ([]listed, error) {
+	out, err := exec.Command("go", "list", "-e",
+		"-json=ImportPath,Dir,GoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports",
 		"./...", "./kube/...", "./client/...", "./informer/...", "./gaplesstest/processtest/...").Output()
 	if err != nil {
-		t.Fatalf("go list: %v", err)
+		return nil, fmt.Errorf("go list: %w", err)
 	}
 	var all []listed
-	dec := json.NewDecoder(strings.NewReader(string(out)))
+	dec := json.NewDecoder(bytes.NewReader(out))
 	for {
 		var p listed
 		switch err := dec.Decode(&p); {
 		case errors.Is(err, io.EOF):
-			return all
+			return all, nil
 		case err != nil:
-			t.Fatalf("go list output: %v", err)
+			return nil, fmt.Errorf("read what go list prints: %w", err)
 		}
 		all = append(all, p)
 	}
-}
+})
 
 // inside returns a path relative to the root module, and whether it is below it.
 func inside(path string) (string, bool) {

@@ -3,9 +3,9 @@ package house_test
 import (
 	"bytes"
 	"go/ast"
-	"go/parser"
 	"go/token"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -70,38 +70,28 @@ func (s source) at(t *testing.T, n ast.Node, format string, args ...any) {
 	t.Errorf("%s:%d: "+format, append([]any{s.name, s.fset.Position(n.Pos()).Line}, args...)...)
 }
 
-// sources parses every file of these modules, also those that build tags leave
+// sources returns every file of these modules, also those that build tags leave
 // out here.
 func sources(t *testing.T) []source {
 	t.Helper()
+	pkgs := map[string]string{} // by directory
 	root, err := os.Getwd()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("find the root: %v", err)
+	}
+	for _, p := range packages(t) {
+		dir, err := filepath.Rel(root, p.Dir)
+		if err != nil {
+			t.Fatalf("make %s relative: %v", p.Dir, err)
+		}
+		pkgs[filepath.ToSlash(dir)], _ = inside(p.ImportPath)
 	}
 	var all []source
-	for _, p := range packages(t) {
-		names, err := filepath.Glob(filepath.Join(p.Dir, "*.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		pkg, _ := inside(p.ImportPath)
-		for _, path := range names {
-			text, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			fset := token.NewFileSet()
-			file, err := parser.ParseFile(fset, path, text, parser.ParseComments|parser.SkipObjectResolution)
-			if err != nil {
-				t.Fatal(err)
-			}
-			name, err := filepath.Rel(root, path)
-			if err != nil {
-				t.Fatal(err)
-			}
+	for _, o := range writtenFiles(t) {
+		if pkg, listed := pkgs[path.Dir(o.name)]; listed && o.file != nil {
 			all = append(all, source{
-				pkg: pkg, name: filepath.ToSlash(name), test: strings.HasSuffix(path, "_test.go"),
-				lines: bytes.Count(text, []byte("\n")), file: file, fset: fset,
+				pkg: pkg, name: o.name, test: strings.HasSuffix(o.name, "_test.go"),
+				lines: bytes.Count(o.text, []byte("\n")), file: o.file, fset: o.fset,
 			})
 		}
 	}
