@@ -31,6 +31,10 @@ lint: ## Check formatting, vet, and run the linters
 fmt: ## Format everything
 	$(TOOL) gofumpt -w .
 
+.PHONY: wrap
+wrap: ## Break the lines of Go files that are longer than 130 columns
+	tools/wrap
+
 tidy: ## Bring every go.mod and go.sum up to date
 	tools/tidy
 

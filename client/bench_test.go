@@ -15,7 +15,7 @@ func BenchmarkMetaOfProtobuf(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := client.MetaOf(object); err != nil {
-			b.Fatal(err)
+			b.Fatalf("read the metadata: %v", err)
 		}
 	}
 }
@@ -27,10 +27,10 @@ func BenchmarkStripProtobuf(b *testing.B) {
 	for b.Loop() {
 		e, err := client.OpenEnvelope(object)
 		if err != nil {
-			b.Fatal(err)
+			b.Fatalf("open the envelope: %v", err)
 		}
 		if into, err = e.AppendStripped(into[:0]); err != nil {
-			b.Fatal(err)
+			b.Fatalf("strip: %v", err)
 		}
 	}
 }
@@ -39,7 +39,8 @@ func BenchmarkStripProtobuf(b *testing.B) {
 func BenchmarkTypedList(b *testing.B) {
 	var items []string
 	for i := range 1000 {
-		items = append(items, fmt.Sprintf(`{"metadata":{"name":"n%d","resourceVersion":"%d"},"data":{"a":%q}}`, i, i+1, strings.Repeat("x", 1500)))
+		items = append(items,
+			fmt.Sprintf(`{"metadata":{"name":"n%d","resourceVersion":"%d"},"data":{"a":%q}}`, i, i+1, strings.Repeat("x", 1500)))
 	}
 	list := `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7"},"items":[` + strings.Join(items, ",") + `]}`
 	c := serve(b, jsonAnswer(list), false).As(client.Form{Typed: true})
@@ -47,7 +48,7 @@ func BenchmarkTypedList(b *testing.B) {
 	b.SetBytes(int64(len(list)))
 	for b.Loop() {
 		if _, err := c.ListLent(b.Context(), pods(""), metav1.ListOptions{}, func([]byte) error { return nil }); err != nil {
-			b.Fatal(err)
+			b.Fatalf("list: %v", err)
 		}
 	}
 }

@@ -1,11 +1,11 @@
 // Package client lists, watches and discovers the resources of any Kubernetes API
 // server over HTTP.
 //
-// It has six nouns. A [Client] sends requests to one server. A [Form] is the encoding
-// that it asks for: JSON, or Kubernetes' protobuf encoding if the server supports it. An
-// [Envelope] is an object in protobuf. A [Collection] is what is listed and watched: the
-// objects of one resource, in one namespace or in all. A [Watch] is an open stream of
-// [Frame] values. A [Resource] describes a type, from discovery.
+// A [Client] sends requests to one server. A [Form] is the encoding that it asks for: JSON, or
+// Kubernetes' protobuf encoding if the server supports it. An [Envelope] is an object in
+// protobuf. A [Collection] is what is listed and watched: the objects of one resource, in one
+// namespace or in all. A [Watch] is an open stream of [Frame] values. A [Resource] describes a
+// type, from discovery.
 //
 // The client does not retry and does not wait before a request: each call is one request
 // (discovery of old servers: one per group). Every failure is returned as an error that

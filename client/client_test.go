@@ -37,7 +37,7 @@ func serve(t testing.TB, h http.HandlerFunc, secure bool) *client.Client {
 	cfg.Host = srv.URL + "/prefix"
 	c, err := client.New(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a client: %v", err)
 	}
 	t.Cleanup(func() {
 		c.CloseIdle()
@@ -50,7 +50,7 @@ func serve(t testing.TB, h http.HandlerFunc, secure bool) *client.Client {
 func closing(t *testing.T, w *client.Watch) {
 	t.Helper()
 	if err := w.Close(); err != nil {
-		t.Error(err)
+		t.Errorf("close: %v", err)
 	}
 }
 
@@ -74,9 +74,12 @@ func collect(into *[]string) func([]byte) error {
 
 func TestListReadsItemsInAnyOrderOfMembers(t *testing.T) {
 	for name, body := range map[string]string{
-		"typed":        `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7","continue":"next"},"items":[{"a":1},{"b": [2]}]}`,
-		"unstructured": "{\n \"apiVersion\": \"v1\",\n \"items\": [ {\"a\":1} , {\"b\": [2]} ],\n \"kind\": \"PodList\", \"metadata\": {\"continue\":\"next\",\"resourceVersion\":\"7\"}}\n",
-		"more members": `{"x":{"items":[9]},"items":[{"a":1},{"b": [2]}],"metadata":{"resourceVersion":"7","continue":"next","y":[1]},"z":null}`,
+		"typed": `{"kind":"PodList","apiVersion":"v1","metadata":{"resourceVersion":"7","continue":"next"},` +
+			`"items":[{"a":1},{"b": [2]}]}`,
+		"unstructured": "{\n \"apiVersion\": \"v1\",\n \"items\": [ {\"a\":1} , {\"b\": [2]} ],\n \"kind\": \"PodList\", " +
+			"\"metadata\": {\"continue\":\"next\",\"resourceVersion\":\"7\"}}\n",
+		"more members": `{"x":{"items":[9]},"items":[{"a":1},{"b": [2]}],"metadata":{"resourceVersion":"7",` +
+			`"continue":"next","y":[1]},"z":null}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := serve(t, jsonAnswer(body), false)
@@ -94,7 +97,8 @@ func TestListReadsItemsInAnyOrderOfMembers(t *testing.T) {
 
 // Lists of built-in kinds have items without kind and apiVersion.
 func TestItemsOfATypedListHaveKindAndAPIVersion(t *testing.T) {
-	const list = `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[{"metadata":{"name":"a"}},{},{ "kind":"Special","apiVersion":"x/v1","b":1}]}`
+	const list = `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[{"metadata":{"name":"a"}},{},{ "kind":"Special",` +
+		`"apiVersion":"x/v1","b":1}]}`
 	for form, want := range map[client.Form][]string{
 		{}: {`{"metadata":{"name":"a"}}`, `{}`, `{ "kind":"Special","apiVersion":"x/v1","b":1}`},
 		{Typed: true}: {
@@ -103,8 +107,9 @@ func TestItemsOfATypedListHaveKindAndAPIVersion(t *testing.T) {
 		},
 	} {
 		var items []string
-		if _, err := serve(t, jsonAnswer(list), false).As(form).List(t.Context(), pods(""), metav1.ListOptions{}, collect(&items)); err != nil {
-			t.Fatal(err)
+		if _, err := serve(t, jsonAnswer(list), false).As(form).List(t.Context(), pods(""), metav1.ListOptions{},
+			collect(&items)); err != nil {
+			t.Fatalf("list: %v", err)
 		}
 		if diff := cmp.Diff(want, items); diff != "" {
 			t.Errorf("%+v: %s", form, diff)
@@ -183,16 +188,20 @@ func TestOptionsAreSentAsQueryParameters(t *testing.T) {
 		ResourceVersionMatch: metav1.ResourceVersionMatchNotOlderThan,
 	}, collect(new([]string)))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("list: %v", err)
 	}
-	want := "/prefix/api/v1/namespaces/a%20b/pods?continue=tok&fieldSelector=metadata.name%3Dx&labelSelector=a%3Db&limit=5&resourceVersion=7&resourceVersionMatch=NotOlderThan"
+	want := "/prefix/api/v1/namespaces/a%20b/pods?continue=tok&fieldSelector=metadata.name%3Dx&labelSelector=a%3Db" +
+		"&limit=5&resourceVersion=7&resourceVersionMatch=NotOlderThan"
 	if s := <-got; s != want {
 		t.Errorf("got  %s\nwant %s", s, want)
 	}
-	w, err := c.Watch(t.Context(), client.Collection{GroupVersionResource: schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}},
+	w, err := c.Watch(t.Context(),
+		client.Collection{
+			GroupVersionResource: schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"},
+		},
 		metav1.ListOptions{AllowWatchBookmarks: true, SendInitialEvents: &yes, TimeoutSeconds: &seconds})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("watch: %v", err)
 	}
 	closing(t, w)
 	want = "/prefix/apis/apps/v1/deployments?allowWatchBookmarks=true&sendInitialEvents=true&timeoutSeconds=30&watch=true"
@@ -204,8 +213,10 @@ func TestOptionsAreSentAsQueryParameters(t *testing.T) {
 const (
 	added    = `{"type":"ADDED","object":{"metadata":{"name":"a","namespace":"d","uid":"u","resourceVersion":"5"}}}`
 	bookmark = `{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9"}}}`
-	ending   = `{"object":{"metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}},"type":"BOOKMARK"}`
-	gone     = `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old resource version: 1 (4)","reason":"Expired","code":410}}`
+	ending   = `{"object":{"metadata":{"resourceVersion":"9",` +
+		`"annotations":{"k8s.io/initial-events-end":"true"}}},"type":"BOOKMARK"}`
+	gone = `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too ` +
+		`old resource version: 1 (4)","reason":"Expired","code":410}}`
 )
 
 // read returns the types of all frames, and how the stream ended.
@@ -240,7 +251,7 @@ func TestWatchReadsValuesNotLines(t *testing.T) {
 				}, secure)
 				w, err := c.Watch(t.Context(), pods(""), metav1.ListOptions{})
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("watch: %v", err)
 				}
 				defer closing(t, w)
 				types, err := read(w)
@@ -256,12 +267,12 @@ func TestFrameGivesObjectAndMetadata(t *testing.T) {
 	c := serve(t, jsonAnswer(added), false)
 	w, err := c.Watch(t.Context(), pods(""), metav1.ListOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("watch: %v", err)
 	}
 	defer closing(t, w)
 	f, err := w.Next()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the next: %v", err)
 	}
 	meta, err := f.Meta()
 	want := client.Meta{Namespace: "d", Name: "a", UID: "u", ResourceVersion: "5"}
@@ -271,11 +282,12 @@ func TestFrameGivesObjectAndMetadata(t *testing.T) {
 }
 
 func TestUnknownFramesDoNotEndTheStream(t *testing.T) {
-	body := `7 null [] {} {"type":"WHAT","object":{}} {"type":"ADDED"} {"type":"BOOKMARK","object":7} {"kind":"ConfigMap"}` + added
+	body := `7 null [] {} {"type":"WHAT","object":{}} {"type":"ADDED"} {"type":"BOOKMARK","object":7} {"kind":"ConfigMap"}` +
+		added
 	c := serve(t, jsonAnswer(body), false)
 	w, err := c.Watch(t.Context(), pods(""), metav1.ListOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("watch: %v", err)
 	}
 	defer closing(t, w)
 	types, err := read(w)
@@ -289,99 +301,6 @@ func TestUnknownFramesDoNotEndTheStream(t *testing.T) {
 	}
 }
 
-func TestEachEndOfAWatchIsClassified(t *testing.T) {
-	for _, c := range []struct {
-		name string
-		body string
-		cut  bool
-		want kube.Outcome
-	}{
-		{"410 in the stream", added + "\n" + gone + "\n", false, kube.OutcomeExpired},
-		{"a broken frame", added + `{"type":}`, false, kube.OutcomeDecode},
-		{"half a frame, clean end", added + added[:40], false, kube.OutcomeDisconnected},
-		{"half a frame, cut", added + added[:40], true, kube.OutcomeDisconnected},
-		{"cut between frames", added + "\n", true, kube.OutcomeDisconnected},
-		{"an ERROR that is no Status", added + `{"type":"ERROR","object":{"oh":1}}`, false, kube.OutcomeServerError},
-		{"an ERROR without an object", added + `{"type":"ERROR"}`, false, kube.OutcomeServerError},
-	} {
-		for _, secure := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s secure=%v", c.name, secure), func(t *testing.T) {
-				cl := serve(t, func(rw http.ResponseWriter, r *http.Request) {
-					jsonAnswer(c.body)(rw, r)
-					_ = http.NewResponseController(rw).Flush()
-					if c.cut {
-						panic(http.ErrAbortHandler)
-					}
-				}, secure)
-				w, err := cl.Watch(t.Context(), pods(""), metav1.ListOptions{})
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer closing(t, w)
-				types, err := read(w)
-				if got := kube.Classify(err); got != c.want || errors.Is(err, io.EOF) || len(types) != 1 {
-					t.Errorf("%v after %v (%v), want %v", got, types, err, c.want)
-				}
-				if _, again := w.Next(); again == nil || again.Error() != err.Error() {
-					t.Errorf("then %v", again)
-				}
-			})
-		}
-	}
-}
-
-func TestRefusalsCarryStatusAndRetryAfter(t *testing.T) {
-	for _, c := range []struct {
-		name, body, retry string
-		code              int
-		want              kube.Outcome
-		wait              time.Duration
-	}{
-		{"410", `{"kind":"Status","status":"Failure","reason":"Expired","code":410}`, "", 410, kube.OutcomeExpired, 0},
-		{"410 from a proxy", `gone`, "", 410, kube.OutcomeExpired, 0},
-		{"429", `{"kind":"Status","status":"Failure","reason":"TooManyRequests","code":429}`, "7", 429, kube.OutcomeTooManyRequests, 7 * time.Second},
-		{"429 in plain text", `slow down`, "7", 429, kube.OutcomeTooManyRequests, 7 * time.Second},
-		{"429 with its own wait", `{"kind":"Status","status":"Failure","code":429,"details":{"retryAfterSeconds":3}}`, "7", 429, kube.OutcomeTooManyRequests, 3 * time.Second},
-		{"503 from a proxy", `<html>`, "2", 503, kube.OutcomeServerError, 2 * time.Second},
-		{"a wait that is none", `oh`, "soon", 503, kube.OutcomeServerError, 0},
-		{"a wait without bounds", `oh`, "999999999999", 503, kube.OutcomeServerError, 24 * time.Hour},
-		{"403", `{"kind":"Status","status":"Failure","reason":"Forbidden","code":403}`, "", 403, kube.OutcomeForbidden, 0},
-		{"401 empty", ``, "", 401, kube.OutcomeUnauthorized, 0},
-		{"404", `404 page not found`, "", 404, kube.OutcomeNotFound, 0},
-		{"422", `{"kind":"Status","status":"Failure","reason":"Invalid","code":422}`, "", 422, kube.OutcomeInvalid, 0},
-		{"too large", `{"kind":"Status","status":"Failure","reason":"Timeout","code":504,"details":{"causes":[{"reason":"ResourceVersionTooLarge"}]}}`, "1", 504, kube.OutcomeTooLarge, time.Second},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			cl := serve(t, func(rw http.ResponseWriter, _ *http.Request) {
-				if c.retry != "" {
-					rw.Header().Set("Retry-After", c.retry)
-				}
-				rw.WriteHeader(c.code)
-				_, _ = io.WriteString(rw, c.body)
-			}, false)
-			_, listErr := cl.List(t.Context(), pods(""), metav1.ListOptions{}, collect(new([]string)))
-			_, watchErr := cl.Watch(t.Context(), pods(""), metav1.ListOptions{})
-			for _, err := range []error{listErr, watchErr} {
-				wait, _ := kube.RetryDelay(err)
-				if got := kube.Classify(err); got != c.want || wait != c.wait {
-					t.Errorf("%v, wait %v (%v), want %v, %v", got, wait, err, c.want, c.wait)
-				}
-			}
-		})
-	}
-}
-
-func TestAnswersOfAnotherTypeAreRefused(t *testing.T) {
-	c := serve(t, func(rw http.ResponseWriter, _ *http.Request) {
-		rw.Header().Set("Content-Type", "text/html; charset=utf-8")
-		_, _ = io.WriteString(rw, "<html>log in</html>")
-	}, false)
-	_, err := c.Watch(t.Context(), pods(""), metav1.ListOptions{})
-	if kube.Classify(err) != kube.OutcomeDecode || !strings.Contains(err.Error(), "text/html") {
-		t.Error(err)
-	}
-}
-
 func TestCancelEndsAWatchWithItsCause(t *testing.T) {
 	c := serve(t, func(rw http.ResponseWriter, r *http.Request) {
 		jsonAnswer(added)(rw, r)
@@ -392,11 +311,11 @@ func TestCancelEndsAWatchWithItsCause(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	w, err := c.Watch(ctx, pods(""), metav1.ListOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("watch: %v", err)
 	}
 	defer closing(t, w)
 	if _, err := w.Next(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the next: %v", err)
 	}
 	cancel(why)
 	if _, err := w.Next(); !errors.Is(err, why) {
@@ -429,12 +348,12 @@ func TestGzipMembersAreDeliveredAtOnce(t *testing.T) {
 	}, false)
 	w, err := c.Watch(t.Context(), pods(""), metav1.ListOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("watch: %v", err)
 	}
 	defer closing(t, w)
 	for range 2 {
 		if _, err := w.Next(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("read the next: %v", err)
 		}
 		read <- struct{}{}
 	}
@@ -452,7 +371,7 @@ func TestReadyReportsABufferedFrame(t *testing.T) {
 	}, false)
 	w, err := c.Watch(t.Context(), pods(""), metav1.ListOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("watch: %v", err)
 	}
 	defer closing(t, w)
 	defer close(release)
@@ -481,15 +400,16 @@ func TestConfiguredTimeoutDoesNotApplyToWatches(t *testing.T) {
 	defer srv.Close()
 	c, err := client.New(&rest.Config{Host: srv.URL, Timeout: 50 * time.Millisecond})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a client: %v", err)
 	}
 	defer c.CloseIdle()
-	if _, err := c.List(t.Context(), pods(""), metav1.ListOptions{}, collect(new([]string))); kube.Classify(err) != kube.OutcomeTimeout {
+	if _, err := c.List(t.Context(), pods(""), metav1.ListOptions{},
+		collect(new([]string))); kube.Classify(err) != kube.OutcomeTimeout {
 		t.Errorf("list: %v", err)
 	}
 	w, err := c.Watch(t.Context(), pods(""), metav1.ListOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("watch: %v", err)
 	}
 	defer closing(t, w)
 	if types, err := read(w); len(types) != 1 || !errors.Is(err, io.EOF) {

@@ -39,7 +39,7 @@ func TestEndlessFrameIsRefusedEarly(t *testing.T) {
 	defer srv.Close()
 	c, err := client.New(&rest.Config{Host: srv.URL})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a client: %v", err)
 	}
 	defer c.CloseIdle()
 	maps := client.Collection{GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}}

@@ -16,7 +16,11 @@ import (
 // FuzzWatchFrames: no input panics, every frame that is handed out is JSON, and the
 // stream ends cleanly only if encoding/json reads all of it too.
 func FuzzWatchFrames(f *testing.F) {
-	for _, seed := range []string{added, bookmark, ending, gone, added + "\n" + bookmark + "\n" + gone, added[:40], `{"type":}`, "null 7 []", `{"type":"ADDED","type":"DELETED","object":{}}`, `{"object":1,"type":"ERROR"}`, "\xff", `{"type":"ADDED","object":{"a":"\ud800"}}`} {
+	for _, seed := range []string{
+		added, bookmark, ending, gone, added + "\n" + bookmark + "\n" + gone, added[:40], `{"type":}`, "null 7 []",
+		`{"type":"ADDED","type":"DELETED","object":{}}`, `{"object":1,"type":"ERROR"}`, "\xff",
+		`{"type":"ADDED","object":{"a":"\ud800"}}`,
+	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, input []byte) {
@@ -56,7 +60,10 @@ func readable(input []byte) bool {
 // FuzzListBody: no input panics, items are JSON, and what is taken for a list is
 // one for encoding/json too, with as many items.
 func FuzzListBody(f *testing.F) {
-	for _, seed := range []string{`{"items":[]}`, `{"kind":"PodList","metadata":{"resourceVersion":"7","continue":"x"},"items":[{"a":1},{"b":2}]}`, `{"items":null}`, `{"items":[1`, `[]`, ``, `{"items":[{}],"metadata":7}`, `{"items":[1]}{}`} {
+	for _, seed := range []string{
+		`{"items":[]}`, `{"kind":"PodList","metadata":{"resourceVersion":"7","continue":"x"},"items":[{"a":1},{"b":2}]}`,
+		`{"items":null}`, `{"items":[1`, `[]`, ``, `{"items":[{}],"metadata":7}`, `{"items":[1]}{}`,
+	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, input []byte) {

@@ -29,14 +29,14 @@ func TestLentBytesAreValidUntilTheNextCall(t *testing.T) {
 	}
 	w, err := serve(t, jsonAnswer(frames.String()), false).Watch(t.Context(), pods(""), metav1.ListOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("watch: %v", err)
 	}
 	defer closing(t, w)
 	w.Lend()
 	for k := range n {
 		f, err := w.Next()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("read the next: %v", err)
 		}
 		if items[k] != want[k] || string(f.Object) != want[k] {
 			t.Fatalf("item %d is %s, frame %s", k, items[k], f.Object)

@@ -26,13 +26,17 @@ const maxValue = 16 << 20
 // complete only when List returns. List stops at the first error of each and returns it.
 // Errors: those of Do; *kube.DecodeError and the decoder's for an answer that is not a
 // list, with ErrProtobuf if it was protobuf.
-func (c *Client) List(ctx context.Context, of Collection, o metav1.ListOptions, each func(item []byte) error) (metav1.ListMeta, error) {
+func (c *Client) List(ctx context.Context, of Collection, o metav1.ListOptions,
+	each func(item []byte) error,
+) (metav1.ListMeta, error) {
 	return c.ListLent(ctx, of, o, func(item []byte) error { return each(bytes.Clone(item)) })
 }
 
 // ListLent is List without a copy of each item: the bytes are valid only until each
 // returns.
-func (c *Client) ListLent(ctx context.Context, of Collection, o metav1.ListOptions, each func(item []byte) error) (metav1.ListMeta, error) {
+func (c *Client) ListLent(ctx context.Context, of Collection, o metav1.ListOptions,
+	each func(item []byte) error,
+) (metav1.ListMeta, error) {
 	ctx, cancel := c.deadline(ctx)
 	defer cancel()
 	resp, err := c.Do(ctx, Request{Path: of.Path(), Query: of.query(o), Accept: c.form.accept(partial + "List")})

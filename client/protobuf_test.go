@@ -36,14 +36,19 @@ func newUpstream(tb testing.TB) upstream {
 	tb.Helper()
 	scheme := runtime.NewScheme()
 	if err := errors.Join(corev1.AddToScheme(scheme), metav1.AddMetaToScheme(scheme)); err != nil {
-		tb.Fatal(err)
+		tb.Fatalf("add to the scheme: %v", err)
 	}
 	codecs := serializer.NewCodecFactory(scheme)
 	info, found := runtime.SerializerInfoForMediaType(codecs.SupportedMediaTypes(), typeProtobuf)
 	if !found {
 		tb.Fatal("upstream has no protobuf")
 	}
-	return upstream{info: info, codec: codecs.EncoderForVersion(info.Serializer, schema.GroupVersions{corev1.SchemeGroupVersion, metav1.SchemeGroupVersion})}
+	return upstream{
+		info: info,
+		codec: codecs.EncoderForVersion(info.Serializer, schema.GroupVersions{
+			corev1.SchemeGroupVersion, metav1.SchemeGroupVersion,
+		}),
+	}
 }
 
 // object is an object, a list or a Status in its envelope. Without a kind of its own
@@ -52,7 +57,7 @@ func (u upstream) object(tb testing.TB, o runtime.Object) []byte {
 	tb.Helper()
 	var b bytes.Buffer
 	if err := u.codec.Encode(o, &b); err != nil {
-		tb.Fatal(err)
+		tb.Fatalf("encode: %v", err)
 	}
 	return b.Bytes()
 }
@@ -64,7 +69,7 @@ func (u upstream) frame(tb testing.TB, name string, object []byte) []byte {
 	encoder := u.info.StreamSerializer
 	event := &metav1.WatchEvent{Type: name, Object: runtime.RawExtension{Raw: object}}
 	if err := encoder.Encode(event, encoder.NewFrameWriter(&b)); err != nil {
-		tb.Fatal(err)
+		tb.Fatalf("encode: %v", err)
 	}
 	return b.Bytes()
 }
@@ -115,11 +120,11 @@ func opened(t *testing.T, object []byte) *corev1.Pod {
 	t.Helper()
 	e, err := client.OpenEnvelope(object)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open the envelope: %v", err)
 	}
 	p := &corev1.Pod{}
 	if err := p.Unmarshal(e.Raw); err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode: %v", err)
 	}
 	return p
 }
@@ -143,7 +148,8 @@ func TestProtobufListIsReadItemByItem(t *testing.T) {
 			t.Fatal(diff)
 		}
 		m, err := client.MetaOf(item)
-		if w := want.Items[k]; err != nil || m != (client.Meta{Namespace: w.Namespace, Name: w.Name, UID: w.UID, ResourceVersion: w.ResourceVersion}) {
+		if w := want.Items[k]; err != nil ||
+			m != (client.Meta{Namespace: w.Namespace, Name: w.Name, UID: w.UID, ResourceVersion: w.ResourceVersion}) {
 			t.Fatalf("metadata %+v, %v", m, err)
 		}
 		k++
@@ -167,7 +173,7 @@ func TestProtobufListItemsMayBeKept(t *testing.T) {
 		raw = append(raw, item)
 		return nil
 	}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("list: %v", err)
 	}
 	for k, item := range raw {
 		if name := opened(t, item).Name; name != pod(k).Name {
@@ -177,14 +183,17 @@ func TestProtobufListItemsMayBeKept(t *testing.T) {
 }
 
 func TestJSONIsAcceptedFromServersWithoutProtobuf(t *testing.T) {
-	c := serve(t, jsonAnswer(`{"kind":"PodList","metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"a"}}]}`), false).As(client.Form{Protobuf: true})
+	c := serve(t, jsonAnswer(`{"kind":"PodList","metadata":{"resourceVersion":"7"},"items":[{"metadata":{"name":"a"}}]}`),
+		false).As(client.Form{Protobuf: true})
 	var items []string
-	if _, err := c.List(t.Context(), pods(""), metav1.ListOptions{}, collect(&items)); err != nil || len(items) != 1 || client.IsProtobuf([]byte(items[0])) {
+	if _, err := c.List(t.Context(), pods(""), metav1.ListOptions{}, collect(&items)); err != nil || len(items) != 1 ||
+		client.IsProtobuf([]byte(items[0])) {
 		t.Fatalf("%q, %v", items, err)
 	}
-	w, err := serve(t, jsonAnswer(added), false).As(client.Form{Protobuf: true}).Watch(t.Context(), pods(""), metav1.ListOptions{})
+	w, err := serve(t, jsonAnswer(added), false).As(client.Form{Protobuf: true}).Watch(t.Context(), pods(""),
+		metav1.ListOptions{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("watch: %v", err)
 	}
 	defer closing(t, w)
 	if f, err := w.Next(); err != nil || f.Type != kube.Added {
@@ -212,7 +221,8 @@ func watchOf(tb testing.TB, u upstream, n int) (body []byte, large *corev1.Pod) 
 	parts = append(
 		parts, u.frame(tb, "MODIFIED", u.object(tb, large)),
 		u.frame(tb, "BOOKMARK", u.object(tb, marked("78", false))), u.frame(tb, "BOOKMARK", u.object(tb, marked("79", true))),
-		u.frame(tb, "CHANGED", u.object(tb, pod(1))), u.frame(tb, "DELETED", u.object(tb, pod(2))), u.frame(tb, "BOOKMARK", []byte("k8s\x00\x0f")),
+		u.frame(tb, "CHANGED", u.object(tb, pod(1))), u.frame(tb, "DELETED", u.object(tb, pod(2))),
+		u.frame(tb, "BOOKMARK", []byte("k8s\x00\x0f")),
 	)
 	return bytes.Join(parts, nil), large
 }
@@ -241,7 +251,7 @@ func TestProtobufWatchReturnsTheServersEvents(t *testing.T) {
 				answer(typeProtobuf+";stream=watch", body)(rw, r)
 			}, false).As(client.Form{Protobuf: true}).Watch(t.Context(), pods(""), metav1.ListOptions{})
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("watch: %v", err)
 			}
 			defer closing(t, w)
 			if c.lends {
@@ -251,7 +261,7 @@ func TestProtobufWatchReturnsTheServersEvents(t *testing.T) {
 			next := func() client.Frame {
 				f, err := w.Next()
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("read the next: %v", err)
 				}
 				return f
 			}
@@ -306,14 +316,15 @@ func TestProtobufErrorsCarryTheServersStatus(t *testing.T) {
 	check := func(t *testing.T, err error) {
 		t.Helper()
 		wait, _ := kube.RetryDelay(err)
-		if kube.Classify(err) != kube.OutcomeExpired || wait.Seconds() != 3 || !strings.Contains(err.Error(), "too old resource version: 1 (2)") {
+		if kube.Classify(err) != kube.OutcomeExpired || wait.Seconds() != 3 ||
+			!strings.Contains(err.Error(), "too old resource version: 1 (2)") {
 			t.Errorf("%v, retry after %v", err, wait)
 		}
 	}
 	t.Run("in the stream", func(t *testing.T) {
 		w, err := asked(answer(typeProtobuf, u.frame(t, "ERROR", status))).Watch(t.Context(), pods(""), metav1.ListOptions{})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("watch: %v", err)
 		}
 		defer closing(t, w)
 		_, err = w.Next()
@@ -331,9 +342,10 @@ func TestProtobufErrorsCarryTheServersStatus(t *testing.T) {
 		check(t, err)
 	})
 	t.Run("that is no Status", func(t *testing.T) {
-		w, err := asked(answer(typeProtobuf, u.frame(t, "ERROR", u.object(t, pod(1))))).Watch(t.Context(), pods(""), metav1.ListOptions{})
+		w, err := asked(answer(typeProtobuf, u.frame(t, "ERROR", u.object(t, pod(1))))).Watch(t.Context(), pods(""),
+			metav1.ListOptions{})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("watch: %v", err)
 		}
 		defer closing(t, w)
 		if _, err = w.Next(); kube.Classify(err) != kube.OutcomeServerError {
@@ -348,7 +360,7 @@ func TestProtobufReadyReportsABufferedFrame(t *testing.T) {
 	in, out := io.Pipe()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://x/y", http.NoBody)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a request: %v", err)
 	}
 	w := client.ReadWatch(&http.Response{Body: in, Request: req, Header: http.Header{"Content-Type": {typeProtobuf}}})
 	defer closing(t, w)
@@ -370,24 +382,49 @@ func TestProtobufReadyReportsABufferedFrame(t *testing.T) {
 
 func TestMetadataOnlyIsRequestedAndChecked(t *testing.T) {
 	u := newUpstream(t)
-	item := metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"}, ObjectMeta: pod(1).ObjectMeta}
-	list := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadataList", APIVersion: "meta.k8s.io/v1"}, Items: []metav1.PartialObjectMetadata{item}}
+	item := metav1.PartialObjectMetadata{
+		TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"}, ObjectMeta: pod(1).ObjectMeta,
+	}
+	list := &metav1.PartialObjectMetadataList{
+		TypeMeta: metav1.TypeMeta{Kind: "PartialObjectMetadataList", APIVersion: "meta.k8s.io/v1"},
+		Items:    []metav1.PartialObjectMetadata{item},
+	}
 	partial := u.object(t, &item)
 	for name, c := range map[string]struct {
 		form        client.Form
 		list, watch http.HandlerFunc
 		is          bool
 	}{
-		"protobuf": {client.Form{Protobuf: true, Metadata: true}, answer(typeProtobuf, u.object(t, list)), answer(typeProtobuf, u.frame(t, "ADDED", partial)), true},
+		"protobuf": {
+			client.Form{Protobuf: true, Metadata: true},
+			answer(typeProtobuf, u.object(t, list)),
+			answer(typeProtobuf, u.frame(t, "ADDED", partial)), true,
+		},
 		"JSON": {
 			client.Form{Metadata: true},
 			jsonAnswer(`{"kind":"PartialObjectMetadataList","metadata":{},"items":[{"a":1}]}`),
 			jsonAnswer(`{"type":"ADDED","object":{"x":[{"kind":"Pod"}],"kind":"PartialObjectMetadata"}}`), true,
 		},
-		"protobuf, whole":   {client.Form{Protobuf: true, Metadata: true}, answer(typeProtobuf, u.object(t, podListOf(1))), answer(typeProtobuf, u.frame(t, "ADDED", u.object(t, pod(1)))), false},
-		"JSON, whole":       {client.Form{Metadata: true}, jsonAnswer(`{"kind":"PodList","metadata":{},"items":[{"a":1}]}`), jsonAnswer(`{"type":"ADDED","object":{"kind":"Pod"}}`), false},
-		"JSON without kind": {client.Form{Metadata: true}, jsonAnswer(`{"items":[{"a":1}]}`), jsonAnswer(`{"type":"ADDED","object":{"x":1}}`), false},
-		"no object":         {client.Form{Metadata: true}, jsonAnswer(`{"items":[],"kind":"PodList"}`), jsonAnswer(`{"type":"ADDED","object":7}`), false},
+		"protobuf, whole": {
+			client.Form{Protobuf: true, Metadata: true},
+			answer(typeProtobuf, u.object(t, podListOf(1))),
+			answer(typeProtobuf, u.frame(t, "ADDED", u.object(t, pod(1)))), false,
+		},
+		"JSON, whole": {
+			client.Form{Metadata: true},
+			jsonAnswer(`{"kind":"PodList","metadata":{},"items":[{"a":1}]}`),
+			jsonAnswer(`{"type":"ADDED","object":{"kind":"Pod"}}`), false,
+		},
+		"JSON without kind": {
+			client.Form{Metadata: true},
+			jsonAnswer(`{"items":[{"a":1}]}`), jsonAnswer(`{"type":"ADDED","object":{"x":1}}`),
+			false,
+		},
+		"no object": {
+			client.Form{Metadata: true},
+			jsonAnswer(`{"items":[],"kind":"PodList"}`), jsonAnswer(`{"type":"ADDED","object":7}`),
+			false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var accepted []string
@@ -403,7 +440,7 @@ func TestMetadataOnlyIsRequestedAndChecked(t *testing.T) {
 			}
 			w, err := asked(c.watch).Watch(t.Context(), pods(""), metav1.ListOptions{})
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("watch: %v", err)
 			}
 			defer closing(t, w)
 			_, err = w.Next()

@@ -104,7 +104,8 @@ func TestBrokenProtobufListIsNotReportedAsACutConnection(t *testing.T) {
 	t.Run("the receiver's error", func(t *testing.T) {
 		c := serve(t, answer(typeProtobuf, newUpstream(t).object(t, podListOf(3))), false).As(client.Form{Protobuf: true})
 		full := &kube.DecodeError{Why: "full"}
-		if _, err := c.List(t.Context(), pods(""), metav1.ListOptions{}, func([]byte) error { return full }); !errors.Is(err, full) || errors.Is(err, client.ErrProtobuf) {
+		if _, err := c.List(t.Context(), pods(""), metav1.ListOptions{},
+			func([]byte) error { return full }); !errors.Is(err, full) || errors.Is(err, client.ErrProtobuf) {
 			t.Errorf("%v", err)
 		}
 	})
@@ -140,13 +141,14 @@ func TestWatchEndsAtBrokenProtobuf(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			body := slices.Concat(good, c.body)
-			w, err := serve(t, answer(typeProtobuf, body), false).As(client.Form{Protobuf: true}).Watch(t.Context(), pods(""), metav1.ListOptions{})
+			w, err := serve(t, answer(typeProtobuf, body), false).As(client.Form{Protobuf: true}).Watch(t.Context(), pods(""),
+				metav1.ListOptions{})
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("watch: %v", err)
 			}
 			defer closing(t, w)
 			if _, err := w.Next(); err != nil {
-				t.Fatal(err)
+				t.Fatalf("read the next: %v", err)
 			}
 			_, err = w.Next()
 			if kube.Classify(err) != c.want || errors.Is(err, client.ErrProtobuf) != (c.want == kube.OutcomeDecode) {
@@ -200,7 +202,11 @@ func FuzzProtobufList(f *testing.F) {
 // after stripping the same but the managed fields.
 func FuzzEnvelope(f *testing.F) {
 	u := newUpstream(f)
-	for _, seed := range [][]byte{u.object(f, pod(3)), u.object(f, marked("7", true)), envelope("Pod", message(1, message(1, "a", 1, "b", 17, "c", 17, "\xff"), 1, message(3, "d"))), []byte("k8s\x00"), envelope("", nil)} {
+	for _, seed := range [][]byte{
+		u.object(f, pod(3)), u.object(f, marked("7", true)),
+		envelope("Pod", message(1, message(1, "a", 1, "b", 17, "c", 17, "\xff"), 1, message(3, "d"))), []byte("k8s\x00"),
+		envelope("", nil),
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, input []byte) {
@@ -281,12 +287,19 @@ func values(message []byte, wanted protowire.Number, each func(value []byte)) bo
 func FuzzProtobufFrames(f *testing.F) {
 	u := newUpstream(f)
 	good := u.frame(f, "ADDED", u.object(f, pod(1)))
-	for _, seed := range [][]byte{good, slices.Concat(good, u.frame(f, "BOOKMARK", u.object(f, marked("7", true))), u.frame(f, "ERROR", u.object(f, &metav1.Status{Status: "Failure", Code: 410}))), good[:9], []byte("\x00\x00\x00\x00\x00\x00\x00\x00"), u.frame(f, "X", nil), []byte("\x7f\xff\xff\xff")} {
+	for _, seed := range [][]byte{
+		good,
+		slices.Concat(good, u.frame(f, "BOOKMARK", u.object(f, marked("7", true))),
+			u.frame(f, "ERROR", u.object(f, &metav1.Status{Status: "Failure", Code: 410}))), good[:9],
+		[]byte("\x00\x00\x00\x00\x00\x00\x00\x00"), u.frame(f, "X", nil), []byte("\x7f\xff\xff\xff"),
+	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, input []byte) {
 		req := (&http.Request{URL: &url.URL{Path: "/x"}}).WithContext(t.Context())
-		w := client.ReadWatch(&http.Response{Body: io.NopCloser(bytes.NewReader(input)), Request: req, Header: http.Header{"Content-Type": {typeProtobuf}}})
+		w := client.ReadWatch(&http.Response{
+			Body: io.NopCloser(bytes.NewReader(input)), Request: req, Header: http.Header{"Content-Type": {typeProtobuf}},
+		})
 		defer closing(t, w)
 		for rest := input; ; {
 			w.Ready()
@@ -300,7 +313,8 @@ func FuzzProtobufFrames(f *testing.F) {
 			}
 			size := binary.BigEndian.Uint32(rest)
 			var want metav1.WatchEvent
-			if err := want.Unmarshal(rest[4 : 4+size]); err == nil && frame.Type != 0 && !bytes.Equal(want.Object.Raw, frame.Object) {
+			if err := want.Unmarshal(rest[4 : 4+size]); err == nil && frame.Type != 0 &&
+				!bytes.Equal(want.Object.Raw, frame.Object) {
 				t.Fatalf("%q: %q, upstream %q", input, frame.Object, want.Object.Raw)
 			}
 			rest = rest[4+size:]

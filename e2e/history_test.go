@@ -162,7 +162,7 @@ func (c *caller) exact(t *testing.T, path, rv string) string {
 
 // TestNoWatchEndsWithoutAFrameWithinTwoSeconds ends watches right after their
 // start by what the server chooses: it drains, or the resource goes away. Some
-// clients take an end without a frame within 2 s for a 410 (ecosystem.md 0.6).
+// clients take an end without a frame within 2 s for a 410 (fabric8 7.8, its issue 7896).
 func TestNoWatchEndsWithoutAFrameWithinTwoSeconds(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(l *launched, c *caller){

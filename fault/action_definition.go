@@ -51,7 +51,7 @@ func (d *Definition) change(r *http.Request, next http.Handler) error {
 	_, prepare := in.set.hosts()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context())) // the watch may end
 	defer cancel()
-	defer in.rule.removal.At(cancel)()
+	defer in.rule.removal.at(cancel)()
 	request := r.Clone(ctx) // with the caller's credentials
 	request.Method, request.Body, request.ContentLength = method, io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	request.URL = &url.URL{Path: "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + d.Name}

@@ -26,7 +26,7 @@ func (a *Restart) Serve(_ http.ResponseWriter, r *http.Request, _ http.Handler) 
 	if host, _ := in.set.hosts(); a.Store != "" && host != nil {
 		in.rule.failed(host.Restart(a.Store))
 	} else {
-		in.rule.removal.At(in.set.conns.Restart(cmp.Or(a.For, time.Second)))
+		in.rule.removal.at(in.set.conns.Restart(cmp.Or(a.For, time.Second)))
 	}
 	cut(r, Severed)
 }

@@ -12,7 +12,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/gapless-io/gapless/fault/internal/asked"
 	"github.com/gapless-io/gapless/fault/internal/frames"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -41,7 +40,7 @@ const maxBehind = 100_000
 func (s *Stale) Serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	q, what := r.URL.Query(), RequestOf(r)
 	from := q.Get("resourceVersion")
-	initial := what.Verb == "watch" && (from == "" || from == "0" || asked.True(q["sendInitialEvents"]))
+	initial := what.Verb == "watch" && (from == "" || from == "0" || isTrue(q["sendInitialEvents"]))
 	switch {
 	case q.Get("continue") != "" || q.Get("resourceVersionMatch") == "Exact" || from == "" && !s.Quorum,
 		what.Subresource != "", what.Verb == "watch" && !isPlainWatch(r):

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/gapless-io/gapless/fault/internal/ending"
 )
 
 // active is a rule of a set.
@@ -18,7 +16,7 @@ type active struct {
 	rule    Rule
 	verbs   []string // those that the action can do something to; nil means all
 	added   time.Time
-	removal ending.Ending
+	removal ending
 
 	// mu guards what follows.
 	mu      sync.Mutex

@@ -19,7 +19,7 @@ func misses(t testing.TB, n int) *fault.Set {
 			Match:  fault.Match{Verbs: []string{"watch"}, Resources: []string{"secrets", "deployments.apps"}, Namespaces: []string{"team-*"}},
 			Action: &fault.Gone{},
 		}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("add: %v", err)
 		}
 	}
 	return s
@@ -64,7 +64,7 @@ func BenchmarkEvent(b *testing.B) {
 		{"a rule for its frames", func() *fault.Set {
 			s := fault.New(1)
 			if err := s.Add(fault.Rule{Action: &fault.NoBookmarks{}}); err != nil {
-				b.Fatal(err)
+				b.Fatalf("add: %v", err)
 			}
 			return s
 		}},

@@ -26,7 +26,7 @@ func code(t testing.TB, h http.Handler, method, target string) (code int) {
 func TestRulesApplyInTheirOrder(t *testing.T) {
 	s := fault.New(1)
 	if err := s.Add(fault.Rule{Name: "first", Action: &fault.Unauthorized{}, Count: 1}, fault.Rule{Name: "second", Action: &fault.Unavailable{}, Count: 1}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("add: %v", err)
 	}
 	h := s.Handler(fine())
 	for i, want := range []int{401, 503, 200} {
@@ -48,11 +48,11 @@ func TestRuleWithoutVerbsIsForThoseOfItsAction(t *testing.T) {
 		}
 		r, err := fault.ParseShort(k.Name)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("parse the rule: %v", err)
 		}
 		s := fault.New(1)
 		if err := s.Add(r); err != nil {
-			t.Fatal(err)
+			t.Fatalf("add: %v", err)
 		}
 		h := s.Handler(fine())
 		for _, target := range []string{"/version", "/api/v1/namespaces/x/pods/y/log"} {
@@ -71,7 +71,7 @@ func TestRuleWithoutVerbsIsForThoseOfItsAction(t *testing.T) {
 func TestRequestsOfActionsReachNoRule(t *testing.T) {
 	s := fault.New(1)
 	if err := s.Add(fault.Rule{Action: &fault.Stale{Quorum: true}}, fault.Rule{Action: &fault.Unavailable{}, Match: fault.Match{Nth: 2}}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("add: %v", err)
 	}
 	asked := 0
 	h := s.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -91,7 +91,7 @@ func TestRequestsOfActionsReachNoRule(t *testing.T) {
 func TestRemovalOfARestartEndsItWhileOtherRulesRemain(t *testing.T) {
 	s := fault.New(1)
 	if err := s.Add(fault.Rule{Name: "restart", Action: &fault.Restart{}, Count: 1}, fault.Rule{Action: &fault.Unavailable{}, Match: fault.Match{Verbs: []string{"post"}}}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("add: %v", err)
 	}
 	h := s.Handler(fine())
 	acted := func() (aborted bool) {

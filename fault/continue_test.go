@@ -36,12 +36,12 @@ func TestRulesChooseTheSameRequestsInTwoProcessesAsInOne(t *testing.T) {
 	whole, first, second := fault.New(7), fault.New(7), fault.New(7)
 	for _, set := range []*fault.Set{whole, first} {
 		if err := set.Add(rules()...); err != nil {
-			t.Fatal(err)
+			t.Fatalf("add a rule: %v", err)
 		}
 	}
 	codes := play(first, half)
 	if err := second.Continue(first.Rules()...); err != nil {
-		t.Fatal(err)
+		t.Fatalf("continue: %v", err)
 	}
 	codes = append(codes, play(second, half)...)
 	if diff := cmp.Diff(play(whole, 2*half), codes); diff != "" {

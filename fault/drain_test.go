@@ -90,7 +90,7 @@ func TestADrainEndsSilentWebSockets(t *testing.T) {
 	}), fault.Rule{Action: &fault.Silence{}})
 	ws, resp, err := websocket.Dial(t.Context(), s.URL+watchPods, nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("connect: %v", err)
 	}
 	if resp.Body != nil {
 		defer resp.Body.Close()

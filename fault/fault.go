@@ -1,12 +1,12 @@
 // Package fault makes an API server, or a proxy in front of one, fail on demand, so that
 // programs can be tested against the failures of the Kubernetes protocol.
 //
-// It has nine nouns. A [Rule] is a fault: its [Match] says which requests fail, and its
-// [Action] how. A [Set] has the rules that are in force, and applies them as wrappers of
-// an http.Handler ([Handler]) and of a net.Listener; a [State] is a rule with what it has done so far. A
-// [Host] restarts the server for it. A [Request] is what a request asks for, and a [Frame] is
-// one event of a watch, which actions change with [Frames]. A [Kind] describes an action; the
-// other types are the actions and their parameters.
+// A [Rule] is a fault: its [Match] says which requests fail, and its [Action] how. A [Set] has
+// the rules that are in force, and applies them as wrappers of an http.Handler ([Handler]) and
+// of a net.Listener; a [State] is a rule with what it has done so far. A [Host] restarts the
+// server for it. A [Request] is what a request asks for, and a [Frame] is one event of a
+// watch, which actions change with [Frames]. A [Kind] describes an action; the other types are
+// the actions and their parameters.
 //
 //	faults := fault.New(1)
 //	err := faults.Add(fault.Rule{
@@ -128,7 +128,7 @@ func injectionOf(ctx context.Context) *injection {
 // is called before.
 func (i *injection) atEnd(do func()) (forget func()) {
 	do = sync.OnceFunc(do)
-	removal, drain := i.rule.removal.At(do), i.handler.drain.At(do)
+	removal, drain := i.rule.removal.at(do), i.handler.drain.at(do)
 	return func() {
 		removal()
 		drain()

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gapless-io/gapless/fault/internal/ending"
 	"github.com/gapless-io/gapless/fault/internal/frames"
 )
 
@@ -13,7 +12,7 @@ import (
 type Handler struct {
 	set   *Set
 	next  http.Handler
-	drain ending.Ending
+	drain ending
 }
 
 // Handler returns a handler that applies the rules to requests for next. A request that no
@@ -23,7 +22,7 @@ func (s *Set) Handler(next http.Handler) *Handler { return &Handler{set: s, next
 // Drain ends what the rules do to requests of this handler, as if they were removed, so that the
 // server can stop: requests that wait go on, and connections that cannot be repaired are cut. The
 // rules stay, and are applied to the requests that still come.
-func (h *Handler) Drain() { h.drain.End() }
+func (h *Handler) Drain() { h.drain.end() }
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {

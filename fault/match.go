@@ -6,24 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-
-	"github.com/gapless-io/gapless/fault/internal/asked"
 )
-
-// Request is what a request asks for, by the names that authorization uses. For a path that is
-// about no resource it has only the verb, which is the method in lower case.
-type Request struct {
-	Verb        string
-	Group       string
-	Version     string
-	Resource    string
-	Subresource string
-	Namespace   string
-	Name        string
-}
-
-// RequestOf reads the path, the method and the query as an API server does.
-func RequestOf(r *http.Request) Request { return Request(asked.Of(r)) }
 
 // verbs are those that a Match may name: of resources, and methods of other paths.
 func verbs() []string {
@@ -39,9 +22,9 @@ func (m *Match) fits(q *Request, r *http.Request) bool {
 	case len(m.Verbs) > 0 && !slices.Contains(m.Verbs, q.Verb):
 	case len(m.Resources) > 0 && !anyResource(m.Resources, q):
 	case len(m.Subresources) > 0 && !slices.Contains(m.Subresources, q.Subresource):
-	case len(m.Namespaces) > 0 && !asked.FitsAny(m.Namespaces, q.Namespace):
-	case len(m.Names) > 0 && !asked.FitsAny(m.Names, asked.NameOf(q.Name, r)):
-	case len(m.UserAgents) > 0 && !asked.FitsAny(m.UserAgents, r.UserAgent()):
+	case len(m.Namespaces) > 0 && !fitsAny(m.Namespaces, q.Namespace):
+	case len(m.Names) > 0 && !fitsAny(m.Names, selectedName(q.Name, r)):
+	case len(m.UserAgents) > 0 && !fitsAny(m.UserAgents, r.UserAgent()):
 	default:
 		return true
 	}
@@ -87,13 +70,13 @@ func (m *Match) check(able []string) error {
 	if len(asks) == 0 {
 		asks = able
 	}
-	if len(asks) > 0 && len(m.Subresources) > 0 && !slices.Contains(m.Subresources, "") && !slices.ContainsFunc(asks, asked.HasSubresource) {
+	if len(asks) > 0 && len(m.Subresources) > 0 && !slices.Contains(m.Subresources, "") && !slices.ContainsFunc(asks, hasSubresource) {
 		bad("match.subresources: a %s is not about a subresource, so no request can match: remove them", strings.Join(asks, " or "))
 	}
-	if len(m.Verbs) > 0 && !slices.ContainsFunc(m.Verbs, asked.OfResource) && len(m.Resources)+len(m.Subresources)+len(m.Namespaces)+len(m.Names) > 0 {
+	if len(m.Verbs) > 0 && !slices.ContainsFunc(m.Verbs, ofResource) && len(m.Resources)+len(m.Subresources)+len(m.Namespaces)+len(m.Names) > 0 {
 		bad("match.verbs: a %s is about no resource, so no request can match: use verbs like create and update", strings.Join(m.Verbs, " or "))
 	}
-	if len(m.Names) > 0 && len(m.Verbs) > 0 && !slices.ContainsFunc(m.Verbs, asked.NamesObject) && len(m.Subresources) == 0 {
+	if len(m.Names) > 0 && len(m.Verbs) > 0 && !slices.ContainsFunc(m.Verbs, namesObject) && len(m.Subresources) == 0 {
 		bad("match.names: a %s has no name in its path, so no request can match: remove the names", strings.Join(m.Verbs, " or "))
 	}
 	switch {

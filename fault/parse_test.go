@@ -55,14 +55,14 @@ func TestRulesAreReadAsJSONAndYAMLAndInOneLine(t *testing.T) {
 	}
 	short, err := fault.ParseShort("gone,name=expire,verbs=watch,resources=pods|deployments.apps,namespaces=team-*,userAgents=kubectl/*,every=3,probability=0.5,after=1s,until=1m,as=http,count=2")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse the rule: %v", err)
 	}
 	if diff := cmp.Diff(want, short, states()); diff != "" {
 		t.Errorf("in one line: %s", diff)
 	}
 	text, err := json.Marshal(want)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("encode as JSON: %v", err)
 	}
 	again, err := fault.Parse(text)
 	if diff := cmp.Diff([]fault.Rule{want}, again, states()); diff != "" || err != nil {
@@ -171,7 +171,7 @@ func TestParameterThatIsCalledLikeAKeyIsGivenInOneLine(t *testing.T) {
 func TestSetRefusesWhatItCannotDo(t *testing.T) {
 	s := fault.New(1)
 	if err := s.Add(fault.Rule{Name: "a", Action: &fault.Gone{}}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("add: %v", err)
 	}
 	for want, r := range map[string]fault.Rule{
 		"there is a rule with this name": {Name: "a", Action: &fault.Cut{}},

@@ -26,16 +26,16 @@ func (s stand) raw(t testing.TB) (*net.TCPConn, *bufio.Reader) {
 	t.Helper()
 	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", s.Listener.Addr().String())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("connect: %v", err)
 	}
 	t.Cleanup(func() { _ = conn.Close() }) // it may have ended
 	if _, err := fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", watchPods); err != nil {
-		t.Fatal(err)
+		t.Fatalf("print: %v", err)
 	}
 	from := bufio.NewReader(conn)
 	for line := ""; line != "\r\n"; {
 		if line, err = from.ReadString('\n'); err != nil {
-			t.Fatal(err)
+			t.Fatalf("read a line: %v", err)
 		}
 	}
 	return conn.(*net.TCPConn), from //nolint:forcetypeassert // it was dialled so
@@ -46,7 +46,7 @@ func chunk(t testing.TB, from *bufio.Reader) string {
 	t.Helper()
 	head, err := from.ReadString('\n')
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a line: %v", err)
 	}
 	var n int
 	if _, err := fmt.Sscanf(head, "%x\r\n", &n); err != nil {
@@ -54,7 +54,7 @@ func chunk(t testing.TB, from *bufio.Reader) string {
 	}
 	body := make([]byte, n+2)
 	if _, err := io.ReadFull(from, body); err != nil {
-		t.Fatal(err)
+		t.Fatalf("read: %v", err)
 	}
 	return string(body[:n])
 }
@@ -173,7 +173,7 @@ func TestMessagesAreFoundWhenBothSidesCouldCompressThem(t *testing.T) {
 	}), fault.Rule{Action: &fault.Duplicate{}})
 	ws, resp, err := websocket.Dial(t.Context(), s.URL+watchPods, &websocket.DialOptions{CompressionMode: websocket.CompressionContextTakeover, CompressionThreshold: 1})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("connect: %v", err)
 	}
 	if resp.Body != nil {
 		defer resp.Body.Close()
@@ -202,7 +202,7 @@ func TestEventsOfAWebSocketWaitUntilTheRuleIsRemoved(t *testing.T) {
 		}), fault.Rule{Action: action})
 		ws, resp, err := websocket.Dial(t.Context(), s.URL+watchPods, nil)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("connect: %v", err)
 		}
 		if resp.Body != nil {
 			defer resp.Body.Close()

@@ -197,7 +197,7 @@ func (s *Set) remove(which func(*active) bool) bool {
 	s.mu.Unlock()
 	for _, a := range list {
 		if which(a) {
-			a.removal.End() // outside of mu: it closes connections
+			a.removal.end() // outside of mu: it closes connections
 		}
 	}
 	return len(kept) < len(list)

@@ -83,7 +83,7 @@ func TestNthEveryAndCountSelectByOrder(t *testing.T) {
 		r.Action = &fault.Unauthorized{}
 		r.Match.Verbs = []string{"list"}
 		if err := s.Add(r); err != nil {
-			t.Fatal(err)
+			t.Fatalf("add: %v", err)
 		}
 		h, got := s.Handler(fine()), ""
 		for range len(want) {
@@ -105,7 +105,7 @@ func TestSeedAndOrderDecideWhichRequestsFail(t *testing.T) {
 		s := fault.New(seed)
 		rules := append(more, fault.Rule{Name: "half", Match: fault.Match{Probability: 0.5, Verbs: []string{"list"}}, Action: &fault.Unauthorized{}})
 		if err := s.Add(rules...); err != nil {
-			t.Fatal(err)
+			t.Fatalf("add: %v", err)
 		}
 		h, got := s.Handler(fine()), ""
 		for range 64 {
@@ -132,7 +132,7 @@ func TestWindowBeginsAndEndsAfterTheRuleWasAdded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := fault.New(1)
 		if err := s.Add(fault.Rule{Match: fault.Match{After: 2 * time.Second, Until: 4 * time.Second}, Action: &fault.Unauthorized{}}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("add: %v", err)
 		}
 		h := s.Handler(fine())
 		for i, want := range []bool{false, false, true, true, false} {
@@ -158,7 +158,7 @@ func TestRequestThatNoRuleMatchesGetsTheOriginalWriter(t *testing.T) {
 		t.Fatal("duplicate on lists")
 	}
 	if err := s.Add(fault.Rule{Match: fault.Match{Verbs: []string{"watch"}, Resources: []string{"secrets"}}, Action: &fault.Duplicate{}}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("add: %v", err)
 	}
 	h.ServeHTTP(w, r)
 	if len(got) != 2 || slices.ContainsFunc(got, func(g http.ResponseWriter) bool { return g != http.ResponseWriter(w) }) {

@@ -46,7 +46,7 @@ func TestActionOfADocumentWorks(t *testing.T) {
 func TestEveryActionHasASection(t *testing.T) {
 	page, err := os.ReadFile("../docs/faults.md")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	for _, k := range fault.Kinds() {
 		_, section, found := strings.Cut(string(page), "\n## "+k.Name+"\n")

@@ -9,8 +9,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/gapless-io/gapless/fault/internal/asked"
-	"github.com/gapless-io/gapless/fault/internal/past"
 	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -21,17 +19,17 @@ func getAt(w http.ResponseWriter, r *http.Request, what Request, at uint64) {
 	only := exactly(at)
 	only["fieldSelector"] = "metadata.name=" + what.Name
 	answer := ask(r, accept, only)
-	list, err := past.Read(answer.Body.Bytes())
+	list, err := readList(answer.Body.Bytes())
 	switch {
 	case answer.Code != http.StatusOK || err != nil: // also a Table, which is the same for one object
 		maps.Copy(w.Header(), answer.Header())
 		w.WriteHeader(answer.Code)
 		_, _ = w.Write(answer.Body.Bytes()) // the client may be gone
-	case len(list.Objects) != 1:
+	case len(list.objects) != 1:
 		Refuse(w, wire.NotFound(schema.GroupResource{Group: what.Group, Resource: what.Resource}, what.Name))
 	default:
 		w.Header().Set("Content-Type", answer.Header().Get("Content-Type"))
-		_, _ = w.Write(list.Objects[0]) // the client may be gone
+		_, _ = w.Write(list.objects[0]) // the client may be gone
 	}
 }
 
@@ -45,7 +43,7 @@ func isPlainWatch(r *http.Request) bool {
 // resumes from what it has seen.
 func (s *Stale) watch(w http.ResponseWriter, r *http.Request, next http.Handler, at uint64) {
 	q := r.URL.Query()
-	streaming := asked.True(q["sendInitialEvents"])
+	streaming := isTrue(q["sendInitialEvents"])
 	request, initial := r, streaming || rvOf(r) == 0
 	if initial {
 		request = withQuery(r, map[string]string{
@@ -56,7 +54,7 @@ func (s *Stale) watch(w http.ResponseWriter, r *http.Request, next http.Handler,
 	late := false
 	Frames(w, request, next, func(f Frame) []Frame {
 		if f.Type == Opened && initial {
-			return append([]Frame{f}, initialAt(r, f, at, streaming && asked.True(q["allowWatchBookmarks"]))...)
+			return append([]Frame{f}, initialAt(r, f, at, streaming && isTrue(q["allowWatchBookmarks"]))...)
 		}
 		rv, err := strconv.ParseUint(f.About().ResourceVersion, 10, 64)
 		if err != nil || rv <= at || f.Type == "ERROR" || f.Type == Opened {
@@ -92,8 +90,8 @@ func initialAt(r *http.Request, opened Frame, at uint64, bookmark bool) []Frame 
 		accept = "application/vnd.kubernetes.protobuf"
 	}
 	answer := ask(r, accept, exactly(at))
-	list, err := past.Read(answer.Body.Bytes())
-	if err != nil || answer.Code != http.StatusOK || list.Protobuf != (opened.Form == Protobuf) {
+	list, err := readList(answer.Body.Bytes())
+	if err != nil || answer.Code != http.StatusOK || list.protobuf != (opened.Form == Protobuf) {
 		end := opened.Status(&kube.ExpiredError{Requested: kube.ResourceVersion(at), Oldest: kube.ResourceVersion(at) + 1, Kind: kube.ExpiredWatch})
 		end.End = Clean
 		injectionOf(r.Context()).rule.failed(errors.New("the older state cannot be listed any more"))
@@ -105,11 +103,11 @@ func initialAt(r *http.Request, opened Frame, at uint64, bookmark bool) []Frame 
 		f.Type, f.Body = eventType, body
 		out = append(out, f)
 	}
-	for _, object := range list.Objects {
-		frame("ADDED", list.Added(object))
+	for _, object := range list.objects {
+		frame("ADDED", list.added(object))
 	}
 	if bookmark {
-		frame("BOOKMARK", list.End())
+		frame("BOOKMARK", list.end())
 	}
 	return out
 }

@@ -69,7 +69,7 @@ func serve(t testing.TB, h2 bool, next http.Handler, rules ...fault.Rule) stand 
 	t.Helper()
 	s := fault.New(1)
 	if err := s.Add(rules...); err != nil {
-		t.Fatal(err)
+		t.Fatalf("add: %v", err)
 	}
 	handler := s.Handler(next)
 	server := httptest.NewUnstartedServer(handler)
@@ -94,7 +94,7 @@ func (s stand) get(ctx context.Context, t testing.TB, target string) (*http.Resp
 	t.Helper()
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+target, nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a request: %v", err)
 	}
 	return s.Client().Do(r)
 }
@@ -257,7 +257,7 @@ func TestSilentConnectionStaysOpenUntilTheRuleIsRemoved(t *testing.T) {
 		s := serve(t, h2, events(event("ADDED", "a", "1"), event("ADDED", "b", "2")), fault.Rule{Name: "quiet", Action: &fault.Silence{Frames: 1}})
 		resp, err := s.get(t.Context(), t, watchPods)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("get: %v", err)
 		}
 		from := bufio.NewReader(resp.Body)
 		if line, err := from.ReadString('\n'); brief(line) != "ADDED a" || err != nil {
@@ -290,7 +290,7 @@ func TestPingsOfASilentConnectionAreNotAnswered(t *testing.T) {
 	transport.Protocols = protocols
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/api/v1/pods", nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a request: %v", err)
 	}
 	resp, err := transport.RoundTrip(r) // it would last without the pings
 	if err == nil {
@@ -305,7 +305,7 @@ func TestRestartClosesAndRefusesConnections(t *testing.T) {
 		fault.Rule{Match: fault.Match{Verbs: []string{"list"}}, Action: &fault.Restart{For: time.Minute}, Count: 1, Name: "restart"})
 	resp, err := s.get(t.Context(), t, watchPods)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("get: %v", err)
 	}
 	if resp, err := s.get(t.Context(), t, "/api/v1/pods"); err == nil {
 		_ = resp.Body.Close() // it is not to be

@@ -23,7 +23,9 @@ func realisticPod(n, rv int) string {
 	var fields strings.Builder
 	fields.WriteString(`"f:metadata":{"f:labels":{".":{}}}`)
 	for k := range 7 {
-		fmt.Fprintf(&fields, `,"f:container%d":{"f:imagePullPolicy":{},"f:terminationMessagePath":{},"f:resources":{".":{},"f:requests":{".":{},"f:cpu":{}}}}`, k)
+		fmt.Fprintf(&fields,
+			`,"f:container%d":{"f:imagePullPolicy":{},"f:terminationMessagePath":{},"f:resources":{".":{},`+
+				`"f:requests":{".":{},"f:cpu":{}}}}`, k)
 	}
 	set, own := rand.New(rand.NewPCG(1, uint64(n/35))), rand.New(rand.NewPCG(2, uint64(n))) //nolint:gosec // the same each time
 	digits := func(r *rand.Rand, n int) string {
@@ -34,11 +36,13 @@ func realisticPod(n, rv int) string {
 		"<set>", app+"-"+hash, "<app>", app, "<hash>", hash, "<set-uid>", digits(set, 32), "<ns>", fmt.Sprint(set.IntN(20)),
 		"<id>", fmt.Sprintf("%05d", n), "<uid>", digits(own, 32), "<rv>", fmt.Sprint(rv), "<fields>", fields.String(),
 		"<token>", digits(own, 5), "<node>", fmt.Sprint(own.IntN(250)), "<ip>", fmt.Sprintf("10.1.%d.%d", n>>8&255, n&255),
-		"<container>", digits(own, 32)+digits(own, 32), "<day>", fmt.Sprint(10+own.IntN(19)), "<time>", fmt.Sprintf("%02d:%02d:%d", own.IntN(24), own.IntN(60), own.IntN(6)),
+		"<container>", digits(own, 32)+digits(own, 32), "<day>", fmt.Sprint(10+own.IntN(19)), "<time>",
+		fmt.Sprintf("%02d:%02d:%d", own.IntN(24), own.IntN(60), own.IntN(6)),
 	).Replace(podTemplate)
 }
 
-const podTemplate = `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"<set>-<id>","generateName":"<set>-","namespace":"prod-<ns>","uid":"<uid>","resourceVersion":"<rv>","creationTimestamp":"2026-01-<day>T<time>5Z","labels":{"app":"<app>","pod-template-hash":"<hash>","team":"core"},"annotations":{"prometheus.io/scrape":"true","prometheus.io/port":"9090"},"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"<set>","uid":"<set-uid>","controller":true,"blockOwnerDeletion":true}],"managedFields":[{"manager":"kube-controller-manager","operation":"Update","apiVersion":"v1","time":"2026-01-<day>T<time>5Z","fieldsType":"FieldsV1","fieldsV1":{<fields>}},{"manager":"kubelet","operation":"Update","apiVersion":"v1","time":"2026-01-<day>T<time>9Z","fieldsType":"FieldsV1","fieldsV1":{<fields>},"subresource":"status"}]},"spec":{"volumes":[{"name":"kube-api-access-<token>","projected":{"sources":[{"serviceAccountToken":{"expirationSeconds":3607,"path":"token"}},{"configMap":{"name":"kube-root-ca.crt","items":[{"key":"ca.crt","path":"ca.crt"}]}}],"defaultMode":420}}],"containers":[{"name":"<app>","image":"example.org/shop/<app>:1.42.7","ports":[{"name":"http","containerPort":8080,"protocol":"TCP"}],"env":[{"name":"LOG_LEVEL","value":"info"},{"name":"POD_IP","valueFrom":{"fieldRef":{"apiVersion":"v1","fieldPath":"status.podIP"}}}],"resources":{"limits":{"cpu":"500m","memory":"256Mi"},"requests":{"cpu":"100m","memory":"128Mi"}},"volumeMounts":[{"name":"kube-api-access-<token>","readOnly":true,"mountPath":"/var/run/secrets/kubernetes.io/serviceaccount"}],"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File","imagePullPolicy":"IfNotPresent"}],"restartPolicy":"Always","terminationGracePeriodSeconds":30,"dnsPolicy":"ClusterFirst","serviceAccountName":"default","nodeName":"node-<node>","securityContext":{},"schedulerName":"default-scheduler","tolerations":[{"key":"node.kubernetes.io/not-ready","operator":"Exists","effect":"NoExecute","tolerationSeconds":300}],"priority":0,"enableServiceLinks":true},"status":{"phase":"Running","conditions":[{"type":"Initialized","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-01-<day>T<time>5Z"},{"type":"Ready","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-01-<day>T<time>9Z"},{"type":"ContainersReady","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-01-<day>T<time>9Z"},{"type":"PodScheduled","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-01-<day>T<time>5Z"}],"hostIP":"10.0.0.<node>","podIP":"<ip>","startTime":"2026-01-<day>T<time>5Z","containerStatuses":[{"name":"<app>","state":{"running":{"startedAt":"2026-01-<day>T<time>8Z"}},"lastState":{},"ready":true,"restartCount":0,"image":"example.org/shop/<app>:1.42.7","imageID":"sha256:0f7f5c9e7c3d4c5e9a3f6a1e0d1c2b3a","containerID":"containerd://<container>"}],"qosClass":"Burstable"}}`
+const podTemplate = `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"<set>-<id>","generateName":"<set>-",` +
+	`"namespace":"prod-<ns>","uid":"<uid>","resourceVersion":"<rv>","creationTimestamp":"2026-01-<day>T<time>5Z","labels":{"app":"<app>","pod-template-hash":"<hash>","team":"core"},"annotations":{"prometheus.io/scrape":"true","prometheus.io/port":"9090"},"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"<set>","uid":"<set-uid>","controller":true,"blockOwnerDeletion":true}],"managedFields":[{"manager":"kube-controller-manager","operation":"Update","apiVersion":"v1","time":"2026-01-<day>T<time>5Z","fieldsType":"FieldsV1","fieldsV1":{<fields>}},{"manager":"kubelet","operation":"Update","apiVersion":"v1","time":"2026-01-<day>T<time>9Z","fieldsType":"FieldsV1","fieldsV1":{<fields>},"subresource":"status"}]},"spec":{"volumes":[{"name":"kube-api-access-<token>","projected":{"sources":[{"serviceAccountToken":{"expirationSeconds":3607,"path":"token"}},{"configMap":{"name":"kube-root-ca.crt","items":[{"key":"ca.crt","path":"ca.crt"}]}}],"defaultMode":420}}],"containers":[{"name":"<app>","image":"example.org/shop/<app>:1.42.7","ports":[{"name":"http","containerPort":8080,"protocol":"TCP"}],"env":[{"name":"LOG_LEVEL","value":"info"},{"name":"POD_IP","valueFrom":{"fieldRef":{"apiVersion":"v1","fieldPath":"status.podIP"}}}],"resources":{"limits":{"cpu":"500m","memory":"256Mi"},"requests":{"cpu":"100m","memory":"128Mi"}},"volumeMounts":[{"name":"kube-api-access-<token>","readOnly":true,"mountPath":"/var/run/secrets/kubernetes.io/serviceaccount"}],"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File","imagePullPolicy":"IfNotPresent"}],"restartPolicy":"Always","terminationGracePeriodSeconds":30,"dnsPolicy":"ClusterFirst","serviceAccountName":"default","nodeName":"node-<node>","securityContext":{},"schedulerName":"default-scheduler","tolerations":[{"key":"node.kubernetes.io/not-ready","operator":"Exists","effect":"NoExecute","tolerationSeconds":300}],"priority":0,"enableServiceLinks":true},"status":{"phase":"Running","conditions":[{"type":"Initialized","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-01-<day>T<time>5Z"},{"type":"Ready","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-01-<day>T<time>9Z"},{"type":"ContainersReady","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-01-<day>T<time>9Z"},{"type":"PodScheduled","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-01-<day>T<time>5Z"}],"hostIP":"10.0.0.<node>","podIP":"<ip>","startTime":"2026-01-<day>T<time>5Z","containerStatuses":[{"name":"<app>","state":{"running":{"startedAt":"2026-01-<day>T<time>8Z"}},"lastState":{},"ready":true,"restartCount":0,"image":"example.org/shop/<app>:1.42.7","imageID":"sha256:0f7f5c9e7c3d4c5e9a3f6a1e0d1c2b3a","containerID":"containerd://<container>"}],"qosClass":"Burstable"}}`
 
 // BenchmarkDecodePod decodes the pods of 30 ReplicaSets in turn.
 func BenchmarkDecodePod(b *testing.B) {
@@ -52,7 +56,7 @@ func BenchmarkDecodePod(b *testing.B) {
 	n := 0
 	for b.Loop() {
 		if _, err := decode(raw[n%len(raw)]); err != nil {
-			b.Fatal(err)
+			b.Fatalf("decode: %v", err)
 		}
 		n++
 	}
@@ -80,13 +84,13 @@ func BenchmarkEvents(b *testing.B) {
 	done := make(chan error, 1)
 	go func() { done <- pods.Run(ctx) }()
 	if err := pods.WaitSynced(ctx); err != nil {
-		b.Fatal(err)
+		b.Fatalf("wait until it is synced: %v", err)
 	}
 	b.ResetTimer()
 	for n := range b.N {
 		object := strings.Replace(lines[n%64], `"resourceVersion":"0"`, fmt.Sprintf(`"resourceVersion":"%d"`, 1000+n), 1)
 		if _, err := fmt.Fprintf(out, "{\"type\":\"MODIFIED\",\"object\":%s}\n", object); err != nil {
-			b.Fatal(err)
+			b.Fatalf("print: %v", err)
 		}
 	}
 	<-last
@@ -94,7 +98,7 @@ func BenchmarkEvents(b *testing.B) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "events/s")
 	cancel()
 	if err := errors.Join(out.Close(), <-done); err != nil {
-		b.Fatal(err)
+		b.Fatalf("close the file and wait for the end: %v", err)
 	}
 }
 
@@ -108,19 +112,20 @@ func BenchmarkSync(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
 		before := heap()
-		pods := informer.New(informer.From("pods", canned(list, nil), informer.SharedJSON[*corev1.Pod]()), informer.NoStreamingLists())
+		pods := informer.New(informer.From("pods", canned(list, nil), informer.SharedJSON[*corev1.Pod]()),
+			informer.NoStreamingLists())
 		reg := pods.Handle(func(context.Context, informer.Event[*corev1.Pod]) error { return nil })
 		ctx, cancel := context.WithCancel(b.Context())
 		done := make(chan error, 1)
 		b.StartTimer()
 		go func() { done <- pods.Run(ctx) }()
 		if err := reg.WaitSynced(ctx); err != nil {
-			b.Fatal(err)
+			b.Fatalf("wait until it is synced: %v", err)
 		}
 		b.StopTimer()
 		cancel()
 		if err := <-done; err != nil {
-			b.Fatal(err)
+			b.Fatalf("wait for the end: %v", err)
 		}
 		held = heap() - before
 		runtime.KeepAlive(pods)

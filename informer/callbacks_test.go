@@ -72,7 +72,7 @@ func TestNoIncidentOrMetricIsReportedUnderALock(t *testing.T) {
 	close(slow)
 	cancel()
 	if err := <-ended; err != nil {
-		t.Error(err)
+		t.Errorf("wait for the end: %v", err)
 	}
 }
 

@@ -16,7 +16,11 @@ import (
 // FuzzObject: no input panics, and what decodes is what client-go's decoder makes of it.
 func FuzzObject(f *testing.F) {
 	f.Add([]byte(realisticPod(1, 7)))
-	for _, seed := range []string{`{}`, `null`, `7`, `{"metadata":null}`, `{"metadata":{"name":"a","labels":{"a":"b"}},"spec":{"containers":[{"name":"x","resources":{"limits":{"cpu":"1"}}}]}}`, `{"metadata":{"creationTimestamp":null,"name":"a"}}`, `{"metadata":{"name":"a","name":"b"}}`} {
+	for _, seed := range []string{
+		`{}`, `null`, `7`, `{"metadata":null}`,
+		`{"metadata":{"name":"a","labels":{"a":"b"}},"spec":{"containers":[{"name":"x","resources":{"limits":{"cpu":"1"}}}]}}`,
+		`{"metadata":{"creationTimestamp":null,"name":"a"}}`, `{"metadata":{"name":"a","name":"b"}}`,
+	} {
 		f.Add([]byte(seed))
 	}
 	typed, dynamic := informer.JSON[*corev1.Pod](), informer.JSON[*unstructured.Unstructured]()
@@ -40,11 +44,11 @@ func TestDecodedPodsEqualThoseOfEncodingJSON(t *testing.T) {
 	raw := []byte(realisticPod(3, 9))
 	got, err := informer.JSON[*corev1.Pod]()(raw)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode a pod: %v", err)
 	}
 	var want corev1.Pod
 	if err := json.Unmarshal(raw, &want); err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode JSON: %v", err)
 	}
 	if diff := cmp.Diff(want, *got); diff != "" {
 		t.Error(diff)
@@ -71,7 +75,9 @@ type values struct {
 }
 
 func TestIntegersOfAnyTypeAreInt64(t *testing.T) {
-	for name, decode := range map[string]func([]byte) (*values, error){"alone": informer.JSON[*values](), "shared": informer.SharedJSON[*values]()} {
+	for name, decode := range map[string]func([]byte) (*values, error){
+		"alone": informer.JSON[*values](), "shared": informer.SharedJSON[*values](),
+	} {
 		got, err := decode([]byte(`{"metadata":{"name":"a"},"spec":{"values":{"id":9007199254740993,"part":1.5},"number":5}}`))
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)

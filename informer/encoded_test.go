@@ -23,11 +23,11 @@ func synced[T informer.Object](t *testing.T, source informer.Source[T]) *informe
 	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
-			t.Error(err)
+			t.Errorf("wait for the end: %v", err)
 		}
 	})
 	if err := i.WaitSynced(ctx); err != nil {
-		t.Fatal(err)
+		t.Fatalf("wait until it is synced: %v", err)
 	}
 	return i
 }
@@ -42,7 +42,7 @@ func TestEncodedObjectsDecodeToTheSameObjects(t *testing.T) {
 	for k := range n {
 		var want corev1.Pod
 		if err := json.Unmarshal([]byte(realisticPod(k, 50)), &want); err != nil {
-			t.Fatal(err)
+			t.Fatalf("decode JSON: %v", err)
 		}
 		key := informer.Key{Namespace: want.Namespace, Name: want.Name}
 		got, found := typed.Get(key)
@@ -96,7 +96,8 @@ func TestEncodedObjectsNeedAFifthOfTheMemory(t *testing.T) {
 }
 
 func TestAnUndecodableObjectIsReportedWhenItArrives(t *testing.T) {
-	list := []byte(`{"kind":"PodList","metadata":{"resourceVersion":"9"},"items":[{"metadata":{"name":"a","resourceVersion":"1"},"spec":7},{"metadata":{"name":"b","resourceVersion":"2"}}]}`)
+	list := []byte(
+		`{"kind":"PodList","metadata":{"resourceVersion":"9"},"items":[{"metadata":{"name":"a","resourceVersion":"1"},"spec":7},{"metadata":{"name":"b","resourceVersion":"2"}}]}`)
 	pods := synced(t, informer.Encode(informer.From("pods", canned(list, nil), informer.JSON[*corev1.Pod]())))
 	if s := pods.Status(); s.Undecodable != 1 || s.Objects != 1 {
 		t.Errorf("status %+v", s)

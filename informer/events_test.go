@@ -189,7 +189,7 @@ func TestHandlersStopAtOnceInEveryState(t *testing.T) {
 						}
 						begun := time.Now()
 						if err := reg.Stop(t.Context()); err != nil {
-							t.Error(err)
+							t.Errorf("stop the handler: %v", err)
 						}
 						if took := time.Since(begun); took > 100*time.Millisecond {
 							t.Errorf("stopping took %v", took)

@@ -29,7 +29,9 @@ func ExamplePersist() {
 		done := make(chan error, 1)
 		go func() { done <- pods.Run(ctx) }()
 		web := informer.Key{Namespace: "prod", Name: "web"}
-		_, err := pods.Until(ctx, web, func(p *corev1.Pod, found bool) bool { return found && p.Status.Phase == corev1.PodRunning })
+		_, err := pods.Until(ctx, web, func(p *corev1.Pod, found bool) bool {
+			return found && p.Status.Phase == corev1.PodRunning
+		})
 		if err == nil {
 			then(pods)
 		}
@@ -42,7 +44,8 @@ func ExamplePersist() {
 	server.CloseClientConnections()
 	server.Close()
 	program(func(pods *informer.Informer[*corev1.Pod]) {
-		fmt.Println("at", pods.ResourceVersion(), "after", pods.Status().Lists, "lists, server heard:", !pods.Status().LastContact.IsZero())
+		fmt.Println("at", pods.ResourceVersion(), "after", pods.Status().Lists, "lists, server heard:",
+			!pods.Status().LastContact.IsZero())
 	})
 	// Output:
 	// at 6 after 1 list

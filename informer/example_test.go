@@ -17,14 +17,17 @@ import (
 func exampleServer() *httptest.Server {
 	return httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Content-Type", "application/json")
-		fmt.Fprintln(rw, `{"type":"ADDED","object":{"metadata":{"name":"web","namespace":"prod","uid":"1","resourceVersion":"5"},"status":{"phase":"Pending"}}}`)
-		fmt.Fprintln(rw, `{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5","annotations":{"k8s.io/initial-events-end":"true"}}}}`)
+		fmt.Fprintln(rw,
+			`{"type":"ADDED","object":{"metadata":{"name":"web","namespace":"prod","uid":"1","resourceVersion":"5"},"status":{"phase":"Pending"}}}`)
+		fmt.Fprintln(rw,
+			`{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"5","annotations":{"k8s.io/initial-events-end":"true"}}}}`)
 		_ = http.NewResponseController(rw).Flush()
 		select {
 		case <-time.After(50 * time.Millisecond):
 		case <-r.Context().Done():
 		}
-		fmt.Fprintln(rw, `{"type":"MODIFIED","object":{"metadata":{"name":"web","namespace":"prod","uid":"1","resourceVersion":"6"},"status":{"phase":"Running"}}}`)
+		fmt.Fprintln(rw,
+			`{"type":"MODIFIED","object":{"metadata":{"name":"web","namespace":"prod","uid":"1","resourceVersion":"6"},"status":{"phase":"Running"}}}`)
 		_ = http.NewResponseController(rw).Flush()
 		<-r.Context().Done()
 	}))

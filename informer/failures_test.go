@@ -201,7 +201,8 @@ func TestCircularContinueTokensEndTheList(t *testing.T) {
 				}
 			}
 			// Three pages are enough to see it; then everything is asked for at once.
-			if diff := cmp.Diff([]int{500, 500, 500, 0}, limits); diff != "" || i.Len() != 1 || i.Status().Incidents[informer.Rejected] != 1 {
+			if diff := cmp.Diff([]int{500, 500, 500, 0}, limits); diff != "" || i.Len() != 1 ||
+				i.Status().Incidents[informer.Rejected] != 1 {
 				t.Errorf("%d objects, limits (-want +got):\n%s", i.Len(), diff)
 			}
 		})

@@ -101,7 +101,8 @@ func TestAFullHandlerWithFailStopsAlone(t *testing.T) {
 			}
 		})
 		good.check(t)
-		if len(stopped) != 1 || stopped[0].Kind != informer.HandlerStopped || stopped[0].Handler != "audit" || !errors.Is(stopped[0].Err, informer.ErrFull) {
+		if len(stopped) != 1 || stopped[0].Kind != informer.HandlerStopped || stopped[0].Handler != "audit" ||
+			!errors.Is(stopped[0].Err, informer.ErrFull) {
 			t.Errorf("incidents %v", stopped)
 		}
 	})

@@ -13,7 +13,7 @@ import (
 func TestGoDocShowsNoInternalNames(t *testing.T) {
 	dirs, err := os.ReadDir("internal")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("list a directory: %v", err)
 	}
 	var names []string
 	for _, d := range dirs {

@@ -18,7 +18,9 @@ type handleOptions struct {
 }
 
 func newHandleOptions(opts []HandleOption) handleOptions {
-	o := handleOptions{queue: queue.Options{Workers: 1, RetryMin: 200 * time.Millisecond, RetryMax: time.Minute, ErrFull: ErrFull}}
+	o := handleOptions{
+		queue: queue.Options{Workers: 1, RetryMin: 200 * time.Millisecond, RetryMax: time.Minute, ErrFull: ErrFull},
+	}
 	for _, opt := range opts {
 		opt(&o)
 	}

@@ -106,7 +106,7 @@ func TestAFailedReconcileIsRetriedAndDoesNotDelaySync(t *testing.T) {
 		reg := i.Reconcile(log.reconcile, informer.Retry(time.Second, time.Minute, 0))
 		run(t, i, func() {
 			if err := reg.WaitSynced(t.Context()); err != nil {
-				t.Error(err)
+				t.Errorf("wait until it is synced: %v", err)
 			}
 			w.Delete("a") // the deletion is worth a call, though no call succeeded
 			after(time.Minute)
@@ -241,7 +241,8 @@ func TestChangedDeliversOnlyChangesOfTheGivenValue(t *testing.T) {
 		})
 		rec.check(t)
 		want := []string{
-			"Added a 10 initial", "Modified a 21", "Resync a 22", "Modified a 31", "Modified a 23 merged=1", "Deleted a 24", "Added a 25",
+			"Added a 10 initial", "Modified a 21", "Resync a 22", "Modified a 31", "Modified a 23 merged=1", "Deleted a 24",
+			"Added a 25",
 		}
 		if diff := cmp.Diff(want, rec.lines()); diff != "" {
 			t.Error(diff)
@@ -285,7 +286,7 @@ func TestSkipInitialCountsTheInitialObjectsAsHandled(t *testing.T) {
 			regs = append(regs, i.Handle(late.handle, informer.SkipInitial()))
 			for _, reg := range regs {
 				if err := reg.WaitSynced(t.Context()); err != nil {
-					t.Error(err)
+					t.Errorf("wait until it is synced: %v", err)
 				}
 			}
 			w.Put("a", 2)
@@ -440,7 +441,8 @@ func TestAFilterForAnotherTypeIsAnError(t *testing.T) {
 				informer.Changed(func(*corev1.Pod) int { return 0 }),
 			} {
 				reg := i.Handle(newRecorder().handle, wrong)
-				if err := reg.WaitSynced(t.Context()); err == nil || !strings.Contains(err.Error(), "*v1.Pod") || !strings.Contains(err.Error(), "thing") {
+				if err := reg.WaitSynced(t.Context()); err == nil || !strings.Contains(err.Error(), "*v1.Pod") ||
+					!strings.Contains(err.Error(), "thing") {
 					t.Errorf("err %v", err)
 				}
 				for e := range i.Events(t.Context(), wrong) {

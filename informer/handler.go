@@ -16,7 +16,8 @@ import (
 // objects that exist (Initial). The package comment says what it can rely on. The
 // context that it gets ends with Run and with Registration.Stop.
 func (i *Informer[T]) Handle(handle func(context.Context, Event[T]) error, opts ...HandleOption) *Registration {
-	return i.register(func(ctx context.Context, d queue.Delivery[T]) error { return handle(ctx, eventOf(d)) }, newHandleOptions(opts))
+	return i.register(func(ctx context.Context, d queue.Delivery[T]) error { return handle(ctx, eventOf(d)) },
+		newHandleOptions(opts))
 }
 
 // Reconcile adds a handler that gets only keys: it is called with the key of each

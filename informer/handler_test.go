@@ -124,7 +124,8 @@ func TestHandlerGivesUpAfterItsLimit(t *testing.T) {
 		i := w.informer()
 		reg := i.Handle(func(context.Context, event) error { calls++; return errNo }, informer.Retry(time.Second, time.Second, 3))
 		run(t, i, func() { after(time.Minute) })
-		if s := i.Status(); calls != 4 || s.Incidents[informer.HandlerGaveUp] != 1 || s.Incidents[informer.HandlerFailed] != 3 || reg.Pending() != 0 {
+		if s := i.Status(); calls != 4 || s.Incidents[informer.HandlerGaveUp] != 1 || s.Incidents[informer.HandlerFailed] != 3 ||
+			reg.Pending() != 0 {
 			t.Errorf("%d calls, incidents %v, %d pending", calls, s.Incidents, reg.Pending())
 		}
 	})
@@ -154,7 +155,8 @@ func TestAPanicInAHandlerAffectsNoOtherHandler(t *testing.T) {
 			if diff := cmp.Diff(w.state(t), good.state()); diff != "" {
 				t.Error(diff)
 			}
-			if p, is := errors.AsType[*informer.PanicError](last.Err); !is || p.Value != "oh" || !strings.Contains(p.Stack, "handler_test.go") {
+			if p, is := errors.AsType[*informer.PanicError](last.Err); !is || p.Value != "oh" ||
+				!strings.Contains(p.Stack, "handler_test.go") {
 				t.Errorf("incident %v", last)
 			}
 		})
@@ -175,7 +177,7 @@ func TestHandlerAddedLateGetsTheStateAsInitial(t *testing.T) {
 			rec := newRecorder()
 			reg := i.Handle(rec.handle)
 			if err := reg.WaitSynced(t.Context()); err != nil {
-				t.Fatal(err)
+				t.Fatalf("wait until it is synced: %v", err)
 			}
 			w.Put("b", 4)
 			after(time.Second)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/gapless-io/gapless/client"
 	"github.com/gapless-io/gapless/informer/internal/identity"
-	"github.com/gapless-io/gapless/informer/internal/setting"
 )
 
 // Identity identifies what a source reads. Two sources whose identities are equal, by
@@ -59,5 +58,32 @@ func SameOptions(a, b []Option) bool {
 	for _, opt := range b {
 		opt(&y)
 	}
-	return setting.Same(reflect.ValueOf(x), reflect.ValueOf(y))
+	return sameSetting(reflect.ValueOf(x), reflect.ValueOf(y))
+}
+
+// sameSetting reports whether two settings of one type are the same. Functions, maps and channels
+// cannot be compared: they are the same only where both are nil.
+func sameSetting(a, b reflect.Value) bool {
+	switch a.Kind() { //nolint:exhaustive // what is left is compared by ==, or not at all
+	case reflect.Func, reflect.Map, reflect.Chan:
+		return a.IsNil() && b.IsNil()
+	case reflect.Struct:
+		for i := range a.NumField() {
+			if !sameSetting(a.Field(i), b.Field(i)) {
+				return false
+			}
+		}
+		return true
+	case reflect.Slice:
+		if a.Len() != b.Len() {
+			return false
+		}
+		for i := range a.Len() {
+			if !sameSetting(a.Index(i), b.Index(i)) {
+				return false
+			}
+		}
+		return true
+	}
+	return a.Comparable() && b.Comparable() && a.Equal(b)
 }

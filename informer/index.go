@@ -46,7 +46,9 @@ func NewIndex1[T Object, V comparable](i *Informer[T], name string, value func(o
 // BuildIndex is NewIndex for callers that make an index under a lock, which OnError might
 // need too: report reports the incidents of the existing objects, and must be called once,
 // without the lock. values appends the values of an object to a buffer.
-func BuildIndex[T Object, V comparable](i *Informer[T], name string, values func(buffer []V, object T) []V) (x *Index[T, V], report func()) {
+func BuildIndex[T Object, V comparable](i *Informer[T], name string,
+	values func(buffer []V, object T) []V,
+) (x *Index[T, V], report func()) {
 	f := &index.Function[T, V]{Values: values, Panicked: func(key Key, rv string, err *incident.PanicError) {
 		i.cache.Note(incident.Incident{
 			Kind: incident.IndexPanicked, Key: key, RV: rv,

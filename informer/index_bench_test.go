@@ -26,7 +26,9 @@ func small(n int, watch io.Reader) informer.Backend {
 }
 
 func smallPod(n, rv int) string {
-	return fmt.Sprintf(`{"metadata":{"name":"web-7c5ddbdf54-%06d","namespace":"prod-%d","uid":"u%d","resourceVersion":"%d"},"spec":{"nodeName":"node-%d"}}`, n, n%20, n, rv, n/100)
+	return fmt.Sprintf(
+		`{"metadata":{"name":"web-7c5ddbdf54-%06d","namespace":"prod-%d","uid":"u%d","resourceVersion":"%d"},`+
+			`"spec":{"nodeName":"node-%d"}}`, n, n%20, n, rv, n/100)
 }
 
 type slimPod struct {
@@ -48,12 +50,12 @@ func filled(b *testing.B, n int, watch io.Reader) (i *informer.Informer[*slimPod
 	done := make(chan error, 1)
 	go func() { done <- i.Run(ctx) }()
 	if err := i.WaitSynced(ctx); err != nil {
-		b.Fatal(err)
+		b.Fatalf("wait until it is synced: %v", err)
 	}
 	return i, func() {
 		cancel()
 		if err := <-done; err != nil {
-			b.Error(err)
+			b.Errorf("wait for the end: %v", err)
 		}
 	}
 }
@@ -107,16 +109,16 @@ func BenchmarkIndexEvents(b *testing.B) {
 				rv++
 				line := "{\"type\":\"MODIFIED\",\"object\":" + smallPod(rv*7919%n, rv) + "}\n"
 				if _, err := io.WriteString(out, line); err != nil {
-					b.Fatal(err)
+					b.Fatalf("write: %v", err)
 				}
 				if err := i.WaitRevision(b.Context(), fmt.Sprint(rv)); err != nil {
-					b.Fatal(err)
+					b.Fatalf("wait for the revision: %v", err)
 				}
 			}
 			b.StopTimer()
 			stop()
 			if err := out.Close(); err != nil {
-				b.Error(err)
+				b.Errorf("close the file: %v", err)
 			}
 		})
 	}
@@ -133,10 +135,10 @@ func BenchmarkDiff(b *testing.B) {
 			for k := range changes {
 				line := "{\"type\":\"MODIFIED\",\"object\":" + smallPod(k*7919%n, 1000+k) + "}\n"
 				if _, err := io.WriteString(out, line); err != nil {
-					b.Fatal(err)
+					b.Fatalf("write: %v", err)
 				}
 				if err := i.WaitRevision(b.Context(), fmt.Sprint(1000+k)); err != nil {
-					b.Fatal(err)
+					b.Fatalf("wait for the revision: %v", err)
 				}
 			}
 			newer := i.Snapshot()
@@ -154,7 +156,7 @@ func BenchmarkDiff(b *testing.B) {
 			b.StopTimer()
 			stop()
 			if err := out.Close(); err != nil {
-				b.Error(err)
+				b.Errorf("close the file: %v", err)
 			}
 		})
 	}

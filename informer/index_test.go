@@ -236,7 +236,7 @@ func TestIndicesAreAddedWhileTheInformerIsBusy(t *testing.T) {
 	var group sync.WaitGroup
 	group.Go(func() {
 		if err := i.Run(ctx); err != nil {
-			t.Error(err)
+			t.Errorf("run: %v", err)
 		}
 	})
 	group.Go(func() {
@@ -265,7 +265,7 @@ func TestIndicesAreAddedWhileTheInformerIsBusy(t *testing.T) {
 		})
 	}
 	if err := i.WaitSynced(ctx); err != nil {
-		t.Error(err)
+		t.Errorf("wait until it is synced: %v", err)
 	}
 	eventually(t, w, i)
 	cancel()

@@ -1,11 +1,10 @@
 // Package informer keeps a local copy of a Kubernetes collection and calls handlers
 // with the changes.
 //
-// It has six nouns. A [Source] is where the objects come from. An [Informer] holds
-// their current state as an immutable snapshot and keeps it current while Run runs. An
-// [Event] is one change, as a handler gets it. A [Registration] is a handler that was
-// added. A [Status] describes the informer now, and an [Incident] something that went
-// wrong.
+// A [Source] is where the objects come from. An [Informer] holds their current state as an
+// immutable snapshot and keeps it current while Run runs. An [Event] is one change, as a
+// handler gets it. A [Registration] is a handler that was added. A [Status] describes the
+// informer now, and an [Incident] something that went wrong.
 //
 //	pods := informer.New(informer.For[*corev1.Pod](cfg, podGVR))
 //	pods.Handle(func(ctx context.Context, e informer.Event[*corev1.Pod]) error {

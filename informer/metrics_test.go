@@ -84,7 +84,8 @@ func TestMetricsCountRequestsFailuresAndObjects(t *testing.T) {
 					after(30 * time.Second)
 					// What began is counted at once, not when it ends.
 					s := i.Status()
-					if m.totals["reflector_lists_total"] != float64(s.Lists) || m.totals["reflector_watches_total"] != float64(s.Watches) {
+					if m.totals["reflector_lists_total"] != float64(s.Lists) ||
+						m.totals["reflector_watches_total"] != float64(s.Watches) {
 						t.Errorf("status %+v, metrics %v", s, m.totals)
 					}
 				})

@@ -158,7 +158,9 @@ func TestARestoredInformerContinuesWithoutAList(t *testing.T) {
 				}
 				run(t, second, func() {
 					after(time.Second)
-					if o, found := second.Get(informer.Key{Namespace: "default", Name: "a"}); !found || o.Value != 2 || second.Len() != 1 {
+					if o, found := second.Get(informer.Key{
+						Namespace: "default", Name: "a",
+					}); !found || o.Value != 2 || second.Len() != 1 {
 						t.Errorf("a is %+v, %d objects", o, second.Len())
 					}
 					if lists := second.Status().Lists; (lists > 0) != incomplete {

@@ -57,7 +57,8 @@ func TestFieldsThatTheTypeLacksTakeNoMemory(t *testing.T) {
 	slim := cost(func(c informer.Backend) any {
 		pods := synced(t, informer.From("pods", c, informer.JSON[*narrowPod]()))
 		for _, p := range pods.All() {
-			if !strings.HasPrefix(p.Spec.NodeName, "node-") || p.Status.Phase != "Running" || p.Status.PodIP == "" || p.Labels["team"] != "core" {
+			if !strings.HasPrefix(p.Spec.NodeName, "node-") || p.Status.Phase != "Running" || p.Status.PodIP == "" ||
+				p.Labels["team"] != "core" {
 				t.Fatalf("pod %+v", p)
 			}
 		}
@@ -106,20 +107,20 @@ func TestAForbiddenNamespaceDoesNotDelayTheOthers(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- things.Run(ctx) }()
 	if err := things.WaitSynced(ctx); err != nil {
-		t.Fatal(err)
+		t.Fatalf("wait until it is synced: %v", err)
 	}
 	if in := <-denied; in.Key.Namespace != "closed" {
 		t.Errorf("incident %s", in)
 	}
 	open.PutKey(mine, 2)
 	if _, err := things.Until(ctx, mine, func(o *thing, found bool) bool { return found && o.Value == 2 }); err != nil {
-		t.Error(err)
+		t.Errorf("wait for the condition: %v", err)
 	}
 	if o, found := things.Get(theirs); !found || o.Value != 1 {
 		t.Errorf("what was known is %v", o)
 	}
 	cancel()
 	if err := <-done; err != nil {
-		t.Error(err)
+		t.Errorf("wait for the end: %v", err)
 	}
 }

@@ -153,7 +153,8 @@ func TestA410AfterARestartDeliversExactlyTheDifference(t *testing.T) {
 		w.Compact(0)
 		slow(w)
 		second := newProgram(w.informer, dir).live(t, nothing)
-		if got := since(w, before); len(got) != 2 || !strings.HasPrefix(got[0], "WATCH rv=") || !strings.HasPrefix(got[1], "STREAM rv=") {
+		if got := since(w, before); len(got) != 2 || !strings.HasPrefix(got[0], "WATCH rv=") ||
+			!strings.HasPrefix(got[1], "STREAM rv=") {
 			t.Errorf("requests %q", got)
 		}
 		initial, then := flagged(second, "initial")
@@ -177,7 +178,7 @@ func TestARestartedProgramReadsItsStateWithoutAServer(t *testing.T) {
 		second := newProgram(w.informer, dir)
 		run(t, second.Informer, func() {
 			if err := second.WaitSynced(t.Context()); err != nil {
-				t.Fatal(err)
+				t.Fatalf("wait until it is synced: %v", err)
 			}
 			synctest.Wait()
 			if _, found := second.Get(key("o9")); !found || second.Len() != 10 || !second.Status().LastContact.IsZero() {
@@ -213,7 +214,7 @@ func TestTheFileOfACrashedProgramHoldsAWholeState(t *testing.T) {
 				states[fmt.Sprint(w.RV())] = w.state(t)
 				crashed := t.TempDir()
 				if err := os.CopyFS(crashed, os.DirFS(dir)); err != nil {
-					t.Fatal(err)
+					t.Fatalf("copy the directory: %v", err)
 				}
 				next := newProgram(w.informer, informer.Persist(crashed))
 				w.Fail(func(request) fault { return fault{Refuse: true} })
@@ -255,12 +256,12 @@ func TestAnUnusableFileLeadsToAList(t *testing.T) {
 		{name: "a transform more", make: other, want: "holds other objects"},
 		{name: "garbage", want: "damaged", harm: func(t *testing.T, path string) {
 			if err := os.WriteFile(path, []byte(strings.Repeat("x", 1000)), 0o600); err != nil {
-				t.Fatal(err)
+				t.Fatalf("write a file: %v", err)
 			}
 		}},
 		{name: "gone", harm: func(t *testing.T, path string) {
 			if err := os.Remove(path); err != nil {
-				t.Fatal(err)
+				t.Fatalf("remove a file: %v", err)
 			}
 		}},
 	} {
@@ -324,7 +325,7 @@ func TestAnUnusableDirectoryIsOnlyAnIncident(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "file")
 		if err := os.WriteFile(path, nil, 0o600); err != nil {
-			t.Fatal(err)
+			t.Fatalf("write a file: %v", err)
 		}
 		w := serverWith(10)
 		l := newProgram(w.informer, informer.Persist(path)).live(t, nothing)
@@ -354,13 +355,15 @@ func TestATypeThatJSONCannotRestoreIsAnError(t *testing.T) {
 			return o, json.Unmarshal(raw, o)
 		})
 		var said []string
-		i := informer.New(source, informer.Persist(dir), informer.OnError(func(in informer.Incident) { said = append(said, in.String()) }))
+		i := informer.New(source, informer.Persist(dir),
+			informer.OnError(func(in informer.Incident) { said = append(said, in.String()) }))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- i.Run(ctx) }()
 		after(time.Minute)
 		cancel()
-		if err := <-done; err != nil || len(said) != 1 || !strings.Contains(said[0], "hiding.computed is not in their JSON") || i.Len() != 3 {
+		if err := <-done; err != nil || len(said) != 1 || !strings.Contains(said[0], "hiding.computed is not in their JSON") ||
+			i.Len() != 3 {
 			t.Errorf("%v, incidents %q", err, said)
 		}
 		if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {

@@ -20,7 +20,8 @@ func TestRestartsFromTheSnapshotFileUnderFailures(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(n, 6))      //nolint:gosec // the same each time
 			faults := rand.New(rand.NewPCG(n, 7)) //nolint:gosec // the same each time; the server's own
-			w, dir := serverWith(20), informer.Persist(t.TempDir(), informer.PersistEvery(time.Duration(1+r.IntN(20))*time.Second))
+			w, dir := serverWith(20), informer.Persist(t.TempDir(),
+				informer.PersistEvery(time.Duration(1+r.IntN(20))*time.Second))
 			for range 6 {
 				w.Fail(func(request) fault {
 					switch faults.IntN(4) {

@@ -27,7 +27,7 @@ func newPodServer(tb testing.TB, n int) podServer {
 	s := podServer{listwatchtest.New()}
 	s.Scheme, s.Kind = runtime.NewScheme(), "Pod"
 	if err := errors.Join(corev1.AddToScheme(s.Scheme), metav1.AddMetaToScheme(s.Scheme)); err != nil {
-		tb.Fatal(err)
+		tb.Fatalf("add to the scheme: %v", err)
 	}
 	metav1.AddToGroupVersion(s.Scheme, corev1.SchemeGroupVersion)
 	s.Render = func(v listwatchtest.Version) []byte { return []byte(realisticPod(v.Value.(int), v.RV)) }
@@ -50,7 +50,7 @@ func decodedPod(tb testing.TB, raw []byte) *corev1.Pod {
 	tb.Helper()
 	p := &corev1.Pod{}
 	if err := json.Unmarshal(raw, p); err != nil {
-		tb.Fatal(err)
+		tb.Fatalf("decode JSON: %v", err)
 	}
 	p.TypeMeta = metav1.TypeMeta{}
 	return p

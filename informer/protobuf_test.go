@@ -31,7 +31,7 @@ func while[T informer.Object](t *testing.T, source informer.Source[T], f func(i 
 	f(i)
 	cancel()
 	if err := <-done; err != nil {
-		t.Error(err)
+		t.Errorf("wait for the end: %v", err)
 	}
 }
 
@@ -45,29 +45,31 @@ func TestProtobufAndJSONGiveTheSameObjects(t *testing.T) {
 				inJSON, inProtobuf := newPodServer(t, n), newPodServer(t, n)
 				text := informer.For[*corev1.Pod](listwatchtest.Config(inJSON), podsGVR(), informer.JSONOnly())
 				while(t, text, func(text *informer.Informer[*corev1.Pod]) {
-					while(t, informer.For[*corev1.Pod](listwatchtest.Config(inProtobuf), podsGVR()), func(binary *informer.Informer[*corev1.Pod]) {
-						for _, s := range []podServer{inJSON, inProtobuf} {
-							after(time.Second)
-							s.put(t, 7)
-							s.DeleteKey(podKey(t, 8))
-							s.Tick()
-							s.Bookmark()
-						}
-						synctest.Wait()
-						if diff := cmp.Diff(maps.Collect(text.All()), maps.Collect(binary.All())); diff != "" {
-							t.Error(diff)
-						}
-						if text.Len() != n-1 || text.ResourceVersion() != "1103" || binary.ResourceVersion() != "1103" {
-							t.Errorf("%d objects at %s and %s", text.Len(), text.ResourceVersion(), binary.ResourceVersion())
-						}
-						for _, s := range []informer.Status{text.Status(), binary.Status()} {
-							if s.Last != nil {
-								t.Errorf("incident %v", s.Last)
+					while(t, informer.For[*corev1.Pod](listwatchtest.Config(inProtobuf), podsGVR()),
+						func(binary *informer.Informer[*corev1.Pod]) {
+							for _, s := range []podServer{inJSON, inProtobuf} {
+								after(time.Second)
+								s.put(t, 7)
+								s.DeleteKey(podKey(t, 8))
+								s.Tick()
+								s.Bookmark()
 							}
-						}
-					}, opts...)
+							synctest.Wait()
+							if diff := cmp.Diff(maps.Collect(text.All()), maps.Collect(binary.All())); diff != "" {
+								t.Error(diff)
+							}
+							if text.Len() != n-1 || text.ResourceVersion() != "1103" || binary.ResourceVersion() != "1103" {
+								t.Errorf("%d objects at %s and %s", text.Len(), text.ResourceVersion(), binary.ResourceVersion())
+							}
+							for _, s := range []informer.Status{text.Status(), binary.Status()} {
+								if s.Last != nil {
+									t.Errorf("incident %v", s.Last)
+								}
+							}
+						}, opts...)
 				}, opts...)
-				if a, b := strings.Join(inJSON.seen(), ","), strings.Join(inProtobuf.seen(), ","); strings.Contains(a, "protobuf") || strings.Contains(b, "json") {
+				if a, b := strings.Join(inJSON.seen(), ","), strings.Join(inProtobuf.seen(),
+					","); strings.Contains(a, "protobuf") || strings.Contains(b, "json") {
 					t.Errorf("asked for %s, and for %s", a, b)
 				}
 			})
@@ -190,24 +192,25 @@ func TestARelistInProtobufKeepsUnchangedObjects(t *testing.T) {
 func TestManagedFieldsAreDroppedFromProtobuf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newPodServer(t, 70)
-		while(t, informer.For[*corev1.Pod](listwatchtest.Config(s), podsGVR(), informer.StripManagedFields()), func(i *informer.Informer[*corev1.Pod]) {
-			after(time.Second)
-			n := 0
-			for key, p := range i.All() {
-				want := s.pod(t, key)
-				if len(want.ManagedFields) == 0 {
-					t.Fatal("there is nothing to leave out")
+		while(t, informer.For[*corev1.Pod](listwatchtest.Config(s), podsGVR(), informer.StripManagedFields()),
+			func(i *informer.Informer[*corev1.Pod]) {
+				after(time.Second)
+				n := 0
+				for key, p := range i.All() {
+					want := s.pod(t, key)
+					if len(want.ManagedFields) == 0 {
+						t.Fatal("there is nothing to leave out")
+					}
+					want.ManagedFields, want.TypeMeta = nil, p.TypeMeta
+					if diff := cmp.Diff(want, p); diff != "" {
+						t.Fatal(diff)
+					}
+					n++
 				}
-				want.ManagedFields, want.TypeMeta = nil, p.TypeMeta
-				if diff := cmp.Diff(want, p); diff != "" {
-					t.Fatal(diff)
+				if n != 70 || s.seen()[0] != "WATCH protobuf" {
+					t.Errorf("%d pods, %v", n, s.seen())
 				}
-				n++
-			}
-			if n != 70 || s.seen()[0] != "WATCH protobuf" {
-				t.Errorf("%d pods, %v", n, s.seen())
-			}
-		})
+			})
 	})
 }
 

@@ -37,7 +37,10 @@ type recorder struct {
 }
 
 func newRecorder() *recorder {
-	return &recorder{handled: map[informer.Key]*thing{}, newest: map[informer.Key]int{}, busy: map[informer.Key]bool{}, owes: map[informer.Key]bool{}}
+	return &recorder{
+		handled: map[informer.Key]*thing{}, newest: map[informer.Key]int{}, busy: map[informer.Key]bool{},
+		owes: map[informer.Key]bool{},
+	}
 }
 
 func (r *recorder) handle(ctx context.Context, e event) error {

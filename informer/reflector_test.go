@@ -86,12 +86,14 @@ func TestInformerFollowsTheServerThroughEveryFailure(t *testing.T) {
 		{
 			name: "half a frame", faults: []fault{{End: "eof", After: 4}, {End: "half"}},
 			between: func(w *server) { w.Put("x", 9) },
-			want:    []string{"STREAM rv=", "WATCH rv=1003", "WATCH rv=1003"}, kinds: []informer.IncidentKind{informer.Disconnected},
+			want:    []string{"STREAM rv=", "WATCH rv=1003", "WATCH rv=1003"},
+			kinds:   []informer.IncidentKind{informer.Disconnected},
 		},
 		{
 			name: "a broken frame", faults: []fault{{End: "eof", After: 4}, {End: "garbage"}},
 			between: func(w *server) { w.Put("x", 9) },
-			want:    []string{"STREAM rv=", "WATCH rv=1003", "WATCH rv=1003"}, kinds: []informer.IncidentKind{informer.Undecodable},
+			want:    []string{"STREAM rv=", "WATCH rv=1003", "WATCH rv=1003"},
+			kinds:   []informer.IncidentKind{informer.Undecodable},
 		},
 		{
 			name: "very short watches are no reason to list", faults: []fault{{End: "eof", After: 4}, {End: "eof"}, {End: "eof"}},
@@ -109,7 +111,8 @@ func TestInformerFollowsTheServerThroughEveryFailure(t *testing.T) {
 		},
 		{
 			name: "connection refused", faults: []fault{{Refuse: true}, {Refuse: true}},
-			want: []string{"STREAM rv=", "STREAM rv=", "STREAM rv="}, kinds: []informer.IncidentKind{informer.Refused, informer.Refused},
+			want:  []string{"STREAM rv=", "STREAM rv=", "STREAM rv="},
+			kinds: []informer.IncidentKind{informer.Refused, informer.Refused},
 		},
 		{
 			name: "forbidden for a while", faults: []fault{{Status: 403, Reason: "Forbidden"}},
@@ -124,17 +127,19 @@ func TestInformerFollowsTheServerThroughEveryFailure(t *testing.T) {
 			want: []string{"STREAM rv=", "LIST rv=0", "WATCH rv=1003"}, kinds: []informer.IncidentKind{informer.NoStreamingList},
 		},
 		{
-			name: "a server that ignores the wish for an end bookmark", faults: []fault{{NoEnd: true}, {}, {End: "410"}}, within: 31 * time.Second,
-			want:  []string{"STREAM rv=", "LIST rv=0", "WATCH rv=1003", "LIST rv=1003", "WATCH rv=1003"},
-			kinds: []informer.IncidentKind{informer.NoEndBookmark, informer.Gone},
+			name: "a server that ignores the wish for an end bookmark", faults: []fault{{NoEnd: true}, {}, {End: "410"}},
+			within: 31 * time.Second,
+			want:   []string{"STREAM rv=", "LIST rv=0", "WATCH rv=1003", "LIST rv=1003", "WATCH rv=1003"},
+			kinds:  []informer.IncidentKind{informer.NoEndBookmark, informer.Gone},
 		},
 		{
 			name: "no answer at all", faults: []fault{hang}, within: 32 * time.Second,
 			want: []string{"STREAM rv=", "STREAM rv="}, kinds: []informer.IncidentKind{informer.Disconnected},
 		},
 		{
-			name: "a list without an answer", opts: []informer.Option{informer.NoStreamingLists()}, faults: []fault{hang}, within: 62 * time.Second,
-			want: []string{"LIST rv=0", "LIST rv=0", "WATCH rv=1003"}, kinds: []informer.IncidentKind{informer.Disconnected},
+			name: "a list without an answer", opts: []informer.Option{informer.NoStreamingLists()}, faults: []fault{hang},
+			within: 62 * time.Second,
+			want:   []string{"LIST rv=0", "LIST rv=0", "WATCH rv=1003"}, kinds: []informer.IncidentKind{informer.Disconnected},
 		},
 		{
 			name: "a list that is cut", opts: []informer.Option{informer.NoStreamingLists()}, faults: []fault{{End: "cut"}},
@@ -149,7 +154,10 @@ func TestInformerFollowsTheServerThroughEveryFailure(t *testing.T) {
 			want: []string{"STREAM rv=", "WATCH rv=1003"}, kinds: []informer.IncidentKind{informer.ServerError},
 		},
 		{
-			name: "an event that cannot be decoded", faults: []fault{{Bad: `{"metadata":{"name":"c","namespace":"default","uid":"u3","resourceVersion":"1003"},"value":"seven"}`}},
+			name: "an event that cannot be decoded",
+			faults: []fault{
+				{Bad: `{"metadata":{"name":"c","namespace":"default","uid":"u3","resourceVersion":"1003"},"value":"seven"}`},
+			},
 			want: []string{"STREAM rv="}, kinds: []informer.IncidentKind{informer.Undecodable},
 		},
 		{
@@ -183,7 +191,7 @@ func TestInformerFollowsTheServerThroughEveryFailure(t *testing.T) {
 					ctx, cancel := context.WithTimeout(t.Context(), max(c.within, 5*time.Second))
 					defer cancel()
 					if err := i.WaitSynced(ctx); err != nil {
-						t.Fatal(err)
+						t.Fatalf("wait until it is synced: %v", err)
 					}
 					after(time.Minute + time.Millisecond)
 					if c.between != nil {

@@ -236,7 +236,8 @@ func TestContradictingEventsLeadToAListAtMostEveryFiveMinutes(t *testing.T) {
 				return metav1.ListMeta{ResourceVersion: fmt.Sprint(rv)}, nil
 			},
 			OnWatch: func(ctx context.Context, r request, say func(...string)) error {
-				for end := time.Now().Add(time.Duration(r.Seconds) * time.Second); time.Now().Before(end) && ctx.Err() == nil; sleep(ctx, time.Second) {
+				for end := time.Now().Add(time.Duration(r.Seconds) * time.Second); time.Now().Before(end) &&
+					ctx.Err() == nil; sleep(ctx, time.Second) {
 					rv++
 					say(listwatchtest.Frame("DELETED", object("never", 1, rv, 1)))
 				}
@@ -286,16 +287,18 @@ func TestAListWithEndlessPagesFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				requests := 0
-				s := listwatchtest.Script{OnList: func(_ context.Context, _ request, each func([]byte) error) (metav1.ListMeta, error) {
-					requests++
-					token, items := next(requests)
-					for range items {
-						if err := each(item); err != nil {
-							return metav1.ListMeta{}, err
+				s := listwatchtest.Script{
+					OnList: func(_ context.Context, _ request, each func([]byte) error) (metav1.ListMeta, error) {
+						requests++
+						token, items := next(requests)
+						for range items {
+							if err := each(item); err != nil {
+								return metav1.ListMeta{}, err
+							}
 						}
-					}
-					return metav1.ListMeta{ResourceVersion: "9", Continue: token}, nil
-				}}
+						return metav1.ListMeta{ResourceVersion: "9", Continue: token}, nil
+					},
+				}
 				i := scripted(s, informer.NoStreamingLists())
 				run(t, i, func() { after(time.Hour) })
 				if most := int(time.Hour / (800 * time.Millisecond)); requests > most {
@@ -353,11 +356,15 @@ func TestEventsWithTheSameVersionAreAllApplied(t *testing.T) {
 				return metav1.ListMeta{ResourceVersion: "10"}, nil
 			},
 			OnWatch: func(ctx context.Context, _ request, say func(...string)) error {
-				say(listwatchtest.Frame("ADDED", object("a", 1, 11, 1)), listwatchtest.Frame("ADDED", object("b", 2, 11, 2)), listwatchtest.Frame("ADDED", object("c", 3, 11, 3)))
-				say(listwatchtest.Frame("MODIFIED", object("a", 1, 12, 4)), listwatchtest.Frame("MODIFIED", object("b", 2, 12, 5)))
+				say(listwatchtest.Frame("ADDED", object("a", 1, 11, 1)), listwatchtest.Frame("ADDED", object("b", 2, 11, 2)),
+					listwatchtest.Frame("ADDED", object("c", 3, 11, 3)))
+				say(listwatchtest.Frame("MODIFIED", object("a", 1, 12, 4)),
+					listwatchtest.Frame("MODIFIED", object("b", 2, 12, 5)))
 				sleep(ctx, time.Second)
-				say(listwatchtest.Frame("DELETED", object("a", 1, 13, 4)), listwatchtest.Frame("DELETED", object("b", 2, 13, 5)), listwatchtest.Frame("ADDED", object("b", 4, 13, 6)))
-				say(listwatchtest.Frame("ADDED", object("d", 5, 13, 7)), listwatchtest.Frame("ADDED", object("a", 1, 13, 4)), listwatchtest.Frame("ADDED", object("a", 1, 11, 1)))
+				say(listwatchtest.Frame("DELETED", object("a", 1, 13, 4)), listwatchtest.Frame("DELETED", object("b", 2, 13, 5)),
+					listwatchtest.Frame("ADDED", object("b", 4, 13, 6)))
+				say(listwatchtest.Frame("ADDED", object("d", 5, 13, 7)), listwatchtest.Frame("ADDED", object("a", 1, 13, 4)),
+					listwatchtest.Frame("ADDED", object("a", 1, 11, 1)))
 				<-ctx.Done()
 				return nil
 			},

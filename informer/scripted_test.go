@@ -122,7 +122,9 @@ func newScenario(t *testing.T, n uint64) *scenario {
 	several := map[string]informer.Backend{}
 	for k, namespace := range namespaces {
 		faults := &listwatchtest.Random{Rand: rand.New(rand.NewPCG(n, uint64(3+k))), Rate: p.s.rate}
-		v := &listwatchtest.View{Server: p.s.Server, Namespace: namespace, Lend: lends, Fail: faults.Next, Position: new(listwatchtest.Position)}
+		v := &listwatchtest.View{
+			Server: p.s.Server, Namespace: namespace, Lend: lends, Fail: faults.Next, Position: new(listwatchtest.Position),
+		}
 		several[namespace] = backend(v)
 		p.views = append(p.views, v)
 	}

@@ -37,7 +37,8 @@ func newServer() *server {
 	s := &server{listwatchtest.New()}
 	s.Render = func(v listwatchtest.Version) []byte {
 		if labels, is := v.Value.(labeled); is {
-			return fmt.Appendf(nil, `{"metadata":{"name":%q,"namespace":%q,"uid":%q,"resourceVersion":"%d","labels":{%s}},"value":1}`,
+			return fmt.Appendf(nil,
+				`{"metadata":{"name":%q,"namespace":%q,"uid":%q,"resourceVersion":"%d","labels":{%s}},"value":1}`,
 				v.Key.Name, v.Key.Namespace, v.UID, v.RV, labels)
 		}
 		return listwatchtest.RenderThing(v)
@@ -64,7 +65,7 @@ func parse(t testing.TB, object []byte) *thing {
 	t.Helper()
 	var o thing
 	if err := json.Unmarshal(object, &o); err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode JSON: %v", err)
 	}
 	return &o
 }
@@ -80,7 +81,7 @@ func (s *server) at(t testing.TB, rv string) map[string]string {
 	t.Helper()
 	var n int
 	if _, err := fmt.Sscan(rv, &n); err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the numbers: %v", err)
 	}
 	objects, there := s.ObjectsAt(0, n)
 	if !there {

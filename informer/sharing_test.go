@@ -91,7 +91,7 @@ func TestSharedJSONSharesAndJSONDoesNot(t *testing.T) {
 		for n := range 4 {
 			p, err := decode([]byte(realisticPod(n, 1)))
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("decode: %v", err)
 			}
 			labels[reflect.ValueOf(p.Labels).Pointer()] = true
 		}

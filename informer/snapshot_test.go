@@ -75,7 +75,8 @@ func TestReadsYieldTheirObjectsInOrder(t *testing.T) {
 		})
 	})
 	var none informer.Snapshot[*thing]
-	if _, found := none.Get(key("a")); found || none.Len() != 0 || none.RV() != "" || names(none.All()) != nil || names(none.In("")) != nil {
+	if _, found := none.Get(key("a")); found || none.Len() != 0 || none.RV() != "" || names(none.All()) != nil ||
+		names(none.In("")) != nil {
 		t.Error("the zero snapshot is not empty")
 	}
 }

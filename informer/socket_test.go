@@ -58,7 +58,7 @@ func TestInformerOverSockets(t *testing.T) {
 			done := make(chan error, 1)
 			go func() { done <- i.Run(ctx) }()
 			if err := i.WaitSynced(ctx); err != nil {
-				t.Fatal(err)
+				t.Fatalf("wait until it is synced: %v", err)
 			}
 			for n := range 200 {
 				w.Put(fmt.Sprint("o", n%10), n)
@@ -69,7 +69,7 @@ func TestInformerOverSockets(t *testing.T) {
 			eventually(t, w, i)
 			cancel()
 			if err := <-done; err != nil {
-				t.Error(err)
+				t.Errorf("wait for the end: %v", err)
 			}
 			rec.check(t)
 		})
@@ -79,11 +79,11 @@ func TestInformerOverSockets(t *testing.T) {
 func TestConnectionRefusedOnARealSocket(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("listen: %v", err)
 	}
 	address := l.Addr().String()
 	if err := l.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("close: %v", err)
 	}
 	refused := make(chan informer.Incident, 16)
 	i := informer.New(informer.For[*thing](&rest.Config{Host: "http://" + address}, thingsGVR()),
@@ -96,13 +96,14 @@ func TestConnectionRefusedOnARealSocket(t *testing.T) {
 	}
 	cancel()
 	if err := <-done; err != nil {
-		t.Error(err)
+		t.Errorf("wait for the end: %v", err)
 	}
 }
 
 // TestSelectorsAndTypes checks what is sent, and that the types people use decode.
 func TestSelectorsAndTypes(t *testing.T) {
-	const pod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"prod","uid":"u1","resourceVersion":"7","creationTimestamp":"2026-01-02T03:04:05Z"},"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"100m"}}}]},"status":{"phase":"Running"}}`
+	const pod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"prod","uid":"u1","resourceVersion":"7",` +
+		`"creationTimestamp":"2026-01-02T03:04:05Z"},"spec":{"containers":[{"name":"c","resources":{"requests":{"cpu":"100m"}}}]},"status":{"phase":"Running"}}`
 	asked := make(chan string, 8)
 	srv := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		q := r.URL.Query()
@@ -110,7 +111,10 @@ func TestSelectorsAndTypes(t *testing.T) {
 		case asked <- r.URL.Path + " " + q.Get("labelSelector") + " " + q.Get("fieldSelector"):
 		default: // only the first ones count
 		}
-		fmt.Fprintf(rw, `{"type":"ADDED","object":%s}`+"\n"+`{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}}`+"\n", pod)
+		fmt.Fprintf(rw,
+			`{"type":"ADDED","object":%s}`+"\n"+
+				`{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9",`+
+				`"annotations":{"k8s.io/initial-events-end":"true"}}}}`+"\n", pod)
 		_ = http.NewResponseController(rw).Flush()
 		<-r.Context().Done()
 	}))
@@ -120,7 +124,7 @@ func TestSelectorsAndTypes(t *testing.T) {
 	gvr := corev1.SchemeGroupVersion.WithResource("pods")
 	sel, err := labels.Parse("app=web")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse the selector: %v", err)
 	}
 	pods := informer.New(informer.For[*corev1.Pod](cfg, gvr, informer.Namespace("prod"), informer.Labels(sel)))
 	anything := informer.New(informer.For[*unstructured.Unstructured](cfg, gvr))
@@ -128,17 +132,18 @@ func TestSelectorsAndTypes(t *testing.T) {
 	done := make(chan error, 2)
 	go func() { done <- pods.Run(ctx) }()
 	if err := pods.WaitSynced(ctx); err != nil {
-		t.Fatal(err)
+		t.Fatalf("wait until it is synced: %v", err)
 	}
 	if got := <-asked; got != "/api/v1/namespaces/prod/pods app=web " {
 		t.Errorf("asked %q", got)
 	}
 	go func() { done <- anything.Run(ctx) }()
 	if err := anything.WaitSynced(ctx); err != nil {
-		t.Fatal(err)
+		t.Fatalf("wait until it is synced: %v", err)
 	}
 	k := informer.Key{Namespace: "prod", Name: "p"}
-	if p, is := pods.Get(k); !is || p.Status.Phase != corev1.PodRunning || p.Spec.Containers[0].Resources.Requests.Cpu().MilliValue() != 100 || p.CreationTimestamp.Year() != 2026 {
+	if p, is := pods.Get(k); !is || p.Status.Phase != corev1.PodRunning ||
+		p.Spec.Containers[0].Resources.Requests.Cpu().MilliValue() != 100 || p.CreationTimestamp.Year() != 2026 {
 		t.Errorf("pod %v", p)
 	}
 	if u, is := anything.Get(k); !is || u.GetKind() != "Pod" || pods.ResourceVersion() != "9" {
@@ -147,7 +152,7 @@ func TestSelectorsAndTypes(t *testing.T) {
 	cancel()
 	for range 2 {
 		if err := <-done; err != nil {
-			t.Error(err)
+			t.Errorf("wait for the end: %v", err)
 		}
 	}
 }

@@ -102,7 +102,9 @@ func For[T Object](cfg *rest.Config, gvr schema.GroupVersionResource, opts ...So
 		opt(&o)
 	}
 	server, decoders, err := remote.New[T](cfg, o.asked())
-	s := completed(o, gvr, server, Source[T]{decode: decoders.Shared, alone: decoders.Alone, err: err, identity: identityOf[T](cfg, gvr, o)})
+	s := completed(o, gvr, server, Source[T]{
+		decode: decoders.Shared, alone: decoders.Alone, err: err, identity: identityOf[T](cfg, gvr, o),
+	})
 	if kind := reflect.TypeFor[T](); kind.Kind() != reflect.Pointer || kind.Elem().Kind() != reflect.Struct {
 		s.err = fmt.Errorf("informer of %s: %s is not a pointer to a struct", s.name, kind)
 	}

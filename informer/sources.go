@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 
-	"github.com/gapless-io/gapless/informer/internal/builtin"
 	"github.com/gapless-io/gapless/informer/internal/remote"
 )
 
@@ -20,7 +19,7 @@ import (
 // T must be of a package of k8s.io/api, whose name says the group and the version;
 // for any other type, Run returns an error.
 func Builtin[T Object](cfg *rest.Config, opts ...SourceOption) Source[T] {
-	gvr, err := builtin.Resource(reflect.TypeFor[T]())
+	gvr, err := builtinResource(reflect.TypeFor[T]())
 	if err != nil {
 		return Source[T]{name: reflect.TypeFor[T]().String(), err: err}
 	}
@@ -35,7 +34,9 @@ func Dynamic(cfg *rest.Config, gvr schema.GroupVersionResource, opts ...SourceOp
 // Decoded is For with a decoder of one's own, for programs that keep objects in another form than
 // a struct. decode gets the JSON of one object, with its kind and apiVersion. It must keep none of
 // the bytes, and is called concurrently; an error concerns that object only. T may be any pointer.
-func Decoded[T Object](cfg *rest.Config, gvr schema.GroupVersionResource, decode func(object []byte) (T, error), opts ...SourceOption) Source[T] {
+func Decoded[T Object](cfg *rest.Config, gvr schema.GroupVersionResource, decode func(object []byte) (T, error),
+	opts ...SourceOption,
+) Source[T] {
 	var o sourceOptions
 	for _, opt := range opts {
 		opt(&o)

@@ -29,32 +29,38 @@ func TestMetadataSourcesReceiveMetadataOnly(t *testing.T) {
 		opts []informer.Option
 		want []string
 	}{
-		"protobuf, list":      {opts: []informer.Option{informer.NoStreamingLists()}, want: []string{"LIST protobuf", "WATCH protobuf"}},
+		"protobuf, list": {
+			opts: []informer.Option{informer.NoStreamingLists()}, want: []string{"LIST protobuf", "WATCH protobuf"},
+		},
 		"protobuf, streaming": {want: []string{"WATCH protobuf"}},
-		"JSON, list":          {has: "406", opts: []informer.Option{informer.NoStreamingLists()}, want: []string{"LIST protobuf", "LIST json", "WATCH json"}},
-		"JSON, streaming":     {has: "json", want: []string{"WATCH protobuf"}},
+		"JSON, list": {
+			has: "406", opts: []informer.Option{informer.NoStreamingLists()},
+			want: []string{"LIST protobuf", "LIST json", "WATCH json"},
+		},
+		"JSON, streaming": {has: "json", want: []string{"WATCH protobuf"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newPodServer(t, 5)
 				s.ServesMetadata = true
 				s.Fail(without(c.has))
-				while(t, informer.Metadata(listwatchtest.Config(s), podsGVR(), informer.StripManagedFields()), func(i *informer.Informer[*metav1.PartialObjectMetadata]) {
-					after(time.Second)
-					for key, o := range i.All() {
-						want := &metav1.PartialObjectMetadata{
-							TypeMeta:   metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"},
-							ObjectMeta: s.pod(t, key).ObjectMeta,
+				while(t, informer.Metadata(listwatchtest.Config(s), podsGVR(), informer.StripManagedFields()),
+					func(i *informer.Informer[*metav1.PartialObjectMetadata]) {
+						after(time.Second)
+						for key, o := range i.All() {
+							want := &metav1.PartialObjectMetadata{
+								TypeMeta:   metav1.TypeMeta{Kind: "PartialObjectMetadata", APIVersion: "meta.k8s.io/v1"},
+								ObjectMeta: s.pod(t, key).ObjectMeta,
+							}
+							want.ManagedFields = nil
+							if diff := cmp.Diff(want, o); diff != "" {
+								t.Error(diff)
+							}
 						}
-						want.ManagedFields = nil
-						if diff := cmp.Diff(want, o); diff != "" {
-							t.Error(diff)
+						if st := i.Status(); i.Len() != 5 || st.Last != nil {
+							t.Errorf("%+v", st)
 						}
-					}
-					if st := i.Status(); i.Len() != 5 || st.Last != nil {
-						t.Errorf("%+v", st)
-					}
-				}, c.opts...)
+					}, c.opts...)
 				if diff := cmp.Diff(c.want, s.seen()); diff != "" {
 					t.Error(diff)
 				}
@@ -69,13 +75,15 @@ func TestMetadataSourcesRejectWholeObjects(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newPodServer(t, 5)
 				s.Fail(without(has))
-				while(t, informer.Metadata(listwatchtest.Config(s), podsGVR()), func(i *informer.Informer[*metav1.PartialObjectMetadata]) {
-					after(time.Second)
-					st := i.Status()
-					if i.Len() != 0 || st.Last == nil || st.Last.Kind != informer.Undecodable || !strings.Contains(st.Last.Err.Error(), "not the PartialObjectMetadata") {
-						t.Errorf("%q: %d objects, %+v", has, i.Len(), st)
-					}
-				}, opts...)
+				while(t, informer.Metadata(listwatchtest.Config(s), podsGVR()),
+					func(i *informer.Informer[*metav1.PartialObjectMetadata]) {
+						after(time.Second)
+						st := i.Status()
+						if i.Len() != 0 || st.Last == nil || st.Last.Kind != informer.Undecodable ||
+							!strings.Contains(st.Last.Err.Error(), "not the PartialObjectMetadata") {
+							t.Errorf("%q: %d objects, %+v", has, i.Len(), st)
+						}
+					}, opts...)
 			})
 			synctest.Test(t, func(t *testing.T) {
 				s := newPodServer(t, 5)
@@ -91,9 +99,12 @@ func TestMetadataSourcesRejectWholeObjects(t *testing.T) {
 func TestBuiltInKindsKnowTheirResource(t *testing.T) {
 	s := newPodServer(t, 0)
 	cfg := listwatchtest.Config(s)
+	type policy = admissionregistrationv1.ValidatingAdmissionPolicy
 	for want, name := range map[string]string{
-		"pods":                                                     informer.Builtin[*corev1.Pod](cfg).Name(),
-		"endpoints/a":                                              informer.Builtin[*corev1.Endpoints](cfg, informer.Namespace("a")).Name(), //nolint:staticcheck // deprecated, but a name that is its own plural
+		"pods": informer.Builtin[*corev1.Pod](cfg).Name(),
+		//nolint:staticcheck // deprecated, but a name that is its own plural
+		"endpoints/a": informer.Builtin[*corev1.Endpoints](cfg,
+			informer.Namespace("a")).Name(),
 		"deployments.apps":                                         informer.Builtin[*appsv1.Deployment](cfg).Name(),
 		"ingresses.networking.k8s.io":                              informer.Builtin[*networkingv1.Ingress](cfg).Name(),
 		"networkpolicies.networking.k8s.io":                        informer.Builtin[*networkingv1.NetworkPolicy](cfg).Name(),
@@ -104,7 +115,7 @@ func TestBuiltInKindsKnowTheirResource(t *testing.T) {
 		"endpointslices.discovery.k8s.io":                          informer.Builtin[*discoveryv1.EndpointSlice](cfg).Name(),
 		"events.events.k8s.io":                                     informer.Builtin[*eventsv1.Event](cfg).Name(),
 		"poddisruptionbudgets.policy":                              informer.Builtin[*policyv1.PodDisruptionBudget](cfg).Name(),
-		"validatingadmissionpolicies.admissionregistration.k8s.io": informer.Builtin[*admissionregistrationv1.ValidatingAdmissionPolicy](cfg).Name(),
+		"validatingadmissionpolicies.admissionregistration.k8s.io": informer.Builtin[*policy](cfg).Name(),
 	} {
 		if name != want {
 			t.Errorf("%s is called %s", want, name)

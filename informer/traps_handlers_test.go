@@ -58,7 +58,9 @@ func TestAnAddedHandlerDelaysNeitherCacheNorHandlers(t *testing.T) {
 // TestAHandlerThatAlwaysFailsBecomesSynced after a call for each initial object. In
 // client-go a recovered panic leaves HasSynced false forever.
 func TestAHandlerThatAlwaysFailsBecomesSynced(t *testing.T) {
-	for name, fail := range map[string]func() error{"panic": func() error { panic("oh") }, "error": func() error { return errNo }} {
+	for name, fail := range map[string]func() error{
+		"panic": func() error { panic("oh") }, "error": func() error { return errNo },
+	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newServer()
@@ -111,7 +113,7 @@ func TestAHandlerIsSyncedAfterItsInitialCallsReturned(t *testing.T) {
 			}
 			after(time.Minute)
 			if err := slow.WaitSynced(t.Context()); err != nil {
-				t.Error(err)
+				t.Errorf("wait until it is synced: %v", err)
 			}
 		})
 	})
@@ -181,7 +183,8 @@ func TestPendingEventsAreDeliveredAfterRunEnds(t *testing.T) {
 			t.Error(diff)
 		}
 		lines := strings.Join(rec.lines(), ", ")
-		if !strings.HasPrefix(lines, "Added a 1 initial, Modified a 2, ") || !strings.Contains(lines, "Added b 1") || !strings.Contains(lines, "Deleted a 2") {
+		if !strings.HasPrefix(lines, "Added a 1 initial, Modified a 2, ") || !strings.Contains(lines, "Added b 1") ||
+			!strings.Contains(lines, "Deleted a 2") {
 			t.Errorf("got %s", lines)
 		}
 	})

@@ -33,7 +33,8 @@ func asked(r request) string {
 	return s
 }
 
-// TestEachRequestAsksForTheRightVersion is the table of clients.md 1.2, row by row.
+// TestEachRequestAsksForTheRightVersion has each request that an informer makes, with its
+// resourceVersion.
 func TestEachRequestAsksForTheRightVersion(t *testing.T) {
 	lists := []informer.Option{informer.NoStreamingLists()}
 	gone := fault{Status: 410, Reason: "Expired"}
@@ -199,9 +200,11 @@ func TestABrokenStreamingListIsDiscarded(t *testing.T) {
 func TestOnlyTheAnnotatedBookmarkEndsAStreamingList(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := listwatchtest.Script{OnWatch: func(ctx context.Context, _ request, say func(...string)) error {
-			say(listwatchtest.Frame("ADDED", object("a", 1, 1, 1)), listwatchtest.Frame("ADDED", object("b", 2, 2, 1)), listwatchtest.Bookmark("2"))
+			say(listwatchtest.Frame("ADDED", object("a", 1, 1, 1)), listwatchtest.Frame("ADDED", object("b", 2, 2, 1)),
+				listwatchtest.Bookmark("2"))
 			sleep(ctx, 5*time.Second)
-			say(listwatchtest.Frame("MODIFIED", object("a", 1, 3, 2)), listwatchtest.Frame("DELETED", object("b", 2, 4, 1)), listwatchtest.InitialEventsEnd("4"))
+			say(listwatchtest.Frame("MODIFIED", object("a", 1, 3, 2)), listwatchtest.Frame("DELETED", object("b", 2, 4, 1)),
+				listwatchtest.InitialEventsEnd("4"))
 			<-ctx.Done()
 			return nil
 		}}
@@ -273,8 +276,18 @@ func TestMissingBookmarksDelayTheFirstSyncByOneDeadline(t *testing.T) {
 		kind   informer.IncidentKind
 	}{
 		{"bookmarks are swallowed", fault{NoEnd: true, NoBookmarks: true}, 31 * time.Second, informer.NoEndBookmark},
-		{"streams are ended early", fault{NoEnd: true, NoBookmarks: true, End: "eof", After: 2}, 10 * time.Second, informer.NoEndBookmark},
-		{"streams are cut early", fault{NoEnd: true, NoBookmarks: true, End: "cut", After: 2}, 10 * time.Second, informer.Disconnected},
+		{
+			"streams are ended early",
+			fault{NoEnd: true, NoBookmarks: true, End: "eof", After: 2},
+			10 * time.Second,
+			informer.NoEndBookmark,
+		},
+		{
+			"streams are cut early",
+			fault{NoEnd: true, NoBookmarks: true, End: "cut", After: 2},
+			10 * time.Second,
+			informer.Disconnected,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -295,7 +308,7 @@ func TestMissingBookmarksDelayTheFirstSyncByOneDeadline(t *testing.T) {
 					ctx, cancel := context.WithTimeout(t.Context(), c.within)
 					defer cancel()
 					if err := i.WaitSynced(ctx); err != nil {
-						t.Fatal(err)
+						t.Fatalf("wait until it is synced: %v", err)
 					}
 					after(4 * time.Minute)
 					if s := i.Status(); s.Watches != 1 || s.Incidents[informer.Silent] > 0 || s.Incidents[c.kind] == 0 {
@@ -319,7 +332,8 @@ func TestMissingBookmarksDelayTheFirstSyncByOneDeadline(t *testing.T) {
 // TestATableResponseIsAnError: a response in kubectl's Table format is reported and not
 // used.
 func TestATableResponseIsAnError(t *testing.T) {
-	const table = `{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"9"},"columnDefinitions":[],"rows":[]}`
+	const table = `{"kind":"Table","apiVersion":"meta.k8s.io/v1","metadata":{"resourceVersion":"9"},` +
+		`"columnDefinitions":[],"rows":[]}`
 	srv := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		rw.Header().Set("Content-Type", "application/json")
 		if r.URL.Query().Get("watch") == "true" {
@@ -352,7 +366,7 @@ func TestATableResponseIsAnError(t *testing.T) {
 	}
 	cancel()
 	if err := <-done; err != nil {
-		t.Error(err)
+		t.Errorf("wait for the end: %v", err)
 	}
 }
 
@@ -364,7 +378,9 @@ func TestRunStopsAtOnceWhileItLists(t *testing.T) {
 		return metav1.ListMeta{}, context.Cause(ctx)
 	}
 	for name, list := range map[string]func(ctx context.Context, r request, each func([]byte) error) (metav1.ListMeta, error){
-		"before the answer": func(ctx context.Context, _ request, _ func([]byte) error) (metav1.ListMeta, error) { return hang(ctx) },
+		"before the answer": func(ctx context.Context, _ request, _ func([]byte) error) (metav1.ListMeta, error) {
+			return hang(ctx)
+		},
 		"between items": func(ctx context.Context, _ request, each func([]byte) error) (metav1.ListMeta, error) {
 			if err := each([]byte(object("a", 1, 1, 1))); err != nil {
 				return metav1.ListMeta{}, err
@@ -383,7 +399,8 @@ func TestRunStopsAtOnceWhileItLists(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				run(t, scripted(listwatchtest.Script{OnList: list}, informer.NoStreamingLists()), func() { after(20 * time.Second) })
+				run(t, scripted(listwatchtest.Script{OnList: list}, informer.NoStreamingLists()),
+					func() { after(20 * time.Second) })
 			})
 		})
 	}
@@ -392,7 +409,9 @@ func TestRunStopsAtOnceWhileItLists(t *testing.T) {
 // TestStop4xxGivesUpAtTheStartOnly: a program without permission fails at the start; one
 // that loses its permission later waits.
 func TestStop4xxGivesUpAtTheStartOnly(t *testing.T) {
-	for code, want := range map[int]kube.Outcome{401: kube.OutcomeUnauthorized, 403: kube.OutcomeForbidden, 404: kube.OutcomeNotFound} {
+	for code, want := range map[int]kube.Outcome{
+		401: kube.OutcomeUnauthorized, 403: kube.OutcomeForbidden, 404: kube.OutcomeNotFound,
+	} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				reason := map[int]string{401: "Unauthorized", 403: "Forbidden", 404: "NotFound"}[code]

@@ -54,7 +54,8 @@ func TestABookmarkDoesNotSplitABatch(t *testing.T) {
 			var frames []string
 			for n := range 10 {
 				rv := 10 + 2*n
-				frames = append(frames, listwatchtest.Frame("ADDED", object(fmt.Sprint("o", n), n, rv, n)), listwatchtest.Bookmark(strconv.Itoa(rv+1)))
+				frames = append(frames, listwatchtest.Frame("ADDED", object(fmt.Sprint("o", n), n, rv, n)),
+					listwatchtest.Bookmark(strconv.Itoa(rv+1)))
 			}
 			say(frames...)
 			<-ctx.Done()
@@ -168,15 +169,17 @@ func TestADeadHTTP1ConnectionIsReplaced(t *testing.T) {
 	w.Put("a", 1)
 	plain, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("listen: %v", err)
 	}
 	line := &dying{Listener: plain}
 	spoke := make(chan int, 1024)
 	w.BookmarkEvery = 5 * time.Millisecond
-	srv := &httptest.Server{Listener: line, Config: &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		spoke <- r.ProtoMajor
-		w.ServeHTTP(rw, r)
-	})}}
+	srv := &httptest.Server{
+		Listener: line, Config: &http.Server{Handler: http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+			spoke <- r.ProtoMajor
+			w.ServeHTTP(rw, r)
+		})},
+	}
 	srv.Start()
 	defer srv.Close()
 	defer srv.CloseClientConnections()
@@ -194,11 +197,11 @@ func TestADeadHTTP1ConnectionIsReplaced(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- i.Run(ctx) }()
 	if err := i.WaitSynced(ctx); err != nil {
-		t.Fatal(err)
+		t.Fatalf("wait until it is synced: %v", err)
 	}
 	w.Tick()
 	if err := i.WaitRevision(ctx, "1002"); err != nil { // by a bookmark
-		t.Fatal(err)
+		t.Fatalf("wait for the revision: %v", err)
 	}
 	line.die()
 	w.Put("b", 2) // lost in the dead connection
@@ -212,6 +215,6 @@ func TestADeadHTTP1ConnectionIsReplaced(t *testing.T) {
 	}
 	cancel()
 	if err := <-done; err != nil {
-		t.Error(err)
+		t.Errorf("wait for the end: %v", err)
 	}
 }

@@ -55,7 +55,9 @@ func TestARelistOfAnUnchangedStateAllocatesNoSecondCopy(t *testing.T) {
 		OnWatch: func(ctx context.Context, _ request, say func(...string)) error {
 			switch lists {
 			case 1:
-				say(listwatchtest.Frame("ERROR", `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"too old resource version","reason":"Expired","code":410}`))
+				say(listwatchtest.Frame("ERROR",
+					`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"too old resource version",`+
+						`"reason":"Expired","code":410}`))
 			case 2:
 				took = allocated() - begun
 				close(again)
@@ -73,7 +75,7 @@ func TestARelistOfAnUnchangedStateAllocatesNoSecondCopy(t *testing.T) {
 	held := heap() - before
 	cancel()
 	if err := <-done; err != nil {
-		t.Error(err)
+		t.Errorf("wait for the end: %v", err)
 	}
 	t.Logf("a pod costs %d bytes, and %d to see that it is unchanged", held/n, took/n)
 	most := held * 15 / 100
@@ -93,7 +95,9 @@ func TestReadsDuringARelistSeeOneState(t *testing.T) {
 	generation := func(g int) {
 		var all []listwatchtest.Object
 		for n := range objects {
-			all = append(all, listwatchtest.Object{Key: key(fmt.Sprintf("o%03d", n)), UID: types.UID(fmt.Sprint("u", n)), RV: w.RV() + 1, Value: g})
+			all = append(all, listwatchtest.Object{
+				Key: key(fmt.Sprintf("o%03d", n)), UID: types.UID(fmt.Sprint("u", n)), RV: w.RV() + 1, Value: g,
+			})
 		}
 		w.Reset(w.RV()+1, all...)
 	}
@@ -110,7 +114,7 @@ func TestReadsDuringARelistSeeOneState(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- i.Run(ctx) }()
 	if err := i.WaitSynced(ctx); err != nil {
-		t.Fatal(err)
+		t.Fatalf("wait until it is synced: %v", err)
 	}
 	var readers sync.WaitGroup
 	for range 3 {
@@ -135,13 +139,13 @@ func TestReadsDuringARelistSeeOneState(t *testing.T) {
 	for g := range generations {
 		generation(g)
 		if _, err := i.Until(ctx, key("o099"), func(o *thing, _ bool) bool { return o.Value == g }); err != nil {
-			t.Error(err)
+			t.Errorf("wait for the condition: %v", err)
 		}
 	}
 	cancel()
 	readers.Wait()
 	if err := <-done; err != nil {
-		t.Error(err)
+		t.Errorf("wait for the end: %v", err)
 	}
 }
 

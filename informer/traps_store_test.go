@@ -94,7 +94,7 @@ func TestBuildingAnIndexDelaysNothing(t *testing.T) {
 }
 
 // TestASlowIndexFunctionDelaysTheCache and, in the end, the server; a slow handler does
-// not. (clients.md 1.10, 12: the same in client-go, once 2 000 events are waiting.)
+// not. (It is the same in client-go, once 2 000 events are waiting.)
 func TestASlowIndexFunctionDelaysTheCache(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newServer()
@@ -205,7 +205,7 @@ func TestAHeldObjectDoesNotKeepItsListInMemory(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- i.Run(ctx) }()
 		if err := i.WaitSynced(ctx); err != nil {
-			t.Error(err)
+			t.Errorf("wait until it is synced: %v", err)
 		}
 		for _, p := range i.All() {
 			survivor = p
@@ -213,7 +213,7 @@ func TestAHeldObjectDoesNotKeepItsListInMemory(t *testing.T) {
 		}
 		cancel()
 		if err := <-done; err != nil {
-			t.Error(err)
+			t.Errorf("wait for the end: %v", err)
 		}
 	}()
 	if held := int64(heap()) - int64(before); held > 100<<10 { // all of them: 17 MB

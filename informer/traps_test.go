@@ -14,7 +14,7 @@ import (
 	"github.com/gapless-io/gapless/informer/listwatchtest"
 )
 
-// The tests in traps*_test.go and nobody*_test.go show, one by one, what the informer
+// The tests in traps_*_test.go show, one by one, what the informer
 // does where other clients' users fall into a trap, or where no other client does
 // anything. docs/traps.md lists them, together with those that stand elsewhere.
 
@@ -42,7 +42,7 @@ var (
 func TestTrapsAreTested(t *testing.T) {
 	files, err := testFiles("..")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("look for test files: %v", err)
 	}
 	where := map[string]string{} // test -> the texts of the files that have one of that name
 	here := map[string]bool{}    // those that the page has to name
@@ -57,7 +57,7 @@ func TestTrapsAreTested(t *testing.T) {
 	}
 	page, err := os.ReadFile("../docs/traps.md")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	rows := 0
 	for _, item := range trapItem.FindAllString(string(page), -1) {

@@ -213,9 +213,24 @@ func TestRetryAfterIsRespected(t *testing.T) {
 		want  time.Duration
 	}{
 		{"a streaming list", fault{Status: 429, Reason: "TooManyRequests", RetryAfter: 7}, nil, 0, 7 * time.Second},
-		{"a list", fault{Status: 429, Reason: "TooManyRequests", RetryAfter: 7}, []informer.Option{informer.NoStreamingLists()}, 0, 7 * time.Second},
-		{"a watch", fault{Status: 429, Reason: "TooManyRequests", RetryAfter: 40}, []informer.Option{informer.NoStreamingLists()}, 1, 40 * time.Second},
-		{"503", fault{Status: 503, Reason: "ServiceUnavailable", RetryAfter: 40}, []informer.Option{informer.NoStreamingLists()}, 1, 40 * time.Second},
+		{
+			"a list",
+			fault{Status: 429, Reason: "TooManyRequests", RetryAfter: 7},
+			[]informer.Option{informer.NoStreamingLists()},
+			0, 7 * time.Second,
+		},
+		{
+			"a watch",
+			fault{Status: 429, Reason: "TooManyRequests", RetryAfter: 40},
+			[]informer.Option{informer.NoStreamingLists()},
+			1, 40 * time.Second,
+		},
+		{
+			"503",
+			fault{Status: 503, Reason: "ServiceUnavailable", RetryAfter: 40},
+			[]informer.Option{informer.NoStreamingLists()},
+			1, 40 * time.Second,
+		},
 		{"in the stream", fault{End: "429", RetryAfter: 7}, []informer.Option{informer.NoStreamingLists()}, 1, 7 * time.Second},
 		{"a year", fault{Status: 429, Reason: "TooManyRequests", RetryAfter: 365 * 24 * 3600}, nil, 0, 10 * time.Minute},
 	} {
@@ -260,7 +275,8 @@ func TestAnOutageOfADayCosts2310Requests(t *testing.T) {
 		{"as asked for", []informer.Option{informer.Backoff(time.Second, 5*time.Minute)}, time.Second, 5 * time.Minute, 220, 245},
 	} {
 		for name, f := range map[string]fault{
-			"refused": {Refuse: true}, "410": {Status: 410, Reason: "Expired"}, "too large": {Status: 504, Reason: "Timeout", TooLarge: true},
+			"refused": {Refuse: true}, "410": {Status: 410, Reason: "Expired"},
+			"too large": {Status: 504, Reason: "Timeout", TooLarge: true},
 			"forbidden": {Status: 403, Reason: "Forbidden"}, "cut": {End: "cut"},
 		} {
 			t.Run(c.name+", "+name, func(t *testing.T) {
@@ -338,7 +354,8 @@ func TestAnUndecodableObjectCausesNoFurtherRequests(t *testing.T) {
 					}
 					after(time.Second)
 					s := i.Status()
-					if s.Lists != 1 || s.Undecodable != 1 || s.Objects != 1 || s.Incidents[informer.Undecodable] != 1 || len(s.Incidents) != 1 {
+					if s.Lists != 1 || s.Undecodable != 1 || s.Objects != 1 || s.Incidents[informer.Undecodable] != 1 ||
+						len(s.Incidents) != 1 {
 						t.Errorf("status %+v", s)
 					}
 					if s.Last == nil || s.Last.Key != key("bad") || s.Last.RV != "1002" {

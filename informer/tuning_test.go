@@ -104,7 +104,9 @@ func TestEachSilentWatchIsReplacedLaterThanTheOneBefore(t *testing.T) {
 			for _, moment := range noted.list() {
 				at = append(at, moment.Sub(begun))
 			}
-			for n, least := range []time.Duration{60 * time.Second, 90 * time.Second, 3 * time.Minute, 5 * time.Minute, 5 * time.Minute} {
+			for n, least := range []time.Duration{
+				60 * time.Second, 90 * time.Second, 3 * time.Minute, 5 * time.Minute, 5 * time.Minute,
+			} {
 				before := time.Duration(0)
 				if n > 0 {
 					before = at[n-1]
@@ -144,7 +146,10 @@ func TestStop4xxGivesUpBeforeTheFirstStateOnly(t *testing.T) {
 			}
 			return fault{Status: 406, Reason: "NotAcceptable"}
 		}, kube.OutcomeInvalid, 3},
-		"403 after a while": {listwatchtest.Faults(fault{Status: 503}, fault{Status: 503}, fault{Status: 403, Reason: "Forbidden"}), kube.OutcomeForbidden, 3},
+		"403 after a while": {
+			listwatchtest.Faults(fault{Status: 503}, fault{Status: 503}, fault{Status: 403, Reason: "Forbidden"}),
+			kube.OutcomeForbidden, 3,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -157,7 +162,8 @@ func TestStop4xxGivesUpBeforeTheFirstStateOnly(t *testing.T) {
 				if kube.Classify(err) != c.outcome || len(w.Requests()) != c.asked {
 					t.Errorf("%v after %v", err, kinds(w))
 				}
-				if s := i.Status(); s.State != "stopped" || s.Last == nil || s.Last.Next != "stop" || !errors.Is(err, s.Last.Err) {
+				if s := i.Status(); s.State != "stopped" || s.Last == nil || s.Last.Next != "stop" ||
+					!errors.Is(err, s.Last.Err) {
 					t.Errorf("status %+v", s)
 				}
 				// It can be run again, and then does better.
@@ -170,7 +176,8 @@ func TestStop4xxGivesUpBeforeTheFirstStateOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newServer()
 		w.Put("a", 1)
-		w.Fail(listwatchtest.Faults(fault{End: "eof", After: 2}, fault{Status: 404}, fault{Status: 403}, fault{Status: 410}, fault{Status: 401}))
+		w.Fail(listwatchtest.Faults(fault{End: "eof", After: 2}, fault{Status: 404}, fault{Status: 403}, fault{Status: 410},
+			fault{Status: 401}))
 		play(t, w, func(i *informer.Informer[*thing]) {
 			after(time.Minute)
 			w.Put("b", 1)
@@ -187,7 +194,9 @@ func TestANamespaceThatGivesUpStopsRun(t *testing.T) {
 		mine, theirs := newServer(), newServer()
 		mine.Put("a", 1)
 		theirs.Fail(func(request) fault { return fault{Delay: time.Minute, Status: 403, Reason: "Forbidden"} })
-		source := informer.From("things", nil, informer.JSON[*thing]()).Several(map[string]informer.Backend{"default": mine.backend(), "other": theirs.backend()})
+		source := informer.From("things", nil, informer.JSON[*thing]()).Several(map[string]informer.Backend{
+			"default": mine.backend(), "other": theirs.backend(),
+		})
 		err := informer.New(source, informer.Stop4xx()).Run(t.Context())
 		if kube.Classify(err) != kube.OutcomeForbidden {
 			t.Error(err)

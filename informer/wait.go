@@ -29,12 +29,14 @@ var ErrWentBack = errors.New("the server's history went back")
 // informer of several namespaces waits for all of them, unless it has the write already.
 func (i *Informer[T]) WaitRevision(ctx context.Context, rv string) error {
 	if _, err := kube.CompareResourceVersion(rv, rv); err != nil {
-		return fmt.Errorf("wait for informer of %s to reach resourceVersion %q (a deletion returns none; Until waits for it): %w", i.source.name, rv, err)
+		return fmt.Errorf("wait for informer of %s to reach resourceVersion %q (a deletion returns none; Until waits for it): %w",
+			i.source.name, rv, err)
 	}
 	begin, before := i.cache.Current(), cache.Empty[T]()
 	for now := begin; ; now = i.cache.Current() {
 		if now.Epoch != begin.Epoch {
-			return fmt.Errorf("wait for informer of %s to reach resourceVersion %s: it is at %s: %w", i.source.name, rv, now.RV, ErrWentBack)
+			return fmt.Errorf("wait for informer of %s to reach resourceVersion %s: it is at %s: %w",
+				i.source.name, rv, now.RV, ErrWentBack)
 		}
 		if now.RV != "" {
 			included, err := now.Includes(rv, before)
@@ -48,7 +50,9 @@ func (i *Informer[T]) WaitRevision(ctx context.Context, rv string) error {
 			before = now
 		}
 		if err := i.wait(ctx, now); err != nil {
-			return fmt.Errorf("informer of %s is at resourceVersion %q and not at %s, which comes with the next change or bookmark of its collection if the write was in another one, %w",
+			return fmt.Errorf(
+				"informer of %s is at resourceVersion %q and not at %s, which comes with the next change or bookmark of its "+
+					"collection if the write was in another one, %w",
 				i.source.name, now.RV, rv, err)
 		}
 	}

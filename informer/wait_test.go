@@ -23,14 +23,14 @@ func TestOwnWriteIsReadAfterWaitingForItsRevision(t *testing.T) {
 			for n := range 50 {
 				rv := fmt.Sprint(w.Put("a", n))
 				if err := i.WaitRevision(t.Context(), rv); err != nil {
-					t.Fatal(err)
+					t.Fatalf("wait for the revision: %v", err)
 				}
 				if o, found := i.Get(key("a")); !found || o.Value != n {
 					t.Fatalf("after write %d the cache has %v", n, o)
 				}
 			}
 			if err := i.WaitRevision(t.Context(), "1001"); err != nil { // long ago
-				t.Error(err)
+				t.Errorf("wait for the revision: %v", err)
 			}
 			// A write that this collection does not show: a bookmark brings it (this server's
 			// second one).
@@ -53,7 +53,7 @@ func TestWaitRevisionSurvivesARelist(t *testing.T) {
 			w.Compact(0)
 			rv := fmt.Sprint(w.Put("a", 2))
 			if err := i.WaitRevision(t.Context(), rv); err != nil {
-				t.Error(err)
+				t.Errorf("wait for the revision: %v", err)
 			}
 		})
 	})
@@ -128,7 +128,7 @@ func TestWaitRevisionEndsWhenTheHistoryGoesBack(t *testing.T) {
 				t.Error(err)
 			}
 			if err := i.WaitRevision(t.Context(), fmt.Sprint(w.Put("a", 8))); err != nil { // of this history
-				t.Error(err)
+				t.Errorf("wait for the revision: %v", err)
 			}
 		})
 	})

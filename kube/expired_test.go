@@ -77,7 +77,8 @@ func TestWhyExpiredIsNilWithoutCauses(t *testing.T) {
 			t.Errorf("%s: %+v, want nil", name, got)
 		}
 	}
-	if got := kube.WhyExpired(status(metav1.Status{Code: 410, Details: cause("5")})); got == nil || got.Oldest != 5 || got.Reason != "" || got.OldestAge != 0 {
+	if got := kube.WhyExpired(status(metav1.Status{Code: 410, Details: cause("5")})); got == nil || got.Oldest != 5 ||
+		got.Reason != "" || got.OldestAge != 0 {
 		t.Errorf("only the oldest: %+v", got)
 	}
 }

@@ -18,7 +18,7 @@ func shardOf(tb testing.TB, ranges ...kube.ShardRange) *kube.Shard {
 	tb.Helper()
 	s, err := kube.NewShard(ranges...)
 	if err != nil {
-		tb.Fatal(err)
+		tb.Fatalf("make a shard: %v", err)
 	}
 	return s
 }
@@ -53,8 +53,11 @@ func TestShardsOfASplitTakeEachObjectOnce(t *testing.T) {
 func TestInvalidShardsAreRefused(t *testing.T) {
 	const uid = "object.metadata.uid"
 	for name, ranges := range map[string][]kube.ShardRange{
-		"other field":  {{Field: "object.metadata.name", Start: "0x0000000000000000", End: full}},
-		"two fields":   {{Field: uid, Start: "0x0000000000000000", End: full}, {Field: "object.metadata.namespace", Start: "0x0000000000000000", End: full}},
+		"other field": {{Field: "object.metadata.name", Start: "0x0000000000000000", End: full}},
+		"two fields": {
+			{Field: uid, Start: "0x0000000000000000", End: full},
+			{Field: "object.metadata.namespace", Start: "0x0000000000000000", End: full},
+		},
 		"no start":     {{Field: uid, End: full}},
 		"no end":       {{Field: uid, Start: "0x0000000000000000"}},
 		"backwards":    {{Field: uid, Start: "0x0000000000000002", End: "0x0000000000000001"}},
@@ -91,7 +94,7 @@ func TestShardsByNumberTakeEachObjectOnce(t *testing.T) {
 			for n := range count {
 				s, err := kube.ShardOf(n, count)
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("find the shard: %v", err)
 				}
 				if s.Includes("", uid) {
 					owners++

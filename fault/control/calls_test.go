@@ -57,12 +57,12 @@ func TestTestsCallAServer(t *testing.T) {
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), c.method, web.URL+fault.CallsPath+c.path, strings.NewReader(c.body))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("make a request: %v", err)
 		}
 		req.Header.Set("Content-Type", c.media)
 		resp, err := web.Client().Do(req)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("send a request: %v", err)
 		}
 		body, err := io.ReadAll(resp.Body)
 		if resp.Body.Close(); err != nil || !strings.Contains(string(body), c.want) {
@@ -81,21 +81,21 @@ func TestRulesInOneLineAreAdded(t *testing.T) {
 	post := func(lines ...string) string {
 		body, err := json.Marshal(lines)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("encode as JSON: %v", err)
 		}
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, web.URL+fault.AdminPath, strings.NewReader(string(body)))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("make a request: %v", err)
 		}
 		req.Header.Set("Content-Type", "application/json")
 		resp, err := web.Client().Do(req)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("send a request: %v", err)
 		}
 		defer resp.Body.Close()
 		text, err := io.ReadAll(resp.Body)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("read to the end: %v", err)
 		}
 		return string(text)
 	}
@@ -111,7 +111,7 @@ func TestRulesInOneLineAreAdded(t *testing.T) {
 func TestStatesAreReadAsTheyAreListed(t *testing.T) {
 	set := fault.New(1)
 	if err := set.Continue(fault.State{Rule: fault.Rule{Name: "a", Action: &fault.Gone{As: "http"}, Count: 3}, Matched: 7, Acted: 2, InWindow: 6}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("continue: %v", err)
 	}
 	web := httptest.NewRecorder()
 	control.Handler{Set: set}.ServeHTTP(web, httptest.NewRequest(http.MethodGet, fault.AdminPath, nil))

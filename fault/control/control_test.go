@@ -57,12 +57,12 @@ func TestBadRequestsAreAnsweredWithTheReason(t *testing.T) {
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), c.method, server.URL+c.path, strings.NewReader(c.body))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("make a request: %v", err)
 		}
 		req.Header.Set("Content-Type", c.media)
 		resp, err := server.Client().Do(req)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("send a request: %v", err)
 		}
 		body, err := io.ReadAll(resp.Body)
 		if resp.Body.Close(); err != nil || !strings.Contains(string(body), c.want) {

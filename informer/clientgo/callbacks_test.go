@@ -23,7 +23,8 @@ func TestOptionsOfAnotherTypeAreErrorsOfAddEventHandler(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			incidents := 0
-			i := clientgo.With(clientgo.Handlers(o), clientgo.OnIncident(func(informer.Incident) { incidents++ }))(&cache.ListWatch{}, &corev1.ConfigMap{}, 0, nil)
+			i := clientgo.With(clientgo.Handlers(o),
+				clientgo.OnIncident(func(informer.Incident) { incidents++ }))(&cache.ListWatch{}, &corev1.ConfigMap{}, 0, nil)
 			if r, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{}); err == nil {
 				t.Errorf("no error, but the registration %v", r)
 			}
@@ -39,10 +40,11 @@ func TestOptionsForMetadataSelectObjectsOfAnyType(t *testing.T) {
 		w := newFakeServer()
 		w.put("a", "1")
 		w.put("b", "1")
-		i := clientgo.With(clientgo.Handlers(informer.Where(func(o metav1.Object) bool { return o.GetName() == "b" })))(w.listWatch(t), &corev1.ConfigMap{}, 0, nil)
+		i := clientgo.With(clientgo.Handlers(informer.Where(func(o metav1.Object) bool { return o.GetName() == "b" })))(
+			w.listWatch(t), &corev1.ConfigMap{}, 0, nil)
 		l := newLog()
 		if _, err := i.AddEventHandler(l); err != nil {
-			t.Fatal(err)
+			t.Fatalf("add a handler: %v", err)
 		}
 		run(t, func() { after(settled) }, i)
 		if calls := l.calls(); len(calls) != 1 || len(calls["ns/b"]) != 1 {
@@ -96,17 +98,19 @@ func TestNoCallbackIsCalledUnderALock(t *testing.T) {
 		called("transform")
 		return o, nil
 	}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("set the transform: %v", err)
 	}
-	if err := i.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) { called("watch error") }); err != nil {
-		t.Fatal(err)
+	if err := i.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {
+		called("watch error")
+	}); err != nil {
+		t.Fatalf("set the error handler: %v", err)
 	}
 	slow := make(chan struct{})
 	if _, err := i.AddEventHandler(cache.ResourceEventHandlerFuncs{AddFunc: func(any) {
 		called("handler")
 		<-slow
 	}}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("add a handler: %v", err)
 	}
 	run(t, func() {
 		defer close(slow)

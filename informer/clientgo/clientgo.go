@@ -1,12 +1,13 @@
 // Package clientgo puts the informers of this module where client-go's are
 // expected: in generated factories, under generated listers, in controller-runtime.
 //
-// It has three nouns. A replacement implements cache.SharedIndexInformer of client-go
-// 0.33 to 0.37 with package informer; [New], [With] and [Over] return one. It reads from a
-// ListerWatcher or an [informer.Source]. An [Option] changes its behavior.
+// A replacement implements cache.SharedIndexInformer of client-go 0.33 to 0.37 with package
+// informer; [New], [With] and [Over] return one. It reads from a ListerWatcher or an
+// [informer.Source]. An [Option] changes its behavior.
 //
 //	factory.InformerFor(&corev1.Pod{}, func(c kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
-//		return clientgo.New(podsOf(c), &corev1.Pod{}, resync, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+//		byNamespace := cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}
+//		return clientgo.New(podsOf(c), &corev1.Pod{}, resync, byNamespace)
 //	})
 //	manager.Options{Cache: cache.Options{NewInformer: clientgo.New}} // controller-runtime
 //
@@ -47,19 +48,24 @@ import (
 
 // Constructor returns a new informer. It is the type of NewInformer in
 // controller-runtime's cache.Options and of cache.NewSharedIndexInformer.
-type Constructor = func(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer
+type Constructor = func(lw cache.ListerWatcher, example runtime.Object, resync time.Duration,
+	indexers cache.Indexers) cache.SharedIndexInformer
 
 // New returns an informer for the objects that lw lists and watches; it is a
 // [Constructor]. Events with objects of another type than example are dropped, unless
 // example is nil. resync is the resync period of handlers that do not set their own; 0
 // means none. indexers may be nil. The informer sends no request before Run.
-func New(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
+func New(lw cache.ListerWatcher, example runtime.Object, resync time.Duration,
+	indexers cache.Indexers,
+) cache.SharedIndexInformer {
 	return With()(lw, example, resync, indexers)
 }
 
 // With returns a Constructor like [New] that applies options.
 func With(opts ...Option) Constructor {
-	return func(lw cache.ListerWatcher, example runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
+	return func(lw cache.ListerWatcher, example runtime.Object, resync time.Duration,
+		indexers cache.Indexers,
+	) cache.SharedIndexInformer {
 		s := newSettings(opts)
 		s.name = fmt.Sprintf("%T", example)
 		if withoutStreamingLists(lw) || !features.FeatureGates().Enabled(features.WatchListClient) {
@@ -69,7 +75,8 @@ func With(opts ...Option) Constructor {
 		// answer them.
 		s.informer = append(s.informer, informer.NoComparison())
 		b := newBackend(lw, example)
-		i := newSharedInformer(informer.From(s.name, b, b.decode), form[metav1.Object]{in: hold, out: held}, s, indexersWith{resync, indexers})
+		i := newSharedInformer(informer.From(s.name, b, b.decode), form[metav1.Object]{in: hold, out: held}, s,
+			indexersWith{resync, indexers})
 		i.calls = &b.calls
 		return i
 	}
@@ -86,7 +93,9 @@ func withoutStreamingLists(lw cache.ListerWatcher) bool {
 // Over returns an informer that reads from a source of package informer, which can have
 // its own decoder, selectors and types. The store holds objects of type T. resync and
 // indexers are as in [New].
-func Over[T informer.Object](source informer.Source[T], resync time.Duration, indexers cache.Indexers, opts ...Option) cache.SharedIndexInformer {
+func Over[T informer.Object](source informer.Source[T], resync time.Duration, indexers cache.Indexers,
+	opts ...Option,
+) cache.SharedIndexInformer {
 	s := newSettings(opts)
 	s.name = fmt.Sprintf("%T", *new(T))
 	in := func(o any) (T, error) {

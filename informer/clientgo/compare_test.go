@@ -38,10 +38,10 @@ func newPair(t *testing.T, w *fakeServer, resync time.Duration, opts ...clientgo
 func (p *pair) handle(t *testing.T, theirs, ours cache.ResourceEventHandler) {
 	t.Helper()
 	if _, err := p.theirs.AddEventHandler(theirs); err != nil {
-		t.Fatal(err)
+		t.Fatalf("add a handler: %v", err)
 	}
 	if _, err := p.ours.AddEventHandler(ours); err != nil {
-		t.Fatal(err)
+		t.Fatalf("add a handler: %v", err)
 	}
 }
 
@@ -78,7 +78,7 @@ func (p *pair) compareObjects(t *testing.T, what string) {
 	for _, index := range []string{cache.NamespaceIndex} {
 		theirs, err := p.theirs.GetIndexer().IndexKeys(index, "ns")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("list the keys of the index: %v", err)
 		}
 		ours, err := p.ours.GetIndexer().IndexKeys(index, "ns")
 		if diff := cmp.Diff(theirs, ours); diff != "" || err != nil {
@@ -125,7 +125,10 @@ func scripts() map[string][]step {
 		"bookmarks save a re-list": {
 			start,
 			{"a bookmark", func(w *fakeServer) { w.bookmark() }},
-			{"older history is compacted", func(w *fakeServer) { w.do(func() { w.floor = w.rv }); after(2 * time.Second); w.cut() }},
+			{
+				"older history is compacted",
+				func(w *fakeServer) { w.do(func() { w.floor = w.rv }); after(2 * time.Second); w.cut() },
+			},
 			{"and it goes on", func(w *fakeServer) { w.put("a", "2") }},
 		},
 		"a re-list where everything changed": {

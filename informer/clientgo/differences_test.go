@@ -80,8 +80,10 @@ func callDifferences() []difference {
 					w.repeat(0)
 				})
 			},
-			theirs: calls{"ns/a": {"update u1@1001=1 u1@1002=2", "update u1@1002=2 u1@1002=2", "delete u1@1003=2", "delete u1@1003=2"}},
-			ours:   calls{"ns/a": {"update u1@1001=1 u1@1002=2", "delete u1@1003=2"}},
+			theirs: calls{
+				"ns/a": {"update u1@1001=1 u1@1002=2", "update u1@1002=2 u1@1002=2", "delete u1@1003=2", "delete u1@1003=2"},
+			},
+			ours: calls{"ns/a": {"update u1@1001=1 u1@1002=2", "delete u1@1003=2"}},
 		},
 		{
 			name: "An event older than what is known",
@@ -110,8 +112,10 @@ func callDifferences() []difference {
 			play: func(t *testing.T) (theirs, ours any) {
 				return busy(t)
 			},
-			theirs: []string{"initial u1@1001=1", "update u1@1001=1 u1@1002=2", "update u1@1002=2 u1@1003=3", "update u1@1003=3 u1@1004=4"},
-			ours:   []string{"initial u1@1001=1", "update u1@1001=1 u1@1004=4"},
+			theirs: []string{
+				"initial u1@1001=1", "update u1@1001=1 u1@1002=2", "update u1@1002=2 u1@1003=3", "update u1@1003=3 u1@1004=4",
+			},
+			ours: []string{"initial u1@1001=1", "update u1@1001=1 u1@1004=4"},
 		},
 		{
 			name: "A handler that panics",
@@ -158,7 +162,7 @@ func panics(t *testing.T) (theirs, ours any) {
 		}
 		r, err := i.AddEventHandler(l)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("add a handler: %v", err)
 		}
 		run(t, func() { after(time.Minute) }, i)
 		said := fmt.Sprintf("%v synced=%t", l.calls()["ns/a"], r.HasSynced())
@@ -183,13 +187,16 @@ func otherDifferences() []difference {
 							said = "panic"
 						}
 					}()
-					if err := i.AddIndexers(cache.Indexers{"odd": func(any) ([]string, error) { return nil, errors.New("odd") }}); err != nil {
-						t.Fatal(err)
+					if err := i.AddIndexers(cache.Indexers{
+						"odd": func(any) ([]string, error) { return nil, errors.New("odd") },
+					}); err != nil {
+						t.Fatalf("add indexers: %v", err)
 					}
 					if err := i.GetIndexer().Add(&corev1.ConfigMap{}); err != nil {
-						t.Fatal(err)
+						t.Fatalf("add an indexer: %v", err)
 					}
-					return fmt.Sprint(len(i.GetIndexer().List()), " in the store, ", len(i.GetIndexer().ListIndexFuncValues("odd")), " in the index")
+					return fmt.Sprint(len(i.GetIndexer().List()), " in the store, ",
+						len(i.GetIndexer().ListIndexFuncValues("odd")), " in the index")
 				}
 				p := newPair(t, w, 0)
 				return add(p.theirs), add(p.ours)
@@ -206,7 +213,7 @@ func otherDifferences() []difference {
 							heard++
 						}
 					}); err != nil {
-						t.Fatal(err)
+						t.Fatalf("set the error handler: %v", err)
 					}
 					run(t, func() { after(time.Second); w.forget(); after(settled) }, i)
 					return heard
@@ -220,7 +227,7 @@ func otherDifferences() []difference {
 				return eachAlone(t, func(_ *fakeServer, i cache.SharedIndexInformer) any {
 					seen := 0
 					if err := i.SetTransform(func(o any) (any, error) { seen++; return o, nil }); err != nil {
-						t.Fatal(err)
+						t.Fatalf("set the transform: %v", err)
 					}
 					run(t, func() { after(settled) }, i)
 					return seen
@@ -240,7 +247,7 @@ func otherDifferences() []difference {
 						}
 						return o, nil
 					}); err != nil {
-						t.Fatal(err)
+						t.Fatalf("set the transform: %v", err)
 					}
 					run(t, func() { after(10 * time.Minute) }, i)
 					return fmt.Sprintf("synced=%t %v", i.HasSynced(), contents(i))
@@ -284,7 +291,7 @@ func otherDifferences() []difference {
 					run(t, func() {
 						after(settled)
 						if _, err := i.AddEventHandlerWithResyncPeriod(l, time.Minute); err != nil {
-							t.Error(err)
+							t.Errorf("add a handler: %v", err)
 						}
 						after(5*time.Minute + time.Second)
 					}, i)
@@ -336,13 +343,14 @@ func eachAlone(t *testing.T, f func(w *fakeServer, i cache.SharedIndexInformer) 
 func TestDifferences(t *testing.T) {
 	guide, err := os.ReadFile("../../MIGRATING-from-client-go.md")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	for _, d := range differences() {
 		t.Run(d.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				theirs, ours := d.play(t)
-				isBefore := d.before != nil && checkerOf(cache.NewSharedIndexInformer(&cache.ListWatch{}, nil, 0, nil)) == nil && cmp.Equal(d.before, theirs)
+				isBefore := d.before != nil && checkerOf(cache.NewSharedIndexInformer(&cache.ListWatch{}, nil, 0, nil)) == nil &&
+					cmp.Equal(d.before, theirs)
 				if diff := cmp.Diff(d.theirs, theirs); diff != "" && !isBefore {
 					t.Errorf("client-go (-want +got):\n%s", diff)
 				}

@@ -26,7 +26,9 @@ func Example() {
 	}
 	factory := informers.NewSharedInformerFactory(client, 0)
 	factory.InformerFor(&corev1.ConfigMap{}, func(c kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
-		return clientgo.New(listWatch(c), &corev1.ConfigMap{}, resync, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+		return clientgo.New(listWatch(c), &corev1.ConfigMap{}, resync, cache.Indexers{
+			cache.NamespaceIndex: cache.MetaNamespaceIndexFunc,
+		})
 	})
 
 	maps := factory.Core().V1().ConfigMaps() // from here on as ever

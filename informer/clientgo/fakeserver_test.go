@@ -49,7 +49,9 @@ type object struct {
 }
 
 func (o object) json() string {
-	return fmt.Sprintf(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":%q,"namespace":"ns","uid":"u%d","resourceVersion":"%d"},"data":{"value":%q}}`, o.name, o.uid, o.rv, o.value)
+	return fmt.Sprintf(
+		`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":%q,"namespace":"ns","uid":"u%d","resourceVersion":"%d"},`+
+			`"data":{"value":%q}}`, o.name, o.uid, o.rv, o.value)
 }
 
 // event is a line of the history. raw lines are sent to open watches only.
@@ -123,7 +125,8 @@ func (w *fakeServer) mark(position int) string {
 }
 
 func (w *fakeServer) markLocked() string {
-	return fmt.Sprintf("{\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"ConfigMap\",\"apiVersion\":\"v1\",\"metadata\":{\"resourceVersion\":\"%d\"}}}\n", w.rv)
+	return fmt.Sprintf(`{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1",`+
+		`"metadata":{"resourceVersion":"%d"}}}`+"\n", w.rv)
 }
 
 // repeat sends an event of the history to open watches again; back counts from its end.
@@ -171,7 +174,10 @@ func (w *fakeServer) RoundTrip(req *http.Request) (*http.Response, error) {
 		return answer, nil
 	case q.Get("sendInitialEvents") == "true" && w.noStreams:
 		answer.StatusCode = http.StatusUnprocessableEntity
-		answer.Body = io.NopCloser(strings.NewReader(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422,"message":"sendInitialEvents is forbidden"}`))
+		answer.Body = io.NopCloser(
+			strings.NewReader(
+				`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422,` +
+					`"message":"sendInitialEvents is forbidden"}`))
 		return answer, nil
 	}
 	in, out := io.Pipe()
@@ -188,7 +194,8 @@ func (w *fakeServer) list() string {
 	for _, name := range slices.Sorted(maps.Keys(w.objects)) {
 		items = append(items, w.objects[name].json())
 	}
-	return fmt.Sprintf(`{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"%d"},"items":[%s]}`, w.rv, strings.Join(items, ","))
+	return fmt.Sprintf(`{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"%d"},"items":[%s]}`,
+		w.rv, strings.Join(items, ","))
 }
 
 var errCut = errors.New("connection reset by peer")
@@ -202,12 +209,14 @@ func (w *fakeServer) watch(ctx context.Context, q url.Values, out io.Writer) err
 		for _, name := range slices.Sorted(maps.Keys(w.objects)) {
 			fmt.Fprintf(&first, "{\"type\":\"ADDED\",\"object\":%s}\n", w.objects[name].json())
 		}
-		fmt.Fprintf(&first, "{\"type\":\"BOOKMARK\",\"object\":{\"kind\":\"ConfigMap\",\"apiVersion\":\"v1\",\"metadata\":{\"resourceVersion\":\"%d\",\"annotations\":{\"k8s.io/initial-events-end\":\"true\"}}}}\n", w.rv)
+		fmt.Fprintf(&first, `{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1",`+
+			`"metadata":{"resourceVersion":"%d","annotations":{"k8s.io/initial-events-end":"true"}}}}`+"\n", w.rv)
 	} else {
 		from, _ = strconv.Atoi(q.Get("resourceVersion"))
 		if from < w.floor {
 			w.mu.Unlock()
-			_, err := io.WriteString(out, "{\"type\":\"ERROR\",\"object\":{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"status\":\"Failure\",\"reason\":\"Expired\",\"code\":410,\"message\":\"too old resource version\"}}\n")
+			_, err := io.WriteString(out, `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","status":"Failure",`+
+				`"reason":"Expired","code":410,"message":"too old resource version"}}`+"\n")
 			return err
 		}
 		position = slices.IndexFunc(w.history, func(e event) bool { return e.rv > from })
@@ -254,7 +263,7 @@ func (w *fakeServer) listWatch(t testing.TB) *cache.ListWatch {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(&rest.Config{Host: "http://fakeServer", Transport: w, QPS: -1})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a client: %v", err)
 	}
 	return listWatch(client)
 }

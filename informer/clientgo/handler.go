@@ -71,7 +71,9 @@ func (i *sharedInformer[T]) AddEventHandler(h cache.ResourceEventHandler) (cache
 }
 
 // AddEventHandlerWithResyncPeriod adds a handler with a resync period of its own.
-func (i *sharedInformer[T]) AddEventHandlerWithResyncPeriod(h cache.ResourceEventHandler, period time.Duration) (cache.ResourceEventHandlerRegistration, error) {
+func (i *sharedInformer[T]) AddEventHandlerWithResyncPeriod(h cache.ResourceEventHandler,
+	period time.Duration,
+) (cache.ResourceEventHandlerRegistration, error) {
 	return i.AddEventHandlerWithOptions(h, cache.HandlerOptions{ResyncPeriod: &period})
 }
 
@@ -82,7 +84,9 @@ func (i *sharedInformer[T]) AddEventHandlerWithResyncPeriod(h cache.ResourceEven
 // It returns an error if an option of [Handlers] is for another type than the informer's,
 // and Run does too: informer.Where and informer.Changed are for the type of [Over], and for
 // metav1.Object in an informer of [New] or [With].
-func (i *sharedInformer[T]) AddEventHandlerWithOptions(h cache.ResourceEventHandler, o cache.HandlerOptions) (cache.ResourceEventHandlerRegistration, error) {
+func (i *sharedInformer[T]) AddEventHandlerWithOptions(h cache.ResourceEventHandler,
+	o cache.HandlerOptions,
+) (cache.ResourceEventHandlerRegistration, error) {
 	stopped := fmt.Errorf("handler %v was not added to shared informer because it has stopped already", h) // client-go's text
 	if i.IsStopped() {
 		return nil, stopped

@@ -38,11 +38,13 @@ func TestListsAreTakenAtAnyResourceVersion(t *testing.T) {
 				i := clientgo.New(semanticsOf(lw, noStreams{}), &corev1.ConfigMap{}, 0, nil)
 				l := newLog()
 				if _, err := i.AddEventHandler(l); err != nil {
-					t.Fatal(err)
+					t.Fatalf("add a handler: %v", err)
 				}
 				run(t, func() {
 					after(settled)
-					if got := []string{i.LastSyncResourceVersion(), storeVersion(i.GetStore())}; got[0] != version || got[1] != version && got[1] != "" {
+					if got := []string{
+						i.LastSyncResourceVersion(), storeVersion(i.GetStore()),
+					}; got[0] != version || got[1] != version && got[1] != "" {
 						t.Errorf("synced at %q", got)
 					}
 					events.Add(named("b"))
@@ -95,7 +97,7 @@ func TestAStreamingListFallsBackToAListAsInClientGo(t *testing.T) {
 					}
 					i := construct(lw, &corev1.ConfigMap{}, 0, nil)
 					if err := i.SetWatchErrorHandler(func(*cache.Reflector, error) { reported++ }); err != nil {
-						t.Fatal(err)
+						t.Fatalf("set the error handler: %v", err)
 					}
 					run(t, func() { synctest.Wait(); synced = i.HasSynced() }, i)
 					if refused == 0 {
@@ -106,7 +108,8 @@ func TestAStreamingListFallsBackToAListAsInClientGo(t *testing.T) {
 				theirs, theirReports := at(cache.NewSharedIndexInformer)
 				ours, ourReports := at(clientgo.New)
 				if theirs != ours || ours && ourReports != theirReports {
-					t.Errorf("at once: client-go %t, ours %t; reported: client-go %d, ours %d", theirs, ours, theirReports, ourReports)
+					t.Errorf("at once: client-go %t, ours %t; reported: client-go %d, ours %d",
+						theirs, ours, theirReports, ourReports)
 				}
 			})
 		})
@@ -149,7 +152,9 @@ func TestRunWaitsForCallsOfTheListerWatcher(t *testing.T) {
 // lister lists one object.
 func lister(version string) *cache.ListWatch {
 	return &cache.ListWatch{ListFunc: func(metav1.ListOptions) (runtime.Object, error) { //nolint:staticcheck // programs have such ListWatches
-		return &corev1.ConfigMapList{ListMeta: metav1.ListMeta{ResourceVersion: version}, Items: []corev1.ConfigMap{*named("a")}}, nil
+		return &corev1.ConfigMapList{
+			ListMeta: metav1.ListMeta{ResourceVersion: version}, Items: []corev1.ConfigMap{*named("a")},
+		}, nil
 	}}
 }
 

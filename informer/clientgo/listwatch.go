@@ -111,7 +111,8 @@ func (b *backend) List(ctx context.Context, o metav1.ListOptions, each func([]by
 	if rv := toLister(o.ResourceVersion); rv != o.ResourceVersion {
 		o.ResourceVersion, o.ResourceVersionMatch = rv, ""
 	}
-	list, err := await(ctx, &b.calls, func() (runtime.Object, error) { return b.lw.ListWithContext(ctx, o) }, func(runtime.Object) {})
+	list, err := await(ctx, &b.calls, func() (runtime.Object, error) { return b.lw.ListWithContext(ctx, o) },
+		func(runtime.Object) {})
 	if err != nil {
 		return metav1.ListMeta{}, err
 	}

@@ -53,7 +53,9 @@ type sharedInformer[T informer.Object] struct {
 	registrations map[*registration]struct{}
 }
 
-func newSharedInformer[T informer.Object](source informer.Source[T], f form[T], s settings, with indexersWith) *sharedInformer[T] {
+func newSharedInformer[T informer.Object](source informer.Source[T], f form[T], s settings,
+	with indexersWith,
+) *sharedInformer[T] {
 	i := &sharedInformer[T]{
 		settings: s, form: f, resync: with.resync, store: newStore(with.indexers), calls: &sync.WaitGroup{},
 		synced: newSynced("SharedIndexInformer " + s.name), registrations: map[*registration]struct{}{},
@@ -152,7 +154,8 @@ func (i *sharedInformer[T]) incident(in informer.Incident) {
 		failed = cache.DefaultWatchErrorHandler
 	}
 	// The handler may ask the reflector for its name.
-	failed(ctx, cache.NewReflectorWithOptions(&cache.ListWatch{}, nil, i.store, cache.ReflectorOptions{Name: i.settings.name}), err)
+	failed(ctx, cache.NewReflectorWithOptions(&cache.ListWatch{}, nil, i.store, cache.ReflectorOptions{Name: i.settings.name}),
+		err)
 }
 
 // Run calls RunWithContext with a context that ends when stop is closed.

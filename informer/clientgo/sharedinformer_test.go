@@ -28,12 +28,13 @@ func TestItWorksInGeneratedFactoriesAndListers(t *testing.T) {
 		w.put("a", "1")
 		client, err := kubernetes.NewForConfig(&rest.Config{Host: "http://fakeServer", Transport: w, QPS: -1})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("make a client: %v", err)
 		}
 		factory := informers.NewSharedInformerFactory(client, 0)
-		ours := factory.InformerFor(&corev1.ConfigMap{}, func(c kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
-			return clientgo.New(listWatch(c), &corev1.ConfigMap{}, resync, byNamespace())
-		})
+		ours := factory.InformerFor(&corev1.ConfigMap{},
+			func(c kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
+				return clientgo.New(listWatch(c), &corev1.ConfigMap{}, resync, byNamespace())
+			})
 		maps := factory.Core().V1().ConfigMaps()
 		if maps.Informer().GetIndexer() != ours.GetIndexer() {
 			t.Fatal("the factory has another informer")
@@ -103,7 +104,7 @@ func TestRemovedHandlersAreNotCalledAgain(t *testing.T) {
 		slow.slow = time.Minute
 		r, err := i.AddEventHandler(slow)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("add a handler: %v", err)
 		}
 		run(t, func() {
 			after(time.Second)
@@ -111,7 +112,7 @@ func TestRemovedHandlersAreNotCalledAgain(t *testing.T) {
 				t.Error("synced, but no call has returned")
 			}
 			if err := i.RemoveEventHandler(r); err != nil { // while the first call runs
-				t.Error(err)
+				t.Errorf("remove the handler: %v", err)
 			}
 			removed := time.Now()
 			shutDown(t, i, r) // again, and wait
@@ -129,11 +130,11 @@ func TestRemovedHandlersAreNotCalledAgain(t *testing.T) {
 			itself.fail = func(string) {
 				<-ready
 				if err := i.RemoveEventHandler(self); err != nil {
-					t.Error(err)
+					t.Errorf("remove the handler: %v", err)
 				}
 			}
 			if self, err = i.AddEventHandler(itself); err != nil {
-				t.Error(err)
+				t.Errorf("add a handler: %v", err)
 			}
 			close(ready)
 			after(time.Minute)
@@ -161,7 +162,7 @@ func TestWritesToTheStoreAreVisible(t *testing.T) {
 				s := i.GetStore()
 				for _, err := range []error{s.Add(foreign("x")), s.Update(foreign("a")), s.Delete(foreign("b"))} {
 					if err != nil {
-						t.Error(err)
+						t.Errorf("write into the store: %v", err)
 					}
 				}
 			}
@@ -203,28 +204,30 @@ func TestFakeClientsWork(t *testing.T) {
 				client := fake.NewClientset(named("a"))
 				maps := client.CoreV1().ConfigMaps("ns")
 				lw := semanticsOf(&cache.ListWatch{
-					ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return maps.List(ctx, o) },
+					ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+						return maps.List(ctx, o)
+					},
 					WatchFuncWithContext: maps.Watch,
 				}, client)
 				i := c.construct(lw, &corev1.ConfigMap{}, 0, nil)
 				l := newLog()
 				if _, err := i.AddEventHandler(l); err != nil {
-					t.Fatal(err)
+					t.Fatalf("add a handler: %v", err)
 				}
 				run(t, func() {
 					after(settled)
 					b := named("b")
 					if _, err := maps.Create(t.Context(), b, metav1.CreateOptions{}); err != nil {
-						t.Error(err)
+						t.Errorf("create a config map: %v", err)
 					}
 					after(time.Second)
 					b.Data = map[string]string{"value": "2"}
 					if _, err := maps.Update(t.Context(), b, metav1.UpdateOptions{}); err != nil {
-						t.Error(err)
+						t.Errorf("update a config map: %v", err)
 					}
 					after(time.Second)
 					if err := maps.Delete(t.Context(), "a", metav1.DeleteOptions{}); err != nil {
-						t.Error(err)
+						t.Errorf("delete a config map: %v", err)
 					}
 					after(settled)
 				}, i)
@@ -245,18 +248,19 @@ func TestOverAnySource(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newFakeServer()
 		w.put("a", "1")
-		source := informer.For[*corev1.ConfigMap](&rest.Config{Host: "http://fakeServer", Transport: w}, corev1.SchemeGroupVersion.WithResource("configmaps"), informer.Namespace("ns"))
+		source := informer.For[*corev1.ConfigMap](&rest.Config{Host: "http://fakeServer", Transport: w},
+			corev1.SchemeGroupVersion.WithResource("configmaps"), informer.Namespace("ns"))
 		incidents := 0
 		over := clientgo.Over(source, 0, byNamespace(), clientgo.OnIncident(func(informer.Incident) { incidents++ }))
 		l := newLog()
 		if _, err := over.AddEventHandler(l); err != nil {
-			t.Fatal(err)
+			t.Fatalf("add a handler: %v", err)
 		}
 		if err := over.SetTransform(func(o any) (any, error) {
 			o.(*corev1.ConfigMap).Data["value"] += "!"
 			return o, nil
 		}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("set the transform: %v", err)
 		}
 		run(t, func() {
 			after(settled)

@@ -53,7 +53,7 @@ func TestATransformMayDropUIDAndResourceVersion(t *testing.T) {
 					p := newPair(t, w, 0)
 					for _, i := range []cache.SharedIndexInformer{p.theirs, p.ours} {
 						if err := i.SetTransform(transform); err != nil {
-							t.Fatal(err)
+							t.Fatalf("set the transform: %v", err)
 						}
 					}
 					run(t, func() {

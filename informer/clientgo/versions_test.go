@@ -75,7 +75,7 @@ func (l listWatchOf) IsWatchListSemanticsUnSupported() bool {
 func shutDown(t *testing.T, i cache.SharedIndexInformer, r cache.ResourceEventHandlerRegistration) {
 	t.Helper()
 	if err := i.RemoveEventHandler(r); err != nil {
-		t.Error(err)
+		t.Errorf("remove the handler: %v", err)
 	}
 	<-r.(interface{ ShutdownChan() <-chan struct{} }).ShutdownChan()
 }

@@ -68,7 +68,9 @@ type Fault struct {
 func TooLarge() error {
 	return statusError(metav1.Status{
 		Status: "Failure", Code: 504, Reason: "Timeout", Message: "Timeout: Too large resource version: 9, current: 1",
-		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: "ResourceVersionTooLarge", Message: "Too large resource version"}}},
+		Details: &metav1.StatusDetails{
+			Causes: []metav1.StatusCause{{Type: "ResourceVersionTooLarge", Message: "Too large resource version"}},
+		},
 	})
 }
 

@@ -143,7 +143,8 @@ func (p page) ends() bool {
 // json returns the page's body up to its end.
 func (p page) json(of metav1.TypeMeta) []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, `{"kind":"%sList","apiVersion":%q,"metadata":{"resourceVersion":%q,"continue":%q},"items":[`, of.Kind, of.APIVersion, p.resourceVersion(), p.next)
+	fmt.Fprintf(&b, `{"kind":"%sList","apiVersion":%q,"metadata":{"resourceVersion":%q,"continue":%q},"items":[`, of.Kind,
+		of.APIVersion, p.resourceVersion(), p.next)
 	for i, item := range p.items {
 		if p.ends() && i >= p.After {
 			break

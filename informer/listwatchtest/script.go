@@ -79,5 +79,6 @@ func Bookmark(rv string) string {
 
 // InitialEventsEnd returns the JSON encoding of the bookmark that ends the initial events.
 func InitialEventsEnd(rv string) string {
-	return Frame("BOOKMARK", `{"kind":"Thing","apiVersion":"v1","metadata":{"resourceVersion":"`+rv+`","annotations":{"k8s.io/initial-events-end":"true"}}}`)
+	return Frame("BOOKMARK",
+		`{"kind":"Thing","apiVersion":"v1","metadata":{"resourceVersion":"`+rv+`","annotations":{"k8s.io/initial-events-end":"true"}}}`)
 }

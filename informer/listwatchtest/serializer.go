@@ -97,7 +97,8 @@ func (c serialized) frame(event string, object []byte) []byte {
 	}
 	var b bytes.Buffer
 	stream := c.info.StreamSerializer
-	if err := stream.Encode(&metav1.WatchEvent{Type: event, Object: runtime.RawExtension{Raw: raw}}, stream.NewFrameWriter(&b)); err != nil {
+	if err := stream.Encode(&metav1.WatchEvent{Type: event, Object: runtime.RawExtension{Raw: raw}},
+		stream.NewFrameWriter(&b)); err != nil {
 		panic(err)
 	}
 	return b.Bytes()

@@ -1,11 +1,11 @@
 // Package listwatchtest is a list-watch server for tests of clients: one collection of
 // objects with its history, and the failures that a test asks for.
 //
-// It has five nouns. A [Server] holds objects and every [Version] that they had; tests
-// put and delete objects, compact the history, and restore older copies of the data. A
-// [Request] is a LIST or WATCH that the server got. A [Fault] describes how the server
-// answers one request: with an error, late, incomplete, or in an unusual but valid way. A
-// rule (see [Server.Fail]) chooses the fault of each request, [Random] at random.
+// A [Server] holds objects and every [Version] that they had; tests put and delete objects,
+// compact the history, and restore older copies of the data. A [Request] is a LIST or WATCH
+// that the server got. A [Fault] describes how the server answers one request: with an error,
+// late, incomplete, or in an unusual but valid way. A rule (see [Server.Fail]) chooses the
+// fault of each request, [Random] at random.
 //
 // There are three ways to read a Server. It is an http.Handler, with JSON or Kubernetes'
 // protobuf encoding, for a real socket or, with [Config], for a rest.Config without one.
@@ -149,7 +149,8 @@ func RenderThing(v Version) []byte {
 	if err != nil {
 		panic(err)
 	}
-	return fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Thing","metadata":{"name":%q,"namespace":%q,"uid":%q,"resourceVersion":"%d"},"value":%s}`,
+	return fmt.Appendf(nil,
+		`{"apiVersion":"v1","kind":"Thing","metadata":{"name":%q,"namespace":%q,"uid":%q,"resourceVersion":"%d"},"value":%s}`,
 		v.Key.Name, v.Key.Namespace, v.UID, v.RV, value)
 }
 

@@ -24,7 +24,7 @@ func pages(t *testing.T, v *listwatchtest.View, limit int64) (items []int, last 
 		n := 0
 		meta, err := v.List(t.Context(), o, func([]byte) error { n++; return nil })
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("list: %v", err)
 		}
 		if items, o.Continue = append(items, n), meta.Continue; meta.Continue == "" {
 			return items, meta
@@ -51,7 +51,7 @@ func TestAContinuedListKeepsItsResourceVersion(t *testing.T) {
 	each := func([]byte) error { return nil }
 	first, err := v.List(t.Context(), metav1.ListOptions{Limit: 1}, each)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("list: %v", err)
 	}
 	s.Put("c", 1)
 	second, err := v.List(t.Context(), metav1.ListOptions{Limit: 1, Continue: first.Continue}, each)
@@ -59,24 +59,26 @@ func TestAContinuedListKeepsItsResourceVersion(t *testing.T) {
 		t.Errorf("page %+v after %+v, error %v", second, first, err)
 	}
 	s.Compact(0)
-	if _, err = v.List(t.Context(), metav1.ListOptions{Limit: 1, Continue: first.Continue}, each); kube.Classify(err) != kube.OutcomeExpired {
+	if _, err = v.List(t.Context(), metav1.ListOptions{Limit: 1, Continue: first.Continue},
+		each); kube.Classify(err) != kube.OutcomeExpired {
 		t.Errorf("a token of a compacted version: %v", err)
 	}
 }
 
 func TestWatchSendsTheEventsAfterItsResourceVersion(t *testing.T) {
-	for name, watch := range map[string]func(s *listwatchtest.Server, ctx context.Context, rv string) func() (kube.EventType, error){
+	for name, watch := range map[string]func(s *listwatchtest.Server, ctx context.Context,
+		rv string) func() (kube.EventType, error){
 		"view": func(s *listwatchtest.Server, ctx context.Context, rv string) func() (kube.EventType, error) {
 			w, err := (&listwatchtest.View{Server: s}).Watch(ctx, metav1.ListOptions{ResourceVersion: rv})
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("watch: %v", err)
 			}
 			return func() (kube.EventType, error) { f, err := w.Next(); return f.Type, err }
 		},
 		"wire": func(s *listwatchtest.Server, ctx context.Context, rv string) func() (kube.EventType, error) {
 			w, err := listwatchtest.Over(s).Watch(ctx, metav1.ListOptions{ResourceVersion: rv})
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("watch: %v", err)
 			}
 			return func() (kube.EventType, error) { f, err := w.Next(); return f.Type, err }
 		},
@@ -126,7 +128,8 @@ func TestFaultsApplyToTheFirstRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := listwatchtest.New()
 		s.Put("a", 1)
-		s.Fail(listwatchtest.Faults(listwatchtest.Fault{Refuse: true}, listwatchtest.Fault{End: "cut"}, listwatchtest.Fault{Delay: time.Minute}))
+		s.Fail(listwatchtest.Faults(listwatchtest.Fault{Refuse: true}, listwatchtest.Fault{End: "cut"},
+			listwatchtest.Fault{Delay: time.Minute}))
 		v := &listwatchtest.View{Server: s}
 		list := func() error {
 			_, err := v.List(t.Context(), metav1.ListOptions{}, func([]byte) error { return nil })

@@ -89,7 +89,7 @@ func TestTheCallbackOfAnIndexThatPanicsGetsTheIndex(t *testing.T) {
 		go func() {
 			defer close(done)
 			if x, err := index(); err != nil {
-				t.Error(err)
+				t.Errorf("make the index: %v", err)
 			} else {
 				indices <- x
 			}

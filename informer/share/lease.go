@@ -66,7 +66,9 @@ func (l *Lease[T]) end(ctx context.Context) (handlers []*informer.Registration, 
 
 // Handle adds a handler, which ends with the lease: informer.Informer.Handle. After
 // Release, the handler is stopped at once.
-func (l *Lease[T]) Handle(handle func(context.Context, informer.Event[T]) error, opts ...informer.HandleOption) *informer.Registration {
+func (l *Lease[T]) Handle(handle func(context.Context, informer.Event[T]) error,
+	opts ...informer.HandleOption,
+) *informer.Registration {
 	return l.add(opts, func(c *calls[T], opts []informer.HandleOption) *informer.Registration {
 		return l.informer.Handle(func(ctx context.Context, e informer.Event[T]) error {
 			defer runtime.KeepAlive(l) // a handler holds the lease
@@ -82,7 +84,9 @@ func (l *Lease[T]) Handle(handle func(context.Context, informer.Event[T]) error,
 
 // Reconcile adds a handler that is called with keys, and ends with the lease:
 // informer.Informer.Reconcile. After Release, the handler is stopped at once.
-func (l *Lease[T]) Reconcile(reconcile func(context.Context, informer.Key) error, opts ...informer.HandleOption) *informer.Registration {
+func (l *Lease[T]) Reconcile(reconcile func(context.Context, informer.Key) error,
+	opts ...informer.HandleOption,
+) *informer.Registration {
 	return l.add(opts, func(c *calls[T], opts []informer.HandleOption) *informer.Registration {
 		return l.informer.Reconcile(func(ctx context.Context, k informer.Key) error {
 			defer runtime.KeepAlive(l) // a handler holds the lease
@@ -119,7 +123,9 @@ func (c *calls[T]) begin(ctx context.Context) (within context.Context, end func(
 
 // add adds a handler, which register makes, and makes it end with the lease. The informer,
 // which may call back, is not called under the lock.
-func (l *Lease[T]) add(opts []informer.HandleOption, register func(*calls[T], []informer.HandleOption) *informer.Registration) *informer.Registration {
+func (l *Lease[T]) add(opts []informer.HandleOption,
+	register func(*calls[T], []informer.HandleOption) *informer.Registration,
+) *informer.Registration {
 	l.mu.Lock()
 	if l.over != nil {
 		opts = nil
@@ -228,7 +234,9 @@ type index struct {
 // with informer.NewIndex. All leases share it, with the function of the first call, as
 // long as the informer lives. It returns ErrConflict if the index has another type than V,
 // and ErrReleased after Release.
-func NewIndex[T informer.Object, V comparable](l *Lease[T], name string, values func(object T) []V) (*informer.Index[T, V], error) {
+func NewIndex[T informer.Object, V comparable](l *Lease[T], name string,
+	values func(object T) []V,
+) (*informer.Index[T, V], error) {
 	return indexOf(l, name, func(buffer []V, object T) []V { return append(buffer, values(object)...) })
 }
 
@@ -244,7 +252,8 @@ func indexOf[T informer.Object, V comparable](l *Lease[T], name string, values f
 		return nil, err
 	}
 	report := func() {}
-	x.build.Do(func() { x.index, report = informer.BuildIndex(l.informer, name, values) }) // a second caller waits until it is complete
+	// a second caller waits until it is complete
+	x.build.Do(func() { x.index, report = informer.BuildIndex(l.informer, name, values) })
 	report()
 	built, is := x.index.(*informer.Index[T, V])
 	if !is {

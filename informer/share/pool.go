@@ -1,9 +1,9 @@
 // Package share shares one informer per source among several users, and ends it with the
 // last of them.
 //
-// It has four nouns. A [Pool] holds the informers, and runs them while its Run runs. A
-// [Lease] is one user's access to an informer: to its cache and its changes. A [Sharing]
-// lists the leases of an informer. A [Leak] is a lease that was never released.
+// A [Pool] holds the informers, and runs them while its Run runs. A [Lease] is one user's
+// access to an informer: to its cache and its changes. A [Sharing] lists the leases of an
+// informer. A [Leak] is a lease that was never released.
 //
 //	pool := share.New(share.Config{Logger: log})
 //	go pool.Run(ctx) // returns when ctx ended and all of its goroutines have
@@ -289,7 +289,8 @@ func leaked(w weak.Pointer[ticket]) {
 	}
 	t.drop()
 	leak := Leak{Source: t.of.name, Taken: t.taken}
-	t.pool.cfg.Logger.Warn("lease was forgotten, not released", slog.String("informer", leak.Source), slog.String("taken", leak.Taken))
+	t.pool.cfg.Logger.Warn("lease was forgotten, not released",
+		slog.String("informer", leak.Source), slog.String("taken", leak.Taken))
 	if t.pool.cfg.OnLeak != nil {
 		t.pool.cfg.OnLeak(leak)
 	}

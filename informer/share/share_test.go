@@ -224,7 +224,9 @@ func TestAllLeasesGetTheErrorOfTheirInformer(t *testing.T) {
 		stop := run(t, pool)
 		synctest.Wait()
 		third := take(t, pool, source)
-		for _, err := range []error{<-said, second.WaitSynced(t.Context()), third.WaitSynced(t.Context()), second.WaitRevision(t.Context(), "1")} {
+		for _, err := range []error{
+			<-said, second.WaitSynced(t.Context()), third.WaitSynced(t.Context()), second.WaitRevision(t.Context(), "1"),
+		} {
 			if err == nil || !strings.Contains(err.Error(), "no source") {
 				t.Errorf("a wait says %v, want why the informer does not run", err)
 			}

@@ -82,7 +82,7 @@ func take(t testing.TB, pool *share.Pool, source informer.Source[*book], opts ..
 	t.Helper()
 	l, err := share.Get(pool, source, opts...)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("take a lease: %v", err)
 	}
 	return l
 }

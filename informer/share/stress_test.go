@@ -66,7 +66,7 @@ func (p *player) take(ctx context.Context) {
 	n := p.random.IntN(len(p.sources))
 	l, err := share.Get(p.pool, p.sources[n])
 	if err != nil {
-		p.t.Error(err)
+		p.t.Errorf("take a lease: %v", err)
 		return
 	}
 	h := &holding{Lease: l, source: n}
@@ -86,13 +86,13 @@ func (p *player) take(ctx context.Context) {
 	case 1:
 		x, err := share.NewIndex1(l, "name", func(b *book) string { return b.Name })
 		if err != nil {
-			p.t.Error(err)
+			p.t.Errorf("make an index: %v", err)
 		} else if err := l.WaitSynced(ctx); err != nil || x.Len("still") != 1 {
 			p.t.Errorf("the index has %d objects, synced: %v", x.Len("still"), err)
 		}
 	}
 	if err := l.WaitSynced(ctx); err != nil {
-		p.t.Error(err)
+		p.t.Errorf("wait until it is synced: %v", err)
 	}
 	h.object, _ = l.Get(keyOf("still"))
 	p.enter(h)
@@ -101,7 +101,7 @@ func (p *player) take(ctx context.Context) {
 
 func (p *player) release(ctx context.Context, h *holding) {
 	if err := h.Release(ctx); err != nil {
-		p.t.Error(err)
+		p.t.Errorf("release: %v", err)
 	}
 	h.over.Store(true)
 }

@@ -1,10 +1,10 @@
 // Package audit records who did what: an event for each stage of the requests that a policy
 // selects, in upstream's format, in a file.
 //
-// It has three nouns. A [Policy] says which requests are recorded, and how much of them. A
-// [Log] writes events to its file, which it rotates. A [Request] is one request that is
-// recorded. Policies, events and the context of a request are those of k8s.io/apiserver/pkg/audit:
-// what calls audit.AddAuditAnnotation with the context of a request adds to its event.
+// A [Policy] says which requests are recorded, and how much of them. A [Log] writes events to
+// its file, which it rotates. A [Request] is one request that is recorded. Policies, events
+// and the context of a request are those of k8s.io/apiserver/pkg/audit: what calls
+// audit.AddAuditAnnotation with the context of a request adds to its event.
 //
 // Files are rotated here, and not by the library that upstream uses, because that one leaves a
 // goroutine behind that nothing ends, and half a line after a full disk.
@@ -113,10 +113,12 @@ func (o Options) WithDefaults() (Options, error) {
 		return o, fmt.Errorf("audit log mode %q (--audit-log-mode): want %s", o.Mode, strings.Join(modes, ", "))
 	}
 	if o.BatchBuffer < 0 {
-		return o, fmt.Errorf("an audit log buffer of %d events (--audit-log-batch-buffer-size): want a positive number", o.BatchBuffer)
+		return o, fmt.Errorf("an audit log buffer of %d events (--audit-log-batch-buffer-size): want a positive number",
+			o.BatchBuffer)
 	}
 	if o.MaxEventBytes < 0 {
-		return o, fmt.Errorf("audit events of at most %d bytes (--audit-log-truncate-max-event-size): want a positive number", o.MaxEventBytes)
+		return o, fmt.Errorf("audit events of at most %d bytes (--audit-log-truncate-max-event-size): want a positive number",
+			o.MaxEventBytes)
 	}
 	return o, nil
 }
@@ -155,7 +157,9 @@ func Open(p *Policy, o Options) (*Log, error) {
 	}
 	l := &Log{
 		policy: p, o: o, encoder: audit.Codecs.LegacyCodec(auditv1.SchemeGroupVersion), counts: newCounts(),
-		paths: request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")},
+		paths: request.RequestInfoFactory{
+			APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api"),
+		},
 	}
 	l.queue = newQueue(probesWaiting, probesBytes)
 	if o.Mode == ModeBatch {
@@ -205,7 +209,9 @@ func (l *Log) Check() error {
 	}
 	failed := l.failed.Load()
 	if l.o.Mode == ModeStrict && failed != 0 && time.Since(time.Unix(0, failed)) < unhealthyFor {
-		return fmt.Errorf("an audit event could not be written to %s in the last %v, and without it requests fail (--audit-log-mode %s): make space, or make the file writable",
+		return fmt.Errorf(
+			"an audit event could not be written to %s in the last %v, and without it requests fail (--audit-log-mode %s): "+
+				"make space, or make the file writable",
 			l.o.Path, unhealthyFor, ModeStrict)
 	}
 	return nil
@@ -275,7 +281,8 @@ func (l *Log) lost(plugin string, err error) {
 	if now.Sub(time.Unix(0, last)) < time.Minute || !l.reported.CompareAndSwap(last, now.UnixNano()) {
 		return
 	}
-	l.o.Logger.Error("audit events are lost", slog.String("path", l.o.Path), slog.String("plugin", plugin), slog.Any("error", err))
+	l.o.Logger.Error("audit events are lost",
+		slog.String("path", l.o.Path), slog.String("plugin", plugin), slog.Any("error", err))
 }
 
 // counts are the metrics, with upstream's names (apiserver pkg/audit/metrics.go).
@@ -290,10 +297,12 @@ func newCounts() counts {
 			Name: "apiserver_audit_event_total", Help: "Audit events made.",
 		}),
 		rejected: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "apiserver_audit_requests_rejected_total", Help: "Requests refused because their first audit event could not be written.",
+			Name: "apiserver_audit_requests_rejected_total",
+			Help: "Requests refused because their first audit event could not be written.",
 		}),
 		errors: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "apiserver_audit_error_total", Help: "Audit events that were lost: log could not write them, truncate found them too large, buffered had no space.",
+			Name: "apiserver_audit_error_total",
+			Help: "Audit events that were lost: log could not write them, truncate found them too large, buffered had no space.",
 		}, []string{"plugin"}),
 		levels: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "apiserver_audit_level_total", Help: "Requests by the level that the audit policy gives them.",

@@ -238,7 +238,8 @@ func (f *file) run(ctx context.Context) {
 		case <-hourly.C:
 		}
 		if err := f.tend(time.Now()); err != nil {
-			f.logger.WarnContext(ctx, "rotated audit logs are not looked after", slog.String("path", f.path), slog.Any("error", err))
+			f.logger.WarnContext(ctx, "rotated audit logs are not looked after", slog.String("path", f.path),
+				slog.Any("error", err))
 		}
 	}
 }

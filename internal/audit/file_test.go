@@ -27,11 +27,11 @@ func open(t *testing.T, o audit.Options) *audit.Log {
 	t.Helper()
 	p, err := audit.ParsePolicy([]byte(head + "omitStages: [RequestReceived]\nrules: [{level: Request}]"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse the policy: %v", err)
 	}
 	l, err := audit.Open(p, o)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open the audit log: %v", err)
 	}
 	return l
 }
@@ -68,11 +68,11 @@ func read(t *testing.T, path string) []byte {
 	t.Helper()
 	content, err := os.ReadFile(path)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	if zipped, err := gzip.NewReader(bytes.NewReader(content)); err == nil {
 		if content, err = io.ReadAll(zipped); err != nil {
-			t.Fatal(err)
+			t.Fatalf("read to the end: %v", err)
 		}
 	}
 	return content
@@ -95,12 +95,13 @@ func TestRotationLosesNoEvent(t *testing.T) {
 		}
 		cancel()
 		if err := errors.Join(<-ended, l.Close()); err != nil {
-			t.Fatal(err)
+			t.Fatalf("wait for the end and close: %v", err)
 		}
-		l = open(t, audit.Options{Path: path, MaxSizeMB: 1, MaxBackups: audit.Unlimited, Compress: compressed}) // it goes on where it was
+		// it goes on where it was
+		l = open(t, audit.Options{Path: path, MaxSizeMB: 1, MaxBackups: audit.Unlimited, Compress: compressed})
 		record(t, l, "10", `{}`)
 		if err := l.Close(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("close: %v", err)
 		}
 		files, err := filepath.Glob(filepath.Join(dir, "sub", "audit*"))
 		if err != nil || len(files) != 4 {
@@ -130,7 +131,7 @@ func TestOldAndSurplusFilesAreRemoved(t *testing.T) {
 		kept := []string{name(time.Hour), name(2*time.Hour) + ".gz", "audit-other.log", "audit.log.bak"}
 		for _, f := range append(slices.Clone(kept), name(3*time.Hour), name(4*time.Hour)+".gz", name(9*24*time.Hour)) {
 			if err := os.WriteFile(filepath.Join(dir, f), nil, 0o600); err != nil {
-				t.Fatal(err)
+				t.Fatalf("write a file: %v", err)
 			}
 		}
 		l := open(t, audit.Options{Path: filepath.Join(dir, "audit.log"), MaxBackups: 2, MaxAgeDays: 7})
@@ -140,11 +141,11 @@ func TestOldAndSurplusFilesAreRemoved(t *testing.T) {
 		synctest.Wait()
 		cancel()
 		if err := errors.Join(<-ended, l.Close()); err != nil {
-			t.Fatal(err)
+			t.Fatalf("wait for the end and close: %v", err)
 		}
 		entries, err := os.ReadDir(dir)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("list a directory: %v", err)
 		}
 		var left []string
 		for _, e := range entries {
@@ -180,12 +181,12 @@ func TestModeDecidesWhatAFullDiskDoes(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			p, err := audit.ParsePolicy([]byte(head + "rules: [{level: Metadata}]"))
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("parse the policy: %v", err)
 			}
 			out := &broken{fails: true}
 			l, err := audit.Open(p, audit.Options{Path: "-", Stdout: out, Mode: mode})
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("open the audit log: %v", err)
 			}
 			if served := record(t, l, "1", "{}"); served != want.served {
 				t.Errorf("%s: served %t while the disk is full", mode, served)
@@ -219,7 +220,7 @@ func TestBatchIsBoundedAndWrittenAtTheEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := l.Run(ctx); err != nil {
-		t.Fatal(err)
+		t.Fatalf("run: %v", err)
 	}
 	if got := ids(t, out.Bytes()); !slices.Equal(got, []string{"1", "2", "3"}) {
 		t.Errorf("events %v, want those that had space", got)
@@ -248,12 +249,12 @@ func TestTruncatedEventsKeepTheirMetadata(t *testing.T) {
 func TestHalfALineOfAKilledProcessStaysAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "audit.log")
 	if err := os.WriteFile(path, []byte(`{"auditID":"ki`), 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	l := open(t, audit.Options{Path: path})
 	record(t, l, "1", "{}")
 	if err := l.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("close: %v", err)
 	}
 	_, rest, _ := bytes.Cut(read(t, path), []byte("\n"))
 	if got := ids(t, rest); !slices.Equal(got, []string{"1"}) {

@@ -22,7 +22,9 @@ import (
 func probe(t *testing.T, l *audit.Log, path string) bool {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), "GET", path, nil)
-	ctx, q, err := l.Begin(t.Context(), audit.Arrived{HTTP: r, ID: path, At: time.Now(), Caller: &user.DefaultInfo{Name: "kubelet"}})
+	ctx, q, err := l.Begin(t.Context(), audit.Arrived{
+		HTTP: r, ID: path, At: time.Now(), Caller: &user.DefaultInfo{Name: "kubelet"},
+	})
 	if err != nil {
 		return false
 	}
@@ -35,11 +37,11 @@ func openAll(t *testing.T, o audit.Options) *audit.Log {
 	t.Helper()
 	p, err := audit.ParsePolicy([]byte(head + "rules: [{level: Metadata}]"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse the policy: %v", err)
 	}
 	l, err := audit.Open(p, o)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open the audit log: %v", err)
 	}
 	return l
 }
@@ -69,7 +71,7 @@ func TestAFullDiskStopsNoHealthCheck(t *testing.T) {
 		probe(t, l, "/livez")
 		cancel()
 		if err := errors.Join(<-ended, l.Close()); err != nil {
-			t.Fatal(err)
+			t.Fatalf("wait for the end and close: %v", err)
 		}
 		if got := ids(t, out.Bytes()); !slices.Equal(got, []string{"/livez", "/livez"}) {
 			t.Errorf("events %v, want the two of the last check", got)
@@ -114,7 +116,7 @@ func TestAnOutputThatHangsStopsNoHealthCheck(t *testing.T) {
 			}
 			cancel()
 			if err := errors.Join(<-ended, l.Close(), writer.Close(), <-read); err != nil {
-				t.Fatal(err)
+				t.Fatalf("close the log: %v", err)
 			}
 			if err := l.Check(); err != nil && mode == audit.ModeBlocking {
 				t.Errorf("afterwards: %v", err)
@@ -129,24 +131,26 @@ func TestALogThatOthersChangeIsOpenedAgain(t *testing.T) {
 		change func(path string) error
 		before int // events that are there before the others
 	}{
-		"deleted":             {os.Remove, 0},
-		"moved":               {func(path string) error { return os.Rename(path, path+".1") }, 0},
-		"directory deleted":   {func(path string) error { return os.RemoveAll(filepath.Dir(path)) }, 0},
-		"truncated":           {func(path string) error { return os.Truncate(path, 0) }, 0},
-		"replaced by another": {func(path string) error { return errors.Join(os.Remove(path), os.WriteFile(path, nil, 0o600)) }, 0},
-		"not changed":         {func(string) error { return nil }, 1},
+		"deleted":           {os.Remove, 0},
+		"moved":             {func(path string) error { return os.Rename(path, path+".1") }, 0},
+		"directory deleted": {func(path string) error { return os.RemoveAll(filepath.Dir(path)) }, 0},
+		"truncated":         {func(path string) error { return os.Truncate(path, 0) }, 0},
+		"replaced by another": {
+			func(path string) error { return errors.Join(os.Remove(path), os.WriteFile(path, nil, 0o600)) }, 0,
+		},
+		"not changed": {func(string) error { return nil }, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "sub", "audit.log")
 			l := open(t, audit.Options{Path: path, MaxSizeMB: 1})
 			record(t, l, "before", `{"data":"`+strings.Repeat("x", 600<<10)+`"}`)
 			if err := c.change(path); err != nil {
-				t.Fatal(err)
+				t.Fatalf("change the object: %v", err)
 			}
 			record(t, l, "1", "{}")
 			record(t, l, "2", "{}")
 			if err := l.Close(); err != nil {
-				t.Fatal(err)
+				t.Fatalf("close: %v", err)
 			}
 			want := append([]string{"before"}, "1", "2")[1-c.before:]
 			if got := ids(t, read(t, path)); !slices.Equal(got, want) {

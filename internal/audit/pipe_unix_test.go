@@ -24,14 +24,15 @@ func TestAPipeThatNobodyReadsStopsNothing(t *testing.T) {
 			t.Parallel()
 			path := filepath.Join(t.TempDir(), "audit.fifo")
 			if err := syscall.Mkfifo(path, 0o600); err != nil {
-				t.Fatal(err)
+				t.Fatalf("make a pipe: %v", err)
 			}
 			l := openAll(t, audit.Options{Path: path, Mode: mode})
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
 			go func() { ended <- l.Run(ctx) }()                           // ends with ctx
 			for _, id := range []string{strings.Repeat("x", 1000), "x"} { // until there is no room for any
-				for lost := value(t, l, "apiserver_audit_error_total", "log"); value(t, l, "apiserver_audit_error_total", "log") == lost; {
+				for lost := value(t, l, "apiserver_audit_error_total",
+					"log"); value(t, l, "apiserver_audit_error_total", "log") == lost; {
 					record(t, l, id, "{}")
 				}
 			}
@@ -54,17 +55,17 @@ func TestAPipeThatNobodyReadsStopsNothing(t *testing.T) {
 			}
 			reader, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("open a file: %v", err)
 			}
 			if _, err := io.ReadFull(reader, make([]byte, 16<<10)); err != nil { // there is more
-				t.Fatal(err)
+				t.Fatalf("read: %v", err)
 			}
 			if !record(t, l, "2", "{}") {
 				t.Error("a request is refused although somebody reads")
 			}
 			cancel()
 			if err := errors.Join(<-ended, l.Close(), reader.Close()); err != nil {
-				t.Fatal(err)
+				t.Fatalf("close the log: %v", err)
 			}
 		})
 	}

@@ -25,14 +25,16 @@ func TestWrongPoliciesAreRefusedWithThePlaceOfTheMistake(t *testing.T) {
 		"repeated field":    {head + "rules: [{level: Metadata}]\nrules: [{level: None}]", "already"},
 		"YAML that is none": {head + "rules:\n\t- level: None", "line 4"},
 		"two documents":     {head + "rules: [{level: None}]\n---\nrules: []\n", "line 4: there is a second document"},
-		"path and resource": {head + "rules: [{level: None, nonResourceURLs: [/x], namespaces: [a]}]", "rules[0].nonResourceURLs"},
-		"group's version":   {head + "rules: [{level: None, resources: [{group: apps/v1}]}]", "rules[0].resources.group"},
-		"names without":     {head + "rules: [{level: None, resources: [{resourceNames: [a]}]}]", "resourceNames"},
+		"path and resource": {
+			head + "rules: [{level: None, nonResourceURLs: [/x], namespaces: [a]}]", "rules[0].nonResourceURLs",
+		},
+		"group's version": {head + "rules: [{level: None, resources: [{group: apps/v1}]}]", "rules[0].resources.group"},
+		"names without":   {head + "rules: [{level: None, resources: [{resourceNames: [a]}]}]", "resourceNames"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "policy.yaml")
 			if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
-				t.Fatal(err)
+				t.Fatalf("write a file: %v", err)
 			}
 			_, err := audit.LoadPolicy(path)
 			if err == nil {
@@ -45,7 +47,8 @@ func TestWrongPoliciesAreRefusedWithThePlaceOfTheMistake(t *testing.T) {
 			}
 		})
 	}
-	if _, err := audit.LoadPolicy(filepath.Join(t.TempDir(), "none")); err == nil || !strings.Contains(err.Error(), "--audit-policy-file") {
+	if _, err := audit.LoadPolicy(filepath.Join(t.TempDir(), "none")); err == nil ||
+		!strings.Contains(err.Error(), "--audit-policy-file") {
 		t.Errorf("a file that is missing: %v", err)
 	}
 }

@@ -72,7 +72,10 @@ func (l *Log) Begin(ctx context.Context, a Arrived) (context.Context, *Request, 
 		return ctx, nil, nil
 	}
 	ctx = audit.WithAuditContext(ctx)
-	q := &Request{log: l, context: audit.AuditContextFrom(ctx), level: rule.Level, drops: rule.OmitManagedFields, unknown: a.Caller == nil, long: what.GetVerb() == "watch", probe: isProbe(a.HTTP.URL.Path)}
+	q := &Request{
+		log: l, context: audit.AuditContextFrom(ctx), level: rule.Level, drops: rule.OmitManagedFields, unknown: a.Caller == nil,
+		long: what.GetVerb() == "watch", probe: isProbe(a.HTTP.URL.Path),
+	}
 	if err := q.context.Init(rule, q); err != nil {
 		return ctx, nil, err
 	}
@@ -258,7 +261,9 @@ func (q *Request) Completed(ctx context.Context, code int) {
 	case code != 0:
 		q.context.SetEventResponseStatusCode(int32(code)) //nolint:gosec // an HTTP status
 	case q.context.GetEventResponseStatus() == nil:
-		q.context.SetEventResponseStatus(&metav1.Status{Code: http.StatusOK, Status: metav1.StatusSuccess, Message: "Connection closed early"})
+		q.context.SetEventResponseStatus(&metav1.Status{
+			Code: http.StatusOK, Status: metav1.StatusSuccess, Message: "Connection closed early",
+		})
 	}
 	if q.unknown || q.long && !q.started { // apiserver endpoints/filters/authn_audit.go; a watch that was refused
 		q.stage(ctx, auditinternal.StageResponseStarted)

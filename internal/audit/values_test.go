@@ -12,7 +12,7 @@ func testutilRegistry(t *testing.T, l *audit.Log) *prometheus.Registry {
 	t.Helper()
 	r := prometheus.NewPedanticRegistry()
 	if err := r.Register(l); err != nil {
-		t.Fatal(err)
+		t.Fatalf("register: %v", err)
 	}
 	return r
 }
@@ -22,7 +22,7 @@ func value(t *testing.T, l *audit.Log, name, label string) float64 {
 	t.Helper()
 	all, err := testutilRegistry(t, l).Gather()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("gather the metrics: %v", err)
 	}
 	for _, family := range all {
 		for _, m := range family.GetMetric() {

@@ -1,12 +1,11 @@
 // Package auth says who is calling, and what callers may do.
 //
-// It has six nouns. [Credentials] are the certificates of one data directory:
-// its own CA, the serving certificate, and an administrator's client certificate
-// with its kubeconfig, all created on first use. An [Authenticator] identifies the caller of
-// a request, by upstream's user.Info; [Certificates] is one. [Attributes] describe a request
-// to an [Authorizer], whose answer is a [Decision]. [MastersOnly] is an authorizer for which
-// members of one group may do everything, [AlwaysAllow] one for which everybody may; package
-// rbac has the one that reads roles.
+// [Credentials] are the certificates of one data directory: its own CA, the serving
+// certificate, and an administrator's client certificate with its kubeconfig, all created on
+// first use. An [Authenticator] identifies the caller of a request, by upstream's user.Info;
+// [Certificates] is one. [Attributes] describe a request to an [Authorizer], whose answer is a
+// [Decision]. [MastersOnly] is an authorizer for which members of one group may do everything,
+// [AlwaysAllow] one for which everybody may; package rbac has the one that reads roles.
 //
 // claims.go has which identity headers are refused or ignored, with package authn;
 // docs/differences.md lists them.
@@ -140,7 +139,8 @@ func Refused(u user.Info, a Attributes, why string) error {
 		why = ": " + why
 	}
 	if a.Path != "" {
-		return wire.Forbidden(schema.GroupResource{}, "", harmless(fmt.Sprintf("User %q cannot %s path %q", u.GetName(), a.Verb, a.Path))+why)
+		return wire.Forbidden(schema.GroupResource{}, "",
+			harmless(fmt.Sprintf("User %q cannot %s path %q", u.GetName(), a.Verb, a.Path))+why)
 	}
 	resource := a.Resource.Resource
 	if a.Subresource != "" {
@@ -150,6 +150,7 @@ func Refused(u user.Info, a Attributes, why string) error {
 	if a.Namespace != "" {
 		where = fmt.Sprintf("in the namespace %q", a.Namespace)
 	}
-	text := fmt.Sprintf("User %q cannot %s resource %q in API group %q %s", u.GetName(), a.Verb, resource, a.Resource.Group, where)
+	text := fmt.Sprintf("User %q cannot %s resource %q in API group %q %s",
+		u.GetName(), a.Verb, resource, a.Resource.Group, where)
 	return wire.Forbidden(a.Resource, a.Name, harmless(text)+why)
 }

@@ -25,7 +25,8 @@ func RefuseClaims(h http.Header) error {
 		return nil
 	}
 	return wire.Forbidden(schema.GroupResource{}, "", fmt.Sprintf(
-		"the header %s names a user authenticated by a front proxy, but this server trusts no front proxy: nothing was done; a client certificate or a bearer token identifies a caller", first))
+		"the header %s names a user authenticated by a front proxy, but this server trusts no front proxy: nothing was done; a "+
+			"client certificate or a bearer token identifies a caller", first))
 }
 
 // claims reports whether a header names a user.

@@ -119,7 +119,8 @@ func (c *Credentials) checkCA(now time.Time) error {
 	case now.After(ca.NotAfter):
 		return fmt.Errorf("the CA's certificate in %s expired on %s: "+remedy, file, ca.NotAfter.Format(time.DateOnly), c.pki())
 	case now.Before(ca.NotBefore):
-		return fmt.Errorf("the CA's certificate in %s is not valid before %s: set the clock, or "+remedy, file, ca.NotBefore.Format(time.DateTime), c.pki())
+		return fmt.Errorf("the CA's certificate in %s is not valid before %s: set the clock, or "+remedy, file,
+			ca.NotBefore.Format(time.DateTime), c.pki())
 	}
 	return nil
 }
@@ -148,11 +149,15 @@ func (c *Credentials) load(name string, into *pair) error {
 		return nil
 	}
 	if err := errors.Join(certErr, keyErr); err != nil {
-		return fmt.Errorf("read the %s certificate: %w; put the file back, or remove %s to recreate all certificates (clients then need the new kubeconfig)", name, err, c.pki())
+		return fmt.Errorf(
+			"read the %s certificate: %w; put the file back, or remove %s to recreate all certificates (clients then need "+
+				"the new kubeconfig)", name, err, c.pki())
 	}
 	p, err := parsePair(certPEM, keyPEM)
 	if err != nil {
-		return fmt.Errorf("%s and %s do not hold a certificate and its key: %w; put the files back, or remove %s to recreate all certificates (clients then need the new kubeconfig)", certFile, keyFile, err, c.pki())
+		return fmt.Errorf(
+			"%s and %s do not hold a certificate and its key: %w; put the files back, or remove %s to recreate all "+
+				"certificates (clients then need the new kubeconfig)", certFile, keyFile, err, c.pki())
 	}
 	*into = p
 	return nil
@@ -200,7 +205,8 @@ func (c *Credentials) Issue(name string, groups ...string) (cert, key []byte, er
 	if name == "" { // as a certificate it would be anonymous
 		return nil, nil, errors.New("make a client certificate: a user needs a name")
 	}
-	p, err := newPair(ECDSA, leaf(pkix.Name{CommonName: name, Organization: groups}, x509.ExtKeyUsageClientAuth, time.Now()), &c.ca)
+	p, err := newPair(ECDSA, leaf(pkix.Name{CommonName: name, Organization: groups}, x509.ExtKeyUsageClientAuth, time.Now()),
+		&c.ca)
 	if err != nil {
 		return nil, nil, fmt.Errorf("make a certificate for %s: %w", name, err)
 	}
@@ -236,8 +242,12 @@ func (c *Credentials) encodeKubeconfig(server string) ([]byte, error) {
 	}
 	var clusters, contexts []named
 	add := func(name, address string) {
-		clusters = append(clusters, named{Name: name, Cluster: map[string]any{"server": address, "certificate-authority-data": c.CA()}})
-		contexts = append(contexts, named{Name: name, Context: map[string]any{"cluster": name, "user": "gapless", "namespace": "default"}})
+		clusters = append(clusters, named{
+			Name: name, Cluster: map[string]any{"server": address, "certificate-authority-data": c.CA()},
+		})
+		contexts = append(contexts, named{
+			Name: name, Context: map[string]any{"cluster": name, "user": "gapless", "namespace": "default"},
+		})
 	}
 	add("gapless", server)
 	if byName := localhostURL(server); byName != "" {
@@ -245,7 +255,12 @@ func (c *Credentials) encodeKubeconfig(server string) ([]byte, error) {
 	}
 	return yaml.Marshal(map[string]any{
 		"apiVersion": "v1", "kind": "Config", "current-context": "gapless", "clusters": clusters, "contexts": contexts,
-		"users": []named{{Name: "gapless", User: map[string]any{"client-certificate-data": c.admin.certPEM, "client-key-data": c.admin.keyPEM}}},
+		"users": []named{
+			{
+				Name: "gapless",
+				User: map[string]any{"client-certificate-data": c.admin.certPEM, "client-key-data": c.admin.keyPEM},
+			},
+		},
 	})
 }
 

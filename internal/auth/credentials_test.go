@@ -40,7 +40,7 @@ func open(t testing.TB, dir string, hosts ...string) *auth.Credentials {
 func sign(t testing.TB, dir string) {
 	t.Helper()
 	if _, err := auth.SigningKey(dir); err != nil {
-		t.Fatal(err)
+		t.Fatalf("make the signing key: %v", err)
 	}
 }
 
@@ -50,12 +50,12 @@ func files(t testing.TB, dir string) map[string]string {
 	all := map[string]string{}
 	entries, err := os.ReadDir(filepath.Join(dir, "pki"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("list a directory: %v", err)
 	}
 	for _, e := range entries {
 		body, err := os.ReadFile(filepath.Join(dir, "pki", e.Name()))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("read a file: %v", err)
 		}
 		all[e.Name()] = string(body)
 	}
@@ -70,7 +70,7 @@ func certificate(t testing.TB, text string) *x509.Certificate {
 	}
 	cert, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse the certificate: %v", err)
 	}
 	return cert
 }
@@ -80,7 +80,7 @@ func TestFirstStartCreatesFilesForTheirOwnerOnly(t *testing.T) {
 	c := open(t, dir, "gapless.example", "10.0.0.7")
 	kubeconfig, err := c.WriteKubeconfig("https://127.0.0.1:6443")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("write the kubeconfig: %v", err)
 	}
 	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
@@ -100,7 +100,7 @@ func TestFirstStartCreatesFilesForTheirOwnerOnly(t *testing.T) {
 		return nil
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("walk over a directory: %v", err)
 	}
 	all := files(t, dir)
 	if len(all) != 6 {
@@ -109,19 +109,22 @@ func TestFirstStartCreatesFilesForTheirOwnerOnly(t *testing.T) {
 	serving := certificate(t, all["serving.crt"])
 	for _, host := range []string{"localhost", "127.0.0.1", "::1", "gapless.example", "10.0.0.7"} {
 		if err := serving.VerifyHostname(host); err != nil {
-			t.Error(err)
+			t.Errorf("verify the host name: %v", err)
 		}
 	}
 	admin := certificate(t, all["admin.crt"])
-	if admin.Subject.CommonName == "" || len(admin.Subject.Organization) != 1 || admin.Subject.Organization[0] != user.SystemPrivilegedGroup {
+	if admin.Subject.CommonName == "" || len(admin.Subject.Organization) != 1 ||
+		admin.Subject.Organization[0] != user.SystemPrivilegedGroup {
 		t.Errorf("the administrator is %v", admin.Subject)
 	}
 	cfg, err := clientcmd.LoadFromFile(kubeconfig)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("load the file: %v", err)
 	}
-	if !filepath.IsAbs(kubeconfig) || cfg.Clusters["gapless"].Server != "https://127.0.0.1:6443" || cfg.CurrentContext != "gapless" ||
-		!bytes.Equal(cfg.Clusters["gapless"].CertificateAuthorityData, c.CA()) || string(cfg.AuthInfos["gapless"].ClientKeyData) != all["admin.key"] {
+	if !filepath.IsAbs(kubeconfig) || cfg.Clusters["gapless"].Server != "https://127.0.0.1:6443" ||
+		cfg.CurrentContext != "gapless" ||
+		!bytes.Equal(cfg.Clusters["gapless"].CertificateAuthorityData, c.CA()) ||
+		string(cfg.AuthInfos["gapless"].ClientKeyData) != all["admin.key"] {
 		t.Errorf("kubeconfig %+v", cfg)
 	}
 }
@@ -154,7 +157,7 @@ func TestNewHostRenewsOnlyTheServingCertificate(t *testing.T) {
 		}
 	}
 	if err := certificate(t, after["serving.crt"]).VerifyHostname("b.example"); err != nil {
-		t.Error(err)
+		t.Errorf("verify the host name: %v", err)
 	}
 }
 
@@ -178,7 +181,7 @@ func TestExpiringCertificatesAreRenewedByTheSameCA(t *testing.T) {
 				t.Errorf("%s was not renewed", name)
 			}
 			if err := cert.CheckSignatureFrom(ca); err != nil {
-				t.Error(err)
+				t.Errorf("check the signature: %v", err)
 			}
 			if left := time.Until(cert.NotAfter); left < 360*24*time.Hour {
 				t.Errorf("%s lasts %v", name, left)
@@ -195,7 +198,8 @@ func TestUnusableCAIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		open(t, dir)
 		<-time.After(21 * 365 * 24 * time.Hour)
-		if _, err := auth.Open(dir, auth.Options{}); err == nil || !strings.Contains(err.Error(), "expired on 2019-12-27: put the right file back, or remove ") {
+		if _, err := auth.Open(dir, auth.Options{}); err == nil ||
+			!strings.Contains(err.Error(), "expired on 2019-12-27: put the right file back, or remove ") {
 			t.Errorf("expired: %v", err)
 		}
 	})
@@ -220,7 +224,7 @@ func TestUnusableCAIsRefused(t *testing.T) {
 func replace(t testing.TB, dir, name, body string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(dir, "pki", name), []byte(body), 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 }
 
@@ -230,22 +234,40 @@ func TestBrokenFilesAreRefusedAndNotOverwritten(t *testing.T) {
 		spoil func(t *testing.T, dir string)
 		want  []string
 	}{
-		{"garbage", func(t *testing.T, dir string) { replace(t, dir, "ca.crt", "garbage") }, []string{"ca.crt", "ca.key", "put the files back, or remove "}},
+		{
+			"garbage", func(t *testing.T, dir string) { replace(t, dir, "ca.crt", "garbage") },
+			[]string{"ca.crt", "ca.key", "put the files back, or remove "},
+		},
 		{"a certificate of the CA with one damaged byte", func(t *testing.T, dir string) {
 			block, _ := pem.Decode([]byte(files(t, dir)["ca.crt"]))
 			at := bytes.Index(block.Bytes, []byte("gapless-ca"))
 			block.Bytes[at]++
 			replace(t, dir, "ca.crt", string(pem.EncodeToMemory(block)))
 		}, []string{"ca.crt is damaged, or not signed by itself: ", "or remove "}},
-		{"an empty key", func(t *testing.T, dir string) { replace(t, dir, "serving.key", "") }, []string{"serving.key", "put the files back, or remove "}},
-		{"another key", func(t *testing.T, dir string) { replace(t, dir, "admin.key", files(t, dir)["serving.key"]) }, []string{"admin.crt", "private key does not match public key"}},
-		{"no key", func(t *testing.T, dir string) { remove(t, dir, "ca.key") }, []string{"read the ca certificate: ", "ca.key", "put the file back, or remove "}},
-		{"no certificate of the CA", func(t *testing.T, dir string) { remove(t, dir, "ca.crt") }, []string{"ca.crt is missing, and serving.crt was signed with it: ", "or remove "}},
-		{"no CA", func(t *testing.T, dir string) { remove(t, dir, "ca.crt"); remove(t, dir, "ca.key") }, []string{"ca.crt is missing, and serving.crt was signed with it: "}},
+		{
+			"an empty key", func(t *testing.T, dir string) { replace(t, dir, "serving.key", "") },
+			[]string{"serving.key", "put the files back, or remove "},
+		},
+		{
+			"another key", func(t *testing.T, dir string) { replace(t, dir, "admin.key", files(t, dir)["serving.key"]) },
+			[]string{"admin.crt", "private key does not match public key"},
+		},
+		{
+			"no key", func(t *testing.T, dir string) { remove(t, dir, "ca.key") },
+			[]string{"read the ca certificate: ", "ca.key", "put the file back, or remove "},
+		},
+		{
+			"no certificate of the CA", func(t *testing.T, dir string) { remove(t, dir, "ca.crt") },
+			[]string{"ca.crt is missing, and serving.crt was signed with it: ", "or remove "},
+		},
+		{
+			"no CA", func(t *testing.T, dir string) { remove(t, dir, "ca.crt"); remove(t, dir, "ca.key") },
+			[]string{"ca.crt is missing, and serving.crt was signed with it: "},
+		},
 		{"a directory", func(t *testing.T, dir string) {
 			remove(t, dir, "admin.key")
 			if err := os.Mkdir(filepath.Join(dir, "pki", "admin.key"), 0o700); err != nil {
-				t.Fatal(err)
+				t.Fatalf("make a directory: %v", err)
 			}
 		}, []string{"read the admin certificate: "}},
 	} {
@@ -278,14 +300,19 @@ func TestBrokenFilesAreRefusedAndNotOverwritten(t *testing.T) {
 func remove(t testing.TB, dir, name string) {
 	t.Helper()
 	if err := os.Remove(filepath.Join(dir, "pki", name)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("remove a file: %v", err)
 	}
 }
 
 // create writes the key, then the certificate, and takes a former certificate
 // away first: wherever it is cut off, the next start repairs it.
 func TestInterruptedCreationIsRepeated(t *testing.T) {
-	for _, cut := range [][]string{{"serving.crt"}, {"admin.crt"}, {"serving.crt", "serving.key", "admin.crt", "admin.key", "ca.crt"}, {"admin.crt", "admin.key"}} {
+	for _, cut := range [][]string{
+		{"serving.crt"},
+		{"admin.crt"},
+		{"serving.crt", "serving.key", "admin.crt", "admin.key", "ca.crt"},
+		{"admin.crt", "admin.key"},
+	} {
 		dir := t.TempDir()
 		open(t, dir)
 		for _, name := range cut {
@@ -301,9 +328,10 @@ func TestInterruptedCreationIsRepeated(t *testing.T) {
 func TestUnwritableDirectoryIsAnError(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
-	if _, err := auth.Open(file, auth.Options{}); err == nil || !strings.Contains(err.Error(), "make the directory of the certificates: ") {
+	if _, err := auth.Open(file, auth.Options{}); err == nil ||
+		!strings.Contains(err.Error(), "make the directory of the certificates: ") {
 		t.Errorf("%v", err)
 	}
 }
@@ -335,11 +363,13 @@ func shake(t testing.TB, c *auth.Credentials) {
 	t.Helper()
 	cert, err := tls.X509KeyPair(c.Admin())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the key pair: %v", err)
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(c.CA())
-	state, serverErr, _ := handshake(c, &tls.Config{RootCAs: roots, ServerName: "localhost", Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12})
+	state, serverErr, _ := handshake(c, &tls.Config{
+		RootCAs: roots, ServerName: "localhost", Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12,
+	})
 	if serverErr != nil || len(state.VerifiedChains) == 0 {
 		t.Errorf("the administrator does not get in: %v", serverErr)
 	}
@@ -352,7 +382,7 @@ func TestTLSAcceptsOnlyCertificatesOfItsCA(t *testing.T) {
 	roots.AppendCertsFromPEM(c.CA())
 	foreign, err := tls.X509KeyPair(other.Admin())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the key pair: %v", err)
 	}
 	base := tls.Config{RootCAs: roots, ServerName: "127.0.0.1", MinVersion: tls.VersionTLS12}
 
@@ -367,7 +397,8 @@ func TestTLSAcceptsOnlyCertificatesOfItsCA(t *testing.T) {
 	}
 	own := base.Clone()
 	forged := selfSigned(t)
-	own.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &forged, nil } // whatever the server asks for
+	// whatever the server asks for
+	own.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &forged, nil }
 	if _, err, _ := handshake(c, own); err == nil {
 		t.Error("a self-signed certificate was taken")
 	}
@@ -392,15 +423,17 @@ func selfSigned(t testing.TB) tls.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("generate a key: %v", err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "gapless-admin", Organization: []string{user.SystemPrivilegedGroup}},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		SerialNumber: big.NewInt(1),
+		Subject:      pkix.Name{CommonName: "gapless-admin", Organization: []string{user.SystemPrivilegedGroup}},
+		NotBefore:    time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("create a certificate: %v", err)
 	}
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }

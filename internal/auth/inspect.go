@@ -49,7 +49,10 @@ type Fault struct {
 // files that cannot be read.
 func Inspect(dir string) ([]Fault, error) {
 	in := &inspection{dir: dir, files: map[string][]byte{}}
-	for _, name := range []string{"kubeconfig", "pki/ca.crt", "pki/ca.key", "pki/serving.crt", "pki/serving.key", "pki/admin.crt", "pki/admin.key", signingKeyFile} {
+	for _, name := range []string{
+		"kubeconfig", "pki/ca.crt", "pki/ca.key", "pki/serving.crt", "pki/serving.key", "pki/admin.crt", "pki/admin.key",
+		signingKeyFile,
+	} {
 		b, err := os.ReadFile(filepath.Join(dir, name))
 		switch {
 		case err == nil:
@@ -132,12 +135,18 @@ func (in *inspection) authority() *x509.Certificate {
 	}
 	switch {
 	case certErr == nil && time.Now().After(cert.NotAfter):
-		in.add(Fault{File: "pki/ca.crt", Offset: -1, Found: "it expired on " + cert.NotAfter.Format(time.DateOnly), Severity: Beyond, Repair: noOther})
+		in.add(Fault{
+			File: "pki/ca.crt", Offset: -1, Found: "it expired on " + cert.NotAfter.Format(time.DateOnly), Severity: Beyond,
+			Repair: noOther,
+		})
 	case certErr == nil:
 		in.canonical("pki/ca.crt")
 	default:
 		if copied, ok := in.copyOfCA(key); ok {
-			in.add(Fault{File: "pki/ca.crt", Offset: difference(certPEM, copied), Found: certErr.Error(), Severity: Repairable, Repair: "it is restored from the copy in the kubeconfig", body: copied})
+			in.add(Fault{
+				File: "pki/ca.crt", Offset: difference(certPEM, copied), Found: certErr.Error(), Severity: Repairable,
+				Repair: "it is restored from the copy in the kubeconfig", body: copied,
+			})
 			cert, _ = parseCA(copied)
 			return cert
 		}
@@ -206,7 +215,10 @@ func (in *inspection) canonical(name string) {
 		}
 	}
 	if at := difference(b, want); at >= 0 {
-		in.add(Fault{File: name, Offset: at, Found: "a byte without effect is damaged", Severity: Repairable, Repair: "the file is rewritten", body: want})
+		in.add(Fault{
+			File: name, Offset: at, Found: "a byte without effect is damaged", Severity: Repairable,
+			Repair: "the file is rewritten", body: want,
+		})
 	}
 }
 
@@ -230,7 +242,9 @@ func (in *inspection) leaf(name string, ca *x509.Certificate) {
 	keyPEM, hasKey := in.files[keyFile]
 	if !hasCert {
 		if hasKey {
-			in.add(Fault{File: certFile, Offset: -1, Found: "it is missing", Severity: Note, Repair: "the next start recreates it"})
+			in.add(Fault{
+				File: certFile, Offset: -1, Found: "it is missing", Severity: Note, Repair: "the next start recreates it",
+			})
 		}
 		return
 	}
@@ -252,10 +266,16 @@ func (in *inspection) leaf(name string, ca *x509.Certificate) {
 	}
 	switch {
 	case ca != nil && cert.CheckSignatureFrom(ca) != nil:
-		in.add(Fault{File: certFile, Offset: -1, Found: "it is damaged, or signed by another CA", Severity: Note, Repair: "the next start recreates it"})
+		in.add(Fault{
+			File: certFile, Offset: -1, Found: "it is damaged, or signed by another CA", Severity: Note,
+			Repair: "the next start recreates it",
+		})
 		return
 	case time.Now().After(cert.NotAfter):
-		in.add(Fault{File: certFile, Offset: -1, Found: "it expired on " + cert.NotAfter.Format(time.DateOnly), Severity: Note, Repair: "the next start recreates it"})
+		in.add(Fault{
+			File: certFile, Offset: -1, Found: "it expired on " + cert.NotAfter.Format(time.DateOnly), Severity: Note,
+			Repair: "the next start recreates it",
+		})
 	}
 	in.canonical(certFile)
 	in.canonical(keyFile)
@@ -267,12 +287,18 @@ func (in *inspection) signingKey() {
 	b, has := in.files[signingKeyFile]
 	if !has {
 		if in.files["pki/ca.crt"] != nil {
-			in.add(Fault{File: signingKeyFile, Offset: -1, Found: "it is missing", Severity: Note, Repair: "the next start creates a new one, unless another key signs the tokens of service accounts; " + noTokens})
+			in.add(Fault{
+				File: signingKeyFile, Offset: -1, Found: "it is missing", Severity: Note,
+				Repair: "the next start creates a new one, unless another key signs the tokens of service accounts; " + noTokens,
+			})
 		}
 		return
 	}
 	if _, err := parseSigningKey(b); err != nil {
-		in.add(Fault{File: signingKeyFile, Offset: -1, Found: "it holds no key: " + err.Error(), Severity: Repairable, Repair: createsNew + "; " + noTokens})
+		in.add(Fault{
+			File: signingKeyFile, Offset: -1, Found: "it holds no key: " + err.Error(), Severity: Repairable,
+			Repair: createsNew + "; " + noTokens,
+		})
 		return
 	}
 	in.canonical(signingKeyFile)
@@ -285,7 +311,8 @@ func (in *inspection) modes() error {
 		return nil // file modes do not show permissions there
 	}
 	for _, name := range slices.Sorted(maps.Keys(in.files)) {
-		if name != "kubeconfig" && filepath.Ext(name) != ".key" || slices.ContainsFunc(in.faults, func(f Fault) bool { return f.File == name }) {
+		if name != "kubeconfig" && filepath.Ext(name) != ".key" ||
+			slices.ContainsFunc(in.faults, func(f Fault) bool { return f.File == name }) {
 			continue
 		}
 		info, err := os.Stat(filepath.Join(in.dir, name))
@@ -295,8 +322,10 @@ func (in *inspection) modes() error {
 		const others = 0o006
 		if mode := info.Mode().Perm(); mode&others != 0 {
 			in.add(Fault{
-				File: name, Offset: -1, Found: fmt.Sprintf("it has mode %04o, so every user of this machine may read or write it", mode),
-				Severity: Repairable, Repair: "only its owner may use it from now on; a copy that was made before still works", body: in.files[name],
+				File: name, Offset: -1,
+				Found:    fmt.Sprintf("it has mode %04o, so every user of this machine may read or write it", mode),
+				Severity: Repairable, Repair: "only its owner may use it from now on; a copy that was made before still works",
+				body: in.files[name],
 			})
 		}
 	}

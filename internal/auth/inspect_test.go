@@ -28,16 +28,16 @@ func damageEach(t *testing.T, algorithm auth.KeyAlgorithm) {
 	sound := t.TempDir()
 	c, err := auth.Open(sound, auth.Options{ClientKey: algorithm})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open the credentials: %v", err)
 	}
 	if _, err := c.WriteKubeconfig(url); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write the kubeconfig: %v", err)
 	}
 	sign(t, sound)
 	bodies := files(t, sound)
 	kubeconfig, err := os.ReadFile(filepath.Join(sound, "kubeconfig"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	if faults, err := auth.Inspect(sound); err != nil || len(faults) > 0 {
 		t.Fatalf("a sound directory: %+v, %v", faults, err)
@@ -64,10 +64,11 @@ func damageEach(t *testing.T, algorithm auth.KeyAlgorithm) {
 				bad := slices.Clone(body)
 				bad[at] ^= 0x15
 				if err := os.WriteFile(filepath.Join(dir, path), bad, 0o600); err != nil {
-					t.Fatal(err)
+					t.Fatalf("write a file: %v", err)
 				}
 				counts[damaged(t, dir, path, at)]++
-				if now, err := os.ReadFile(filepath.Join(dir, "pki", "ca.crt")); err == nil && path != "pki/ca.crt" && string(now) != bodies["ca.crt"] {
+				if now, err := os.ReadFile(filepath.Join(dir, "pki", "ca.crt")); err == nil && path != "pki/ca.crt" &&
+					string(now) != bodies["ca.crt"] {
 					t.Fatalf("byte %d: the CA was replaced", at)
 				}
 			}
@@ -80,17 +81,17 @@ func restore(t *testing.T, dir string, bodies map[string]string, kubeconfig []by
 	t.Helper()
 	for _, sub := range []string{"pki", "kept"} {
 		if err := os.RemoveAll(filepath.Join(dir, sub)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("remove a directory: %v", err)
 		}
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
-			t.Fatal(err)
+			t.Fatalf("make a directory: %v", err)
 		}
 	}
 	for name, body := range bodies {
 		replace(t, dir, name, body)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "kubeconfig"), kubeconfig, 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 }
 
@@ -106,7 +107,8 @@ func damaged(t *testing.T, dir, path string, at int) auth.Severity {
 	worst := auth.Severity("unseen")
 	named := false
 	for _, f := range faults {
-		named = named || filepath.FromSlash(f.File) == path || strings.TrimSuffix(f.File, filepath.Ext(f.File)) == strings.TrimSuffix(path, filepath.Ext(path))
+		named = named || filepath.FromSlash(f.File) == path ||
+			strings.TrimSuffix(f.File, filepath.Ext(f.File)) == strings.TrimSuffix(path, filepath.Ext(path))
 		if worst != auth.Beyond && f.File != "kubeconfig" || worst == "unseen" {
 			worst = f.Severity
 		}
@@ -131,7 +133,7 @@ func damaged(t *testing.T, dir, path string, at int) auth.Severity {
 		t.Fatalf("byte %d: open after a repair of %+v: %v", at, faults, err)
 	}
 	if _, err := c.WriteKubeconfig("https://127.0.0.1:6443"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write the kubeconfig: %v", err)
 	}
 	if _, err := auth.SigningKey(dir); err != nil {
 		t.Fatalf("byte %d: after a repair of %+v: %v", at, faults, err)
@@ -153,7 +155,8 @@ func TestAMissingSigningKeyIsReported(t *testing.T) {
 	}
 	open(t, dir)
 	faults, err := auth.Inspect(dir)
-	if err != nil || len(faults) != 1 || faults[0].File != "pki/sa.key" || faults[0].Severity != auth.Note || !strings.Contains(faults[0].Repair, "tokens that the former one has signed") {
+	if err != nil || len(faults) != 1 || faults[0].File != "pki/sa.key" || faults[0].Severity != auth.Note ||
+		!strings.Contains(faults[0].Repair, "tokens that the former one has signed") {
 		t.Errorf("%+v, %v", faults, err)
 	}
 }

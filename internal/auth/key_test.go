@@ -36,12 +36,14 @@ func TestClientKeyHasTheConfiguredAlgorithm(t *testing.T) {
 	} {
 		opened, err := auth.Open(dir, auth.Options{ClientKey: c.wish})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("open the credentials: %v", err)
 		}
 		sign(t, dir)
 		after := files(t, dir)
-		if !strings.HasPrefix(after["admin.key"], c.form) || !strings.HasPrefix(after["ca.key"], elliptic) || !strings.HasPrefix(after["serving.key"], elliptic) {
-			t.Errorf("start %d, %q: keys %.40s, %.40s, %.40s", i, c.wish, after["admin.key"], after["ca.key"], after["serving.key"])
+		if !strings.HasPrefix(after["admin.key"], c.form) || !strings.HasPrefix(after["ca.key"], elliptic) ||
+			!strings.HasPrefix(after["serving.key"], elliptic) {
+			t.Errorf("start %d, %q: keys %.40s, %.40s, %.40s",
+				i, c.wish, after["admin.key"], after["ca.key"], after["serving.key"])
 		}
 		for name, body := range after {
 			renewed := c.renewed && (strings.HasPrefix(name, "admin.") || before == nil)
@@ -50,7 +52,7 @@ func TestClientKeyHasTheConfiguredAlgorithm(t *testing.T) {
 			}
 		}
 		if _, err := opened.WriteKubeconfig("https://127.0.0.1:6443"); err != nil {
-			t.Fatal(err)
+			t.Fatalf("write the kubeconfig: %v", err)
 		}
 		if faults, err := auth.Inspect(dir); err != nil || len(faults) > 0 {
 			t.Errorf("start %d, %q: faults %+v, %v", i, c.wish, faults, err)
@@ -73,17 +75,19 @@ func TestEachContextOfTheKubeconfigReachesTheServer(t *testing.T) {
 	for _, algorithm := range []auth.KeyAlgorithm{auth.ECDSA, auth.RSA} {
 		creds, err := auth.Open(t.TempDir(), auth.Options{ClientKey: algorithm})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("open the credentials: %v", err)
 		}
 		kubeconfig, err := creds.WriteKubeconfig("https://" + greet(t, creds.ServerTLS()))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("write the kubeconfig: %v", err)
 		}
 		for name, host := range map[string]string{"gapless": "127.0.0.1", "gapless-localhost": "localhost"} {
 			cfg, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
-				&clientcmd.ClientConfigLoadingRules{ExplicitPath: kubeconfig}, &clientcmd.ConfigOverrides{CurrentContext: name}).ClientConfig()
+				&clientcmd.ClientConfigLoadingRules{ExplicitPath: kubeconfig}, &clientcmd.ConfigOverrides{
+					CurrentContext: name,
+				}).ClientConfig()
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("read the client configuration: %v", err)
 			}
 			if !strings.HasPrefix(cfg.Host, "https://"+host+":") {
 				t.Errorf("the server of context %s is %s", name, cfg.Host)
@@ -102,7 +106,7 @@ func greet(t *testing.T, cfg *tls.Config) (address string) {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("listen: %v", err)
 	}
 	srv := &http.Server{TLSConfig: cfg, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		caller, err := auth.Certificates{}.Authenticate(r)
@@ -127,13 +131,13 @@ func ask(t *testing.T, cfg *rest.Config, version uint16) string {
 	t.Helper()
 	settings, err := rest.TLSConfigFor(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make the TLS configuration: %v", err)
 	}
 	settings.MinVersion, settings.MaxVersion = version, version
 	tr := &http.Transport{TLSClientConfig: settings, DisableKeepAlives: true}
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, cfg.Host, nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a request: %v", err)
 	}
 	resp, err := tr.RoundTrip(r)
 	if err != nil {
@@ -154,11 +158,11 @@ func TestLocalhostContextExistsOnlyIfTheServerListensThere(t *testing.T) {
 	} {
 		path, err := c.WriteKubeconfig(server)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("write the kubeconfig: %v", err)
 		}
 		cfg, err := clientcmd.LoadFromFile(path)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("load the file: %v", err)
 		}
 		got := ""
 		if cluster := cfg.Clusters["gapless-localhost"]; cluster != nil {
@@ -179,20 +183,23 @@ func TestKeysReadableByOthersAreReported(t *testing.T) {
 	c := open(t, dir)
 	sign(t, dir)
 	if _, err := c.WriteKubeconfig("https://127.0.0.1:6443"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write the kubeconfig: %v", err)
 	}
 	before := files(t, dir)
-	for name, wrong := range map[string]os.FileMode{"pki/ca.key": 0o644, "pki/sa.key": 0o604, "pki/serving.key": 0o602, "kubeconfig": 0o604} {
+	for name, wrong := range map[string]os.FileMode{
+		"pki/ca.key": 0o644, "pki/sa.key": 0o604, "pki/serving.key": 0o602, "kubeconfig": 0o604,
+	} {
 		path := filepath.Join(dir, name)
 		if err := os.Chmod(path, wrong); err != nil {
-			t.Fatal(err)
+			t.Fatalf("change the mode of a file: %v", err)
 		}
 		faults, err := auth.Inspect(dir)
-		if err != nil || len(faults) != 1 || faults[0].File != name || faults[0].Severity != auth.Repairable || !strings.Contains(faults[0].Found, "every user of this machine") {
+		if err != nil || len(faults) != 1 || faults[0].File != name || faults[0].Severity != auth.Repairable ||
+			!strings.Contains(faults[0].Found, "every user of this machine") {
 			t.Errorf("%s: %+v, %v", name, faults, err)
 		}
 		if err := auth.Repair(dir, t.TempDir(), faults); err != nil {
-			t.Fatal(err)
+			t.Fatalf("repair the credentials: %v", err)
 		}
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s after the repair: %v, %v", name, info.Mode(), err)
@@ -210,11 +217,13 @@ func TestDamagedKeysAndCertificatesTogetherAreReported(t *testing.T) {
 	for _, form := range []string{"EC PRIVATE KEY", "RSA PRIVATE KEY", "PRIVATE KEY", "NO KEY"} {
 		dir := t.TempDir()
 		if _, err := open(t, dir).WriteKubeconfig("https://127.0.0.1:6443"); err != nil {
-			t.Fatal(err)
+			t.Fatalf("write the kubeconfig: %v", err)
 		}
-		for name, body := range map[string]string{"ca.key": "-----BEGIN " + form + "-----\nAAAA\n-----END " + form + "-----\n", "ca.crt": "nothing"} {
+		for name, body := range map[string]string{
+			"ca.key": "-----BEGIN " + form + "-----\nAAAA\n-----END " + form + "-----\n", "ca.crt": "nothing",
+		} {
 			if err := os.WriteFile(filepath.Join(dir, "pki", name), []byte(body), 0o600); err != nil {
-				t.Fatal(err)
+				t.Fatalf("write a file: %v", err)
 			}
 		}
 		found := map[string]auth.Severity{}

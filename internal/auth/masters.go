@@ -39,7 +39,8 @@ func (MastersOnly) Decide(_ context.Context, u user.Info, a Attributes) Decision
 	if slices.Contains(u.GetGroups(), user.SystemPrivilegedGroup) {
 		return Decision{Allowed: true}
 	}
-	if isAuthenticated(u) && a.Verb == "create" && a.Subresource == "" && a.Path == "" && slices.Contains(selfReviews(), a.Resource) {
+	if isAuthenticated(u) && a.Verb == "create" && a.Subresource == "" && a.Path == "" &&
+		slices.Contains(selfReviews(), a.Resource) {
 		return Decision{Allowed: true}
 	}
 	return Decision{Reason: func() string { return "only members of " + user.SystemPrivilegedGroup + " may do this" }}

@@ -108,7 +108,9 @@ func newServing(ca *pair, hosts []string, now time.Time) (pair, error) {
 }
 
 func newAdmin(a KeyAlgorithm, ca *pair, now time.Time) (pair, error) {
-	return newPair(a, leaf(pkix.Name{CommonName: "gapless-admin", Organization: []string{user.SystemPrivilegedGroup}}, x509.ExtKeyUsageClientAuth, now), ca)
+	return newPair(a,
+		leaf(pkix.Name{CommonName: "gapless-admin", Organization: []string{user.SystemPrivilegedGroup}},
+			x509.ExtKeyUsageClientAuth, now), ca)
 }
 
 func leaf(subject pkix.Name, usage x509.ExtKeyUsage, now time.Time) *x509.Certificate {

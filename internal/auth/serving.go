@@ -74,7 +74,8 @@ func (c *Credentials) Run(ctx context.Context, logger *slog.Logger) error {
 				said = ""
 			} else if text := err.Error(); text != said {
 				said = text
-				logger.LogAttrs(ctx, slog.LevelWarn, "certificates could not be read again; the former ones are in use", slog.String("err", text))
+				logger.LogAttrs(ctx, slog.LevelWarn, "certificates could not be read again; the former ones are in use",
+					slog.String("err", text))
 			}
 		}
 	}
@@ -108,7 +109,9 @@ func (c *Credentials) Reload(now time.Time) (changed bool, err error) {
 
 // newServingState makes what handshakes use, from the pairs and the files.
 func (c *Credentials) newServingState() (*serving, error) {
-	s, err := c.readFiles(&serving{own: c.serving.tls(), trusted: []*x509.Certificate{c.ca.cert}, sources: [][]byte{c.serving.certPEM}})
+	s, err := c.readFiles(&serving{
+		own: c.serving.tls(), trusted: []*x509.Certificate{c.ca.cert}, sources: [][]byte{c.serving.certPEM},
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -16,7 +16,7 @@ func served(t *testing.T, c *auth.Credentials, name string) *x509.Certificate {
 	t.Helper()
 	cert, err := c.ServerTLS().GetCertificate(&tls.ClientHelloInfo{ServerName: name})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("get the certificate: %v", err)
 	}
 	return cert.Leaf
 }
@@ -53,13 +53,15 @@ func TestChangedFilesAreServed(t *testing.T) {
 		}
 	}
 	if err := os.MkdirAll(filepath.Join(dir, "pki"), 0o700); err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a directory: %v", err)
 	}
 	copyPair(one, "serving.crt", "serving.key", "ca.crt")
 	at := func(name string) string { return filepath.Join(dir, "pki", name) }
-	c, err := auth.Open(t.TempDir(), auth.Options{Files: auth.Files{Cert: at("serving.crt"), Key: at("serving.key"), ClientCA: at("ca.crt")}})
+	c, err := auth.Open(t.TempDir(), auth.Options{
+		Files: auth.Files{Cert: at("serving.crt"), Key: at("serving.key"), ClientCA: at("ca.crt")},
+	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open the credentials: %v", err)
 	}
 	first, firstCA := served(t, c, "api.example.org"), certificate(t, files(t, one)["ca.crt"])
 	copyPair(two, "serving.crt")
@@ -88,7 +90,7 @@ func TestTheSigningKeyIsMadeOnceAndNeverOverwritten(t *testing.T) {
 	dir := t.TempDir()
 	open(t, dir)
 	if _, err := auth.SigningKey(dir); err != nil {
-		t.Fatal(err)
+		t.Fatalf("make the signing key: %v", err)
 	}
 	before := files(t, dir)["sa.key"]
 	if _, err := auth.SigningKey(dir); err != nil || files(t, dir)["sa.key"] != before {

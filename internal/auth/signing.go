@@ -26,7 +26,9 @@ func SigningKey(dir string) (crypto.Signer, error) {
 	case err == nil:
 		key, err := parseSigningKey(pem)
 		if err != nil {
-			return nil, fmt.Errorf("the key of service account tokens in %s cannot be read: %w; put the file back, or remove it to create a new key (tokens of the old one are then invalid)", path, err)
+			return nil, fmt.Errorf(
+				"the key of service account tokens in %s cannot be read: %w; put the file back, or remove it to create a new "+
+					"key (tokens of the old one are then invalid)", path, err)
 		}
 		return key, nil
 	case !errors.Is(err, fs.ErrNotExist):

@@ -1,7 +1,7 @@
 // Package durable writes files and creates directories that survive a power failure.
 //
-// It has two nouns: a file, which is replaced atomically, and a directory, which is
-// created with its parents. The entry in the parent directory is synced too.
+// A file is replaced atomically, and a directory is created with its parents. In both cases the
+// entry in the parent directory is synced too.
 package durable
 
 import (

@@ -23,7 +23,7 @@ func TestMkdirAllSyncsTheParentOfEachDirectoryThatItMakes(t *testing.T) {
 	}
 	deep := filepath.Join(root, "a", "b", "c")
 	if err := durable.MkdirAllWith(deep, sync); err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a directory: %v", err)
 	}
 	if want := []string{root, filepath.Join(root, "a"), filepath.Join(root, "a", "b")}; !slices.Equal(synced, want) {
 		t.Errorf("synced %q, want %q", synced, want)
@@ -40,7 +40,7 @@ func TestMkdirAllSyncsTheParentOfEachDirectoryThatItMakes(t *testing.T) {
 func TestMkdirAllRefusesAFileInTheWay(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	for _, path := range []string{file, filepath.Join(file, "below")} {
 		if err := durable.MkdirAll(path); err == nil || !strings.Contains(err.Error(), file) {
@@ -53,7 +53,7 @@ func TestWriteFileFollowsNoLink(t *testing.T) {
 	dir := t.TempDir()
 	victim, path := filepath.Join(dir, "victim"), filepath.Join(dir, "file")
 	if err := os.WriteFile(victim, []byte("mine"), 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	for _, name := range []string{path, path + ".tmp"} {
 		if err := os.Symlink(victim, name); err != nil {
@@ -61,7 +61,7 @@ func TestWriteFileFollowsNoLink(t *testing.T) {
 		}
 	}
 	if err := durable.WriteFile(path, []byte("new")); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write the file: %v", err)
 	}
 	if b, err := os.ReadFile(victim); err != nil || string(b) != "mine" {
 		t.Errorf("the link's target holds %q, %v", b, err)
@@ -79,7 +79,7 @@ func TestWriteFileThatFailsLeavesNothing(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "taken")
 	if err := os.MkdirAll(filepath.Join(path, "below"), 0o700); err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a directory: %v", err)
 	}
 	if err := durable.WriteFile(path, []byte("new")); err == nil {
 		t.Error("a directory is replaced")

@@ -35,7 +35,7 @@ func running(b *testing.B, o mirror.Options) (m *mirror.Mirror, end func()) {
 	b.Helper()
 	m, err := mirror.Open(b.Context(), o)
 	if err != nil {
-		b.Fatal(err)
+		b.Fatalf("open the mirror: %v", err)
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(b.Context()))
 	ended := make(chan error, 1)
@@ -43,7 +43,7 @@ func running(b *testing.B, o mirror.Options) (m *mirror.Mirror, end func()) {
 	return m, func() {
 		stop()
 		if err := errors.Join(<-ended, m.Close()); err != nil {
-			b.Error(err)
+			b.Errorf("wait for the end and close: %v", err)
 		}
 	}
 }
@@ -58,7 +58,7 @@ func fill(b *testing.B, c *mirror.Collection) {
 		objects[i] = mirror.Change{Key: key(i), RV: kube.ResourceVersion(i + 1), Object: body(r, i)}
 	}
 	if _, err := c.Replace(b.Context(), nil, objects, benchObjects); err != nil {
-		b.Fatal(err)
+		b.Fatalf("replace: %v", err)
 	}
 	rv := kube.ResourceVersion(benchObjects)
 	for range benchChanges / benchBatch {
@@ -69,7 +69,7 @@ func fill(b *testing.B, c *mirror.Collection) {
 			changes[i] = mirror.Change{Key: key(n), RV: rv, Object: body(r, n)}
 		}
 		if _, err := c.Append(b.Context(), changes, rv); err != nil {
-			b.Fatal(err)
+			b.Fatalf("append: %v", err)
 		}
 	}
 }
@@ -83,12 +83,14 @@ func BenchmarkOpen(b *testing.B) {
 			m, end := running(b, mirror.Options{Dir: dir})
 			c, err := m.Collection(b.Context(), "pods.v1")
 			if err != nil {
-				b.Fatal(err)
+				b.Fatalf("open the collection: %v", err)
 			}
 			fill(b, c)
 			if compacted {
-				if _, err := m.Store().Compact(b.Context(), store.Compaction{UpTo: m.Stats().Revision - benchChanges/2}); err != nil {
-					b.Fatal(err)
+				if _, err := m.Store().Compact(b.Context(), store.Compaction{
+					UpTo: m.Stats().Revision - benchChanges/2,
+				}); err != nil {
+					b.Fatalf("compact the store: %v", err)
 				}
 			}
 			end()
@@ -97,19 +99,19 @@ func BenchmarkOpen(b *testing.B) {
 			for b.Loop() {
 				m, err := mirror.Open(b.Context(), mirror.Options{Dir: dir})
 				if err != nil {
-					b.Fatal(err)
+					b.Fatalf("open the mirror: %v", err)
 				}
 				began := time.Now()
 				c, err := m.Collection(b.Context(), "pods.v1")
 				if err != nil {
-					b.Fatal(err)
+					b.Fatalf("open the collection: %v", err)
 				}
 				collection += time.Since(began)
 				if want := kube.ResourceVersion(benchObjects + benchChanges/benchBatch*benchBatch); c.Reached() != want {
 					b.Errorf("reached %d, want %d", c.Reached(), want)
 				}
 				if err := m.Close(); err != nil {
-					b.Fatal(err)
+					b.Fatalf("close: %v", err)
 				}
 			}
 			b.ReportMetric(collection.Seconds()*1000/float64(b.N), "collection-ms/op")
@@ -122,18 +124,20 @@ func BenchmarkReplace(b *testing.B) {
 	r := rand.New(rand.NewPCG(1, 1))
 	objects := make([]mirror.Change, benchObjects)
 	for i := range objects {
-		objects[i] = mirror.Change{Key: wire.Key{Name: fmt.Sprint("object-", i)}, RV: kube.ResourceVersion(i + 1), Object: body(r, i)}
+		objects[i] = mirror.Change{
+			Key: wire.Key{Name: fmt.Sprint("object-", i)}, RV: kube.ResourceVersion(i + 1), Object: body(r, i),
+		}
 	}
 	for b.Loop() {
 		b.StopTimer()
 		m, end := running(b, mirror.Options{Dir: b.TempDir()})
 		c, err := m.Collection(b.Context(), "pods.v1")
 		if err != nil {
-			b.Fatal(err)
+			b.Fatalf("open the collection: %v", err)
 		}
 		b.StartTimer()
 		if _, err := c.Replace(b.Context(), nil, objects, benchObjects); err != nil {
-			b.Fatal(err)
+			b.Fatalf("replace: %v", err)
 		}
 		b.StopTimer()
 		end()
@@ -147,7 +151,7 @@ func BenchmarkAppend(b *testing.B) {
 	defer end()
 	c, err := m.Collection(b.Context(), "pods.v1")
 	if err != nil {
-		b.Fatal(err)
+		b.Fatalf("open the collection: %v", err)
 	}
 	r := rand.New(rand.NewPCG(1, 1))
 	changes := make([]mirror.Change, benchBatch)
@@ -161,7 +165,7 @@ func BenchmarkAppend(b *testing.B) {
 			changes[i].RV = rv
 		}
 		if _, err := c.Append(b.Context(), changes, rv); err != nil {
-			b.Fatal(err)
+			b.Fatalf("append: %v", err)
 		}
 	}
 	b.ReportMetric(float64(benchBatch)*float64(b.N)/b.Elapsed().Seconds(), "changes/s")
@@ -181,7 +185,7 @@ func BenchmarkMemory(b *testing.B) {
 	m, end := running(b, mirror.Options{Dir: dir})
 	c, err := m.Collection(b.Context(), "pods.v1")
 	if err != nil {
-		b.Fatal(err)
+		b.Fatalf("open the collection: %v", err)
 	}
 	rv := kube.ResourceVersion(0)
 	for range benchChanges / benchBatch {
@@ -191,7 +195,7 @@ func BenchmarkMemory(b *testing.B) {
 			changes[i] = mirror.Change{Key: wire.Key{Name: fmt.Sprint("object-", i)}, RV: rv, Object: []byte("{}")}
 		}
 		if _, err := c.Append(b.Context(), changes, rv); err != nil {
-			b.Fatal(err)
+			b.Fatalf("append: %v", err)
 		}
 	}
 	end()
@@ -199,19 +203,19 @@ func BenchmarkMemory(b *testing.B) {
 		before := heap()
 		m, err := mirror.Open(b.Context(), mirror.Options{Dir: dir})
 		if err != nil {
-			b.Fatal(err)
+			b.Fatalf("open the mirror: %v", err)
 		}
 		log := heap()
 		c, err := m.Collection(b.Context(), "pods.v1")
 		if err != nil {
-			b.Fatal(err)
+			b.Fatalf("open the collection: %v", err)
 		}
 		all := heap()
 		b.ReportMetric((all-log)/float64(rv), "mirror-B/change")
 		b.ReportMetric((log-before)/float64(rv), "log-B/change")
 		runtime.KeepAlive(c)
 		if err := m.Close(); err != nil {
-			b.Fatal(err)
+			b.Fatalf("close: %v", err)
 		}
 	}
 }

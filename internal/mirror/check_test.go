@@ -49,7 +49,8 @@ func (w *world) checkAnswer(c *mirror.Collection, o *oracle, rv kube.ResourceVer
 		}
 	case isExpired && (!o.known(rv) || !o.mustHave(rv, w.floor(c))):
 	case err != nil || !o.known(rv):
-		return fmt.Errorf("%w; known %t, floor %d, compacted %d when it was opened; %v %v %v", orNil(err), o.known(rv), w.floor(c), o.kept, o.rows, o.begins, o.spans)
+		return fmt.Errorf("%w; known %t, floor %d, compacted %d when it was opened; %v %v %v",
+			orNil(err), o.known(rv), w.floor(c), o.kept, o.rows, o.begins, o.spans)
 	}
 	return nil
 }
@@ -112,7 +113,8 @@ func (w *world) checkPosition(ctx context.Context, c *mirror.Collection, o *orac
 		return err
 	}
 	if err := w.follow(ctx, c, o, store.From{After: at.rev, UpTo: now}, has); err != nil {
-		if _, compacted := errors.AsType[*store.CompactedError](err); compacted && !o.mustHave(at.rv, w.floor(c)) || w.mayFail(err) {
+		if _, compacted := errors.AsType[*store.CompactedError](err); compacted && !o.mustHave(at.rv, w.floor(c)) ||
+			w.mayFail(err) {
 			return nil
 		}
 		return fmt.Errorf("changes after %d: %w", at.rev, err)

@@ -1,12 +1,12 @@
 // Package mirror keeps the history of collections that another server commits, under that
 // server's resourceVersions.
 //
-// It has five nouns. A [Mirror] is one log on disk, a revlog, for all collections. A
-// [Collection] is one resource of the other server. Its positions are the log's revisions:
-// the log numbers what it is given without gaps, and a collection knows which of the other
-// server's resourceVersions belongs to which position. A [Change] is one change of the other
-// server. A hole is a stretch of resourceVersions of which only the difference between its
-// ends is known, because the other server no longer had the changes.
+// A [Mirror] is one log on disk, a revlog, for all collections. A [Collection] is one resource
+// of the other server. Its positions are the log's revisions: the log numbers what it is given
+// without gaps, and a collection knows which of the other server's resourceVersions belongs to
+// which position. A [Change] is one change of the other server. A hole is a stretch of
+// resourceVersions of which only the difference between its ends is known, because the other
+// server no longer had the changes.
 //
 // Who fills a collection may be a watch of an API server or of etcd: it calls Append, Replace
 // and Progress, in order. docs/decisions/0016 says why positions and resourceVersions are two
@@ -83,7 +83,8 @@ func Open(ctx context.Context, o Options) (*Mirror, error) {
 	log, err := openLog(ctx, o)
 	if damage, is := errors.AsType[*store.CorruptError](err); is && !o.Memory && o.FS == nil && damage.Path != o.Dir {
 		aside := o.Dir + ".damaged"
-		o.Logger.ErrorContext(ctx, "the log is damaged: the history begins anew", slog.Any("error", damage), slog.String("moved_to", aside))
+		o.Logger.ErrorContext(ctx, "the log is damaged: the history begins anew", slog.Any("error", damage),
+			slog.String("moved_to", aside))
 		if err := errors.Join(os.RemoveAll(aside), os.Rename(o.Dir, aside)); err != nil {
 			return nil, fmt.Errorf("move the damaged log aside: %w", err)
 		}
@@ -92,7 +93,9 @@ func Open(ctx context.Context, o Options) (*Mirror, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the log: %w", err)
 	}
-	return &Mirror{log: log, logger: o.Logger, seal: seal, sealed: o.Sealed, open: map[string]*Collection{}, former: map[string]bool{}}, nil
+	return &Mirror{
+		log: log, logger: o.Logger, seal: seal, sealed: o.Sealed, open: map[string]*Collection{}, former: map[string]bool{},
+	}, nil
 }
 
 func openLog(ctx context.Context, o Options) (*revlog.Log, error) {
@@ -136,7 +139,8 @@ func (m *Mirror) tend(ctx context.Context) {
 	for _, c := range m.collections() {
 		c.trim(floors[c.key].Revision)
 		if err := c.noteProgress(ctx); err != nil && ctx.Err() == nil {
-			m.logger.WarnContext(ctx, "the progress of a mirrored resource was not recorded", slog.String("resource", c.name), slog.Any("error", err))
+			m.logger.WarnContext(ctx, "the progress of a mirrored resource was not recorded", slog.String("resource", c.name),
+				slog.Any("error", err))
 		}
 	}
 }

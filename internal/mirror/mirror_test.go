@@ -27,7 +27,7 @@ func open(t *testing.T, o mirror.Options) (*mirror.Mirror, func()) {
 	t.Helper()
 	m, err := mirror.Open(t.Context(), o)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open the mirror: %v", err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -35,7 +35,7 @@ func open(t *testing.T, o mirror.Options) (*mirror.Mirror, func()) {
 	return m, func() {
 		stop()
 		if err := errors.Join(<-ended, m.Close()); err != nil {
-			t.Error(err)
+			t.Errorf("wait for the end and close: %v", err)
 		}
 	}
 }
@@ -73,16 +73,17 @@ func TestResourceVersionsAreFoundAgainAfterARestart(t *testing.T) {
 	m, end := open(t, mirror.Options{Dir: dir})
 	c, err := m.Collection(t.Context(), "pods.v1")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open the collection: %v", err)
 	}
 	if _, err := c.Replace(t.Context(), nil, []mirror.Change{put("a", 90), put("b", 80)}, 100); err != nil {
-		t.Fatal(err)
+		t.Fatalf("replace: %v", err)
 	}
-	if _, err := c.Append(t.Context(), []mirror.Change{put("a", 105), {Key: wire.Key{Name: "b"}, RV: 107}, put("c", 109)}, 120); err != nil {
-		t.Fatal(err)
+	if _, err := c.Append(t.Context(), []mirror.Change{put("a", 105), {Key: wire.Key{Name: "b"}, RV: 107}, put("c", 109)},
+		120); err != nil {
+		t.Fatalf("append: %v", err)
 	}
 	if _, err := c.Replace(t.Context(), []wire.Key{{Name: "a"}}, []mirror.Change{put("d", 130)}, 150); err != nil {
-		t.Fatal(err)
+		t.Fatalf("replace: %v", err)
 	}
 	c.Progress(160)
 	check(c)
@@ -90,7 +91,7 @@ func TestResourceVersionsAreFoundAgainAfterARestart(t *testing.T) {
 
 	m, end = open(t, mirror.Options{Dir: dir})
 	if c, err = m.Collection(t.Context(), "pods.v1"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("open the collection: %v", err)
 	}
 	if c.Torn() || c.Reached() != 160 {
 		t.Errorf("torn %t, reached %d; want a whole state at 160", c.Torn(), c.Reached())
@@ -102,10 +103,10 @@ func TestResourceVersionsAreFoundAgainAfterARestart(t *testing.T) {
 	}
 	next, err := m.Rewrite(t.Context(), c)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("rewrite: %v", err)
 	}
 	if _, err := next.Replace(t.Context(), nil, []mirror.Change{put("z", 40)}, 50); err != nil {
-		t.Fatal(err)
+		t.Fatalf("replace the file: %v", err)
 	}
 	for _, rv := range []kube.ResourceVersion{49, 51, 160} {
 		_, err := next.Position(rv, kube.ExpiredWatch)
@@ -122,10 +123,10 @@ func opened(t *testing.T, o mirror.Options) (*mirror.Mirror, *mirror.Collection,
 	m, end := open(t, o)
 	c, err := m.Collection(t.Context(), "pods.v1")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open the collection: %v", err)
 	}
 	if _, err := c.Replace(t.Context(), nil, []mirror.Change{put("a", 90)}, 100); err != nil {
-		t.Fatal(err)
+		t.Fatalf("replace: %v", err)
 	}
 	return m, c, end
 }
@@ -144,7 +145,7 @@ func TestDeletingWhatIsNotThereChangesNothing(t *testing.T) {
 	}
 	gone.RV = 125
 	if _, err := c.Append(t.Context(), []mirror.Change{gone}, 125); err != nil {
-		t.Error(err)
+		t.Errorf("append: %v", err)
 	}
 	end()
 	m, end := open(t, mirror.Options{Dir: dir})
@@ -176,7 +177,7 @@ func TestACollectionIsOpenedOnce(t *testing.T) {
 	}
 	m.Release(c)
 	if _, err := m.Collection(t.Context(), "pods.v1"); err != nil {
-		t.Error(err)
+		t.Errorf("open the collection: %v", err)
 	}
 	c.Progress(110)
 	if _, err := c.Replace(t.Context(), nil, nil, 120); !errors.Is(err, mirror.ErrReleased) {
@@ -208,7 +209,7 @@ func TestWhatIsLeftOfAFormerHistoryIsRemovedLater(t *testing.T) {
 		page, err := m.Store().Read(t.Context(), store.Query{Start: "pods.v1/", End: store.PrefixEnd("pods.v1/")})
 		marks, err2 := m.Store().Read(t.Context(), store.Query{Start: "~pods.v1/", End: store.PrefixEnd("~pods.v1/")})
 		if err := errors.Join(err, err2); err != nil {
-			t.Fatal(err)
+			t.Fatalf("read the store: %v", err)
 		}
 		return len(page.Records) + len(marks.Records)
 	}
@@ -221,7 +222,7 @@ func TestWhatIsLeftOfAFormerHistoryIsRemovedLater(t *testing.T) {
 	m, end = open(t, mirror.Options{FS: d, SegmentBytes: 64 << 10})
 	defer end()
 	if _, err := m.Collection(t.Context(), "pods.v1"); err != nil {
-		t.Fatal(err)
+		t.Fatalf("open the collection: %v", err)
 	}
 	if m.Tend(t.Context()); left() != 0 {
 		t.Errorf("%d records are left", left())
@@ -233,7 +234,7 @@ func TestOnlyADamagedLogIsMovedAside(t *testing.T) {
 	_, _, end := opened(t, mirror.Options{Dir: dir})
 	end()
 	if err := os.Truncate(filepath.Join(dir, "MANIFEST"), 10); err != nil {
-		t.Fatal(err)
+		t.Fatalf("truncate a file: %v", err)
 	}
 	m, end := open(t, mirror.Options{Dir: dir})
 	c, err := m.Collection(t.Context(), "pods.v1")
@@ -242,19 +243,19 @@ func TestOnlyADamagedLogIsMovedAside(t *testing.T) {
 	}
 	end()
 	if _, err := os.Stat(filepath.Join(dir+".damaged", "MANIFEST")); err != nil {
-		t.Error(err)
+		t.Errorf("look at a file: %v", err)
 	}
 
 	foreign := t.TempDir()
 	if err := os.WriteFile(filepath.Join(foreign, "letter"), []byte("dear"), 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	_, err = mirror.Open(t.Context(), mirror.Options{Dir: foreign})
 	if _, is := errors.AsType[*store.CorruptError](err); !is {
 		t.Errorf("Open of another program's directory = %v, want *store.CorruptError", err)
 	}
 	if _, err := os.Stat(filepath.Join(foreign, "letter")); err != nil {
-		t.Error(err)
+		t.Errorf("look at a file: %v", err)
 	}
 }
 
@@ -265,7 +266,7 @@ func TestAReplacementIsNotCutBetweenChangesAtOneResourceVersion(t *testing.T) {
 	defer end()
 	before := m.Stats().Groups
 	if _, err := c.Replace(t.Context(), nil, []mirror.Change{put("b", 110), put("c", 105), put("d", 110)}, 120); err != nil {
-		t.Fatal(err)
+		t.Fatalf("replace: %v", err)
 	}
 	if groups := m.Stats().Groups - before; groups != 4 {
 		t.Errorf("%d groups, want one for each resourceVersion, the beginning and the end", groups)
@@ -278,15 +279,16 @@ func TestAReplacementIsNotCutBetweenChangesAtOneResourceVersion(t *testing.T) {
 func TestADeletionThatWasCompactedHasNoResourceVersion(t *testing.T) {
 	m, c, end := opened(t, mirror.Options{Memory: true})
 	defer end()
-	at, err := c.Append(t.Context(), []mirror.Change{{Key: wire.Key{Name: "a"}, RV: 110}, put("b", 120), put("b", 130), put("b", 140)}, 140)
+	at, err := c.Append(t.Context(),
+		[]mirror.Change{{Key: wire.Key{Name: "a"}, RV: 110}, put("b", 120), put("b", 130), put("b", 140)}, 140)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("append: %v", err)
 	}
 	if rv, err := m.Deleted("pods.v1/a", at[0]); rv != 110 || err != nil {
 		t.Errorf("Deleted = %d, %v; want 110", rv, err)
 	}
 	if _, err := m.Store().Compact(t.Context(), store.Compaction{UpTo: at[2]}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("compact the store: %v", err)
 	}
 	m.Tend(t.Context())
 	rv, err := m.Deleted("pods.v1/a", at[0])

@@ -25,7 +25,8 @@ func play(t *testing.T, name string, history func(t *testing.T, w *world) error)
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(seed + histories)
 			if err := history(t, w); err != nil {
-				t.Errorf("%v\nplay it again with: go test ./internal/mirror -run '^%s$' -ops 1 -seed %d", err, name, seed+histories)
+				t.Errorf("%v\nplay it again with: go test ./internal/mirror -run '^%s$' -ops 1 -seed %d",
+					err, name, seed+histories)
 			}
 			ops += w.ops
 			for what, n := range w.seen {

@@ -43,7 +43,7 @@ func TestReadersBesideTheWriter(t *testing.T) {
 	defer end()
 	c, err := m.Collection(t.Context(), "pods.v1")
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open the collection: %v", err)
 	}
 	seed := *seedFlag
 	if seed == 0 {
@@ -55,7 +55,7 @@ func TestReadersBesideTheWriter(t *testing.T) {
 	want := &expected{gone: map[string][]kube.ResourceVersion{}}
 	feed, err := m.Store().Changes(ctx, store.From{Prefix: "pods.v1/", Hold: true, After: m.Stats().Revision})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ask for changes: %v", err)
 	}
 	defer func() { _ = feed.Close() }()
 	wg.Go(func() { followDeletions(ctx, t, m, feed, want) })
@@ -156,7 +156,7 @@ func writeMuch(t *testing.T, c *mirror.Collection, r *rand.Rand, want *expected)
 		}
 		if !replaces {
 			if _, err := c.Append(t.Context(), changes, rv); err != nil {
-				t.Error(err)
+				t.Errorf("append: %v", err)
 				return
 			}
 			c.Progress(rv + 1)
@@ -172,7 +172,7 @@ func writeMuch(t *testing.T, c *mirror.Collection, r *rand.Rand, want *expected)
 			}
 		}
 		if _, err := c.Replace(t.Context(), deleted, changes, rv); err != nil {
-			t.Error(err)
+			t.Errorf("replace: %v", err)
 			return
 		}
 	}

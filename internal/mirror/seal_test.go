@@ -15,32 +15,35 @@ import (
 
 func TestSealedObjectsAreNotOnTheDiskAsPlainText(t *testing.T) {
 	dir := t.TempDir()
-	options := mirror.Options{Dir: dir, Key: bytes.Repeat([]byte{7}, mirror.KeyBytes), Sealed: func(name string) bool { return name == "secrets.v1" }}
+	options := mirror.Options{
+		Dir: dir, Key: bytes.Repeat([]byte{7}, mirror.KeyBytes), Sealed: func(name string) bool { return name == "secrets.v1" },
+	}
 	m, end := open(t, options)
 	secret := []byte(`{"metadata":{"name":"s"},"data":{"password":"hunter2hunter2"}}`)
 	for _, name := range []string{"secrets.v1", "pods.v1"} {
 		c, err := m.Collection(t.Context(), name)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("open the collection: %v", err)
 		}
 		object := secret
 		if name == "pods.v1" {
 			object = []byte(`{"metadata":{"name":"s"},"spec":{"nodeName":"plainplain"}}`)
 		}
-		if _, err := c.Replace(t.Context(), nil, []mirror.Change{{Key: wire.Key{Name: "s"}, RV: 5, Object: object}}, 7); err != nil {
-			t.Fatal(err)
+		if _, err := c.Replace(t.Context(), nil, []mirror.Change{{Key: wire.Key{Name: "s"}, RV: 5, Object: object}},
+			7); err != nil {
+			t.Fatalf("replace: %v", err)
 		}
 	}
 	end()
 	found := map[string]bool{}
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("look for files: %v", err)
 	}
 	for _, path := range files {
 		content, err := os.ReadFile(path)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("read a file: %v", err)
 		}
 		for _, text := range []string{"hunter2hunter2", "plainplain"} {
 			found[text] = found[text] || bytes.Contains(content, []byte(text))

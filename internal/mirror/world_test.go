@@ -43,12 +43,18 @@ type world struct {
 }
 
 func newWorld(seed uint64) *world {
-	w := &world{random: rand.New(rand.NewPCG(seed, 1)), disk: disktest.New(rand.New(rand.NewPCG(seed, 2))), rv: 1000, seen: map[string]int{}}
+	w := &world{
+		random: rand.New(rand.NewPCG(seed, 1)), disk: disktest.New(rand.New(rand.NewPCG(seed, 2))), rv: 1000,
+		seen: map[string]int{},
+	}
 	for i := range 1 + w.random.IntN(3) {
-		w.oracles = append(w.oracles, &oracle{name: fmt.Sprintf("r%d.v1", i), source: &source{head: w.rv}, gone: map[int64]event{}})
+		w.oracles = append(w.oracles, &oracle{
+			name: fmt.Sprintf("r%d.v1", i), source: &source{head: w.rv}, gone: map[int64]event{},
+		})
 	}
 	w.options = mirror.Options{
-		History: []time.Duration{0, time.Second, 10 * time.Minute}[w.random.IntN(3)], HistoryBytes: []int64{0, 10 << 10}[w.random.IntN(2)],
+		History:      []time.Duration{0, time.Second, 10 * time.Minute}[w.random.IntN(3)],
+		HistoryBytes: []int64{0, 10 << 10}[w.random.IntN(2)],
 		SegmentBytes: 8 << 10, GroupWrites: []int{1, 2, 4, 0}[w.random.IntN(4)],
 	}
 	return w
@@ -102,7 +108,8 @@ func (w *world) reopen(ctx context.Context, o *oracle) error {
 	case reached < durable || reached > max(o.reached(), a.to):
 		return fmt.Errorf("%s has reached %d after a restart; %d was recorded, the attempt %+v", o.name, reached, durable, a)
 	case c.Torn() && (!a.replaces && !o.torn || reached != o.reached()):
-		return fmt.Errorf("%s is torn after a restart at %d, was %t at %d, the attempt %+v", o.name, reached, o.torn, o.reached(), a)
+		return fmt.Errorf("%s is torn after a restart at %d, was %t at %d, the attempt %+v",
+			o.name, reached, o.torn, o.reached(), a)
 	case c.Torn():
 		w.seen["torn when opened"]++
 		o.torn = true
@@ -151,7 +158,8 @@ func (w *world) mayFail(err error) bool {
 	if err == nil || !w.faults {
 		return false
 	}
-	return errors.Is(err, disktest.ErrCrashed) || slices.ContainsFunc(injected, func(cause error) bool { return errors.Is(err, cause) })
+	return errors.Is(err, disktest.ErrCrashed) ||
+		slices.ContainsFunc(injected, func(cause error) bool { return errors.Is(err, cause) })
 }
 
 // step does something at random.
@@ -186,7 +194,8 @@ func (w *world) step(ctx context.Context) error {
 		<-time.After(time.Duration(r.Int64N(int64(20 * time.Second))))
 	case 17:
 		w.m.Release(c)
-		if _, err := c.Append(ctx, changesOf([]event{{rv: 1 << 40, name: "a", object: "{}"}}), 0); !errors.Is(err, mirror.ErrReleased) {
+		if _, err := c.Append(ctx, changesOf([]event{{rv: 1 << 40, name: "a", object: "{}"}}), 0); !errors.Is(err,
+			mirror.ErrReleased) {
 			return fmt.Errorf("an Append to a released collection: %w", orNil(err))
 		}
 		return w.reopen(ctx, o)

@@ -101,7 +101,9 @@ func batch(changes []Change) (n int, deleting map[wire.Key]kube.ResourceVersion)
 	return len(changes), deleting
 }
 
-func (c *Collection) appendBatch(ctx context.Context, changes []Change, deleting map[wire.Key]kube.ResourceVersion) ([]int64, error) {
+func (c *Collection) appendBatch(ctx context.Context, changes []Change,
+	deleting map[wire.Key]kube.ResourceVersion,
+) ([]int64, error) {
 	writes := make([]revlog.Write, 0, len(changes)+len(deleting))
 	for i, change := range changes {
 		w := c.put(change)
@@ -175,7 +177,9 @@ type Replaced struct {
 //
 // Errors: ErrOrder if the state cannot follow the recorded one, ErrReleased and
 // *store.TooLargeError, with nothing recorded; those of the log, after which the collection is Torn, unless nothing was recorded.
-func (c *Collection) Replace(ctx context.Context, deleted []wire.Key, changes []Change, rv kube.ResourceVersion) (Replaced, error) {
+func (c *Collection) Replace(ctx context.Context, deleted []wire.Key, changes []Change,
+	rv kube.ResourceVersion,
+) (Replaced, error) {
 	release, err := c.begin(ctx)
 	if err != nil {
 		return Replaced{}, err
@@ -260,7 +264,9 @@ func (c *Collection) checkReplace(deletions int, changes []Change, rv kube.Resou
 			return fmt.Errorf("%s at %d in the state at %d after %d: %w", change.Key, change.RV, rv, last, ErrOrder)
 		}
 		if n := versionBytes + len(change.Object); n > revlog.MaxValueBytes { // or the log would refuse it halfway
-			return fmt.Errorf("replace the state of %s: %w", c.name, &store.TooLargeError{What: "value", Bytes: n, Limit: revlog.MaxValueBytes})
+			return fmt.Errorf("replace the state of %s: %w", c.name, &store.TooLargeError{
+				What: "value", Bytes: n, Limit: revlog.MaxValueBytes,
+			})
 		}
 	}
 	return nil

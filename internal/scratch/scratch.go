@@ -1,9 +1,9 @@
 // Package scratch makes temporary directories that do not stay for ever when their process is
 // killed: a later process removes them.
 //
-// It has one noun: a [Directory], in which its process holds a lock on a file, the mark. The lock
-// ends with the process, however that ends. What has no lock is removed by the next process that
-// makes one, or calls [Clean].
+// In a [Directory], its process holds a lock on a file, the mark. The lock ends with the
+// process, however that ends. What has no lock is removed by the next process that makes one,
+// or calls [Clean].
 package scratch
 
 import (

@@ -105,7 +105,8 @@ func TestOnlyWhatWasLockedIsRemoved(t *testing.T) {
 	in := t.TempDir()
 	text := "used by gapless; removed once it is gone\n"
 	for name, mark := range map[string]string{
-		"gapless-none": "", "gapless-begun": "", "gapless-left": text, "gapless-half": text + "17", "gapless-strange": text + "?\n", "other": text,
+		"gapless-none": "", "gapless-begun": "", "gapless-left": text, "gapless-half": text + "17",
+		"gapless-strange": text + "?\n", "other": text,
 	} {
 		must(t, os.Mkdir(filepath.Join(in, name), 0o700))
 		if name != "gapless-none" {
@@ -120,7 +121,8 @@ func TestOnlyWhatWasLockedIsRemoved(t *testing.T) {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	if got, want := strings.Join(names, " "), "gapless-begun gapless-half gapless-link gapless-none gapless-strange other"; got != want {
+	if got, want := strings.Join(names,
+		" "), "gapless-begun gapless-half gapless-link gapless-none gapless-strange other"; got != want {
 		t.Errorf("there are %s, want %s", got, want)
 	}
 }
@@ -193,7 +195,7 @@ func BenchmarkCleanWithNothingToRemove(b *testing.B) {
 	in := b.TempDir()
 	for i := range 1000 {
 		if err := os.Mkdir(filepath.Join(in, time.Duration(i).String()), 0o700); err != nil {
-			b.Fatal(err)
+			b.Fatalf("make a directory: %v", err)
 		}
 	}
 	for b.Loop() {

@@ -138,11 +138,17 @@ type UnreadableError struct {
 func (e *UnreadableError) Error() string {
 	switch {
 	case e.Encryption == "":
-		return fmt.Sprintf("%q as of revision %d is not encrypted, but the encryption configuration does not allow that: %v; add the provider identity to it", e.Key, e.Revision, e.Cause)
+		return fmt.Sprintf(
+			"%q as of revision %d is not encrypted, but the encryption configuration does not allow that: %v; add the "+
+				"provider identity to it", e.Key, e.Revision, e.Cause)
 	case e.Temporary:
-		return fmt.Sprintf("%q as of revision %d cannot be decrypted for now: it is encrypted with %s, and the key management service does not answer: %v", e.Key, e.Revision, e.Encryption, e.Cause)
+		return fmt.Sprintf(
+			"%q as of revision %d cannot be decrypted for now: it is encrypted with %s, and the key management service "+
+				"does not answer: %v", e.Key, e.Revision, e.Encryption, e.Cause)
 	}
-	return fmt.Sprintf("%q as of revision %d cannot be decrypted: it is encrypted with %s: %v; the encryption configuration must list that provider and key", e.Key, e.Revision, e.Encryption, e.Cause)
+	return fmt.Sprintf(
+		"%q as of revision %d cannot be decrypted: it is encrypted with %s: %v; the encryption configuration must list "+
+			"that provider and key", e.Key, e.Revision, e.Encryption, e.Cause)
 }
 
 // Unwrap returns the failure of the decryption.

@@ -1,9 +1,8 @@
 // Package store is the contract of a store of revisioned bytes.
 //
-// It has four nouns. A [Record] is one version of one key. A [Txn] is one
-// conditional write, which becomes exactly one new revision. A [Page] is the
-// answer to a range read, at the latest or at an older revision. A [Feed] is the
-// ordered, gap-free stream of the writes after a revision.
+// A [Record] is one version of one key. A [Txn] is one conditional write, which becomes
+// exactly one new revision. A [Page] is the answer to a range read, at the latest or at an
+// older revision. A [Feed] is the ordered, gap-free stream of the writes after a revision.
 //
 // Revisions are int64, strictly increasing, one per committed write. Keys are
 // "<resource>/<rest>": everything before the first slash is the resource, the

@@ -19,7 +19,9 @@ func TestResourceOfReturnsTheTextBeforeTheSlash(t *testing.T) {
 }
 
 func TestPrefixEndFollowsEveryKeyOfThePrefix(t *testing.T) {
-	for prefix, want := range map[string]string{"pods/": "pods0", "a\xff": "b", "a\xff\xff": "b", "": "\xff\xff\xff\xff", "\xff": "\xff\xff\xff\xff"} {
+	for prefix, want := range map[string]string{
+		"pods/": "pods0", "a\xff": "b", "a\xff\xff": "b", "": "\xff\xff\xff\xff", "\xff": "\xff\xff\xff\xff",
+	} {
 		got := store.PrefixEnd(prefix)
 		if got != want {
 			t.Errorf("the end of %q is %q, want %q", prefix, got, want)

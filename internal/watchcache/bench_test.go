@@ -140,7 +140,7 @@ func BenchmarkAt(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := f.cache.At(b.Context(), rv); err != nil {
-			b.Fatal(err)
+			b.Fatalf("read the cache: %v", err)
 		}
 		rv = gone + (rv-gone+1)%8 // more than are kept
 	}

@@ -87,7 +87,7 @@ func TestAppendWakesEveryWaitingCursor(t *testing.T) {
 				for cursor.Position() < 120 {
 					events, err := cursor.Next(t.Context())
 					if err != nil {
-						t.Error(err)
+						t.Errorf("read the cursor: %v", err)
 						return
 					}
 					seen[i] += len(events)
@@ -269,12 +269,32 @@ func TestErrorsOfHistoryFollowTheEntriesBefore(t *testing.T) {
 		want    []string
 		err     string
 	}{
-		{"expired in the middle", []answer{{entries: []*watchcache.Entry{entry(61)}, through: 62, err: gone}, {err: gone}}, []string{"ADDED 61 x"}, gone.Error()},
+		{
+			"expired in the middle",
+			[]answer{{entries: []*watchcache.Entry{entry(61)}, through: 62, err: gone}, {err: gone}},
+			[]string{"ADDED 61 x"},
+			gone.Error(),
+		},
 		{"expired at once", []answer{{err: gone}}, nil, gone.Error()},
-		{"a broken disk", []answer{{entries: []*watchcache.Entry{entry(61)}, through: 61}, {err: broken}}, []string{"ADDED 61 x"}, broken.Error()},
+		{
+			"a broken disk",
+			[]answer{{entries: []*watchcache.Entry{entry(61)}, through: 61}, {err: broken}},
+			[]string{"ADDED 61 x"},
+			broken.Error(),
+		},
 		{"no progress", []answer{{through: 50}}, nil, "history between 50 and 100 makes no progress"},
-		{"out of order", []answer{{entries: []*watchcache.Entry{entry(62), entry(61)}, through: 70}}, nil, "history after 50 is out of order: entry 61 after 62"},
-		{"an entry above what it promises", []answer{{entries: []*watchcache.Entry{entry(61), entry(64)}, through: 62}, {err: gone}}, []string{"ADDED 61 x"}, gone.Error()},
+		{
+			"out of order",
+			[]answer{{entries: []*watchcache.Entry{entry(62), entry(61)}, through: 70}},
+			nil,
+			"history after 50 is out of order: entry 61 after 62",
+		},
+		{
+			"an entry above what it promises",
+			[]answer{{entries: []*watchcache.Entry{entry(61), entry(64)}, through: 62}, {err: gone}},
+			[]string{"ADDED 61 x"},
+			gone.Error(),
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -322,7 +342,9 @@ func TestSelectorsDoNotGoWithoutThePreviousObject(t *testing.T) {
 
 func TestEmptyAnswersOfHistoryAreProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newFixture(t, watchcache.Config{History: &scriptedHistory{answers: []answer{{through: 70}, {through: 99}, {through: 1000}}}})
+		f := newFixture(t, watchcache.Config{
+			History: &scriptedHistory{answers: []answer{{through: 70}, {through: 99}, {through: 1000}}},
+		})
 		cursor := f.cursor(50, watchcache.Selection{})
 		f.put(101, thing{name: "x"})
 		if diff := cmp.Diff([]string{"ADDED 101 x"}, brief(next(t, cursor))); diff != "" {

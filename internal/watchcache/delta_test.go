@@ -85,7 +85,11 @@ func TestModelDeltaTurnsOneStateIntoTheOther(t *testing.T) {
 			}
 			if len(snapshots) > 0 {
 				s := snapshots[r.IntN(len(snapshots))]
-				checkDelta(t, deltaCase{oracle: o, cache: cache, to: s, from: s.RV() - kube.ResourceVersion(r.IntN(int(s.RV())-900)), sel: randomSelection(r)}, met)
+				checkDelta(t,
+					deltaCase{
+						oracle: o, cache: cache, to: s, from: s.RV() - kube.ResourceVersion(r.IntN(int(s.RV())-900)),
+						sel: randomSelection(r),
+					}, met)
 			}
 			if t.Failed() {
 				return
@@ -179,7 +183,8 @@ func (d deltaCase) shown() map[string]bool {
 }
 
 func TestDeltaHasOneEventPerKey(t *testing.T) {
-	f := newFixture(t, watchcache.Config{}, thing{namespace: "a", name: "hot"}.at(t, 50), thing{namespace: "a", name: "gone"}.at(t, 60), thing{namespace: "a", name: "same"}.at(t, 70))
+	f := newFixture(t, watchcache.Config{}, thing{namespace: "a", name: "hot"}.at(t, 50),
+		thing{namespace: "a", name: "gone"}.at(t, 60), thing{namespace: "a", name: "same"}.at(t, 70))
 	rv := kube.ResourceVersion(loadedAt)
 	for i := range 1000 {
 		rv++
@@ -206,10 +211,12 @@ func TestDeltaThatCostsMoreThanTheStateIsRefused(t *testing.T) {
 		}
 		f.cache.Append(entries...)
 		f.clock.Publish(loadedAt + 1<<16 + 1)
-		if events, err := f.cache.Since(t.Context(), loadedAt, f.cache.Snapshot(), watchcache.Selection{}); !errors.Is(err, watchcache.ErrDeltaTooLarge) {
+		if events, err := f.cache.Since(t.Context(), loadedAt, f.cache.Snapshot(), watchcache.Selection{}); !errors.Is(err,
+			watchcache.ErrDeltaTooLarge) {
 			t.Errorf("%v, %v", brief(events), err)
 		}
-		if events, err := f.cache.Since(t.Context(), loadedAt+1, f.cache.Snapshot(), watchcache.Selection{}); err != nil || len(events) != 1 {
+		if events, err := f.cache.Since(t.Context(), loadedAt+1, f.cache.Snapshot(), watchcache.Selection{}); err != nil ||
+			len(events) != 1 {
 			t.Errorf("one change less: %v, %v", brief(events), err)
 		}
 	})
@@ -227,7 +234,8 @@ func TestDeltaThatCostsMoreThanTheStateIsRefused(t *testing.T) {
 			}
 		}
 		s := f.cache.Snapshot()
-		if events, err := f.cache.Since(t.Context(), loadedAt+9, s, watchcache.Selection{}); !errors.Is(err, watchcache.ErrDeltaTooLarge) {
+		if events, err := f.cache.Since(t.Context(), loadedAt+9, s, watchcache.Selection{}); !errors.Is(err,
+			watchcache.ErrDeltaTooLarge) {
 			t.Errorf("%v, %v", brief(events), err)
 		}
 		if events, err := f.cache.Since(t.Context(), loadedAt+12, s, watchcache.Selection{}); err != nil || len(events) != 6 {

@@ -128,10 +128,12 @@ func TestAtServesTheWindowAndHistoryOlderStates(t *testing.T) {
 	o.floor.Store(149)
 	var expired *kube.ExpiredError
 	for rv := kube.ResourceVersion(100); rv < 149; rv++ {
-		if _, err := f.cache.At(t.Context(), rv); !errors.As(err, &expired) || expired.Kind != kube.ExpiredList || expired.Requested != rv {
+		if _, err := f.cache.At(t.Context(), rv); !errors.As(err, &expired) || expired.Kind != kube.ExpiredList ||
+			expired.Requested != rv {
 			t.Errorf("At(%d) below the floor: %v", rv, err)
 		}
-		if _, err := f.cache.CursorAfter(t.Context(), rv, watchcache.Selection{}); !errors.As(err, &expired) || expired.Kind != kube.ExpiredWatch {
+		if _, err := f.cache.CursorAfter(t.Context(), rv, watchcache.Selection{}); !errors.As(err, &expired) ||
+			expired.Kind != kube.ExpiredWatch {
 			t.Errorf("CursorAfter(%d) below the floor: %v", rv, err)
 		}
 		if _, err := f.cache.Since(t.Context(), rv, f.cache.Snapshot(), watchcache.Selection{}); !errors.As(err, &expired) {
@@ -149,7 +151,7 @@ func TestExactSnapshotIsSharedUntilItExpires(t *testing.T) {
 		used := func() *watchcache.Snapshot {
 			s, err := f.cache.At(t.Context(), 102)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("read the cache: %v", err)
 			}
 			return s
 		}

@@ -40,10 +40,10 @@ func selecting(t *testing.T, namespace, name, label, field string) watchcache.Se
 	sel := watchcache.Selection{Namespace: namespace, Name: name}
 	var err error
 	if sel.Labels, err = labels.Parse(label); err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse the selector: %v", err)
 	}
 	if sel.Fields, err = fields.ParseSelector(field); err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse the selector: %v", err)
 	}
 	return sel
 }

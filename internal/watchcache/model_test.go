@@ -288,7 +288,8 @@ func (m *model) bookmark() {
 	k := m.readers[m.r.IntN(len(m.readers))]
 	rv := k.cursor.Position()
 	if rv < k.known || rv > max(k.start, m.last, m.clock.Published()) {
-		m.t.Fatalf("Position() = %d of a reader that knew %d; entries up to %d, published %d", rv, k.known, m.last, m.clock.Published())
+		m.t.Fatalf("Position() = %d of a reader that knew %d; entries up to %d, published %d",
+			rv, k.known, m.last, m.clock.Published())
 	}
 	m.considered(k, rv)
 	m.counts.bookmarks++
@@ -317,7 +318,8 @@ func (m *model) exact(rv kube.ResourceVersion) {
 		m.counts.exacts++
 	case errors.Is(err, watchcache.ErrBehind) && rv < m.cache.Stats().Gone && !m.oracle.expired(rv):
 	case !errors.As(err, &expired) || !m.oracle.expired(rv):
-		m.t.Fatalf("At(%d): %v, %v; the floor is %d and the window begins after %d", rv, s, err, m.oracle.floor.Load(), m.cache.Stats().Gone)
+		m.t.Fatalf("At(%d): %v, %v; the floor is %d and the window begins after %d",
+			rv, s, err, m.oracle.floor.Load(), m.cache.Stats().Gone)
 	}
 }
 

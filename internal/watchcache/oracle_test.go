@@ -75,7 +75,9 @@ func (o *oracle) expired(rv kube.ResourceVersion) bool { return uint64(rv) < o.f
 
 // after returns the index of the first change with rv > after.
 func (o *oracle) after(after kube.ResourceVersion) int {
-	i, _ := slices.BinarySearchFunc(o.changes, after+1, func(c change, rv kube.ResourceVersion) int { return cmp.Compare(c.rv, rv) })
+	i, _ := slices.BinarySearchFunc(o.changes, after+1, func(c change, rv kube.ResourceVersion) int {
+		return cmp.Compare(c.rv, rv)
+	})
 	return i
 }
 
@@ -149,7 +151,9 @@ func (h *oracleHistory) Entries(ctx context.Context, q watchcache.Range) ([]*wat
 		return nil, after, context.Cause(ctx)
 	}
 	if h.oracle.expired(after) {
-		return nil, after, &kube.ExpiredError{Requested: after, Oldest: kube.ResourceVersion(h.oracle.floor.Load()), Kind: kube.ExpiredWatch}
+		return nil, after, &kube.ExpiredError{
+			Requested: after, Oldest: kube.ResourceVersion(h.oracle.floor.Load()), Kind: kube.ExpiredWatch,
+		}
 	}
 	if h.rand != nil {
 		limit = 1 + h.rand.IntN(limit)

@@ -37,12 +37,24 @@ func TestScanYieldsTheSelectionInByteOrderOfKeys(t *testing.T) {
 		{"a name in all namespaces from a start", "a/y", watchcache.Selection{Name: "x"}, []string{"b/x"}},
 		{"a name in all namespaces from itself", "a/x", watchcache.Selection{Name: "x"}, []string{"a/x", "b/x"}},
 		{"a name in one of the namespaces", "", watchcache.Selection{Name: "y"}, []string{"a/y"}},
-		{"a name in all namespaces, and a field", "", watchcache.Selection{Name: "x", Fields: byNode("n1")}, []string{"a/x", "b/x"}},
+		{
+			"a name in all namespaces, and a field", "",
+			watchcache.Selection{Name: "x", Fields: byNode("n1")},
+			[]string{"a/x", "b/x"},
+		},
 		{"a name in no namespace", "", watchcache.Selection{Name: "w"}, nil},
 		{"labels", "", appIs("web"), []string{"a-b/x", "a/x"}},
 		{"fields", "", watchcache.Selection{Fields: byNode("n1")}, []string{"a/x", "b/x"}},
-		{"metadata.name as a field", "", watchcache.Selection{Fields: fields.OneTermEqualSelector("metadata.name", "y")}, []string{"a/y"}},
-		{"name and labels that exclude it", "", watchcache.Selection{Namespace: "a", Name: "y", Labels: labels.SelectorFromSet(labels.Set{"app": "web"})}, nil},
+		{
+			"metadata.name as a field", "",
+			watchcache.Selection{Fields: fields.OneTermEqualSelector("metadata.name", "y")},
+			[]string{"a/y"},
+		},
+		{
+			"name and labels that exclude it", "",
+			watchcache.Selection{Namespace: "a", Name: "y", Labels: labels.SelectorFromSet(labels.Set{"app": "web"})},
+			nil,
+		},
 		{"labels that match nothing", "", watchcache.Selection{Labels: labels.Nothing()}, nil},
 		{"a namespace without objects", "", watchcache.Selection{Namespace: "c"}, nil},
 	}

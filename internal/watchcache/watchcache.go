@@ -1,12 +1,11 @@
 // Package watchcache keeps one resource in memory and lets any number of readers
 // follow it: a watcher is a cursor over a shared log.
 //
-// It has seven nouns. A [Cache] is one resource. An [Entry] is one change of it,
-// encoded once for all watchers. A [Snapshot] is the state at one
-// resourceVersion. A [Cursor] reads the entries after a resourceVersion at its own
-// pace, through a [Selection]. The [Clock] is the store's published revision, which
-// moves resources without writes too. [History] reads entries that are no longer
-// in memory.
+// A [Cache] is one resource. An [Entry] is one change of it, encoded once for all watchers. A
+// [Snapshot] is the state at one resourceVersion. A [Cursor] reads the entries after a
+// resourceVersion at its own pace, through a [Selection]. The [Clock] is the store's published
+// revision, which moves resources without writes too. [History] reads entries that are no
+// longer in memory.
 //
 // A cache's state is one atomic pointer to an immutable tree and an immutable
 // window of the log. Append swaps it and schedules a wake-up; it never waits for a

@@ -50,10 +50,20 @@ func TestForgetDropsExactlyWhatWasCompacted(t *testing.T) {
 	for _, step := range []struct {
 		upTo, gone kube.ResourceVersion
 		entries    int
-	}{{101, 100, 20}, {102, 102, 19}, {107, 106, 17}, {106, 106, 17}, {108, 108, 16}, {139, 138, 1}, {140, 140, 0}, {999, 140, 0}} {
+	}{
+		{101, 100, 20},
+		{102, 102, 19},
+		{107, 106, 17},
+		{106, 106, 17},
+		{108, 108, 16},
+		{139, 138, 1},
+		{140, 140, 0},
+		{999, 140, 0},
+	} {
 		f.cache.Forget(step.upTo)
 		if got := f.cache.Stats(); got.Gone != step.gone || got.Entries != step.entries {
-			t.Errorf("after Forget(%d): %d entries after %d, want %d after %d", step.upTo, got.Entries, got.Gone, step.entries, step.gone)
+			t.Errorf("after Forget(%d): %d entries after %d, want %d after %d",
+				step.upTo, got.Entries, got.Gone, step.entries, step.gone)
 		}
 	}
 	if got := f.cache.Stats(); got.Bytes != 0 {

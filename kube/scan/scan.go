@@ -1,8 +1,8 @@
 // Package scan walks over JSON text and checks it as strictly as encoding/json does,
 // without allocating and without decoding anything.
 //
-// It has three nouns. A [Scanner] walks over a text, value by value. A [Token] is a value
-// that it found. A [Kind] is what that is.
+// A [Scanner] walks over a text, value by value. A [Token] is a value that it found. A [Kind]
+// is what that is.
 package scan
 
 import (

@@ -68,7 +68,9 @@ func TestNumbersEndAfterTheirLastDigit(t *testing.T) {
 // FuzzScan: what is walked over to its end is what encoding/json takes for a string or
 // a number, and nothing else is.
 func FuzzScan(f *testing.F) {
-	for _, seed := range []string{`"a"`, `"\u00e4\n"`, `"`, `1`, `-1.5e3`, `01`, `"12345678\"9"`, "\"\x00\"", strings.Repeat("ab", 20)} {
+	for _, seed := range []string{
+		`"a"`, `"\u00e4\n"`, `"`, `1`, `-1.5e3`, `01`, `"12345678\"9"`, "\"\x00\"", strings.Repeat("ab", 20),
+	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, input []byte) {

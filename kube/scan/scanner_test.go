@@ -40,7 +40,7 @@ func TestScannerTellsWhatItReads(t *testing.T) {
 		}
 		more, err = s.Next('}')
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("read the next: %v", err)
 		}
 	}
 	if more || s.Peek() != 0 || s.Pos != len(s.Data) {
@@ -70,7 +70,9 @@ func TestScannerSaysWhereAndWhy(t *testing.T) {
 
 // FuzzScanner: a text is one value for the scanner if it is for encoding/json.
 func FuzzScanner(f *testing.F) {
-	for _, seed := range []string{`{"a":[1,-2.5e3,"x\u00e4",true,false,null,{}]}`, `[`, ` {} `, `{"a":1,}`, `[1 2]`, "\"\x00\"", strings.Repeat("[", 50)} {
+	for _, seed := range []string{
+		`{"a":[1,-2.5e3,"x\u00e4",true,false,null,{}]}`, `[`, ` {} `, `{"a":1,}`, `[1 2]`, "\"\x00\"", strings.Repeat("[", 50),
+	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, input []byte) {

@@ -92,7 +92,7 @@ func NewTransformingInformer(lw ListerWatcher, example runtime.Object, resync ti
 	return i.GetStore(), i
 }
 
-// inside is what testdata/inside.go adds to the replacement.
+// inside is what ../testdata/inside.go adds to the replacement.
 type inside interface {
 	Started() bool
 	Handlers() int

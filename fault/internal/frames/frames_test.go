@@ -52,12 +52,16 @@ func TestFramesAreFoundHoweverBytesArrive(t *testing.T) {
 		in   []byte
 		want []string
 	}{
-		"lines of JSON":         {&frames.JSON{}, []byte("{\"a\":\"}\\\"\"}\n{}\n"), []string{`{"a":"}\""}`, "{}"}},
-		"JSON over lines":       {&frames.JSON{}, []byte("{\n\"a\": [1,\n2]}\n\n"), []string{"{\n\"a\": [1,\n2]}"}},
-		"JSON without lines":    {&frames.JSON{}, []byte(`{}{"b":2}`), []string{"{}", `{"b":2}`}},
-		"protobuf":              {frames.Protobuf{}, append(frames.Pack(true, []byte("ab")), frames.Pack(true, nil)...), []string{"ab", ""}},
-		"a message":             {&frames.Socket{}, message, []string{`{"a":1}`}},
-		"a message in parts":    {&frames.Socket{}, slices.Concat(half, ping, frames.SocketFrame(0, []byte(`":2}`))), []string{"", `{"b":2}`}},
+		"lines of JSON":      {&frames.JSON{}, []byte("{\"a\":\"}\\\"\"}\n{}\n"), []string{`{"a":"}\""}`, "{}"}},
+		"JSON over lines":    {&frames.JSON{}, []byte("{\n\"a\": [1,\n2]}\n\n"), []string{"{\n\"a\": [1,\n2]}"}},
+		"JSON without lines": {&frames.JSON{}, []byte(`{}{"b":2}`), []string{"{}", `{"b":2}`}},
+		"protobuf": {
+			frames.Protobuf{}, append(frames.Pack(true, []byte("ab")), frames.Pack(true, nil)...), []string{"ab", ""},
+		},
+		"a message": {&frames.Socket{}, message, []string{`{"a":1}`}},
+		"a message in parts": {
+			&frames.Socket{}, slices.Concat(half, ping, frames.SocketFrame(0, []byte(`":2}`))), []string{"", `{"b":2}`},
+		},
 		"a message of 64 KiB":   {&frames.Socket{}, frames.SocketFrame(frames.Binary, long), []string{string(long)}},
 		"a message of 300 byte": {&frames.Socket{}, frames.SocketFrame(frames.Binary, long[:300]), []string{string(long[:300])}},
 	} {
@@ -96,7 +100,8 @@ func FuzzSplit(f *testing.F) {
 			want, left, large := split(t, s, in, max(1, len(in)))
 			got, rest, tooLarge := split(t, others[name], in, max(1, int(size)))
 			if !slices.Equal(want, got) || !bytes.Equal(left, rest) || large != tooLarge {
-				t.Errorf("%s: %q in pieces of %d gives %q and %q, and %q and %q as a whole", name, in, size, got, rest, want, left)
+				t.Errorf("%s: %q in pieces of %d gives %q and %q, and %q and %q as a whole",
+					name, in, size, got, rest, want, left)
 			}
 		}
 		packed := append(frames.Pack(true, in), frames.Pack(true, in)...)
@@ -115,7 +120,9 @@ func FuzzSplit(f *testing.F) {
 func FuzzEvent(f *testing.F) {
 	f.Add([]byte(`{"type":"ADDED","object":{"metadata":{"resourceVersion":"12345678901234567890","labels":null}}}`))
 	f.Add([]byte(`{"object":[]}`))
-	f.Add(frames.Event("ADDED", runtime.TypeMeta{APIVersion: "v1", Kind: "Pod"}, func() ([]byte, error) { return []byte{10, 0}, nil }))
+	f.Add(frames.Event("ADDED", runtime.TypeMeta{APIVersion: "v1", Kind: "Pod"}, func() ([]byte, error) {
+		return []byte{10, 0}, nil
+	}))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		before := frames.TypeOf(false, body)
 		changed := frames.ChangeObject(body, func(metadata map[string]any) { metadata["x"] = "y" })

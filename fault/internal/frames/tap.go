@@ -161,5 +161,6 @@ func (a *afterHeader) Write(p []byte) (int, error) {
 
 // IsUpgrade reports whether a request asks to switch protocols.
 func IsUpgrade(r *http.Request) bool {
-	return r.ProtoMajor == 1 && strings.Contains(strings.ToLower(r.Header.Get("Connection")), "upgrade") && r.Header.Get("Upgrade") != ""
+	return r.ProtoMajor == 1 && strings.Contains(strings.ToLower(r.Header.Get("Connection")), "upgrade") &&
+		r.Header.Get("Upgrade") != ""
 }

@@ -1,7 +1,7 @@
 // Package attempt enforces the deadlines of one request of a reflector.
 //
-// It has one noun, the [Attempt]: an open watch with a watchdog that closes it when it is
-// silent for too long. How a request ended becomes a [transition.Result].
+// An [Attempt] is an open watch with a watchdog that closes it when it is silent for too long.
+// How a request ended becomes a [transition.Result].
 package attempt
 
 import (

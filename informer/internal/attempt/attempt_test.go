@@ -53,7 +53,7 @@ func TestASilentWatchTimesOut(t *testing.T) {
 			return s, nil
 		})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("open the watch: %v", err)
 		}
 		begun := time.Now()
 		_, err = a.Next(begun.Add(10 * time.Second))
@@ -68,16 +68,19 @@ func TestASilentWatchTimesOut(t *testing.T) {
 }
 
 func TestAnEndOfAWatchIsNotAnError(t *testing.T) {
-	a, err := attempt.Open(t.Context(), time.Minute, func(ctx context.Context) (client.Stream, error) { return &silent{ctx: ctx}, nil })
+	a, err := attempt.Open(t.Context(), time.Minute, func(ctx context.Context) (client.Stream, error) {
+		return &silent{ctx: ctx}, nil
+	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open the watch: %v", err)
 	}
 	defer a.Close()
 	if r, err := a.Ended(io.EOF); r.Kind != transition.ResultClosed || err != nil {
 		t.Errorf("%+v, %v", r, err)
 	}
 	broken := io.ErrUnexpectedEOF
-	if r, err := a.Ended(broken); r.Kind != transition.ResultFailed || r.Outcome != kube.OutcomeDisconnected || !errors.Is(err, broken) {
+	if r, err := a.Ended(broken); r.Kind != transition.ResultFailed || r.Outcome != kube.OutcomeDisconnected ||
+		!errors.Is(err, broken) {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

@@ -1,9 +1,9 @@
 // Package cache merges the namespace streams of an informer into one state, publishes
 // each state as a snapshot, and passes the changes on to indices and handlers.
 //
-// It has four nouns. A [Cache] holds the current [Snapshot], which is one state and
-// never changes. A [Handler] is a queue of changes and how it is fed. An [Update] is
-// the step from one snapshot to the next. [Hooks] are called with what happens.
+// A [Cache] holds the current [Snapshot], which is one state and never changes. A [Handler] is
+// a queue of changes and how it is fed. An [Update] is the step from one snapshot to the next.
+// [Hooks] are called with what happens.
 package cache
 
 import (

@@ -29,7 +29,8 @@ type object struct {
 }
 
 func text(namespace, name, rv string) []byte {
-	return fmt.Appendf(nil, `{"metadata":{"namespace":%q,"name":%q,"uid":%q,"resourceVersion":%q}}`, namespace, name, namespace+name, rv)
+	return fmt.Appendf(nil, `{"metadata":{"namespace":%q,"name":%q,"uid":%q,"resourceVersion":%q}}`, namespace, name,
+		namespace+name, rv)
 }
 
 // namespace is a source: one object "a" at the version that the list has, and then the
@@ -95,7 +96,8 @@ func newRig() *rig {
 	r.handler = &cache.Handler[*object]{Name: "h", Queue: queue.New(func(_ context.Context, d queue.Delivery[*object]) error {
 		r.delivered = append(r.delivered, fmt.Sprintf("%d %s initial=%t", d.Kind, d.Key, d.Initial))
 		return nil
-	}, queue.Filter[*object]{}, queue.Options{Workers: 1, RetryMin: time.Second, RetryMax: time.Second}, func(incident.Incident) {})}
+	}, queue.Filter[*object]{}, queue.Options{Workers: 1, RetryMin: time.Second, RetryMax: time.Second},
+		func(incident.Incident) {})}
 	return r
 }
 
@@ -111,7 +113,7 @@ func (r *rig) during(t *testing.T, f func()) {
 	synctest.Wait()
 	cancel()
 	if err := <-ended; err != nil {
-		t.Error(err)
+		t.Errorf("wait for the end: %v", err)
 	}
 	r.Stop(cancel)
 }

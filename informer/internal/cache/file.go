@@ -100,7 +100,8 @@ func (f *file[T]) load(ctx context.Context, opened *persist.File) {
 	positions := make([]string, len(f.streams))
 	for n, s := range f.streams {
 		if positions[n] = of.Positions[s.namespace]; positions[n] == "" {
-			f.persistFailed(fmt.Errorf("load the snapshot file of %s: it has no position of namespace %q", f.is.Identity.Name, s.namespace))
+			f.persistFailed(fmt.Errorf("load the snapshot file of %s: it has no position of namespace %q",
+				f.is.Identity.Name, s.namespace))
 			return
 		}
 	}

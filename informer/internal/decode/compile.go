@@ -70,7 +70,8 @@ func (c *compiler) at(t reflect.Type) decoder {
 // custom says whether a type decodes itself.
 func custom(t reflect.Type) bool {
 	pointer := reflect.PointerTo(t)
-	return pointer.Implements(reflect.TypeFor[json.Unmarshaler]()) || pointer.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
+	return pointer.Implements(reflect.TypeFor[json.Unmarshaler]()) ||
+		pointer.Implements(reflect.TypeFor[encoding.TextUnmarshaler]())
 }
 
 func (c *compiler) make(t reflect.Type) decoder {

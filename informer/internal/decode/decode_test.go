@@ -63,25 +63,29 @@ type everything struct {
 	Data     map[string][]byte            `json:"data"`
 }
 
-const full = ` {"kind":"K","apiVersion":"a/v1","metadata":{"name":"n","labels":{"a":"b"},"managedFields":[{"manager":"m","time":"2026-01-02T03:04:05Z","fieldsV1":{"f:a":{}}}],
-"creationTimestamp":"2026-01-02T03:04:05+01:00"},"unknown":{"a":[1,2.5e3,{"b":null}],"c":"\u00e4"},"text":"with \"escapes\" and ünïcode","Untagged":"u","Hidden":"no","bool":true,
+const full = ` {"kind":"K","apiVersion":"a/v1","metadata":{"name":"n","labels":{"a":"b"},"managedFields":[{"manager":"m",` +
+	`"time":"2026-01-02T03:04:05Z","fieldsV1":{"f:a":{}}}],
+"creationTimestamp":"2026-01-02T03:04:05+01:00"},"unknown":{"a":[1,2.5e3,{"b":null}],"c":"\u00e4"},` +
+	`"text":"with \"escapes\" and ünïcode","Untagged":"u","Hidden":"no","bool":true,
 "int":-7,"pointer":12345678901,"deep":{"text":"below","list":null},"list":["x","y","z"],"lists":[[1],[],[2,3]],"map":{"a":"1","b":""},"named":{"cpu":true},
 "structs":{"t":{"key":"k","tolerationSeconds":300}},"quantity":"100m","either":"80%","at":null,"micro":"2026-01-02T03:04:05.123456Z",
-"any":{"a":[1,"x",{"b":9007199254740993}],"a":[true,null,-2]},"values":{"size":3,"none":null,"list":[],"size":4},"anys":[0,{"a":{}}],"behind":[7],"number":-15,"raw":{"kind":"R","n":1},"bytes":"aGVsbG8=","data":{"a":"YQ==","b":"","c":null}} `
+"any":{"a":[1,"x",{"b":9007199254740993}],"a":[true,null,-2]},"values":{"size":3,"none":null,"list":[],"size":4},"anys":[0,` +
+	`{"a":{}}],"behind":[7],"number":-15,"raw":{"kind":"R","n":1},"bytes":"aGVsbG8=","data":{"a":"YQ==","b":"","c":null}} `
 
 func TestDecodingEqualsClientGosDecoder(t *testing.T) {
 	got, err := fastOnly[*everything]().Decode([]byte(full))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode: %v", err)
 	}
 	var want everything
 	if err := kjson.UnmarshalCaseSensitivePreserveInts([]byte(full), &want); err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode JSON: %v", err)
 	}
 	if diff := cmp.Diff(want, *got); diff != "" {
 		t.Error(diff)
 	}
-	if got.Text == "" || (*got.Deep).Text != "below" || len(got.Lists) != 3 || got.Micro.Nanosecond() != 123456000 || len(got.ManagedFields) != 1 ||
+	if got.Text == "" || (*got.Deep).Text != "below" || len(got.Lists) != 3 || got.Micro.Nanosecond() != 123456000 ||
+		len(got.ManagedFields) != 1 ||
 		got.Values["size"] != int64(4) || got.Number != "-15" {
 		t.Errorf("the input did not arrive: %+v", got)
 	}
@@ -92,7 +96,7 @@ func TestSlicesHaveNoSpareCapacity(t *testing.T) {
 	for _, n := range []int{5, 1, 9, 0, 3} {
 		list, err := json.Marshal(map[string]any{"list": strings.Split(strings.Repeat("a,", n), ",")[:n]})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("encode as JSON: %v", err)
 		}
 		got, err := d.Decode(list)
 		if err != nil || got.List == nil || len(got.List) != n || cap(got.List) != n {
@@ -104,11 +108,16 @@ func TestSlicesHaveNoSpareCapacity(t *testing.T) {
 func TestUnusualInputFallsBackToEncodingJSON(t *testing.T) {
 	d := fastOnly[*everything]()
 	for _, input := range []string{
-		``, `7`, `null`, `[]`, `{`, `{"text":"a"`, `{"text":"a",}`, `{"text":"a"} x`, `{"text":7}`, `{"text":"a\x"}`, "{\"text\":\"a\nb\"}",
-		`{"int":1.5}`, `{"int":3000000000}`, `{"int":"1"}`, `{"bool":1}`, `{"bool":tru}`, `{"list":["a"],"list":["b"]}`, `{"list":{}}`,
-		`{"map":{"a":1}}`, `{"map":[]}`, `{"map":{},"map":{}}`, `{"quantity":"x"}`, `{"at":"yesterday"}`, `{"pointer":1,"pointer":2}`,
-		`{"bytes":"YQ"}`, `{"bytes":[1]}`, `{"data":{"a":"?"}}`, `{"any":1.5}`, `{"any":99999999999999999999}`, `{"values":{"a":1e3}}`, `{"number":"5"}`, `{"number":01}`, `{"number":true}`, `{"values":[]}`,
-		`{"unknown":[1,]}`, `{"unknown":01}`, `{"unknown":-}`, `{"unknown":1.}`, `{"unknown":nul}`, `{"unknown":{"a" 1}}`, `{text:1}`,
+		``, `7`, `null`, `[]`, `{`, `{"text":"a"`, `{"text":"a",}`, `{"text":"a"} x`, `{"text":7}`, `{"text":"a\x"}`,
+		"{\"text\":\"a\nb\"}",
+		`{"int":1.5}`, `{"int":3000000000}`, `{"int":"1"}`, `{"bool":1}`, `{"bool":tru}`, `{"list":["a"],"list":["b"]}`,
+		`{"list":{}}`,
+		`{"map":{"a":1}}`, `{"map":[]}`, `{"map":{},"map":{}}`, `{"quantity":"x"}`, `{"at":"yesterday"}`,
+		`{"pointer":1,"pointer":2}`,
+		`{"bytes":"YQ"}`, `{"bytes":[1]}`, `{"data":{"a":"?"}}`, `{"any":1.5}`, `{"any":99999999999999999999}`,
+		`{"values":{"a":1e3}}`, `{"number":"5"}`, `{"number":01}`, `{"number":true}`, `{"values":[]}`,
+		`{"unknown":[1,]}`, `{"unknown":01}`, `{"unknown":-}`, `{"unknown":1.}`, `{"unknown":nul}`, `{"unknown":{"a" 1}}`,
+		`{text:1}`,
 		"{\"text\":\"\xff\"}", `{"unknown":` + strings.Repeat("[", 300) + strings.Repeat("]", 300) + `}`,
 	} {
 		if got, err := d.Decode([]byte(input)); !errors.Is(err, errSlow) {
@@ -132,7 +141,8 @@ func TestUnusualTypesFallBackToEncodingJSON(t *testing.T) {
 		*quoted
 	}
 	for _, err := range []error{
-		fallsBack[*bytes](`{"a":[1]}`), fallsBack[*quoted](`{"a":"1"}`), fallsBack[*methods](`{"a":1}`), fallsBack[*twice](`{"a":1}`), fallsBack[*int](`1`), fallsBack[bytes](`{}`),
+		fallsBack[*bytes](`{"a":[1]}`), fallsBack[*quoted](`{"a":"1"}`), fallsBack[*methods](`{"a":1}`),
+		fallsBack[*twice](`{"a":1}`), fallsBack[*int](`1`), fallsBack[bytes](`{}`),
 	} {
 		if !errors.Is(err, errSlow) {
 			t.Errorf("taken: %v", err)
@@ -156,7 +166,9 @@ func TestManagedFieldsCanBeDropped(t *testing.T) {
 	})
 	slow.StripManagedFields()
 	pod := func(more string) []byte {
-		return []byte(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","managedFields":[{"manager":"m"}],"uid":"u"},"spec":{"hostname":"h","managedFields":1` + more + `}}`)
+		return []byte(
+			`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","managedFields":[{"manager":"m"}],"uid":"u"},` +
+				`"spec":{"hostname":"h","managedFields":1` + more + `}}`)
 	}
 	for name, decode := range map[string]func() (metav1.Object, error){
 		"typed":   func() (metav1.Object, error) { return typed.Decode(pod("")) },
@@ -188,13 +200,16 @@ func TestDynamicObjectsEqualUnstructured(t *testing.T) {
 		}
 		want := &unstructured.Unstructured{}
 		if err := want.UnmarshalJSON([]byte(strings.ReplaceAll(input, "2.5e3", "25"))); err != nil {
-			t.Fatal(err)
+			t.Fatalf("decode JSON: %v", err)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Error(diff)
 		}
 	}
-	for _, input := range []string{`{}`, `{"kind":7}`, `{"kind":"K","apiVersion":"a/b/c"}`, `{"kind":"K","apiVersion":1}`, `{"kind":"K","a":1.5}`, `{"kind":"K","a":99999999999999999999}`, `{"kind":"K","a":-0}`} {
+	for _, input := range []string{
+		`{}`, `{"kind":7}`, `{"kind":"K","apiVersion":"a/b/c"}`, `{"kind":"K","apiVersion":1}`, `{"kind":"K","a":1.5}`,
+		`{"kind":"K","a":99999999999999999999}`, `{"kind":"K","a":-0}`,
+	} {
 		if _, err := fastOnly[*unstructured.Unstructured]().Decode([]byte(input)); !errors.Is(err, errSlow) {
 			t.Errorf("%s was taken: %v", input, err)
 		}
@@ -204,8 +219,14 @@ func TestDynamicObjectsEqualUnstructured(t *testing.T) {
 // TestNumbersAreThoseOfClientGosDecoder also where the slow decoder decodes them.
 func TestNumbersAreThoseOfClientGosDecoder(t *testing.T) {
 	d := decode.New(decode.Stock[*everything]())
-	for _, number := range []string{"0", "-0", "1", "-1", "1.0", "1e3", "1.5", "9007199254740993", "-9223372036854775808", "9223372036854775807", "9223372036854775808", "1e400"} {
-		for _, form := range []string{`{"any":%s}`, `{"values":{"a":%s}}`, `{"anys":[[%s]]}`, `{"behind":{"a":{"b":%s}}}`, `{"number":%s}`, `{"number":"%s"}`} {
+	for _, number := range []string{
+		"0", "-0", "1", "-1", "1.0", "1e3", "1.5", "9007199254740993", "-9223372036854775808", "9223372036854775807",
+		"9223372036854775808", "1e400",
+	} {
+		for _, form := range []string{
+			`{"any":%s}`, `{"values":{"a":%s}}`, `{"anys":[[%s]]}`, `{"behind":{"a":{"b":%s}}}`, `{"number":%s}`,
+			`{"number":"%s"}`,
+		} {
 			input := fmt.Appendf(nil, form, number)
 			var want everything
 			wantErr := kjson.UnmarshalCaseSensitivePreserveInts(input, &want)
@@ -222,7 +243,11 @@ func TestNumbersAreThoseOfClientGosDecoder(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	f.Add([]byte(full))
 	f.Add([]byte(podOf(1, 2)))
-	for _, seed := range []string{`{}`, `{"text":null,"at":null,"list":null}`, `{"metadata":{"name":"a","name":"b"}}`, `{"deep":{"deep":{}}}`, `{"kind":"a","x":[1,"b"]}`, `{"map":{"a":"1","b":"2345"},"map":{"a":"1","b":"2345"}}`, `{"any":{"a":[1,{"b":2}]},"values":{"c":[true,null,""]},"number":1.5e-3}`} {
+	for _, seed := range []string{
+		`{}`, `{"text":null,"at":null,"list":null}`, `{"metadata":{"name":"a","name":"b"}}`, `{"deep":{"deep":{}}}`,
+		`{"kind":"a","x":[1,"b"]}`, `{"map":{"a":"1","b":"2345"},"map":{"a":"1","b":"2345"}}`,
+		`{"any":{"a":[1,{"b":2}]},"values":{"c":[true,null,""]},"number":1.5e-3}`,
+	} {
 		f.Add([]byte(seed))
 	}
 	typed, dynamic := fastOnly[*everything](), fastOnly[*unstructured.Unstructured]()

@@ -1,10 +1,10 @@
 // Package decode decodes JSON objects in one pass, several times as fast as the stock
 // decoders, into values that take less memory.
 //
-// It has two nouns. A [Decoder] is compiled for one type and does what client-go's decoder
-// (sigs.k8s.io/json) does: what encoding/json does, except that member names must match
-// exactly, and that an integer in a field of type any is an int64. [Strings] is a bounded table of
-// strings that many objects contain, so that each is stored once.
+// A [Decoder] is compiled for one type and does what client-go's decoder (sigs.k8s.io/json)
+// does: what encoding/json does, except that member names must match exactly, and that an
+// integer in a field of type any is an int64. [Strings] is a bounded table of strings that
+// many objects contain, so that each is stored once.
 //
 // The fast decoder handles the JSON that API servers send and the types of Kubernetes'
 // API. For unusual types and input, and for all errors, it falls back to a slow decoder

@@ -22,13 +22,15 @@ import (
 
 // podOf is a pod that has something of its own and the rest of its set.
 func podOf(set, n int) string {
-	return fmt.Sprintf(`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"pod-%[1]d-%[2]d","namespace":"ns","uid":"uid-%[2]d","resourceVersion":"%[2]d",`+
-		`"labels":{"app":"app-%[1]d","team":"core"},"annotations":{"own":"%[2]d"},"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"set-%[1]d","uid":"s","controller":true}],`+
-		`"managedFields":[{"manager":"kubelet","time":"2026-01-02T03:04:05Z","fieldsV1":{"f:status":{"f:phase":{},"k:{\"set\":\"%[1]d\"}":{}}}}]},`+
-		`"spec":{"volumes":[{"name":"token-%[2]d","projected":{"sources":[{"configMap":{"name":"root","items":[{"key":"ca.crt","path":"ca.crt"}]}}],"defaultMode":420}}],`+
-		`"containers":[{"name":"app","image":"image-%[1]d","env":[{"name":"A","value":"b"},{"name":"IP","valueFrom":{"fieldRef":{"fieldPath":"status.podIP"}}}],`+
-		`"resources":{"limits":{"cpu":"500m","memory":"256Mi"}},"volumeMounts":[{"name":"token-%[2]d","mountPath":"/var"}]}],"nodeSelector":{},"securityContext":{"runAsUser":%[1]d,"runAsNonRoot":true},`+
-		`"tolerations":[{"key":"node.kubernetes.io/not-ready","operator":"Exists","tolerationSeconds":300}]},"status":{"phase":"Running","startTime":"2026-01-02T03:04:05Z"}}`, set, n)
+	return fmt.Sprintf(
+		`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"pod-%[1]d-%[2]d","namespace":"ns","uid":"uid-%[2]d","resourceVersion":"%[2]d",`+
+			`"labels":{"app":"app-%[1]d","team":"core"},"annotations":{"own":"%[2]d"},"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"set-%[1]d","uid":"s","controller":true}],`+
+			`"managedFields":[{"manager":"kubelet","time":"2026-01-02T03:04:05Z","fieldsV1":{"f:status":{"f:phase":{},"k:{\"set\":\"%[1]d\"}":{}}}}]},`+
+			`"spec":{"volumes":[{"name":"token-%[2]d","projected":{"sources":[{"configMap":{"name":"root","items":[{"key":"ca.crt","path":"ca.crt"}]}}],"defaultMode":420}}],`+
+			`"containers":[{"name":"app","image":"image-%[1]d","env":[{"name":"A","value":"b"},{"name":"IP","valueFrom":{"fieldRef":{"fieldPath":"status.podIP"}}}],`+
+			`"resources":{"limits":{"cpu":"500m","memory":"256Mi"}},"volumeMounts":[{"name":"token-%[2]d","mountPath":"/var"}]}],"nodeSelector":{},"securityContext":{"runAsUser":%[1]d,"runAsNonRoot":true},`+
+			`"tolerations":[{"key":"node.kubernetes.io/not-ready","operator":"Exists","tolerationSeconds":300}]},`+
+			`"status":{"phase":"Running","startTime":"2026-01-02T03:04:05Z"}}`, set, n)
 }
 
 // mutated spoils a text, or only makes it another one.
@@ -131,7 +133,7 @@ func sharing[T any](t *testing.T) *decode.Decoder[T] {
 	d.Share()
 	for n := range 6 {
 		if _, err := d.Decode([]byte(podOf(n%3, n))); err != nil {
-			t.Fatal(err)
+			t.Fatalf("decode: %v", err)
 		}
 	}
 	return d
@@ -141,7 +143,7 @@ func decoded[T any](t *testing.T, decode func([]byte) (T, error), text string) T
 	t.Helper()
 	got, err := decode([]byte(text))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode: %v", err)
 	}
 	return got
 }
@@ -162,7 +164,8 @@ func TestEqualPartsOfObjectsShareMemory(t *testing.T) {
 			t.Errorf("%s are two", name)
 		}
 	}
-	if reflect.ValueOf(a.Annotations).Pointer() == reflect.ValueOf(b.Annotations).Pointer() || &a.Spec.Containers[0] == &b.Spec.Containers[0] {
+	if reflect.ValueOf(a.Annotations).Pointer() == reflect.ValueOf(b.Annotations).Pointer() ||
+		&a.Spec.Containers[0] == &b.Spec.Containers[0] {
 		t.Error("what is different is one")
 	}
 	if reflect.ValueOf(a.Labels).Pointer() == reflect.ValueOf(other.Labels).Pointer() || other.Labels["app"] != "app-2" {
@@ -187,7 +190,8 @@ func TestEqualPartsOfObjectsShareMemory(t *testing.T) {
 func TestAnObjectDecodedAloneSharesNothing(t *testing.T) {
 	d := sharing[*corev1.Pod](t)
 	a, b := decoded(t, d.DecodeAlone, podOf(1, 100)), decoded(t, d.Decode, podOf(1, 200))
-	if reflect.ValueOf(a.Labels).Pointer() == reflect.ValueOf(b.Labels).Pointer() || &a.Spec.Tolerations[0] == &b.Spec.Tolerations[0] ||
+	if reflect.ValueOf(a.Labels).Pointer() == reflect.ValueOf(b.Labels).Pointer() ||
+		&a.Spec.Tolerations[0] == &b.Spec.Tolerations[0] ||
 		a.Spec.SecurityContext == b.Spec.SecurityContext {
 		t.Error("it shares something")
 	}
@@ -197,7 +201,8 @@ func TestAnObjectDecodedAloneSharesNothing(t *testing.T) {
 	}
 	unasked := fastOnly[*corev1.Pod]()
 	first, second := decoded(t, unasked.Decode, podOf(1, 1)), decoded(t, unasked.Decode, podOf(1, 1))
-	if third := decoded(t, unasked.Decode, podOf(1, 1)); first.Spec.SecurityContext == third.Spec.SecurityContext || second.Spec.SecurityContext == third.Spec.SecurityContext {
+	if third := decoded(t, unasked.Decode, podOf(1, 1)); first.Spec.SecurityContext == third.Spec.SecurityContext ||
+		second.Spec.SecurityContext == third.Spec.SecurityContext {
 		t.Error("a decoder shares without being asked to")
 	}
 }
@@ -275,7 +280,7 @@ func TestUnusedValuesAreForgotten(t *testing.T) {
 	big := []byte(`{"unknown":"` + strings.Repeat("x", 1<<20) + `"}`)
 	for read := 0; read < 2*decode.Forgetting; read += len(big) {
 		if _, err := d.Decode(big); err != nil {
-			t.Fatal(err)
+			t.Fatalf("decode: %v", err)
 		}
 	}
 	runtime.GC()
@@ -314,10 +319,12 @@ func TestDynamicObjectsOfManyShapesAreDecoded(t *testing.T) {
 	d.Share()
 	for round := range 3 {
 		for n := range 2000 {
-			text := fmt.Appendf(nil, `{"kind":"K","metadata":{"m%d":{"a":[1,2,{"b":"a long value"}]}},"o%d":{"p%d":{"deep":[{"n":%d}]}}}`, n, n, n%500, n)
+			text := fmt.Appendf(nil,
+				`{"kind":"K","metadata":{"m%d":{"a":[1,2,{"b":"a long value"}]}},"o%d":{"p%d":{"deep":[{"n":%d}]}}}`, n, n, n%500,
+				n)
 			got, err := d.Decode(text)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("decode: %v", err)
 			}
 			want, err := stock[*unstructured.Unstructured](text)
 			if err != nil || !reflect.DeepEqual(got, want) {

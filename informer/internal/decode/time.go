@@ -49,7 +49,8 @@ func seconds(b []byte) (time.Time, bool) {
 	year, month, day := two(0)*100+two(2), two(5), two(8)
 	hour, minute, second := two(11), two(14), two(17)
 	const lengths = "\x1f\x1c\x1f\x1e\x1f\x1e\x1f\x1f\x1e\x1f\x1e\x1f"
-	if year < 1970 || month < 1 || month > 12 || day < 1 || day > int(lengths[month-1]) || hour > 23 || minute > 59 || second > 59 {
+	if year < 1970 || month < 1 || month > 12 || day < 1 || day > int(lengths[month-1]) || hour > 23 || minute > 59 ||
+		second > 59 {
 		return time.Time{}, false
 	}
 	// Days since 1970-01-01, by the calendar whose years begin in March.

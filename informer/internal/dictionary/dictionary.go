@@ -1,10 +1,9 @@
 // Package dictionary compresses the JSON of many similar objects to about a tenth of its
 // size, by replacing texts that several of them contain with references.
 //
-// It has one noun. A [Dictionary] is a bounded table of such texts: names and values of
-// members, whole objects and arrays (such as the managed fields that all pods of a
-// Deployment have). The compressed form of an object is a sequence of references to it and
-// of the object's own text.
+// A [Dictionary] is a bounded table of such texts: names and values of members, whole objects
+// and arrays (such as the managed fields that all pods of a Deployment have). The compressed
+// form of an object is a sequence of references to it and of the object's own text.
 package dictionary
 
 import (

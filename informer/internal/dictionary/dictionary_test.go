@@ -15,12 +15,18 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func object(n int) string {
-	return fmt.Sprintf(`{"kind":"Pod","metadata":{"name":"web-%05d","uid":"%08x-aaaa","labels":{"app":"web","n":"%d"},"managedFields":[{"manager":"m","fieldsV1":{"f:a":{".":{},"k:{\"x\":\"y\"}":{}}}}]},"spec":{"replicas":%d,"list":["a","b",{"c":null}],"on":true,"half":0.5}}`, n, n*7919, n%9, n%3)
+	return fmt.Sprintf(
+		`{"kind":"Pod","metadata":{"name":"web-%05d","uid":"%08x-aaaa","labels":{"app":"web","n":"%d"},`+
+			`"managedFields":[{"manager":"m","fieldsV1":{"f:a":{".":{},"k:{\"x\":\"y\"}":{}}}}]},"spec":{"replicas":%d,`+
+			`"list":["a","b",{"c":null}],"on":true,"half":0.5}}`, n, n*7919, n%9, n%3)
 }
 
 func TestDecompressReturnsTheTextThatWasCompressed(t *testing.T) {
 	d := dictionary.New()
-	texts := []string{``, `7`, `null`, `"a"`, `{`, `}`, `{"a"`, `{"a":`, `{"a":1,}`, `[1,2`, ` { "a" : [ 1 , 2 ] } `, `{"a":"\"},{"}`, "\"\\", `{"a":{}}x`, strings.Repeat(`[`, 5000)}
+	texts := []string{
+		``, `7`, `null`, `"a"`, `{`, `}`, `{"a"`, `{"a":`, `{"a":1,}`, `[1,2`, ` { "a" : [ 1 , 2 ] } `, `{"a":"\"},{"}`, "\"\\",
+		`{"a":{}}x`, strings.Repeat(`[`, 5000),
+	}
 	for n := range 300 {
 		texts = append(texts, object(n), object(n%7))
 	}

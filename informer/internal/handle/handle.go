@@ -1,9 +1,9 @@
 // Package handle defines how the cache holds an object: as it is, or packed as text and
 // decoded on access.
 //
-// It has four nouns. An [Object] is what can be held, under its [Key]. A [Handle] holds one
-// object, and the UID and version that the server gave it. A [Packed] is an object as text,
-// and a [Packing] the dictionary of many texts.
+// An [Object] is what can be held, under its [Key]. A [Handle] holds one object, and the UID
+// and version that the server gave it. A [Packed] is an object as text, and a [Packing] the
+// dictionary of many texts.
 package handle
 
 import (

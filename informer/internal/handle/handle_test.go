@@ -33,11 +33,13 @@ func packed(t *testing.T) (handle.Handle[*object], *object) {
 	t.Helper()
 	o, err := decode([]byte(text))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode: %v", err)
 	}
-	p, err := handle.NewPacking(decode).Pack([]byte(text), o, handle.Identity{Namespace: "ns", Name: "a", UID: "u", ResourceVersion: "7"})
+	p, err := handle.NewPacking(decode).Pack([]byte(text), o, handle.Identity{
+		Namespace: "ns", Name: "a", UID: "u", ResourceVersion: "7",
+	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("pack an object: %v", err)
 	}
 	return handle.In[*object](holder{p}), o
 }

@@ -1,8 +1,8 @@
 // Package identity identifies API servers and the credentials that they are accessed with.
 //
-// It has two nouns. A [Server] identifies the API server and the credentials of a client
-// configuration. A [Witness] tells a server of ours which of its starts answered last, so
-// that the server can refuse positions from before its data was replaced.
+// A [Server] identifies the API server and the credentials of a client configuration. A
+// [Witness] tells a server of ours which of its starts answered last, so that the server can
+// refuse positions from before its data was replaced.
 package identity
 
 import (

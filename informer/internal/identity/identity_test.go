@@ -141,7 +141,9 @@ func TestAdjacentValuesAreNotConfused(t *testing.T) {
 }
 
 func TestIdentitiesDoNotPrintSecrets(t *testing.T) {
-	cfg := &rest.Config{Password: "hidden", BearerToken: "hidden", TLSClientConfig: rest.TLSClientConfig{KeyData: []byte("hidden")}}
+	cfg := &rest.Config{
+		Password: "hidden", BearerToken: "hidden", TLSClientConfig: rest.TLSClientConfig{KeyData: []byte("hidden")},
+	}
 	cfg.Dial = (&net.Dialer{}).DialContext
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s"} {
 		if text := fmt.Sprintf(verb, identity.Of(cfg)); strings.Contains(text, "hidden") {

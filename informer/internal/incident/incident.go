@@ -1,7 +1,7 @@
 // Package incident lists what can go wrong in an informer.
 //
-// It has three nouns. A [Kind] is what went wrong, an [Incident] one occurrence of
-// it, and a [PanicError] what a user's function panicked with.
+// A [Kind] is what went wrong, an [Incident] one occurrence of it, and a [PanicError] what a
+// user's function panicked with.
 //
 // Package informer documents each kind. Its constants have the same numbers and its
 // names are those of Kind.String; a test in package informer keeps them equal.

@@ -1,8 +1,7 @@
 // Package index finds objects by a value that is computed from them.
 //
-// It has three nouns. A [Set] holds objects under any number of values each, in two
-// persistent trees. A [Function] computes the values, and a [State] is the set for one
-// state of a cache.
+// A [Set] holds objects under any number of values each, in two persistent trees. A [Function]
+// computes the values, and a [State] is the set for one state of a cache.
 package index
 
 import (

@@ -27,12 +27,16 @@ func podText(n int) []byte {
 	var fields strings.Builder
 	fields.WriteString(`"f:metadata":{"f:labels":{".":{}}}`)
 	for k := range 7 {
-		fmt.Fprintf(&fields, `,"f:container%d":{"f:imagePullPolicy":{},"f:terminationMessagePath":{},"f:resources":{".":{},"f:requests":{".":{},"f:cpu":{}}}}`, k)
+		fmt.Fprintf(&fields,
+			`,"f:container%d":{"f:imagePullPolicy":{},"f:terminationMessagePath":{},"f:resources":{".":{},`+
+				`"f:requests":{".":{},"f:cpu":{}}}}`, k)
 	}
 	// What is another one in each pod must not be made up of few digits.
 	id := sha256.Sum256(fmt.Append(nil, n))
-	return fmt.Appendf(nil, `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web-7c5ddbdf54-%05d","generateName":"web-7c5ddbdf54-","namespace":"prod-%d","uid":"%x-%x-%x-%x-%x","resourceVersion":"%d","creationTimestamp":"2026-01-02T03:04:05Z","labels":{"app":"web","pod-template-hash":"7c5ddbdf54","team":"core"},"annotations":{"prometheus.io/scrape":"true","prometheus.io/port":"9090"},"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"web-7c5ddbdf54","uid":"9c3d4c5e-7c3d-4c5e-9a3f-6a1e0d1c2b3a","controller":true,"blockOwnerDeletion":true}],"managedFields":[{"manager":"kube-controller-manager","operation":"Update","apiVersion":"v1","time":"2026-01-02T03:04:05Z","fieldsType":"FieldsV1","fieldsV1":{%s}},{"manager":"kubelet","operation":"Update","apiVersion":"v1","time":"2026-01-02T03:04:09Z","fieldsType":"FieldsV1","fieldsV1":{%s},"subresource":"status"}]},"spec":{"volumes":[{"name":"kube-api-access-x7k2p","projected":{"sources":[{"serviceAccountToken":{"expirationSeconds":3607,"path":"token"}},{"configMap":{"name":"kube-root-ca.crt","items":[{"key":"ca.crt","path":"ca.crt"}]}}],"defaultMode":420}}],"containers":[{"name":"web","image":"example.org/shop/web:1.42.7","ports":[{"name":"http","containerPort":8080,"protocol":"TCP"}],"env":[{"name":"LOG_LEVEL","value":"info"},{"name":"POD_IP","valueFrom":{"fieldRef":{"apiVersion":"v1","fieldPath":"status.podIP"}}}],"resources":{"limits":{"cpu":"500m","memory":"256Mi"},"requests":{"cpu":"100m","memory":"128Mi"}},"volumeMounts":[{"name":"kube-api-access-x7k2p","readOnly":true,"mountPath":"/var/run/secrets/kubernetes.io/serviceaccount"}],"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File","imagePullPolicy":"IfNotPresent"}],"restartPolicy":"Always","terminationGracePeriodSeconds":30,"dnsPolicy":"ClusterFirst","serviceAccountName":"default","nodeName":"node-%d","securityContext":{},"schedulerName":"default-scheduler","tolerations":[{"key":"node.kubernetes.io/not-ready","operator":"Exists","effect":"NoExecute","tolerationSeconds":300}],"priority":0,"enableServiceLinks":true},"status":{"phase":"Running","conditions":[{"type":"Initialized","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-01-02T03:04:05Z"},{"type":"Ready","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-01-02T03:04:09Z"},{"type":"ContainersReady","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-01-02T03:04:09Z"},{"type":"PodScheduled","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-01-02T03:04:05Z"}],"hostIP":"10.0.0.17","podIP":"10.1.2.%d","startTime":"2026-01-02T03:04:05Z","containerStatuses":[{"name":"web","state":{"running":{"startedAt":"2026-01-02T03:04:08Z"}},"lastState":{},"ready":true,"restartCount":0,"image":"example.org/shop/web:1.42.7","imageID":"sha256:0f7f5c9e7c3d4c5e9a3f6a1e0d1c2b3a","containerID":"containerd://%x"}],"qosClass":"Burstable"}}`,
-		n, n%20, id[:4], id[4:6], id[6:8], id[8:10], id[10:16], 1_000_000_000+n*7919%1_000_000, fields.String(), fields.String(), n%100, n%250, id)
+	return fmt.Appendf(nil,
+		`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web-7c5ddbdf54-%05d","generateName":"web-7c5ddbdf54-","namespace":"prod-%d","uid":"%x-%x-%x-%x-%x","resourceVersion":"%d","creationTimestamp":"2026-01-02T03:04:05Z","labels":{"app":"web","pod-template-hash":"7c5ddbdf54","team":"core"},"annotations":{"prometheus.io/scrape":"true","prometheus.io/port":"9090"},"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"web-7c5ddbdf54","uid":"9c3d4c5e-7c3d-4c5e-9a3f-6a1e0d1c2b3a","controller":true,"blockOwnerDeletion":true}],"managedFields":[{"manager":"kube-controller-manager","operation":"Update","apiVersion":"v1","time":"2026-01-02T03:04:05Z","fieldsType":"FieldsV1","fieldsV1":{%s}},{"manager":"kubelet","operation":"Update","apiVersion":"v1","time":"2026-01-02T03:04:09Z","fieldsType":"FieldsV1","fieldsV1":{%s},"subresource":"status"}]},"spec":{"volumes":[{"name":"kube-api-access-x7k2p","projected":{"sources":[{"serviceAccountToken":{"expirationSeconds":3607,"path":"token"}},{"configMap":{"name":"kube-root-ca.crt","items":[{"key":"ca.crt","path":"ca.crt"}]}}],"defaultMode":420}}],"containers":[{"name":"web","image":"example.org/shop/web:1.42.7","ports":[{"name":"http","containerPort":8080,"protocol":"TCP"}],"env":[{"name":"LOG_LEVEL","value":"info"},{"name":"POD_IP","valueFrom":{"fieldRef":{"apiVersion":"v1","fieldPath":"status.podIP"}}}],"resources":{"limits":{"cpu":"500m","memory":"256Mi"},"requests":{"cpu":"100m","memory":"128Mi"}},"volumeMounts":[{"name":"kube-api-access-x7k2p","readOnly":true,"mountPath":"/var/run/secrets/kubernetes.io/serviceaccount"}],"terminationMessagePath":"/dev/termination-log","terminationMessagePolicy":"File","imagePullPolicy":"IfNotPresent"}],"restartPolicy":"Always","terminationGracePeriodSeconds":30,"dnsPolicy":"ClusterFirst","serviceAccountName":"default","nodeName":"node-%d","securityContext":{},"schedulerName":"default-scheduler","tolerations":[{"key":"node.kubernetes.io/not-ready","operator":"Exists","effect":"NoExecute","tolerationSeconds":300}],"priority":0,"enableServiceLinks":true},"status":{"phase":"Running","conditions":[{"type":"Initialized","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-01-02T03:04:05Z"},{"type":"Ready","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-01-02T03:04:09Z"},{"type":"ContainersReady","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-01-02T03:04:09Z"},{"type":"PodScheduled","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-01-02T03:04:05Z"}],"hostIP":"10.0.0.17","podIP":"10.1.2.%d","startTime":"2026-01-02T03:04:05Z","containerStatuses":[{"name":"web","state":{"running":{"startedAt":"2026-01-02T03:04:08Z"}},"lastState":{},"ready":true,"restartCount":0,"image":"example.org/shop/web:1.42.7","imageID":"sha256:0f7f5c9e7c3d4c5e9a3f6a1e0d1c2b3a","containerID":"containerd://%x"}],"qosClass":"Burstable"}}`,
+		n, n%20, id[:4], id[4:6], id[6:8], id[8:10], id[10:16], 1_000_000_000+n*7919%1_000_000, fields.String(), fields.String(),
+		n%100, n%250, id)
 }
 
 func podCodec() persist.Codec[*corev1.Pod] {
@@ -52,16 +56,16 @@ func benchFile(b *testing.B, disk persist.Disk) *persist.File {
 	f := open(b, disk)
 	batch, err := f.Rewrite()
 	if err != nil {
-		b.Fatal(err)
+		b.Fatalf("rewrite: %v", err)
 	}
 	for i := range benchPods {
 		k := handle.Key{Namespace: fmt.Sprint("prod-", i%20), Name: fmt.Sprintf("web-7c5ddbdf54-%05d", i)}
 		if err := batch.Put(k, podText(i)); err != nil {
-			b.Fatal(err)
+			b.Fatalf("put into the batch: %v", err)
 		}
 	}
 	if err := batch.Commit(stateOf(1, benchPods)); err != nil {
-		b.Fatal(err)
+		b.Fatalf("commit the batch: %v", err)
 	}
 	return f
 }
@@ -80,7 +84,7 @@ func BenchmarkLoad(b *testing.B) {
 	f := benchFile(b, disk)
 	size := f.Size()
 	if err := f.Close(); err != nil {
-		b.Fatal(err)
+		b.Fatalf("close: %v", err)
 	}
 	b.ReportAllocs()
 	begin := cpuMicros()
@@ -91,7 +95,7 @@ func BenchmarkLoad(b *testing.B) {
 			b.Fatal(len(objects), err)
 		}
 		if err := f.Close(); err != nil {
-			b.Fatal(err)
+			b.Fatalf("close: %v", err)
 		}
 	}
 	perPod(b, begin)
@@ -102,11 +106,11 @@ func BenchmarkLoad(b *testing.B) {
 func BenchmarkOpen(b *testing.B) {
 	disk := persist.Dir(b.TempDir())
 	if err := benchFile(b, disk).Close(); err != nil {
-		b.Fatal(err)
+		b.Fatalf("close: %v", err)
 	}
 	for b.Loop() {
 		if err := open(b, disk).Close(); err != nil {
-			b.Fatal(err)
+			b.Fatalf("close: %v", err)
 		}
 	}
 }
@@ -118,7 +122,7 @@ func BenchmarkWrite(b *testing.B) {
 	for i := range pods {
 		var err error
 		if pods[i], err = c.Decode(podText(i)); err != nil {
-			b.Fatal(err)
+			b.Fatalf("decode: %v", err)
 		}
 	}
 	cache := persist.Cache[*corev1.Pod, []*corev1.Pod]{
@@ -141,7 +145,8 @@ func BenchmarkWrite(b *testing.B) {
 	for b.Loop() {
 		disk := persist.Dir(b.TempDir())
 		w := persist.NewWriter(cache, c, persist.Settings{
-			Open: func() (*persist.File, error) { return persist.Open(disk, identity()) }, Report: func(err error) { b.Error(err) },
+			Open:   func() (*persist.File, error) { return persist.Open(disk, identity()) },
+			Report: func(err error) { b.Error(err) },
 		})
 		w.Begin()
 		w.Write(b.Context())
@@ -161,16 +166,16 @@ func TestPodsAreRestored(t *testing.T) {
 	} {
 		p, err := c.Decode(podText(7))
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("decode: %v", err)
 		}
 		edit(p)
 		raw, err := c.Encode(nil, p)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("encode: %v", err)
 		}
 		again, err := c.Decode(raw)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("decode: %v", err)
 		}
 		if diff := cmp.Diff(p, again, cmpopts.EquateEmpty()); diff != "" {
 			t.Error(diff)

@@ -287,7 +287,7 @@ func TestASecondRunAppendsUnlessAnotherProcessWroteTheFile(t *testing.T) {
 		other := open(t, disk)
 		commit(t, other, map[string]int{"else": 1})
 		if err := other.Close(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("close the other one: %v", err)
 		}
 		s.set(more, 3)
 		w.run(t)()
@@ -364,7 +364,8 @@ func TestObjectsThatJSONCannotRestoreAreNotWritten(t *testing.T) {
 				stop := w.run(t)
 				sleep(time.Hour)
 				stop()
-				if errs := w.reported(); len(errs) != 1 || !errors.Is(errs[0], persist.ErrLossy) || !strings.Contains(errs[0].Error(), "ns/a") {
+				if errs := w.reported(); len(errs) != 1 || !errors.Is(errs[0], persist.ErrLossy) ||
+					!strings.Contains(errs[0].Error(), "ns/a") {
 					t.Errorf("reported %v, want one ErrLossy", errs)
 				}
 				if got, _ := kept(t, disk); got != nil {
@@ -392,7 +393,8 @@ func TestTheIdentityOfEachObjectIsChecked(t *testing.T) {
 		}}, disk)
 		s.set(many, 1)
 		w.run(t)()
-		if errs := w.reported(); len(errs) != 1 || !errors.Is(errs[0], persist.ErrLossy) || !strings.Contains(errs[0].Error(), "ns/o100") {
+		if errs := w.reported(); len(errs) != 1 || !errors.Is(errs[0], persist.ErrLossy) ||
+			!strings.Contains(errs[0].Error(), "ns/o100") {
 			t.Errorf("reported %v, want one ErrLossy of o100", errs)
 		}
 	})

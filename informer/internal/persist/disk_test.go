@@ -30,7 +30,9 @@ type memory struct {
 }
 
 func newMemory() *memory {
-	return &memory{files: map[string][]byte{}, locks: map[string]bool{}, room: -1, broken: map[string]bool{}, synced: map[string][]byte{}}
+	return &memory{
+		files: map[string][]byte{}, locks: map[string]bool{}, room: -1, broken: map[string]bool{}, synced: map[string][]byte{},
+	}
 }
 
 // clone is the disk as another program finds it, with nothing broken.
@@ -196,13 +198,13 @@ func TestFilesHaveOwnerOnlyPermissions(t *testing.T) {
 	f := open(t, persist.Dir(dir))
 	commit(t, f, map[string]int{"a": 1})
 	if err := f.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("close: %v", err)
 	}
 	check := func(path string, want os.FileMode) {
 		t.Helper()
 		info, err := os.Stat(path)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("look at a file: %v", err)
 		}
 		if got := info.Mode().Perm(); got != want {
 			t.Errorf("%s has permissions %o, want %o", path, got, want)
@@ -211,7 +213,7 @@ func TestFilesHaveOwnerOnlyPermissions(t *testing.T) {
 	check(dir, 0o700)
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("list a directory: %v", err)
 	}
 	for _, e := range entries {
 		check(filepath.Join(dir, e.Name()), 0o600)
@@ -230,22 +232,22 @@ func TestAFileIsLockedByOneInformer(t *testing.T) {
 	other := identity()
 	other.Source = "elsewhere"
 	if g, err := persist.Open(disk, other); err != nil {
-		t.Error(err)
+		t.Errorf("open the snapshot file: %v", err)
 	} else if err := g.Close(); err != nil {
 		t.Error(err)
 	}
 	if err := f.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("close: %v", err)
 	}
 	if err := open(t, disk).Close(); err != nil {
-		t.Error(err)
+		t.Errorf("close: %v", err)
 	}
 }
 
 func TestAPathThatIsNoDirectoryIsAnError(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		t.Fatal(err)
+		t.Fatalf("write a file: %v", err)
 	}
 	if _, err := persist.Open(persist.Dir(path), identity()); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("a file as directory gives %v", err)

@@ -1,11 +1,10 @@
 // Package persist keeps the state of a cache on disk, so that a restarted program begins
 // with that state and requests only the changes since.
 //
-// It has six nouns. A [File] is the log of one cache's states, locked, in a [Disk],
-// which is a directory. A [Batch] is a set of changes that is committed as a whole, with
-// a [State]: the resource versions and counts of the objects after it. A [Codec] encodes
-// objects as JSON and decodes them. A [Writer] writes the changes of a cache, every few
-// seconds and at the end.
+// A [File] is the log of one cache's states, locked, in a [Disk], which is a directory. A
+// [Batch] is a set of changes that is committed as a whole, with a [State]: the resource
+// versions and counts of the objects after it. A [Codec] encodes objects as JSON and decodes
+// them. A [Writer] writes the changes of a cache, every few seconds and at the end.
 //
 // # The file
 //

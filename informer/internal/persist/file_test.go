@@ -43,7 +43,7 @@ func open(t testing.TB, disk persist.Disk) *persist.File {
 	t.Helper()
 	f, err := persist.Open(disk, identity())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open the snapshot file: %v", err)
 	}
 	return f
 }
@@ -56,7 +56,9 @@ func add(b *persist.Batch, values map[string]int) error {
 		if value < 0 {
 			err = b.Delete(k)
 		} else {
-			err = b.Put(k, fmt.Appendf(nil, `{"metadata":{"namespace":"ns","name":%q,"resourceVersion":"%d"},"value":%d}`, name, value+1, value))
+			err = b.Put(k,
+				fmt.Appendf(nil, `{"metadata":{"namespace":"ns","name":%q,"resourceVersion":"%d"},"value":%d}`, name, value+1,
+					value))
 		}
 		if err != nil {
 			return err
@@ -78,10 +80,10 @@ func commit(t testing.TB, f *persist.File, values map[string]int) {
 	t.Helper()
 	b, err := f.Rewrite()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("rewrite: %v", err)
 	}
 	if err := errors.Join(add(b, values), b.Commit(stateOf(1, len(values)))); err != nil {
-		t.Fatal(err)
+		t.Fatalf("add and commit: %v", err)
 	}
 }
 
@@ -100,7 +102,7 @@ func load(t testing.TB, f *persist.File) map[string]int {
 	}
 	objects, err := persist.Load(t.Context(), f, codec())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("load the snapshot file: %v", err)
 	}
 	values := make(map[string]int, len(objects))
 	for k, o := range objects {
@@ -119,25 +121,25 @@ func TestCommittedStatesAreLoaded(t *testing.T) {
 			commit(t, f, map[string]int{"a": 1, "b": 2})
 			b, err := f.Append()
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("append: %v", err)
 			}
 			want := stateOf(7, 2)
 			if err := errors.Join(add(b, map[string]int{"a": -1, "c": 3}), b.Commit(want)); err != nil {
-				t.Fatal(err)
+				t.Fatalf("add and commit: %v", err)
 			}
 			given, err := f.Append()
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("append: %v", err)
 			}
 			if err := add(given, map[string]int{"d": 4}); err != nil {
-				t.Fatal(err)
+				t.Fatalf("add: %v", err)
 			}
 			given.Abort()
 			if err := errors.Join(add(given, nil), given.Commit(want)); err == nil {
 				t.Error("a batch that was given up can be committed")
 			}
 			if err := f.Close(); err != nil {
-				t.Fatal(err)
+				t.Fatalf("close: %v", err)
 			}
 			f = open(t, disk)
 			if diff := cmp.Diff(map[string]int{"b": 2, "c": 3}, load(t, f)); diff != "" || f.Damage() != nil {
@@ -147,7 +149,7 @@ func TestCommittedStatesAreLoaded(t *testing.T) {
 				t.Error(diff)
 			}
 			if err := f.Close(); err != nil {
-				t.Fatal(err)
+				t.Fatalf("close: %v", err)
 			}
 		})
 	}
@@ -158,14 +160,14 @@ func TestAFileOfOtherObjectsIsKeptUntilItIsReplaced(t *testing.T) {
 	f := open(t, disk)
 	commit(t, f, map[string]int{"a": 1})
 	if err := f.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("close: %v", err)
 	}
 	name, before := disk.only(t)
 	other := identity()
 	other.Shape = "another"
 	f, err := persist.Open(disk, other)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open the snapshot file: %v", err)
 	}
 	if f.Holds() || !errors.Is(f.Damage(), persist.ErrOther) || !strings.Contains(f.Damage().Error(), "another") {
 		t.Errorf("another shape: %v, %v", f.Holds(), f.Damage())
@@ -175,16 +177,16 @@ func TestAFileOfOtherObjectsIsKeptUntilItIsReplaced(t *testing.T) {
 	}
 	b, err := f.Rewrite()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("rewrite: %v", err)
 	}
 	if err := add(b, map[string]int{"b": 1}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("add: %v", err)
 	}
 	if diff := cmp.Diff(before, disk.files[name]); diff != "" {
 		t.Error("the file changed before there was a new state")
 	}
 	if err := errors.Join(b.Commit(stateOf(1, 1)), f.Close()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("commit and close: %v", err)
 	}
 	f = open(t, disk)
 	if f.Holds() || !errors.Is(f.Damage(), persist.ErrOther) {
@@ -208,7 +210,7 @@ func history(t *testing.T, disk *memory) (states map[string]map[string]int, ends
 	for position := 2; position < 8; position++ {
 		b, err := f.Append()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("append: %v", err)
 		}
 		for range r.IntN(20) {
 			name := fmt.Sprint("o", r.IntN(8))
@@ -219,17 +221,17 @@ func history(t *testing.T, disk *memory) (states map[string]map[string]int, ends
 				now[name] = value
 			}
 			if err := add(b, map[string]int{name: value}); err != nil {
-				t.Fatal(err)
+				t.Fatalf("add: %v", err)
 			}
 		}
 		if err := b.Commit(stateOf(position, len(now))); err != nil {
-			t.Fatal(err)
+			t.Fatalf("commit: %v", err)
 		}
 		states[strconv.Itoa(position)] = maps.Clone(now)
 		ends = append(ends, int(f.Size()))
 	}
 	if err := f.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("close: %v", err)
 	}
 	return states, ends
 }
@@ -253,11 +255,11 @@ func found(t *testing.T, name string, b []byte, states map[string]map[string]int
 	}
 	batch, err := begin()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("begin a batch: %v", err)
 	}
 	want["new"] = 5
 	if err := errors.Join(add(batch, map[string]int{"new": 5}), batch.Commit(stateOf(9, len(want))), f.Close()); err != nil {
-		t.Fatal(err)
+		t.Fatalf("commit the changes and close the file: %v", err)
 	}
 	f = open(t, disk)
 	if diff := cmp.Diff(want, load(t, f)); diff != "" || f.Damage() != nil {
@@ -334,7 +336,7 @@ func TestAFileOfSupersededRecordsIsRewritten(t *testing.T) {
 	write := func(b *persist.Batch, err error) {
 		t.Helper()
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("begin a batch: %v", err)
 		}
 		noise := []byte(big)
 		for i := range noise {
@@ -342,7 +344,7 @@ func TestAFileOfSupersededRecordsIsRewritten(t *testing.T) {
 		}
 		text := fmt.Appendf(nil, `{"metadata":{"namespace":"ns","name":"a"},"text":%q}`, noise)
 		if err := errors.Join(b.Put(handle.Key{Namespace: "ns", Name: "a"}, text), b.Commit(stateOf(1, 1))); err != nil {
-			t.Fatal(err)
+			t.Fatalf("put and commit: %v", err)
 		}
 	}
 	write(f.Rewrite())

@@ -16,10 +16,10 @@ func FuzzOpen(f *testing.F) {
 	commit(f, file, map[string]int{"a": 1, "b": 2})
 	b, err := file.Append()
 	if err != nil {
-		f.Fatal(err)
+		f.Fatalf("append to the file: %v", err)
 	}
 	if err := errors.Join(add(b, map[string]int{"a": -1}), b.Commit(stateOf(2, 1)), file.Close()); err != nil {
-		f.Fatal(err)
+		f.Fatalf("commit the changes and close the file: %v", err)
 	}
 	name, whole := disk.only(f)
 	f.Add(whole)
@@ -40,7 +40,7 @@ func FuzzOpen(f *testing.F) {
 		}
 		commit(t, file, map[string]int{"x": 1})
 		if err := file.Close(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("close the file: %v", err)
 		}
 		if got := load(t, open(t, disk)); len(got) != 1 || got["x"] != 1 {
 			t.Fatalf("written anew it holds %v", got)
@@ -51,7 +51,8 @@ func FuzzOpen(f *testing.F) {
 // FuzzRecords takes any bytes for the payload of frames with the right checksums, as a
 // mistake in another version of this package would write them.
 func FuzzRecords(f *testing.F) {
-	f.Add([]byte("\x01\x02ns\x01a{\"metadata\":{\"namespace\":\"ns\",\"name\":\"a\"}}"), uint32(1), false, persist.EncodeState(stateOf(1, 1)))
+	f.Add([]byte("\x01\x02ns\x01a{\"metadata\":{\"namespace\":\"ns\",\"name\":\"a\"}}"), uint32(1), false,
+		persist.EncodeState(stateOf(1, 1)))
 	f.Add([]byte("\x02\x02ns\x01a"), uint32(1), false, persist.EncodeState(stateOf(2, 0)))
 	f.Add([]byte("\x28\xb5\x2f\xfd"), uint32(7), true, []byte{1, 2, 3, 0})
 	f.Fuzz(func(t *testing.T, records []byte, count uint32, packed bool, state []byte) {
@@ -59,9 +60,11 @@ func FuzzRecords(f *testing.F) {
 		file := open(t, disk)
 		commit(t, file, nil)
 		name, b := disk.only(t)
-		disk.files[name] = persist.AppendFrames(b, file, persist.Payload{Records: records, Count: count, Packed: packed, State: state})
+		disk.files[name] = persist.AppendFrames(b, file, persist.Payload{
+			Records: records, Count: count, Packed: packed, State: state,
+		})
 		if err := file.Close(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("close the file: %v", err)
 		}
 		file = open(t, disk)
 		if !file.Holds() {

@@ -17,17 +17,18 @@ func bigFile(t testing.TB, disk persist.Disk, n int) *persist.File {
 	f := open(t, disk)
 	b, err := f.Rewrite()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("rewrite: %v", err)
 	}
 	for i := range n {
 		k := handle.Key{Namespace: "ns", Name: fmt.Sprint("o", i)}
-		raw := fmt.Appendf(nil, `{"metadata":{"namespace":"ns","name":"o%d","annotations":{"text":"%01000d"}},"value":%d}`, i, i, i)
+		raw := fmt.Appendf(nil, `{"metadata":{"namespace":"ns","name":"o%d","annotations":{"text":"%01000d"}},"value":%d}`, i, i,
+			i)
 		if err := b.Put(k, raw); err != nil {
-			t.Fatal(err)
+			t.Fatalf("put: %v", err)
 		}
 	}
 	if err := b.Commit(stateOf(1, n)); err != nil {
-		t.Fatal(err)
+		t.Fatalf("commit: %v", err)
 	}
 	return f
 }
@@ -57,7 +58,7 @@ func TestADecoderThatKeepsItsInputGetsItsOwnBuffer(t *testing.T) {
 		return decodeThing(raw)
 	}
 	if _, err := persist.Load(t.Context(), f, c); err != nil {
-		t.Fatal(err)
+		t.Fatalf("load the snapshot file: %v", err)
 	}
 	if len(all) != 3000 {
 		t.Errorf("%d objects were decoded", len(all))
@@ -112,10 +113,10 @@ func TestAFileWithAMissingObjectIsDamaged(t *testing.T) {
 	f := open(t, disk)
 	b, err := f.Rewrite()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("rewrite: %v", err)
 	}
 	if err := errors.Join(add(b, map[string]int{"a": 1}), b.Commit(stateOf(1, 2))); err != nil {
-		t.Fatal(err)
+		t.Fatalf("add and commit: %v", err)
 	}
 	if _, err := persist.Load(t.Context(), f, codec()); !errors.Is(err, persist.ErrDamaged) {
 		t.Errorf("loading gives %v", err)
@@ -126,7 +127,7 @@ func TestPutRejectsEmptyAndHugeObjects(t *testing.T) {
 	f := open(t, newMemory())
 	b, err := f.Rewrite()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("rewrite: %v", err)
 	}
 	defer b.Abort()
 	k := handle.Key{Namespace: "ns", Name: "a"}

@@ -50,7 +50,8 @@ func (s *shaper) walk(t reflect.Type, at string) error {
 		return s.walk(t.Elem(), at)
 	case reflect.Struct:
 		return s.fields(t, at)
-	case reflect.Func, reflect.Chan, reflect.Complex64, reflect.Complex128, reflect.UnsafePointer, reflect.Uintptr, reflect.Invalid:
+	case reflect.Func, reflect.Chan, reflect.Complex64, reflect.Complex128, reflect.UnsafePointer, reflect.Uintptr,
+		reflect.Invalid:
 		return fmt.Errorf("%w: %s is a %s, which JSON cannot represent", ErrLossy, at, t.Kind())
 	case reflect.Bool, reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64, reflect.Uint, reflect.Uint8,
 		reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Float32, reflect.Float64, reflect.String, reflect.Interface:

@@ -1,8 +1,8 @@
 // Package protobuf decodes objects in Kubernetes' protobuf encoding, in a fifth of the
 // time that their JSON takes.
 //
-// It has one noun. A [Decoder] decodes objects of one type that has an Unmarshal method, as
-// the built-in kinds do. It also reads the envelope, and can drop managed fields.
+// A [Decoder] decodes objects of one type that has an Unmarshal method, as the built-in kinds
+// do. It also reads the envelope, and can drop managed fields.
 package protobuf
 
 import (

@@ -73,7 +73,8 @@ type (
 
 func TestTypesThatEmbedABuiltInKindAreNotSupported(t *testing.T) {
 	for _, no := range []reflect.Type{
-		reflect.TypeFor[*onlyMeta](), reflect.TypeFor[*bothMetas](), reflect.TypeFor[*around](), reflect.TypeFor[*withMore](), reflect.TypeFor[*hidden](),
+		reflect.TypeFor[*onlyMeta](), reflect.TypeFor[*bothMetas](), reflect.TypeFor[*around](), reflect.TypeFor[*withMore](),
+		reflect.TypeFor[*hidden](),
 		reflect.TypeFor[*unstructured.Unstructured](), reflect.TypeFor[*corev1.PodList](), reflect.TypeFor[*metav1.ObjectMeta](),
 		reflect.TypeFor[corev1.Pod](), reflect.TypeFor[**corev1.Pod](), reflect.TypeFor[int](), reflect.TypeFor[metav1.Object](),
 	} {
@@ -90,7 +91,8 @@ func pod() *corev1.Pod {
 	return &corev1.Pod{
 		TypeMeta: metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"},
 		ObjectMeta: metav1.ObjectMeta{
-			Name: "web", Namespace: "prod", ResourceVersion: "7", Labels: map[string]string{"app": "web"}, Finalizers: []string{"a", "b"},
+			Name: "web", Namespace: "prod", ResourceVersion: "7", Labels: map[string]string{"app": "web"},
+			Finalizers:    []string{"a", "b"},
 			ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "m"}, {Manager: "n"}},
 		},
 		Spec:   corev1.PodSpec{NodeName: "node-1", Containers: []corev1.Container{{Name: "c"}}},
@@ -103,12 +105,12 @@ func inEnvelope(tb testing.TB, p *corev1.Pod) []byte {
 	tb.Helper()
 	raw, err := p.Marshal()
 	if err != nil {
-		tb.Fatal(err)
+		tb.Fatalf("encode: %v", err)
 	}
 	u := runtime.Unknown{TypeMeta: runtime.TypeMeta{Kind: p.Kind, APIVersion: p.APIVersion}, Raw: raw}
 	around, err := u.Marshal()
 	if err != nil {
-		tb.Fatal(err)
+		tb.Fatalf("encode: %v", err)
 	}
 	return append([]byte("k8s\x00"), around...)
 }
@@ -118,11 +120,11 @@ func TestDecodedObjectsAreEqualAndDoNotAliasTheInput(t *testing.T) {
 	raw := inEnvelope(t, pod())
 	a, err := d.Decode(raw)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode: %v", err)
 	}
 	b, err := d.Decode(raw)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode: %v", err)
 	}
 	copy(raw, bytes.Repeat([]byte("#"), len(raw)))
 	for _, got := range []*corev1.Pod{a, b} {
@@ -130,7 +132,8 @@ func TestDecodedObjectsAreEqualAndDoNotAliasTheInput(t *testing.T) {
 			t.Error(diff)
 		}
 	}
-	if unsafe.StringData(a.Kind) != unsafe.StringData(b.Kind) || unsafe.StringData(a.APIVersion) != unsafe.StringData(b.APIVersion) {
+	if unsafe.StringData(a.Kind) != unsafe.StringData(b.Kind) ||
+		unsafe.StringData(a.APIVersion) != unsafe.StringData(b.APIVersion) {
 		t.Error("each object has a kind of its own")
 	}
 	item := pod()

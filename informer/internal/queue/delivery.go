@@ -1,10 +1,10 @@
 // Package queue delivers the changes of objects to one handler: per key in order, and
 // never two calls at once.
 //
-// It has three nouns. A [Queue] merges the changes of each key that waits, retries the
-// keys that the handler failed at, and holds at most a deletion and a state per key. A
-// [Delivery] is what one call of the handler gets: the change from the state that it
-// handled last to the newest one. A [Filter] selects deliveries.
+// A [Queue] merges the changes of each key that waits, retries the keys that the handler
+// failed at, and holds at most a deletion and a state per key. A [Delivery] is what one call
+// of the handler gets: the change from the state that it handled last to the newest one. A
+// [Filter] selects deliveries.
 package queue
 
 import (

@@ -83,7 +83,7 @@ func (r *recorder) work(t *testing.T) {
 	defer cancel()
 	r.Start(ctx, func(f func()) { go f() }) // ends with ctx; Wait waits for it
 	if err := r.Wait(t.Context()); err != nil {
-		t.Error(err)
+		t.Errorf("wait: %v", err)
 	}
 }
 
@@ -100,10 +100,38 @@ func TestChangesOfAKeyThatWaitsAreMerged(t *testing.T) {
 	}{
 		{"modifications", queue.Filter[*object]{}, queue.Options{}, 1, []int{2, 3, 4}, []string{"modified a 1>4 merged 2"}},
 		{"an object that is created and deleted", queue.Filter[*object]{}, queue.Options{}, 0, []int{2, 0}, nil},
-		{"a deletion and a new object", queue.Filter[*object]{}, queue.Options{}, 1, []int{0, 3}, []string{"deleted a 1>0", "added a 0>3"}},
-		{"a deletion after modifications", queue.Filter[*object]{}, queue.Options{}, 1, []int{2, 0}, []string{"deleted a 2>0 merged 1"}},
-		{"keys only: one delivery", queue.Filter[*object]{}, queue.Options{KeysOnly: true}, 1, []int{0, 3}, []string{"modified a 1>3 merged 1"}},
-		{"every version", queue.Filter[*object]{}, queue.Options{Every: 9}, 1, []int{2, 3, 0}, []string{"modified a 1>2", "modified a 2>3", "deleted a 3>0"}},
+		{
+			"a deletion and a new object",
+			queue.Filter[*object]{},
+			queue.Options{},
+			1,
+			[]int{0, 3},
+			[]string{"deleted a 1>0", "added a 0>3"},
+		},
+		{
+			"a deletion after modifications",
+			queue.Filter[*object]{},
+			queue.Options{},
+			1,
+			[]int{2, 0},
+			[]string{"deleted a 2>0 merged 1"},
+		},
+		{
+			"keys only: one delivery",
+			queue.Filter[*object]{},
+			queue.Options{KeysOnly: true},
+			1,
+			[]int{0, 3},
+			[]string{"modified a 1>3 merged 1"},
+		},
+		{
+			"every version",
+			queue.Filter[*object]{},
+			queue.Options{Every: 9},
+			1,
+			[]int{2, 3, 0},
+			[]string{"modified a 1>2", "modified a 2>3", "deleted a 3>0"},
+		},
 		{"an object that begins to match", even, queue.Options{}, 1, []int{2}, []string{"added a 0>2"}},
 		{"an object that no longer matches", even, queue.Options{}, 2, []int{3}, []string{"deleted a 2>0"}},
 		{"an object that never matched", even, queue.Options{}, 1, []int{3, 0}, nil},
@@ -213,7 +241,8 @@ func TestFiltersOfAnotherTypeAreAnError(t *testing.T) {
 	if _, err := queue.NewFilter[*object](nil, []any{func(_, _ string) bool { return true }}); err == nil {
 		t.Error("Changed for another type is accepted")
 	}
-	f, err := queue.NewFilter[*object]([]any{func(o *object) bool { return o.n > 1 }, func(o *object) bool { return o.n < 3 }}, nil)
+	f, err := queue.NewFilter[*object]([]any{func(o *object) bool { return o.n > 1 }, func(o *object) bool { return o.n < 3 }},
+		nil)
 	if err != nil || !f.Where(&object{n: 2}) || f.Where(&object{n: 3}) || f.Differs != nil {
 		t.Errorf("the filters are not combined: %v", err)
 	}

@@ -43,7 +43,9 @@ func (q *Queue[T]) fullLocked() bool {
 
 // overflowLocked applies the policy and returns the incident.
 func (q *Queue[T]) overflowLocked() incident.Incident {
-	t := incident.Incident{Err: fmt.Errorf("%d versions wait, %d may: %w", q.total-(q.initial-q.delivering), q.opts.Every, q.opts.ErrFull)}
+	t := incident.Incident{
+		Err: fmt.Errorf("%d versions wait, %d may: %w", q.total-(q.initial-q.delivering), q.opts.Every, q.opts.ErrFull),
+	}
 	if q.opts.WhenFull == Fail {
 		q.stopLocked(t.Err)
 		t.Kind, t.Next = incident.HandlerStopped, "the handler is not called again"

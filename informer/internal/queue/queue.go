@@ -48,7 +48,9 @@ type Queue[T handle.Object] struct {
 
 // New returns an empty queue for the handler call. report is called with incidents by the
 // workers; no lock is held then.
-func New[T handle.Object](call func(context.Context, Delivery[T]) error, f Filter[T], o Options, report func(incident.Incident)) *Queue[T] {
+func New[T handle.Object](call func(context.Context, Delivery[T]) error, f Filter[T], o Options,
+	report func(incident.Incident),
+) *Queue[T] {
 	q := &Queue[T]{
 		handle: call, filter: f, opts: o, report: report,
 		synced: make(chan struct{}), done: make(chan struct{}), items: map[handle.Key]*item[T]{},

@@ -17,7 +17,9 @@ import (
 
 // stream reads the whole state as a streaming list (KEP-3157) up to its end
 // bookmark. The watch is returned open then, and nil otherwise.
-func (r *Reflector[T]) stream(ctx context.Context, s transition.State, st transition.Step) (*attempt.Attempt, transition.Result, error) {
+func (r *Reflector[T]) stream(ctx context.Context, s transition.State,
+	st transition.Step,
+) (*attempt.Attempt, transition.Result, error) {
 	initial := true
 	begun := time.Now()
 	o := r.source.Select

@@ -17,7 +17,9 @@ import (
 // readComparing is read, but first, if limit is not 0, compares the server's objects with the
 // cache, to detect that the server has another history. API servers do not report that on
 // a watch: from a version that they do not have, they are silent.
-func (r *Reflector[T]) readComparing(ctx context.Context, a *attempt.Attempt, s transition.State, limit int64) (transition.Result, error) {
+func (r *Reflector[T]) readComparing(ctx context.Context, a *attempt.Attempt, s transition.State,
+	limit int64,
+) (transition.Result, error) {
 	if limit == 0 {
 		return r.read(a, s)
 	}

@@ -1,8 +1,8 @@
 // Package reflector keeps the state of one collection current: it lists and watches as
 // the table in package transition says.
 //
-// It has three nouns. A [Source] is what is read. A [Reflector] executes the table and
-// holds the state. A [Host] gets the changes and incidents.
+// A [Source] is what is read. A [Reflector] executes the table and holds the state. A [Host]
+// gets the changes and incidents.
 package reflector
 
 import (
@@ -270,7 +270,9 @@ func (r *Reflector[T]) list(ctx context.Context, s transition.State, st transiti
 }
 
 // complete replaces the state with a gathered one.
-func (r *Reflector[T]) complete(g *state.Gathering[T], s transition.State, st transition.Step, rv string) (transition.Result, error) {
+func (r *Reflector[T]) complete(g *state.Gathering[T], s transition.State, st transition.Step,
+	rv string,
+) (transition.Result, error) {
 	if rv == "" || rv == "0" {
 		err := &kube.DecodeError{Offset: -1, Why: "the list has no resourceVersion"}
 		return transition.Result{Kind: transition.ResultFailed, Outcome: kube.OutcomeDecode}, err

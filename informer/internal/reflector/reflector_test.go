@@ -132,7 +132,11 @@ type host struct {
 }
 
 func (h *host) Publish(changes []state.Change[*object], rv string, read reflector.Extent) {
-	all := []string{map[reflector.Extent]string{reflector.Events: "events", reflector.Whole: "whole", reflector.Rewritten: "rewritten"}[read] + " at " + rv + ":"}
+	all := []string{
+		map[reflector.Extent]string{
+			reflector.Events: "events", reflector.Whole: "whole", reflector.Rewritten: "rewritten",
+		}[read] + " at " + rv + ":",
+	}
 	for _, c := range changes {
 		switch {
 		case c.New.Get() == nil:
@@ -261,7 +265,12 @@ func TestReflectorFollowsTheTable(t *testing.T) {
 		},
 		{
 			"an object that cannot be decoded keeps its state", lists,
-			[]answer{{rv: "5", items: []string{"a@3"}}, {frames: []string{"MODIFIED a@6!"}, err: expired()}, {rv: "7", items: []string{"a@6!"}}, {}},
+			[]answer{
+				{rv: "5", items: []string{"a@3"}},
+				{frames: []string{"MODIFIED a@6!"}, err: expired()},
+				{rv: "7", items: []string{"a@6!"}},
+				{},
+			},
 			[]string{`list rv="0" continue=""`, `watch rv="5"`, `list rv="6" continue=""`, `watch rv="7"`},
 			[]string{"whole at 5: +a", "events at 6:", "whole at 7:"},
 			[]string{"undecodable", "gone", "undecodable"},
@@ -330,7 +339,7 @@ func TestASecondRunResumesAtThePositionOfTheFirst(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := r.Run(ctx); err != nil {
-			t.Error(err)
+			t.Errorf("run: %v", err)
 		}
 	})
 	// It compares one object, because nothing was watched between.
@@ -345,7 +354,7 @@ func TestARestoredStateIsWatchedFromItsPosition(t *testing.T) {
 	tree := state.NewTree[*object]()
 	a, err := decode(text("a@3"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode: %v", err)
 	}
 	tree.Put(a)
 	r.Restore(tree, "5")
@@ -354,7 +363,7 @@ func TestARestoredStateIsWatchedFromItsPosition(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if err := r.Run(ctx); err != nil {
-			t.Error(err)
+			t.Errorf("run: %v", err)
 		}
 	})
 	if s.requests[0] != `watch rv="5"` {

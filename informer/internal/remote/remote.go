@@ -1,8 +1,8 @@
 // Package remote reads collections of an API server over HTTP, as protobuf where that
 // works and else as JSON.
 //
-// It has two nouns. A [Server] is where the objects of one source come from, for all of
-// its namespaces. A [Backend] reads one collection for one stream.
+// A [Server] is where the objects of one source come from, for all of its namespaces. A
+// [Backend] reads one collection for one stream.
 package remote
 
 import (

@@ -142,7 +142,8 @@ func (g *Gathering[T]) Unreadable(k *Keeper[T], meta client.Meta) {
 	key := handle.Key{Namespace: meta.Namespace, Name: meta.Name}
 	g.unread[key] = meta
 	delete(g.objects, key)
-	if old, had := k.Tree.Of(key); had && old.GetUID() == meta.UID && !kube.OlderRV(meta.ResourceVersion, old.GetResourceVersion()) {
+	if old, had := k.Tree.Of(key); had && old.GetUID() == meta.UID &&
+		!kube.OlderRV(meta.ResourceVersion, old.GetResourceVersion()) {
 		g.objects[key] = old
 	}
 }

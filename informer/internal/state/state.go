@@ -1,9 +1,9 @@
 // Package state holds the objects of a collection and computes what changes in it.
 //
-// It has four nouns. A [Tree] is one state: objects by namespace and name, in a tree
-// that is cheap to copy. A [Change] is how one object changed between two states. A
-// [Keeper] writes a tree: it applies events and returns the changes. A [Gathering] is a
-// whole state that is being read, with which the keeper replaces its own.
+// A [Tree] is one state: objects by namespace and name, in a tree that is cheap to copy. A
+// [Change] is how one object changed between two states. A [Keeper] writes a tree: it applies
+// events and returns the changes. A [Gathering] is a whole state that is being read, with
+// which the keeper replaces its own.
 package state
 
 import (
@@ -64,7 +64,9 @@ type Tree[T handle.Object] struct {
 
 // NewTree returns an empty tree.
 func NewTree[T handle.Object]() Tree[T] {
-	return Tree[T]{btree.NewBTreeGOptions(func(a, b Entry[T]) bool { return Compare(a.Key, b.Key) < 0 }, btree.Options{NoLocks: true})}
+	return Tree[T]{
+		btree.NewBTreeGOptions(func(a, b Entry[T]) bool { return Compare(a.Key, b.Key) < 0 }, btree.Options{NoLocks: true}),
+	}
 }
 
 // Copy returns a tree that does not change with t.

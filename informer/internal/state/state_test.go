@@ -24,7 +24,9 @@ type object struct {
 }
 
 func held(name, uid, rv string) handle.Handle[*object] {
-	return handle.Of(&object{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(uid), ResourceVersion: rv}})
+	return handle.Of(&object{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(uid), ResourceVersion: rv},
+	})
 }
 
 func key(name string) handle.Key { return handle.Key{Namespace: "ns", Name: name} }
@@ -82,10 +84,22 @@ func TestKeeperAppliesAnAddedOrModifiedEvent(t *testing.T) {
 		{"a newer version", held("a", "a", "7"), "6", state.Taken, []string{"a a@5 to a@7 in 7"}, []string{"a a@7"}},
 		{"the same version", held("a", "a", "5"), "6", state.Known, nil, []string{"a a@5"}},
 		{"an older version", held("a", "a", "4"), "6", state.Stale, nil, []string{"a a@5"}},
-		{"another UID", held("a", "z", "7"), "6", state.Taken, []string{"a a@5 to none in 7, inferred", "a none to z@7 in 7"}, []string{"a z@7"}},
+		{
+			"another UID", held("a", "z", "7"), "6", state.Taken,
+			[]string{"a a@5 to none in 7, inferred", "a none to z@7 in 7"},
+			[]string{"a z@7"},
+		},
 		{"an unknown object from before the position", held("b", "b", "4"), "6", state.Stale, nil, []string{"a a@5"}},
-		{"an unknown object at the position", held("b", "b", "6"), "6", state.Taken, []string{"b none to b@6 in 6"}, []string{"a a@5", "b b@6"}},
-		{"versions that are not numbers", held("a", "a", "x"), "6", state.Taken, []string{"a a@5 to a@x in x"}, []string{"a a@x"}},
+		{
+			"an unknown object at the position", held("b", "b", "6"), "6", state.Taken,
+			[]string{"b none to b@6 in 6"},
+			[]string{"a a@5", "b b@6"},
+		},
+		{
+			"versions that are not numbers", held("a", "a", "x"), "6", state.Taken,
+			[]string{"a a@5 to a@x in x"},
+			[]string{"a a@x"},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			k := keeper()
@@ -113,7 +127,13 @@ func TestKeeperAppliesADeletedEvent(t *testing.T) {
 		newest  string // version of Change.Last
 	}{
 		{"of an object", meta("a", "a", "7"), held("a", "a", "7"), state.Taken, []string{"a a@5 to none in 7"}, "7"},
-		{"that cannot be decoded", meta("a", "a", "7"), handle.Handle[*object]{}, state.Taken, []string{"a a@5 to none in 7"}, "5"},
+		{
+			"that cannot be decoded", meta("a", "a", "7"),
+			handle.Handle[*object]{},
+			state.Taken,
+			[]string{"a a@5 to none in 7"},
+			"5",
+		},
 		{"of another UID", meta("a", "z", "7"), held("a", "z", "7"), state.Taken, []string{"a a@5 to none in 7"}, "5"},
 		{"of an unknown object", meta("b", "b", "7"), held("b", "b", "7"), state.Known, nil, ""},
 		{"from before the object's version", meta("a", "a", "4"), held("a", "a", "4"), state.Stale, nil, ""},
@@ -151,11 +171,15 @@ func TestAnEventThatRepeatsADeletedObjectIsStale(t *testing.T) {
 func TestReplaceReturnsExactlyTheDifference(t *testing.T) {
 	k := state.NewKeeper[*object]()
 	same := held("same", "s", "1")
-	for _, h := range []handle.Handle[*object]{same, held("gone", "g", "2"), held("new-uid", "n", "3"), held("modified", "m", "4")} {
+	for _, h := range []handle.Handle[*object]{
+		same, held("gone", "g", "2"), held("new-uid", "n", "3"), held("modified", "m", "4"),
+	} {
 		k.Tree.Put(h)
 	}
 	g := state.NewGathering[*object]()
-	for _, h := range []handle.Handle[*object]{held("same", "s", "1"), held("new-uid", "N", "8"), held("modified", "m", "9"), held("added", "a", "7")} {
+	for _, h := range []handle.Handle[*object]{
+		held("same", "s", "1"), held("new-uid", "N", "8"), held("modified", "m", "9"), held("added", "a", "7"),
+	} {
 		g.Put(h)
 	}
 	got := written(k.Replace(g, "10"))

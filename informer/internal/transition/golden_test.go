@@ -37,7 +37,10 @@ func situations() []situation {
 		{"waiting, then listing, never synced", State{Phase: Waiting, Then: Listing}},
 		{"waiting, then listing, at 9", State{Phase: Waiting, Then: Listing, RV: rv}},
 		{"waiting, then listing, 9 refused", State{Phase: Waiting, Then: Listing, RV: rv, quorum: true}},
-		{"waiting, then listing, 9 refused, a token too", State{Phase: Waiting, Then: Listing, RV: rv, quorum: true, unpaged: true}},
+		{
+			"waiting, then listing, 9 refused, a token too",
+			State{Phase: Waiting, Then: Listing, RV: rv, quorum: true, unpaged: true},
+		},
 		{"waiting, then streaming, at 9", State{Phase: Waiting, Then: Streaming, RV: rv}},
 		{"waiting, then streaming, 9 refused", State{Phase: Waiting, Then: Streaming, RV: rv, quorum: true}},
 		{"streaming, never synced", State{Phase: Streaming}},
@@ -52,7 +55,10 @@ func situations() []situation {
 		{"listing, 9 refused", State{Phase: Listing, NoStream: true, RV: rv, quorum: true}},
 		{"watching", State{Phase: Watching, RV: rv}},
 		{"watching, after 3 failures", State{Phase: Watching, RV: rv, failures: 3}},
-		{"watching, after twice the same trouble here", State{Phase: Watching, RV: rv, quick: 2, ahead: 2, broken: 2, failures: 2}},
+		{
+			"watching, after twice the same trouble here",
+			State{Phase: Watching, RV: rv, quick: 2, ahead: 2, broken: 2, failures: 2},
+		},
 		{"watching, after an outage", State{Phase: Watching, RV: rv, failures: 3, ask: pageSize}},
 		{"watching, a gap was mended lately", State{Phase: Watching, RV: rv, gaps: 1}},
 		{"listing, the history went back", State{Phase: Listing, NoStream: true, RV: rv, quorum: true, Back: true, Anew: true}},
@@ -103,7 +109,8 @@ func variants(p Phase) []struct {
 			name += ", Retry-After 7"
 		}
 		all = append(all, named{name, r})
-		if r.Kind == ResultFailed && p == Watching && (r.Outcome == kube.OutcomeDisconnected || r.Outcome == kube.OutcomeExpired) {
+		if r.Kind == ResultFailed && p == Watching &&
+			(r.Outcome == kube.OutcomeDisconnected || r.Outcome == kube.OutcomeExpired) {
 			r.Opened, r.Frames, r.RV, r.Lived = true, 3, "10", time.Minute
 			all = append(all, named{name + " after events and a minute", r})
 		}
@@ -203,15 +210,15 @@ func TestTheTableMatchesItsGoldenFile(t *testing.T) {
 	path := filepath.Join("testdata", "table.md")
 	if *update {
 		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
+			t.Fatalf("make a directory: %v", err)
 		}
 		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
+			t.Fatalf("write a file: %v", err)
 		}
 	}
 	want, err := os.ReadFile(path)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read a file: %v", err)
 	}
 	if diff := cmp.Diff(string(want), b.String()); diff != "" {
 		t.Errorf("the table is another one; -update writes it (-written +is):\n%s", diff)

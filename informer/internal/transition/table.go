@@ -79,7 +79,7 @@ func acquire(s State) Phase {
 	return Streaming
 }
 
-// enter begins a phase at once. The resource versions are the table of clients.md 1.2.
+// enter begins a phase at once. testdata/table.md shows the resource versions of all requests.
 func enter(s State, p Phase) (State, Step) {
 	s.Phase = p
 	switch p {

@@ -1,10 +1,10 @@
 // Package transition says what a reflector does next, as a pure function of what it
 // remembers and of how its last action ended.
 //
-// It has five nouns. A [State] is everything that a reflector remembers, a [Tuning] the
-// numbers in it that users may set, a [Result] how an action ended, a [Step] what to do
-// next, a [Phase] what the reflector is doing. [Next] is the transition table;
-// testdata/table.md is all of it, written by a test.
+// A [State] is everything that a reflector remembers, a [Tuning] the numbers in it that users
+// may set, a [Result] how an action ended, a [Step] what to do next, a [Phase] what the
+// reflector is doing. [Next] is the transition table; testdata/table.md is all of it, written
+// by a test.
 //
 // What the table guarantees, and its tests check by search and by random walks:
 //

@@ -23,7 +23,10 @@ func TestInvalidTuningIsAnError(t *testing.T) {
 		{"no least backoff", func(t *Tuning) { t.BackoffLeast = 0 }, "the least backoff is 0s"},
 		{"a negative one", func(t *Tuning) { t.BackoffLeast = -time.Second }, "the least backoff is -1s"},
 		{"no largest backoff", func(t *Tuning) { t.BackoffMost = 0 }, "the largest backoff is 0s"},
-		{"the largest below the least", func(t *Tuning) { t.BackoffMost = time.Millisecond }, "1ms is less than the least, 800ms"},
+		{
+			"the largest below the least", func(t *Tuning) { t.BackoffMost = time.Millisecond },
+			"1ms is less than the least, 800ms",
+		},
 		{"no deadline", func(t *Tuning) { t.SyncDeadline = 0 }, "the deadline of a streaming list is 0s"},
 		{"no silence", func(t *Tuning) { t.Silence = -1 }, "the watchdog's silence is -1ns"},
 	} {

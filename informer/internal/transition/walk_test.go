@@ -65,14 +65,17 @@ func results(p Phase) []Result {
 
 // check says what is wrong with a step, whatever it follows from.
 func check(from State, r Result, s State, st Step) error {
-	phase := [...]Phase{DoList: Listing, DoStream: Streaming, DoWatch: Watching, DoRead: Watching, DoWait: Waiting, DoStop: Stopped}
+	phase := [...]Phase{
+		DoList: Listing, DoStream: Streaming, DoWatch: Watching, DoRead: Watching, DoWait: Waiting, DoStop: Stopped,
+	}
 	most := max(from.Tuned().BackoffMost, min(r.RetryAfter, maxRetryAfter), watchPace*time.Duration(1+r.Asked))
 	switch {
 	case st.Do == 0 || phase[st.Do] != s.Phase:
 		return fmt.Errorf("%v in phase %v", st.Do, s.Phase)
 	case (st.Do == DoStop) != (r.Kind == ResultStopped || st.GiveUp), st.GiveUp && !from.Tuning.Stop4xx:
 		return fmt.Errorf("%v, give up %t", st.Do, st.GiveUp)
-	case st.Wait < 0 || st.Wait > most || st.Extra < 0 || st.Extra > st.Spread || st.Spread > max(from.Tuned().BackoffMost/2, herdJitter):
+	case st.Wait < 0 || st.Wait > most || st.Extra < 0 || st.Extra > st.Spread ||
+		st.Spread > max(from.Tuned().BackoffMost/2, herdJitter):
 		return fmt.Errorf("wait %v and %v of %v", st.Wait, st.Extra, st.Spread)
 	case s.Phase == Waiting && s.Then != Listing && s.Then != Streaming && s.Then != Watching:
 		return fmt.Errorf("then %v", s.Then)
@@ -86,7 +89,8 @@ func check(from State, r Result, s State, st Step) error {
 		return fmt.Errorf("%v compares %d objects", st.Do, st.Probe)
 	case s.Back && !s.Anew, s.Phase == Watching && (s.Back || s.Anew):
 		return fmt.Errorf("back %t, anew %t in phase %v", s.Back, s.Anew, s.Phase)
-	case from.NoStream && (!s.NoStream || st.Do == DoStream || s.Phase == Waiting && s.Then == Streaming && from.Then != Streaming):
+	case from.NoStream &&
+		(!s.NoStream || st.Do == DoStream || s.Phase == Waiting && s.Then == Streaming && from.Then != Streaming):
 		return fmt.Errorf("streaming lists are tried again")
 	case r.Kind == ResultFailed && from.Phase != Waiting && from.Phase != Idle && from.Phase != Stopped && st.Incident == 0:
 		return fmt.Errorf("%v is not reported", r.Outcome)
@@ -107,7 +111,8 @@ func TestNextIsTotal(t *testing.T) {
 			pick := func(bit, v int) int { return v * (bits >> bit & 1) }
 			s := State{
 				Phase: p, Then: Listing, quorum: is(1), unpaged: is(2), NoStream: is(3), Cadence: is(3),
-				failures: pick(4, 50), quick: pick(5, 2), misses: pick(6, 2), broken: pick(5, 2), ahead: pick(5, 2), silent: pick(6, 9), regains: pick(7, 7),
+				failures: pick(4, 50), quick: pick(5, 2), misses: pick(6, 2), broken: pick(5, 2), ahead: pick(5, 2),
+				silent: pick(6, 9), regains: pick(7, 7),
 				ask: int64(pick(4, pageSize)), missed: is(5), gaps: pick(6, 40), rested: time.Duration(pick(7, int(time.Hour))),
 			}
 			if p != Watching {
@@ -166,7 +171,7 @@ func newWalker(t *testing.T, rng *rand.Rand, s State) *walker {
 	t.Helper()
 	w := &walker{rng: rng, s: s}
 	if err := w.take(Result{Kind: ResultStart}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("apply the result: %v", err)
 	}
 	return w
 }
@@ -269,7 +274,7 @@ func TestEveryStateLeadsToAWatchOnAHealthyServer(t *testing.T) {
 				r = Result{Kind: ResultStopped}
 			}
 			if err := w.take(r); err != nil {
-				t.Fatal(err)
+				t.Fatalf("apply the result: %v", err)
 			}
 		}
 		begun, steps, waits := w.now, 0, 0
@@ -288,7 +293,7 @@ func TestEveryStateLeadsToAWatchOnAHealthyServer(t *testing.T) {
 			case DoRead, DoWatch:
 			}
 			if err := w.take(r); err != nil {
-				t.Fatal(err)
+				t.Fatalf("apply the result: %v", err)
 			}
 			if steps++; steps > 4 {
 				t.Fatalf("not watching after %d steps: %+v", steps, w.s)
@@ -300,7 +305,7 @@ func TestEveryStateLeadsToAWatchOnAHealthyServer(t *testing.T) {
 		// And it stays: a day of watches that the server ends is a day without a list.
 		for range 100 {
 			if err := w.take(Result{Kind: ResultClosed, Opened: true, Lived: 10 * time.Minute, Frames: 1, RV: "30"}); err != nil {
-				t.Fatal(err)
+				t.Fatalf("apply the result: %v", err)
 			}
 			if w.st.Do != DoWatch || w.st.Incident != 0 {
 				t.Fatalf("%+v", w.st)
@@ -343,7 +348,7 @@ func TestAFailingServerGetsABoundedRateOfRequests(t *testing.T) {
 						w.now, w.requests = 0, 0
 					}
 					if err := w.take(p.next(w, c.health)); err != nil {
-						t.Fatal(err)
+						t.Fatalf("apply the result: %v", err)
 					}
 					per = w.now / time.Duration(max(w.requests, 1))
 				}
@@ -357,10 +362,13 @@ func TestAFailingServerGetsABoundedRateOfRequests(t *testing.T) {
 	}
 }
 
-// TestADayOfOutageCosts2310Requests: client-go 0.37 makes 4 526 requests (clients.md 5.3).
+// TestADayOfOutageCosts2310Requests: client-go 0.37 makes 4 526 requests in the same day.
 func TestADayOfOutageCosts2310Requests(t *testing.T) {
 	for name, s := range map[string]State{"at the start": {}, "while watching": {Phase: Stopped, RV: "9"}} {
-		for _, o := range []kube.Outcome{kube.OutcomeRefused, kube.OutcomeServerError, kube.OutcomeTimeout, kube.OutcomeForbidden, kube.OutcomeExpired, kube.OutcomeTooLarge, kube.OutcomeInvalid, kube.OutcomeDecode, kube.OutcomeTooManyRequests} {
+		for _, o := range []kube.Outcome{
+			kube.OutcomeRefused, kube.OutcomeServerError, kube.OutcomeTimeout, kube.OutcomeForbidden, kube.OutcomeExpired,
+			kube.OutcomeTooLarge, kube.OutcomeInvalid, kube.OutcomeDecode, kube.OutcomeTooManyRequests,
+		} {
 			w := newWalker(t, nil, s)
 			for w.now < 24*time.Hour {
 				r := Result{Kind: ResultFailed, Outcome: o}
@@ -368,7 +376,7 @@ func TestADayOfOutageCosts2310Requests(t *testing.T) {
 					r = Result{Kind: ResultElapsed}
 				}
 				if err := w.take(r); err != nil {
-					t.Fatal(err)
+					t.Fatalf("apply the result: %v", err)
 				}
 			}
 			if w.requests < 2000 || w.requests > 2400 {

@@ -40,7 +40,7 @@ const (
 	// drainWithin is how long a client may take to read the end when the server drains.
 	drainWithin = time.Second
 	// quietWithin is how long a watch that sends no frame lasts at least:
-	// fabric8 7.8 takes a shorter one for an expired resourceVersion (ecosystem.md 0.6).
+	// fabric8 7.8 takes a shorter one for an expired resourceVersion (its issue 7896).
 	quietWithin = 2 * time.Second
 )
 

@@ -29,8 +29,7 @@ func has(h http.Header, name, token string) bool {
 
 // SameOrigin reports whether a WebSocket may be opened from the request's origin. A browser
 // sends client certificates from any page, so a page of another host is refused;
-// programs send no origin or the server's own, fabric8 before 4.6 with the port -1
-// (ecosystem.md 0.7).
+// programs send no origin or the server's own, fabric8 before 4.6 with the port -1.
 func SameOrigin(r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	if origin == "" {

@@ -78,7 +78,8 @@ func (a *Accounts) AuthenticateToken(ctx context.Context, token string) (*authen
 		response = v.claims.response(requested, a.cfg.Audiences)
 	}
 	if response == nil {
-		return nil, false, fmt.Errorf("token audiences %q is invalid for the target audiences %q", v.claims.Audience, a.cfg.Audiences)
+		return nil, false, fmt.Errorf("token audiences %q is invalid for the target audiences %q",
+			v.claims.Audience, a.cfg.Audiences)
 	}
 	now := time.Now()
 	if err := inTime(v.claims, now); err != nil {
@@ -190,7 +191,8 @@ func (a *Accounts) alive(c *kubernetesClaims, now time.Time) error {
 		case object == nil || isGone(object, now):
 			return errors.New("service account token has been invalidated")
 		case string(object.UID()) != bound.to.UID:
-			return fmt.Errorf("%s UID (%s) does not match service account %s ref claim (%s)", bound.kind, object.UID(), bound.kind, bound.to.UID)
+			return fmt.Errorf("%s UID (%s) does not match service account %s ref claim (%s)",
+				bound.kind, object.UID(), bound.kind, bound.to.UID)
 		}
 	}
 	return nil

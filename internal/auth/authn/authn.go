@@ -1,9 +1,10 @@
 // Package authn identifies the callers of requests, as kube-apiserver does.
 //
-// It has six nouns. An [Authenticator] asks client certificates, bearer tokens and, if configured,
-// takes who has neither for system:anonymous. [Certificates] are what it asks first. [Tokens] are those of a file. [Accounts] are service
-// accounts: they issue tokens and verify them against the objects in memory. [Keys] sign and verify
-// tokens. [Impersonate] makes a caller another user, if the caller may.
+// An [Authenticator] looks at the client certificate, then at the bearer token; a request with
+// neither is by system:anonymous, if that is configured. [Certificates] are what it asks first.
+// [Tokens] are those of a file. [Accounts] are service accounts: they issue tokens and verify
+// them against the objects in memory. [Keys] sign and verify tokens. [Impersonate] makes a
+// caller another user, if the caller may.
 package authn
 
 import (
@@ -65,7 +66,9 @@ func New(cfg Config) *Authenticator {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Authenticator{all: all, reviewed: bearertoken.New(token), accounts: cfg.Accounts, audiences: cfg.Audiences, logger: cfg.Logger}
+	return &Authenticator{
+		all: all, reviewed: bearertoken.New(token), accounts: cfg.Accounts, audiences: cfg.Audiences, logger: cfg.Logger,
+	}
 }
 
 // Bearer returns what identifies callers by a token, in the header Authorization or among the
@@ -90,7 +93,9 @@ func (a *Authenticator) Authenticate(r *http.Request) (user.Info, error) {
 
 // anonymous is the last of the union: it takes everybody (upstream's request/anonymous).
 func anonymous(*http.Request) (*authenticator.Response, bool, error) {
-	return &authenticator.Response{User: &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}}, true, nil
+	return &authenticator.Response{
+		User: &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}},
+	}, true, nil
 }
 
 // Review answers what a TokenReview asks: whose token it is, and for which of the audiences; without

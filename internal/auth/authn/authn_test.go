@@ -37,9 +37,12 @@ const issuer = "https://issuer.example"
 
 func newCluster(t testing.TB) objects {
 	t.Helper()
-	account, err := wire.ParseObject([]byte(`{"kind":"ServiceAccount","apiVersion":"v1","metadata":{"name":"robot","namespace":"ns","uid":"u1","resourceVersion":"1"}}`), nil)
+	account, err := wire.ParseObject(
+		[]byte(
+			`{"kind":"ServiceAccount","apiVersion":"v1","metadata":{"name":"robot","namespace":"ns","uid":"u1",`+
+				`"resourceVersion":"1"}}`), nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse the object: %v", err)
 	}
 	return objects{"serviceaccounts/ns/robot": account}
 }
@@ -48,7 +51,7 @@ func newKey(t testing.TB) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("generate a key: %v", err)
 	}
 	return key
 }
@@ -57,7 +60,7 @@ func newAuthenticator(t testing.TB, signing crypto.Signer, cluster authn.Objects
 	t.Helper()
 	keys, err := authn.NewKeys(signing, nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make the keys: %v", err)
 	}
 	return authn.New(authn.Config{Audiences: []string{issuer}, Accounts: authn.NewAccounts(authn.AccountsConfig{
 		Keys: keys, Issuers: []string{issuer}, Audiences: []string{issuer}, Objects: cluster,
@@ -68,7 +71,7 @@ func issueToken(t testing.TB, a *authn.Authenticator) string {
 	t.Helper()
 	req := &authenticationv1.TokenRequest{}
 	if err := a.Issue(t.Context(), wire.Key{Namespace: "ns", Name: "robot"}, req); err != nil {
-		t.Fatal(err)
+		t.Fatalf("issue a token: %v", err)
 	}
 	return req.Status.Token
 }
@@ -78,14 +81,14 @@ func TestAudiencesAreAList(t *testing.T) {
 	token := issueToken(t, newAuthenticator(t, newKey(t), newCluster(t)))
 	body, err := base64.RawURLEncoding.DecodeString(strings.Split(token, ".")[1])
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode: %v", err)
 	}
 	var claims struct {
 		Audience any    `json:"aud"`
 		Subject  string `json:"sub"`
 	}
 	if err := json.Unmarshal(body, &claims); err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode JSON: %v", err)
 	}
 	if fmt.Sprint(claims.Audience) != "["+issuer+"]" || claims.Subject != "system:serviceaccount:ns:robot" {
 		t.Errorf("the claims are %s", body)
@@ -149,16 +152,17 @@ func TestAConnectionDoesNotOutliveItsCertificate(t *testing.T) {
 func certified(t testing.TB, key *ecdsa.PrivateKey) *tls.ConnectionState {
 	t.Helper()
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "jane", Organization: []string{"dev", "system:authenticated"}},
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(1),
+		Subject:      pkix.Name{CommonName: "jane", Organization: []string{"dev", "system:authenticated"}},
+		NotBefore:    time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("create a certificate: %v", err)
 	}
 	cert, err := x509.ParseCertificate(der)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("parse the certificate: %v", err)
 	}
 	return &tls.ConnectionState{PeerCertificates: []*x509.Certificate{cert}, VerifiedChains: [][]*x509.Certificate{{cert}}}
 }
@@ -198,12 +202,14 @@ func FuzzTokenFile(f *testing.F) {
 func FuzzToken(f *testing.F) {
 	keys, err := authn.NewKeys(newKey(f), nil)
 	if err != nil {
-		f.Fatal(err)
+		f.Fatalf("make the keys: %v", err)
 	}
-	accounts := authn.NewAccounts(authn.AccountsConfig{Keys: keys, Issuers: []string{issuer}, Audiences: []string{issuer}, Objects: newCluster(f)})
+	accounts := authn.NewAccounts(authn.AccountsConfig{
+		Keys: keys, Issuers: []string{issuer}, Audiences: []string{issuer}, Objects: newCluster(f),
+	})
 	req := &authenticationv1.TokenRequest{}
 	if err := accounts.Issue(f.Context(), wire.Key{Namespace: "ns", Name: "robot"}, req); err != nil {
-		f.Fatal(err)
+		f.Fatalf("issue a token: %v", err)
 	}
 	issued := strings.Split(req.Status.Token, ".")
 	f.Add(issued[0], issued[1], issued[2])
@@ -233,7 +239,7 @@ func BenchmarkAuthenticate(b *testing.B) {
 			for b.Loop() {
 				prepare(r)
 				if _, err := a.Authenticate(r); err != nil {
-					b.Fatal(err)
+					b.Fatalf("authenticate: %v", err)
 				}
 			}
 		})
@@ -248,7 +254,7 @@ func BenchmarkAuthenticate(b *testing.B) {
 		for b.Loop() {
 			fresh := newAuthenticator(b, key, cluster) // without what another has kept
 			if _, err := fresh.Authenticate(request(b.Context(), token)); err != nil {
-				b.Fatal(err)
+				b.Fatalf("authenticate: %v", err)
 			}
 		}
 	})

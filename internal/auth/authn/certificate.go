@@ -57,10 +57,12 @@ func (c *Certificates) AuthenticateRequest(r *http.Request) (*authenticator.Resp
 func (c *Certificates) check(chain []*x509.Certificate, now time.Time) error {
 	for _, cert := range chain {
 		if now.After(cert.NotAfter) {
-			return fmt.Errorf("the certificate of %q has expired on %s", cert.Subject.CommonName, cert.NotAfter.UTC().Format(time.RFC3339))
+			return fmt.Errorf("the certificate of %q has expired on %s",
+				cert.Subject.CommonName, cert.NotAfter.UTC().Format(time.RFC3339))
 		}
 		if now.Before(cert.NotBefore) {
-			return fmt.Errorf("the certificate of %q is not valid before %s", cert.Subject.CommonName, cert.NotBefore.UTC().Format(time.RFC3339))
+			return fmt.Errorf("the certificate of %q is not valid before %s",
+				cert.Subject.CommonName, cert.NotBefore.UTC().Format(time.RFC3339))
 		}
 	}
 	if c.trusted != nil && !c.trusted(chain[len(chain)-1]) {

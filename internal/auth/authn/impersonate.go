@@ -85,14 +85,17 @@ func wantedUser(h http.Header) (*user.DefaultInfo, error) {
 				return nil, wire.BadRequest("the header %s names no group", name)
 			}
 			wanted.Groups = append(wanted.Groups, values...)
-		case hasPrefix(name, authenticationv1.ImpersonateUserExtraHeaderPrefix) && len(name) > len(authenticationv1.ImpersonateUserExtraHeaderPrefix):
+		case hasPrefix(name, authenticationv1.ImpersonateUserExtraHeaderPrefix) &&
+			len(name) > len(authenticationv1.ImpersonateUserExtraHeaderPrefix):
 			if wanted.Extra == nil {
 				wanted.Extra = map[string][]string{}
 			}
 			key := extraKey(name[len(authenticationv1.ImpersonateUserExtraHeaderPrefix):])
 			wanted.Extra[key] = append(wanted.Extra[key], values...)
 		default:
-			return nil, wire.BadRequest("the header %s is not known: nothing was done; impersonation takes %s, -Group, -Uid and -Extra-*", name, authenticationv1.ImpersonateUserHeader)
+			return nil, wire.BadRequest(
+				"the header %s is not known: nothing was done; impersonation takes %s, -Group, -Uid and -Extra-*",
+				name, authenticationv1.ImpersonateUserHeader)
 		}
 		if one != nil {
 			if len(values) != 1 || values[0] == "" {

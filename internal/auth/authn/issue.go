@@ -35,10 +35,14 @@ func (a *Accounts) Issue(ctx context.Context, account wire.Key, req *authenticat
 	kind := authenticationv1.SchemeGroupVersion.WithKind("TokenRequest").GroupKind()
 	where := field.NewPath("metadata")
 	if req.Name != "" && req.Name != account.Name {
-		return wire.Invalid(kind, account.Name, field.ErrorList{field.Invalid(where.Child("name"), req.Name, "must match the service account name if specified")})
+		return wire.Invalid(kind, account.Name, field.ErrorList{
+			field.Invalid(where.Child("name"), req.Name, "must match the service account name if specified"),
+		})
 	}
 	if req.Namespace != "" && req.Namespace != account.Namespace {
-		return wire.Invalid(kind, account.Name, field.ErrorList{field.Invalid(where.Child("namespace"), req.Namespace, "must match the service account namespace if specified")})
+		return wire.Invalid(kind, account.Name, field.ErrorList{
+			field.Invalid(where.Child("namespace"), req.Namespace, "must match the service account namespace if specified"),
+		})
 	}
 	object := a.cfg.Objects.Find(accounts(), account)
 	if object == nil {
@@ -46,7 +50,8 @@ func (a *Accounts) Issue(ctx context.Context, account wire.Key, req *authenticat
 	}
 	if req.UID != "" && req.UID != object.UID() {
 		return wire.Conflict(schema.GroupResource{Group: kind.Group, Resource: kind.Kind}, account.Name,
-			fmt.Sprintf("the UID in the token request (%s) does not match the UID of the service account (%s)", req.UID, object.UID()))
+			fmt.Sprintf("the UID in the token request (%s) does not match the UID of the service account (%s)",
+				req.UID, object.UID()))
 	}
 	if len(req.Spec.Audiences) == 0 {
 		req.Spec.Audiences = a.cfg.Audiences
@@ -84,13 +89,18 @@ func invalidRequest(spec *authenticationv1.TokenRequestSpec) (errs field.ErrorLi
 	at := field.NewPath("spec")
 	seconds := *spec.ExpirationSeconds
 	if seconds < minExpiration {
-		errs = append(errs, field.Invalid(at.Child("expirationSeconds"), seconds, "may not specify a duration less than 10 minutes"))
+		errs = append(errs,
+			field.Invalid(at.Child("expirationSeconds"), seconds, "may not specify a duration less than 10 minutes"))
 	}
 	if seconds > maxExpiration {
-		errs = append(errs, field.Invalid(at.Child("expirationSeconds"), seconds, "may not specify a duration larger than 2^32 seconds"))
+		errs = append(errs,
+			field.Invalid(at.Child("expirationSeconds"), seconds, "may not specify a duration larger than 2^32 seconds"))
 	}
 	if len(spec.Attestations) > 0 {
-		errs = field.ErrorList{field.Invalid(at.Child("attestations"), spec.Attestations, "attestations may only be specified with a webhook bound object reference")}
+		errs = field.ErrorList{
+			field.Invalid(at.Child("attestations"), spec.Attestations,
+				"attestations may only be specified with a webhook bound object reference"),
+		}
 	}
 	return errs
 }
@@ -142,7 +152,9 @@ func (a *Accounts) bind(c *kubernetesClaims, ref authenticationv1.BoundObjectRef
 	}
 	if ref.UID != "" && ref.UID != object.UID() {
 		return wire.Conflict(schema.GroupResource{Group: gvk.Group, Resource: gvk.Kind}, ref.Name,
-			fmt.Sprintf("the UID in the bound object reference (%s) does not match the UID in record. The object might have been deleted and then recreated", ref.UID))
+			fmt.Sprintf(
+				"the UID in the bound object reference (%s) does not match the UID in record. The object might have been "+
+					"deleted and then recreated", ref.UID))
 	}
 	return nil
 }
@@ -155,7 +167,8 @@ func (a *Accounts) ofPod(c *kubernetesClaims, object *wire.Object) error {
 		return wire.Internal(fmt.Errorf("decode pod %s: %w", object.Key().Name, err))
 	}
 	if pod.Spec.ServiceAccountName != c.Account.Name {
-		return wire.BadRequest("cannot bind token for serviceaccount %q to pod running with different serviceaccount name.", c.Account.Name)
+		return wire.BadRequest("cannot bind token for serviceaccount %q to pod running with different serviceaccount name.",
+			c.Account.Name)
 	}
 	if name := pod.Spec.NodeName; name != "" {
 		var uid types.UID

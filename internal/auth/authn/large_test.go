@@ -15,9 +15,11 @@ import (
 func TestLargeTokensAreNotKept(t *testing.T) {
 	keys, err := authn.NewKeys(newKey(t), nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make the keys: %v", err)
 	}
-	accounts := authn.NewAccounts(authn.AccountsConfig{Keys: keys, Issuers: []string{issuer}, Audiences: []string{issuer}, Objects: newCluster(t)})
+	accounts := authn.NewAccounts(authn.AccountsConfig{
+		Keys: keys, Issuers: []string{issuer}, Audiences: []string{issuer}, Objects: newCluster(t),
+	})
 	kept := 0
 	for _, c := range []struct {
 		audiences   int
@@ -28,7 +30,7 @@ func TestLargeTokensAreNotKept(t *testing.T) {
 			req.Spec.Audiences = append(req.Spec.Audiences, fmt.Sprint("audience-", i))
 		}
 		if err := accounts.Issue(t.Context(), wire.Key{Namespace: "ns", Name: "robot"}, req); err != nil {
-			t.Fatal(err)
+			t.Fatalf("issue a token: %v", err)
 		}
 		if c.kept {
 			kept++
@@ -36,7 +38,8 @@ func TestLargeTokensAreNotKept(t *testing.T) {
 		for range 2 {
 			_, known, err := accounts.AuthenticateToken(t.Context(), req.Status.Token)
 			if known != c.known || err != nil || accounts.Kept() != kept {
-				t.Errorf("%d audiences, %d bytes: %v, %v; %d tokens are kept, want %d", c.audiences, len(req.Status.Token), known, err, accounts.Kept(), kept)
+				t.Errorf("%d audiences, %d bytes: %v, %v; %d tokens are kept, want %d",
+					c.audiences, len(req.Status.Token), known, err, accounts.Kept(), kept)
 			}
 		}
 	}

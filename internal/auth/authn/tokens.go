@@ -54,7 +54,9 @@ func parseTokens(from io.Reader) (*Tokens, error) {
 		}
 		line, _ := reader.FieldPos(0)
 		if len(record) < 3 {
-			return nil, fmt.Errorf("line %d has %d columns, want at least 3: token, user name, user uid, and optionally the groups in quotes", line, len(record))
+			return nil, fmt.Errorf(
+				"line %d has %d columns, want at least 3: token, user name, user uid, and optionally the groups in quotes",
+				line, len(record))
 		}
 		if record[0] == "" {
 			continue

@@ -41,7 +41,8 @@ func (p webSocketProtocol) AuthenticateRequest(r *http.Request) (*authenticator.
 
 // isWebSocket is upstream's streaming/pkg/httpstream/wsstream.IsWebSocketRequest.
 func isWebSocket(r *http.Request) bool {
-	return strings.EqualFold(r.Header.Get("Upgrade"), "websocket") && strings.Contains(strings.ToLower(r.Header.Get("Connection")), "upgrade")
+	return strings.EqualFold(r.Header.Get("Upgrade"), "websocket") &&
+		strings.Contains(strings.ToLower(r.Header.Get("Connection")), "upgrade")
 }
 
 // tokenOf returns the token among the subprotocols, and the others. "" is no token.

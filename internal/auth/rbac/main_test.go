@@ -32,11 +32,11 @@ func (w *world) object(o any) *wire.Object {
 	w.t.Helper()
 	raw, err := json.Marshal(o)
 	if err != nil {
-		w.t.Fatal(err)
+		w.t.Fatalf("encode as JSON: %v", err)
 	}
 	parsed, err := wire.ParseObject(raw, nil)
 	if err != nil {
-		w.t.Fatal(err)
+		w.t.Fatalf("parse the object: %v", err)
 	}
 	return parsed
 }
@@ -92,14 +92,19 @@ func binding(namespace, name, role string, subjects ...string) (string, any) {
 	}
 	meta := metav1.ObjectMeta{Namespace: namespace, Name: name}
 	if namespace == "" {
-		return "clusterrolebindings", &rbacv1.ClusterRoleBinding{TypeMeta: kind("ClusterRoleBinding"), ObjectMeta: meta, Subjects: all, RoleRef: ref}
+		return "clusterrolebindings", &rbacv1.ClusterRoleBinding{
+			TypeMeta: kind("ClusterRoleBinding"), ObjectMeta: meta, Subjects: all, RoleRef: ref,
+		}
 	}
 	return "rolebindings", &rbacv1.RoleBinding{TypeMeta: kind("RoleBinding"), ObjectMeta: meta, Subjects: all, RoleRef: ref}
 }
 
 // rule is one of resources: lists are separated by commas.
 func rule(verbs, groups, resources string, names ...string) rbacv1.PolicyRule {
-	return rbacv1.PolicyRule{Verbs: strings.Split(verbs, ","), APIGroups: strings.Split(groups, ","), Resources: strings.Split(resources, ","), ResourceNames: names}
+	return rbacv1.PolicyRule{
+		Verbs: strings.Split(verbs, ","), APIGroups: strings.Split(groups, ","), Resources: strings.Split(resources, ","),
+		ResourceNames: names,
+	}
 }
 
 func paths(verbs string, urls ...string) rbacv1.PolicyRule {
@@ -115,7 +120,9 @@ func person(name string, groups ...string) user.Info {
 func on(verb, resource, namespace string, name ...string) auth.Attributes {
 	resource, sub, _ := strings.Cut(resource, "/")
 	plural, group, _ := strings.Cut(resource, ".")
-	a := auth.Attributes{Verb: verb, Resource: schema.GroupResource{Group: group, Resource: plural}, Subresource: sub, Namespace: namespace}
+	a := auth.Attributes{
+		Verb: verb, Resource: schema.GroupResource{Group: group, Resource: plural}, Subresource: sub, Namespace: namespace,
+	}
 	if len(name) > 0 {
 		a.Name = name[0]
 	}

@@ -1,11 +1,10 @@
 // Package rbac decides what callers may do by the roles and bindings of
 // rbac.authorization.k8s.io, as Kubernetes does (plugin/pkg/auth/authorizer/rbac).
 //
-// It has three nouns. An [Authorizer] follows the roles and bindings, and decides from an
-// index of them in memory; a change holds for the first decision after it. [Escalation] is
-// an admission plugin: nobody may write a role with rights that he does not have, or bind
-// one. [Signing] is one for certificate signing requests: it asks for the verbs "approve" and
-// "sign" on their signer.
+// An [Authorizer] follows the roles and bindings, and decides from an index of them in memory;
+// a change holds for the first decision after it. [Escalation] is an admission plugin: nobody
+// may write a role with rights that he does not have, or bind one. [Signing] is one for
+// certificate signing requests: it asks for the verbs "approve" and "sign" on their signer.
 //
 // Why a user may or may not do something is decided here, what a request asks for in
 // apiserver/route (attributes.go); docs/access.md.
@@ -185,7 +184,9 @@ func (a *Authorizer) Rules(_ context.Context, u user.Info, namespace string) (au
 			})
 		}
 		if len(rule.NonResourceURLs) > 0 {
-			all.Paths = append(all.Paths, authorizationv1.NonResourceRule{Verbs: rule.Verbs, NonResourceURLs: rule.NonResourceURLs})
+			all.Paths = append(all.Paths, authorizationv1.NonResourceRule{
+				Verbs: rule.Verbs, NonResourceURLs: rule.NonResourceURLs,
+			})
 		}
 	}
 	return all, err

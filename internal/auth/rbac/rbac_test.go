@@ -134,7 +134,9 @@ func TestDecisionsAreUpstreams(t *testing.T) {
 		{
 			name:  "the privileged group",
 			write: func(*world) {},
-			may:   []request{{person("root", "system:masters"), on("delete", "nodes", "")}, {person("", "system:masters"), at("post", "/x")}},
+			may: []request{
+				{person("root", "system:masters"), on("delete", "nodes", "")}, {person("", "system:masters"), at("post", "/x")},
+			},
 		},
 	} {
 		w := newWorld(t)
@@ -166,10 +168,19 @@ func TestReasonsAreUpstreams(t *testing.T) {
 		want string
 	}{
 		{person("jane"), on("get", "pods", ""), `RBAC: allowed by ClusterRoleBinding "all" of ClusterRole "view" to User "jane"`},
-		{person("jane", "viewers"), on("get", "pods", "ns1"), `RBAC: allowed by ClusterRoleBinding "all" of ClusterRole "view" to Group "viewers"`},
-		{person("system:serviceaccount:ns1:robot"), on("get", "secrets", "ns1"), `RBAC: allowed by RoleBinding "own/ns1" of Role "r" to ServiceAccount "robot/ns1"`},
+		{
+			person("jane", "viewers"), on("get", "pods", "ns1"),
+			`RBAC: allowed by ClusterRoleBinding "all" of ClusterRole "view" to Group "viewers"`,
+		},
+		{
+			person("system:serviceaccount:ns1:robot"), on("get", "secrets", "ns1"),
+			`RBAC: allowed by RoleBinding "own/ns1" of Role "r" to ServiceAccount "robot/ns1"`,
+		},
 		{person("jane"), on("get", "nodes", ""), `RBAC: clusterrole.rbac.authorization.k8s.io "gone" not found`},
-		{person("jane"), on("get", "x", "ns1"), `RBAC: [clusterrole.rbac.authorization.k8s.io "gone" not found, role.rbac.authorization.k8s.io "lost" not found]`},
+		{
+			person("jane"), on("get", "x", "ns1"),
+			`RBAC: [clusterrole.rbac.authorization.k8s.io "gone" not found, role.rbac.authorization.k8s.io "lost" not found]`,
+		},
 		{person("joe"), on("get", "pods", ""), ""},
 		{person("root", "system:masters"), on("get", "pods", ""), ""},
 	} {
@@ -178,7 +189,8 @@ func TestReasonsAreUpstreams(t *testing.T) {
 		}
 	}
 	got := w.Authorize(t.Context(), person("jane"), on("create", "deployments.apps/scale", "ns1", "<x>")).Error()
-	want := `deployments.apps "<x>" is forbidden: User "jane" cannot create resource "deployments/scale" in API group "apps" in the namespace "ns1": ` +
+	want := `deployments.apps "<x>" is forbidden: User "jane" cannot create resource "deployments/scale" in API group "apps" ` +
+		`in the namespace "ns1": ` +
 		`RBAC: [clusterrole.rbac.authorization.k8s.io "gone" not found, role.rbac.authorization.k8s.io "lost" not found]`
 	if got != want {
 		t.Errorf("403 is\n%s, want\n%s", got, want)
@@ -250,7 +262,8 @@ func TestChangesHoldForTheNextDecision(t *testing.T) {
 			w.role(ns, name, rule(verb, "", "pods"))
 		case 1:
 			delete(rolesThere, key)
-			w.change(map[bool]string{true: "clusterroles", false: "roles"}[ns == ""], &rbacv1.Role{TypeMeta: kind("Role"), ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}, true)
+			w.change(map[bool]string{true: "clusterroles", false: "roles"}[ns == ""],
+				&rbacv1.Role{TypeMeta: kind("Role"), ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: name}}, true)
 		case 2:
 			b := bound{role: "ClusterRole/" + pick(names)}
 			if ns != "" && r.IntN(2) == 0 {
@@ -291,7 +304,8 @@ func crowd(b *testing.B) *world {
 	w := newWorld(b)
 	for i := range 500 {
 		name := fmt.Sprintf("r%d", i)
-		w.role("", name, rule("get,list,watch", "", "pods,secrets"), rule("get", "apps", "deployments"), rule("update", fmt.Sprintf("g%d", i), "things"))
+		w.role("", name, rule("get,list,watch", "", "pods,secrets"), rule("get", "apps", "deployments"),
+			rule("update", fmt.Sprintf("g%d", i), "things"))
 		switch who := fmt.Sprintf("User:u%d", i); {
 		case i < 3:
 			w.bind("", name, "ClusterRole/"+name, "User:jane", who)
@@ -308,7 +322,11 @@ func BenchmarkDecision(b *testing.B) {
 	for _, c := range []struct {
 		name string
 		what auth.Attributes
-	}{{"first_rule", on("get", "pods", "ns1")}, {"last_rule", on("update", "things.g5", "ns1")}, {"refused", on("delete", "pods", "ns1")}} {
+	}{
+		{"first_rule", on("get", "pods", "ns1")},
+		{"last_rule", on("update", "things.g5", "ns1")},
+		{"refused", on("delete", "pods", "ns1")},
+	} {
 		b.Run(c.name, func(b *testing.B) {
 			w, jane := crowd(b), person("jane", "system:authenticated", "g", "h")
 			b.ReportAllocs()

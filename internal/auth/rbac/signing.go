@@ -37,7 +37,8 @@ func handlesRequests(gr kinds.GroupResource, subresource string, op admission.Op
 	if gr.Group != certificatesv1.GroupName || gr.Resource != "certificatesigningrequests" {
 		return false
 	}
-	return op == admission.Create && subresource == "" || op == admission.Update && (subresource == "approval" || subresource == "status")
+	return op == admission.Create && subresource == "" ||
+		op == admission.Update && (subresource == "approval" || subresource == "status")
 }
 
 // Admit implements admission.Plugin.
@@ -63,7 +64,8 @@ func (s Signing) Validate(ctx context.Context, a admission.Attributes) error {
 	verb := "approve"
 	if a.GetSubresource() == "status" {
 		verb = "sign"
-		if slices.Equal(o.Status.Certificate, old.Status.Certificate) && equality.Semantic.DeepEqual(o.Status.Conditions, old.Status.Conditions) {
+		if slices.Equal(o.Status.Certificate, old.Status.Certificate) &&
+			equality.Semantic.DeepEqual(o.Status.Conditions, old.Status.Conditions) {
 			return nil
 		}
 	}
@@ -78,7 +80,8 @@ func (s Signing) Validate(ctx context.Context, a admission.Attributes) error {
 // pkg/certauthorization).
 func (s Signing) may(ctx context.Context, u user.Info, verb, signer string) bool {
 	wanted := auth.Attributes{
-		Verb: verb, Resource: kinds.GroupResource{Group: certificatesv1.GroupName, Resource: "signers"}, Version: "*", Name: signer,
+		Verb: verb, Resource: kinds.GroupResource{Group: certificatesv1.GroupName, Resource: "signers"}, Version: "*",
+		Name: signer,
 	}
 	if s.Authorizer.Decide(ctx, u, wanted).Allowed {
 		return true
@@ -102,7 +105,8 @@ func restricted(a admission.Attributes, o *certificatesv1.CertificateSigningRequ
 		return admission.NewForbidden(a, fmt.Errorf("failed to parse CSR: %w", err))
 	}
 	if slices.Contains(request.Subject.Organization, user.SystemPrivilegedGroup) {
-		return admission.NewForbidden(a, fmt.Errorf("use of %s signer with system:masters group is not allowed", certificatesv1.KubeAPIServerClientSignerName))
+		return admission.NewForbidden(a,
+			fmt.Errorf("use of %s signer with system:masters group is not allowed", certificatesv1.KubeAPIServerClientSignerName))
 	}
 	return nil
 }

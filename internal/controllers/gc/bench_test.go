@@ -17,13 +17,16 @@ func maps(b *testing.B, n int, owned bool) []*wire.Object {
 	b.Helper()
 	owners := ""
 	if owned {
-		owners = `,"ownerReferences":[{"apiVersion":"v1","blockOwnerDeletion":true,"controller":true,"kind":"ConfigMap","name":"owner","uid":"6f1d2c1e-0000-4000-8000-000000000000"}]`
+		owners = `,"ownerReferences":[{"apiVersion":"v1","blockOwnerDeletion":true,"controller":true,"kind":"ConfigMap",` +
+			`"name":"owner","uid":"6f1d2c1e-0000-4000-8000-000000000000"}]`
 	}
 	all := make([]*wire.Object, n)
 	for i := range all {
-		o, err := wire.NewObject(fmt.Appendf(nil, `{"apiVersion":"v1","data":{"x":"y"},"kind":"ConfigMap","metadata":{"name":"m%d","namespace":"default"%s,"uid":"6f1d2c1e-0000-4000-8001-%012d"}}`, i, owners, i), 1, nil)
+		o, err := wire.NewObject(fmt.Appendf(nil,
+			`{"apiVersion":"v1","data":{"x":"y"},"kind":"ConfigMap","metadata":{"name":"m%d","namespace":"default"%s,`+
+				`"uid":"6f1d2c1e-0000-4000-8001-%012d"}}`, i, owners, i), 1, nil)
 		if err != nil {
-			b.Fatal(err)
+			b.Fatalf("make an object: %v", err)
 		}
 		all[i] = o
 	}

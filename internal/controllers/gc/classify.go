@@ -40,7 +40,8 @@ type unknownKindError struct {
 }
 
 func (e *unknownKindError) Error() string {
-	return fmt.Sprintf("%s names an owner %s %s of %s, which is not served", e.object, e.owner.Kind, e.owner.Name, e.owner.APIVersion)
+	return fmt.Sprintf("%s names an owner %s %s of %s, which is not served",
+		e.object, e.owner.Kind, e.owner.Name, e.owner.APIVersion)
 }
 
 // classify looks up the owners of an object.
@@ -81,7 +82,9 @@ func (c *Collector) classify(ctx context.Context, t kinds.Target, o *wire.Object
 
 // lookup returns an owner; nil if there is none of this name and uid in the most recent
 // state. observed says that it was seen to be deleted.
-func (c *Collector) lookup(ctx context.Context, owner kinds.Target, ref metav1.OwnerReference) (there *wire.Object, observed bool, err error) {
+func (c *Collector) lookup(ctx context.Context, owner kinds.Target,
+	ref metav1.OwnerReference,
+) (there *wire.Object, observed bool, err error) {
 	as := reference{ref.APIVersion, ref.Kind, owner.Namespace, ref.Name}
 	known := c.graph.owner(ref.UID, as)
 	if known.gone || known.absent {

@@ -28,7 +28,7 @@ func cpu(b *testing.B) time.Duration {
 	b.Helper()
 	var r syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &r); err != nil {
-		b.Fatal(err)
+		b.Fatalf("read the CPU time: %v", err)
 	}
 	return time.Duration(r.Utime.Nano() + r.Stime.Nano())
 }
@@ -43,19 +43,21 @@ func BenchmarkCollect(b *testing.B) {
 			for range b.N {
 				owner, err := r.Create(b.Context(), target, []byte(`{"metadata":{"name":"owner"}}`), metav1.CreateOptions{})
 				if err != nil {
-					b.Fatal(err)
+					b.Fatalf("create: %v", err)
 				}
 				for i := range dependents {
-					body := fmt.Appendf(nil, `{"metadata":{"name":"d%d","ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"owner","uid":%q,"blockOwnerDeletion":true}]}}`, i, owner.Object.UID())
+					body := fmt.Appendf(nil,
+						`{"metadata":{"name":"d%d","ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"owner",`+
+							`"uid":%q,"blockOwnerDeletion":true}]}}`, i, owner.Object.UID())
 					if _, err := r.Create(b.Context(), target, body, metav1.CreateOptions{}); err != nil {
-						b.Fatal(err)
+						b.Fatalf("create: %v", err)
 					}
 				}
 				at := target
 				at.Name = "owner"
 				began, used := time.Now(), cpu(b)
 				if _, err := r.Delete(b.Context(), at, metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
-					b.Fatal(err)
+					b.Fatalf("delete: %v", err)
 				}
 				tick := time.NewTicker(time.Millisecond)
 				for !collected(b, r, target, policy) {
@@ -65,7 +67,7 @@ func BenchmarkCollect(b *testing.B) {
 				b.ReportMetric(time.Since(began).Seconds(), "s/collection")
 				b.ReportMetric(float64((cpu(b)-used).Microseconds())/dependents, "cpu-us/object")
 				if _, err := r.DeleteCollection(b.Context(), target, metav1.DeleteOptions{}, everything()); err != nil {
-					b.Fatal(err)
+					b.Fatalf("delete the collection: %v", err)
 				}
 			}
 		})
@@ -91,7 +93,7 @@ func serve(b *testing.B) (*registry.Registry, kinds.Target) {
 	b.Helper()
 	log, err := revlog.Open(b.Context(), revlog.Options{Memory: true})
 	if err != nil {
-		b.Fatal(err)
+		b.Fatalf("open the log: %v", err)
 	}
 	live := kinds.NewLive(builtin.Catalog())
 	c := gc.New(gc.Config{Live: live, Logger: slog.New(slog.DiscardHandler), Writable: log.Writable})
@@ -101,14 +103,14 @@ func serve(b *testing.B) (*registry.Registry, kinds.Target) {
 	go func() { ended <- log.Run(context.WithoutCancel(ctx)) }() // ends with Close
 	go func() { ended <- r.Run(ctx) }()                          // ends with ctx
 	if err := r.WaitReady(b.Context()); err != nil {
-		b.Fatal(err)
+		b.Fatalf("wait until it is ready: %v", err)
 	}
 	go func() { ended <- c.Run(ctx, r) }() // ends with ctx
 	b.Cleanup(func() {
 		cancel()
 		err := errors.Join(<-ended, <-ended)
 		if err := errors.Join(err, log.Close(), <-ended); err != nil {
-			b.Error(err)
+			b.Errorf("close the log and wait for the end: %v", err)
 		}
 	})
 	resource, _ := live.Load().Storage(kinds.GroupResource{Resource: "configmaps"})

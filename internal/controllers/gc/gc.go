@@ -2,10 +2,10 @@
 // foreground or with orphans asks for: Kubernetes' garbage collector, with the rules of
 // kubernetes pkg/controller/garbagecollector.
 //
-// It has three nouns. The [Collector] follows all changes and runs the workers. The graph
-// has what references say: a vertex for each object that has owners, is named as an owner
-// or waits for its dependents, and an edge for each reference. A finding is what is known
-// about the owners that one object names.
+// The [Collector] follows all changes and runs the workers. The graph has what references say:
+// a vertex for each object that has owners, is named as an owner or waits for its dependents,
+// and an edge for each reference. A finding is what is known about the owners that one object
+// names.
 //
 // The graph is changed by the registry's publisher before a write is acknowledged, so that
 // it is never behind what workers read, and holds no object that has nothing to do with

@@ -17,7 +17,7 @@ func object(t testing.TB, uid types.UID) *wire.Object {
 	t.Helper()
 	o, err := wire.NewObject(fmt.Appendf(nil, `{"metadata":{"name":"o%s","namespace":"n","uid":%q}}`, uid, uid), 1, nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make an object: %v", err)
 	}
 	return o
 }
@@ -89,7 +89,8 @@ func TestGraphCountsWhatObjectsSay(t *testing.T) {
 			listed++
 		}
 		if got := (figures{len(v.owners), v.count, v.blocking}); got != want[uid] || listed != v.count || v.gone && !gone[uid] {
-			t.Errorf("%s: %+v with %d in the list, gone %t, want %+v; was deleted: %t", uid, got, listed, v.gone, want[uid], gone[uid])
+			t.Errorf("%s: %+v with %d in the list, gone %t, want %+v; was deleted: %t",
+				uid, got, listed, v.gone, want[uid], gone[uid])
 		}
 	}
 	if len(g.vertices) != len(want) || g.edges != edges {

@@ -115,7 +115,9 @@ func (c *Collector) unblock(ctx context.Context, i item) error {
 // release removes the references to some owners.
 func (c *Collector) release(ctx context.Context, t kinds.Target, o *wire.Object, owners []types.UID) error {
 	refs := o.OwnerReferences()
-	left := slices.DeleteFunc(slices.Clone(refs), func(ref metav1.OwnerReference) bool { return slices.Contains(owners, ref.UID) })
+	left := slices.DeleteFunc(slices.Clone(refs), func(ref metav1.OwnerReference) bool {
+		return slices.Contains(owners, ref.UID)
+	})
 	if len(left) == len(refs) {
 		return nil
 	}

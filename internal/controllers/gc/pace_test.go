@@ -28,7 +28,7 @@ func TestWritesArePaced(t *testing.T) {
 					}
 					mu.Unlock()
 					if err := p.wait(t.Context()); err != nil {
-						t.Error(err)
+						t.Errorf("wait: %v", err)
 					}
 					mu.Lock()
 					at[time.Now()]++
@@ -55,7 +55,7 @@ func TestPaceEndsWithItsContext(t *testing.T) {
 	var p pace
 	for range workers {
 		if err := p.wait(t.Context()); err != nil {
-			t.Fatal(err)
+			t.Fatalf("wait: %v", err)
 		}
 	}
 	ctx, end := context.WithCancel(t.Context())

@@ -38,7 +38,8 @@ func (c *Collector) delete(ctx context.Context, t kinds.Target, o *wire.Object, 
 	}
 	c.deleted.Add(1)
 	c.logger.LogAttrs(ctx, slog.LevelDebug, "deleted an object whose owners are gone",
-		slog.String("kind", t.Resource.Kind), slog.String("object", o.Key().String()), slog.String("propagation_policy", string(policy)))
+		slog.String("kind", t.Resource.Kind), slog.String("object", o.Key().String()),
+		slog.String("propagation_policy", string(policy)))
 	return nil
 }
 
@@ -53,7 +54,9 @@ func (c *Collector) patch(ctx context.Context, i item, change map[string]any) er
 	if err := c.pace.wait(ctx); err != nil {
 		return err
 	}
-	_, err = c.verbs.Patch(ctx, i.target, wire.Patch{Type: types.MergePatchType, Body: body}, metav1.PatchOptions{FieldManager: manager})
+	_, err = c.verbs.Patch(ctx, i.target, wire.Patch{Type: types.MergePatchType, Body: body}, metav1.PatchOptions{
+		FieldManager: manager,
+	})
 	switch {
 	case isReason(err, metav1.StatusReasonNotFound):
 		return nil
@@ -79,7 +82,8 @@ func (c *Collector) report(ctx context.Context, v *vertex, l view, i item, f fin
 		message := fmt.Sprintf("ownerRef [%s/%s, namespace: %s, name: %s, uid: %s] does not exist in namespace %q",
 			ref.APIVersion, ref.Kind, namespace, ref.Name, ref.UID, namespace)
 		c.logger.LogAttrs(ctx, slog.LevelWarn, "an object names an owner of another namespace",
-			slog.String("kind", i.target.Resource.Kind), slog.String("object", i.object.Key().String()), slog.String("why", message))
+			slog.String("kind", i.target.Resource.Kind), slog.String("object", i.object.Key().String()),
+			slog.String("why", message))
 		if err := c.event(ctx, i, message); err != nil {
 			c.logger.LogAttrs(ctx, slog.LevelDebug, "create an Event", slog.Any("err", err))
 		}
@@ -119,7 +123,8 @@ func (c *Collector) event(ctx context.Context, i item, message string) error {
 		"apiVersion": "v1", "kind": "Event",
 		"metadata": map[string]any{"name": fmt.Sprintf("%s.%x", key.Name, now.UnixNano()), "namespace": namespace},
 		"involvedObject": map[string]any{
-			"apiVersion": i.object.APIVersion(), "kind": i.object.Kind(), "namespace": key.Namespace, "name": key.Name, "uid": i.object.UID(),
+			"apiVersion": i.object.APIVersion(), "kind": i.object.Kind(), "namespace": key.Namespace, "name": key.Name,
+			"uid": i.object.UID(),
 		},
 		"type": "Warning", "reason": "OwnerRefInvalidNamespace", "message": message,
 		"source":         map[string]any{"component": "garbage-collector-controller"},
@@ -128,6 +133,8 @@ func (c *Collector) event(ctx context.Context, i item, message string) error {
 	if err != nil {
 		return err
 	}
-	_, err = c.verbs.Create(ctx, kinds.Target{Resource: resource, Namespace: namespace}, body, metav1.CreateOptions{FieldManager: manager})
+	_, err = c.verbs.Create(ctx, kinds.Target{Resource: resource, Namespace: namespace}, body, metav1.CreateOptions{
+		FieldManager: manager,
+	})
 	return err
 }

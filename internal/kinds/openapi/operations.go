@@ -284,7 +284,7 @@ func (at place) description(m method) string {
 	kind := at.resource.Kind
 	article := " a "
 	switch {
-	case strings.HasSuffix(kind, "s") && !strings.HasSuffix(kind, "ss"): // endpoints/installer.go GetArticleForNoun
+	case strings.HasSuffix(kind, "s") && !strings.HasSuffix(kind, "ss"): // apiserver endpoints/installer.go
 		article = " "
 	case strings.ContainsRune("AEIOU", rune(kind[0])):
 		article = " an "

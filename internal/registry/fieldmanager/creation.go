@@ -53,7 +53,7 @@ func (f *fieldManager) release(m *memory) {
 	f.unused.Put(m)
 }
 
-// stripped are the members of metadata that nobody manages (managedfields stripmeta.go).
+// stripped are the members of metadata that nobody manages (apimachinery managedfields stripmeta.go).
 func stripped(name string) bool {
 	switch name {
 	case "name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName", "generation", "managedFields", "resourceVersion":

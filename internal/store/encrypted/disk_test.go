@@ -35,7 +35,7 @@ func filesWith(t *testing.T, dir, text string) []string {
 		return err
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("walk over a directory: %v", err)
 	}
 	return found
 }
@@ -54,10 +54,10 @@ func TestNoPlaintextIsOnTheDisk(t *testing.T) {
 			}
 			copied := t.TempDir()
 			if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
-				t.Fatal(err)
+				t.Fatalf("copy the directory: %v", err)
 			}
 			if _, err := f.Compact(t.Context(), store.Compaction{UpTo: last}); err != nil {
-				t.Fatal(err)
+				t.Fatalf("compact: %v", err)
 			}
 			for _, d := range []string{dir, copied} {
 				if found := filesWith(t, d, marker); found != nil {
@@ -92,16 +92,16 @@ func TestRewriteAndPurgeLeaveNoPlaintext(t *testing.T) {
 				put(t, f, fmt.Sprintf("configmaps/default/%d", i), string(bytes.Repeat([]byte("x"), 300)))
 			}
 			if err := f.reload(t, configuration("secrets", provider("secretbox", "key1"), identity)); err != nil {
-				t.Fatal(err)
+				t.Fatalf("reload: %v", err)
 			}
 			secrets()
 			last := put(t, f, "configmaps/default/last", "x")
 			if _, err := f.Compact(t.Context(), store.Compaction{UpTo: last}); err != nil {
-				t.Fatal(err)
+				t.Fatalf("compact: %v", err)
 			}
 			t.Logf("without purge, plaintext is in %v", filesWith(t, dir, marker))
 			if _, err := f.Compact(t.Context(), store.Compaction{UpTo: last, Purge: true}); err != nil {
-				t.Fatal(err)
+				t.Fatalf("compact: %v", err)
 			}
 			if found := filesWith(t, dir, marker); found != nil {
 				t.Errorf("plaintext in %v", found)
@@ -162,7 +162,9 @@ func TestCrashesDuringRotationLoseNothing(t *testing.T) {
 					oracle.Compact(upTo)
 				}
 			default:
-				pending = store.Txn{Key: fmt.Sprintf("secrets/%d", random.IntN(9)), Value: []byte(fmt.Sprintf("%s %d %d", marker, life, i))}
+				pending = store.Txn{
+					Key: fmt.Sprintf("secrets/%d", random.IntN(9)), Value: []byte(fmt.Sprintf("%s %d %d", marker, life, i)),
+				}
 				pending.ExpectedModRevision = oracle.Current(pending.Key)
 				var done store.Committed
 				if done, err = f.Commit(t.Context(), pending); err == nil {
@@ -192,7 +194,7 @@ func adopt(t *testing.T, fs *disktest.Disk, oracle *storetest.Oracle, pending st
 	t.Helper()
 	log, err := revlog.Open(t.Context(), revlog.Options{FS: fs.Clone(), SegmentBytes: 8 << 10})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open the log: %v", err)
 	}
 	defer func() { _ = log.Close() }()
 	if compacting != 0 && log.Stats().Compacted == compacting {
@@ -203,7 +205,7 @@ func adopt(t *testing.T, fs *disktest.Disk, oracle *storetest.Oracle, pending st
 	}
 	page, err := log.Read(t.Context(), store.Query{Start: pending.Key})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("read the log: %v", err)
 	}
 	if len(page.Records) == 1 && page.Records[0].ModRevision != oracle.Current(pending.Key) {
 		oracle.Add(page.Records[0].ModRevision, pending)
@@ -246,7 +248,7 @@ func BenchmarkCommit(b *testing.B) {
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
 				if _, err := s.Commit(b.Context(), store.Txn{Key: fmt.Sprintf("secrets/default/%d", i), Value: v}); err != nil {
-					b.Fatal(err)
+					b.Fatalf("commit: %v", err)
 				}
 			}
 		})

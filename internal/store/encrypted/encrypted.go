@@ -1,9 +1,9 @@
 // Package encrypted encrypts the values of a store at rest, as a file of upstream's kind
 // EncryptionConfiguration says.
 //
-// It has three nouns. A [Store] is a store over another one, which has the encrypted values.
-// A generation is one configuration with its keys; the one in force can be replaced while
-// the store is in use (reload). A feed is that of the other store, with its values decrypted.
+// A [Store] is a store over another one, which has the encrypted values. A generation is one
+// configuration with its keys; the one in force can be replaced while the store is in use
+// (reload). A feed is that of the other store, with its values decrypted.
 //
 // Keys are not encrypted. They are the authenticated data of the values, as in upstream,
 // where they are the keys of etcd: a value that is moved to another key cannot be read with
@@ -199,7 +199,9 @@ func (s *Store) decrypt(ctx context.Context, g *generation, r store.Record) ([]b
 
 func unreadable(r store.Record, cause error) *store.UnreadableError {
 	_, away := errors.AsType[awayError](cause)
-	return &store.UnreadableError{Key: r.Key, Revision: r.ModRevision, Encryption: Encryption(r.Value), Temporary: away, Cause: cause}
+	return &store.UnreadableError{
+		Key: r.Key, Revision: r.ModRevision, Encryption: Encryption(r.Value), Temporary: away, Cause: cause,
+	}
 }
 
 // gone turns the error of a value of a superseded version into that of a compaction. Others

@@ -31,18 +31,19 @@ func TestStoreWithEverythingEncryptedKeepsTheContract(t *testing.T) {
 func TestValuesAreUpstreamsInBothDirections(t *testing.T) {
 	key, err := base64.StdEncoding.DecodeString(secretOf("key1"))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode: %v", err)
 	}
 	block, err := aes.NewCipher(key)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a cipher: %v", err)
 	}
 	gcm, err := aestransformer.NewGCMTransformer(block)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a GCM transformer: %v", err)
 	}
 	for kind, theirs := range map[string]value.Transformer{
-		"aesgcm": gcm, "aescbc": aestransformer.NewCBCTransformer(block), "secretbox": secretbox.NewSecretboxTransformer([32]byte(key)),
+		"aesgcm": gcm, "aescbc": aestransformer.NewCBCTransformer(block),
+		"secretbox": secretbox.NewSecretboxTransformer([32]byte(key)),
 	} {
 		t.Run(kind, func(t *testing.T) {
 			f := inMemory(t, configuration("secrets", provider(kind, "key1")))
@@ -52,13 +53,14 @@ func TestValuesAreUpstreamsInBothDirections(t *testing.T) {
 			if !strings.HasPrefix(stored, prefix) || encrypted.Encryption([]byte(stored)) != prefix {
 				t.Fatalf("stored as %.60q, want the prefix %s", stored, prefix)
 			}
-			out, _, err := theirs.TransformFromStorage(t.Context(), []byte(stored)[len(prefix):], value.DefaultContext("secrets/default/a"))
+			out, _, err := theirs.TransformFromStorage(t.Context(), []byte(stored)[len(prefix):],
+				value.DefaultContext("secrets/default/a"))
 			if err != nil || string(out) != "hello" {
 				t.Errorf("upstream reads %q, %v", out, err)
 			}
 			in, err := theirs.TransformToStorage(t.Context(), []byte("from upstream"), value.DefaultContext("secrets/default/b"))
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("encrypt: %v", err)
 			}
 			put(t, f.log, "secrets/default/b", prefix+string(in))
 			if got := get(t, f, "secrets/default/b"); got != "from upstream" {
@@ -113,7 +115,7 @@ func TestConflictsAndFeedsAndOldVersionsAreDecrypted(t *testing.T) {
 	}
 	feed, err := f.Changes(t.Context(), store.From{Prefix: "secrets/", UpTo: first + 1})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ask for changes: %v", err)
 	}
 	defer func() { _ = feed.Close() }()
 	var seen []string
@@ -123,7 +125,7 @@ func TestConflictsAndFeedsAndOldVersionsAreDecrypted(t *testing.T) {
 			break
 		}
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("read the feed: %v", err)
 		}
 		for _, c := range b.Changes {
 			before := ""
@@ -152,7 +154,8 @@ func TestValuesOfMissingKeysAreErrorsThatNameThem(t *testing.T) {
 		g := open(t, log, content)
 		_, err := g.Read(t.Context(), store.Query{Start: "secrets/default/a"})
 		e, ok := errors.AsType[*store.UnreadableError](err)
-		if !ok || e.Key != "secrets/default/a" || e.Encryption != "k8s:enc:secretbox:v1:key1:" || e.Temporary || e.Revision != old {
+		if !ok || e.Key != "secrets/default/a" || e.Encryption != "k8s:enc:secretbox:v1:key1:" || e.Temporary ||
+			e.Revision != old {
 			t.Errorf("%s: %v", name, err)
 		}
 		if g.Readable() == nil {
@@ -161,7 +164,7 @@ func TestValuesOfMissingKeysAreErrorsThatNameThem(t *testing.T) {
 	}
 	none, err := encrypted.Open(t.Context(), log, encrypted.Config{})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open the encrypted store: %v", err)
 	}
 	defer none.Close()
 	_, err = none.Read(t.Context(), store.Query{Start: "secrets/", End: "secrets0"})
@@ -170,7 +173,9 @@ func TestValuesOfMissingKeysAreErrorsThatNameThem(t *testing.T) {
 	}
 	// What is not encrypted, where that is not allowed.
 	put(t, log, "secrets/default/plain", "{}")
-	if _, err = f.Read(t.Context(), store.Query{Start: "secrets/default/plain"}); err == nil || !strings.Contains(err.Error(), "identity") {
+	if _, err = f.Read(t.Context(), store.Query{
+		Start: "secrets/default/plain",
+	}); err == nil || !strings.Contains(err.Error(), "identity") {
 		t.Errorf("a plain value without identity: %v", err)
 	}
 	// Damaged bytes.
@@ -185,15 +190,15 @@ func TestHistoryOfRemovedKeysExpires(t *testing.T) {
 	f := inMemory(t, configuration("secrets", provider("aesgcm", "key1")))
 	before := put(t, f, "secrets/default/a", "one")
 	if err := f.reload(t, configuration("secrets", provider("secretbox", "key2"), provider("aesgcm", "key1"))); err != nil {
-		t.Fatal(err)
+		t.Fatalf("reload: %v", err)
 	}
 	put(t, f, "secrets/default/a", "two")
 	for range 2 { // the second one forgets the keys before it
 		if err := f.reload(t, configuration("secrets", provider("secretbox", "key2"))); err != nil {
-			t.Fatal(err)
+			t.Fatalf("reload: %v", err)
 		}
 		if err := f.reload(t, configuration("secrets", provider("secretbox", "key2"), identity)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("reload: %v", err)
 		}
 	}
 	_, err := f.Read(t.Context(), store.Query{Start: "secrets/default/a", AtRevision: before})
@@ -202,7 +207,7 @@ func TestHistoryOfRemovedKeysExpires(t *testing.T) {
 	}
 	feed, err := f.Changes(t.Context(), store.From{Prefix: "secrets/", After: before - 1, UpTo: before + 1})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ask for changes: %v", err)
 	}
 	defer func() { _ = feed.Close() }()
 	if _, err = feed.Next(t.Context()); err == nil {
@@ -223,11 +228,12 @@ func FuzzStoredValues(f *testing.F) {
 		f.Add([]byte(seed), "key1")
 	}
 	file := f.TempDir() + "/encryption.yaml"
-	writeFile(f, file, configuration("secrets", provider("aesgcm", "key1"), provider("aescbc", "key1"), provider("secretbox", "key1"), identity))
+	writeFile(f, file,
+		configuration("secrets", provider("aesgcm", "key1"), provider("aescbc", "key1"), provider("secretbox", "key1"), identity))
 	below := &one{}
 	s, err := encrypted.Open(f.Context(), below, encrypted.Config{File: file})
 	if err != nil {
-		f.Fatal(err)
+		f.Fatalf("open the encrypted store: %v", err)
 	}
 	f.Cleanup(s.Close)
 	f.Fuzz(func(t *testing.T, stored []byte, name string) {

@@ -195,13 +195,14 @@ func (t *transformer) encrypt(ctx context.Context, key string, v []byte) ([]byte
 
 // decrypt decrypts the value of a key. It is not nil.
 func (t *transformer) decrypt(ctx context.Context, key string, v []byte) (out []byte, stale bool, err error) {
-	// aescbc panics on the value of 16 bytes (v0.37.2, TransformFromStorage in aes.go).
+	// aescbc panics on the value of 16 bytes (apiserver v0.37.2, TransformFromStorage in aes.go).
 	defer func() {
 		if r := recover(); r != nil {
 			out, stale, err = nil, false, fmt.Errorf("the value is damaged: %v", r)
 		}
 	}()
-	if out, stale, err = t.TransformFromStorage(request.WithRequestInfo(ctx, t.request), v, value.DefaultContext(key)); out == nil && err == nil {
+	if out, stale, err = t.TransformFromStorage(request.WithRequestInfo(ctx, t.request), v,
+		value.DefaultContext(key)); out == nil && err == nil {
 		out = []byte{} // the value is there, and is empty
 	}
 	return out, stale, err

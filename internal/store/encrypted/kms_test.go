@@ -41,7 +41,7 @@ func newPlugin(t *testing.T) *plugin {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "kms") //nolint:usetesting // the path of a socket must be short
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a directory: %v", err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	p := &plugin{socket: filepath.Join(dir, "kms.sock"), keyID: "k1"}
@@ -55,7 +55,7 @@ func (p *plugin) start(t *testing.T) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(t.Context(), "unix", p.socket)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("listen: %v", err)
 	}
 	p.server, p.ended = grpc.NewServer(), make(chan error, 1)
 	kmsapi.RegisterKeyManagementServiceServer(p.server, p)
@@ -180,7 +180,7 @@ func TestKMSThatIsDownIsTemporaryAndShownByHealth(t *testing.T) {
 	// A held feed waits; it delivers everything once the plugin is back.
 	held, err := f.Changes(t.Context(), store.From{After: rv - 1, Hold: true})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ask for changes: %v", err)
 	}
 	defer func() { _ = held.Close() }()
 	got := make(chan string, 1)
@@ -191,7 +191,7 @@ func TestKMSThatIsDownIsTemporaryAndShownByHealth(t *testing.T) {
 	// Another feed says so, and goes on later.
 	other, err := f.Changes(t.Context(), store.From{After: rv - 1, UpTo: rv})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ask for changes: %v", err)
 	}
 	defer func() { _ = other.Close() }()
 	_, err = other.Next(t.Context())
@@ -243,7 +243,7 @@ func TestReloadRefusesAPluginThatIsDown(t *testing.T) {
 	}
 	p.set("k1", false)
 	if err := f.Reload(t.Context()); err != nil {
-		t.Error(err)
+		t.Errorf("reload: %v", err)
 	}
 	put(t, f, "secrets/default/a", "hello")
 	if got := encrypted.Encryption([]byte(get(t, f.log, "secrets/default/a"))); got != "k8s:enc:kms:v2:plugin:" {

@@ -45,7 +45,7 @@ func configuration(resources string, providers ...string) string {
 func writeFile(tb testing.TB, path, content string) {
 	tb.Helper()
 	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		tb.Fatal(err)
+		tb.Fatalf("write a file: %v", err)
 	}
 }
 
@@ -65,13 +65,13 @@ func openLog(tb testing.TB, o revlog.Options) *revlog.Log {
 	tb.Helper()
 	log, err := revlog.Open(tb.Context(), o)
 	if err != nil {
-		tb.Fatal(err)
+		tb.Fatalf("open the log: %v", err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- log.Run(context.WithoutCancel(tb.Context())) }() // ends with Close
 	tb.Cleanup(func() {
 		if err := errors.Join(log.Close(), <-ended); err != nil {
-			tb.Error(err)
+			tb.Errorf("close the log and wait for the end: %v", err)
 		}
 	})
 	return log
@@ -82,9 +82,11 @@ func open(tb testing.TB, log *revlog.Log, content string) *fixture {
 	tb.Helper()
 	file := filepath.Join(tb.TempDir(), "encryption.yaml")
 	writeFile(tb, file, content)
-	s, err := encrypted.Open(tb.Context(), log, encrypted.Config{File: file, ServerID: "test", Logger: slog.New(slog.DiscardHandler)})
+	s, err := encrypted.Open(tb.Context(), log, encrypted.Config{
+		File: file, ServerID: "test", Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
-		tb.Fatal(err)
+		tb.Fatalf("open the encrypted store: %v", err)
 	}
 	tb.Cleanup(s.Close)
 	return &fixture{Store: s, log: log, file: file}
@@ -101,7 +103,7 @@ func put(tb testing.TB, s store.Store, key, v string) int64 {
 	tb.Helper()
 	page, err := s.Read(tb.Context(), store.Query{Start: key, Want: func(string, int64) bool { return false }})
 	if err != nil {
-		tb.Fatal(err)
+		tb.Fatalf("read: %v", err)
 	}
 	t := store.Txn{Key: key, Value: []byte(v)}
 	if len(page.Records) > 0 {

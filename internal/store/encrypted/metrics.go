@@ -36,7 +36,8 @@ func newMetrics(server string) *Metrics {
 		reloads: prometheus.NewDesc(name+"automatic_reloads_total",
 			"Reloads of the encryption configuration, by success or failure.", []string{"status", "apiserver_id_hash"}, nil),
 		last: prometheus.NewDesc(name+"automatic_reload_last_timestamp_seconds",
-			"When the encryption configuration was last reloaded, by success or failure.", []string{"status", "apiserver_id_hash"}, nil),
+			"When the encryption configuration was last reloaded, by success or failure.",
+			[]string{"status", "apiserver_id_hash"}, nil),
 		info: prometheus.NewDesc(name+"last_config_info",
 			"The hash of the encryption configuration in force.", []string{"apiserver_id_hash", "hash"}, nil),
 		counts: map[string]int{}, times: map[string]time.Time{},
@@ -74,7 +75,8 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	defer m.mu.Unlock()
 	for result, n := range m.counts {
 		to <- prometheus.MustNewConstMetric(m.reloads, prometheus.CounterValue, float64(n), result, m.server)
-		to <- prometheus.MustNewConstMetric(m.last, prometheus.GaugeValue, float64(m.times[result].UnixMilli())/1000, result, m.server)
+		to <- prometheus.MustNewConstMetric(m.last, prometheus.GaugeValue, float64(m.times[result].UnixMilli())/1000, result,
+			m.server)
 	}
 	if m.hash != "" {
 		to <- prometheus.MustNewConstMetric(m.info, prometheus.GaugeValue, 1, m.server, m.hash)

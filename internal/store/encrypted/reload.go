@@ -77,7 +77,8 @@ func (s *Store) Reload(ctx context.Context) error {
 		return context.Cause(ctx)
 	case err != nil:
 		s.metrics.count(err)
-		s.cfg.Logger.LogAttrs(ctx, slog.LevelError, "the encryption configuration was not reloaded: the former one stays in force",
+		s.cfg.Logger.LogAttrs(ctx, slog.LevelError,
+			"the encryption configuration was not reloaded: the former one stays in force",
 			slog.String("file", s.cfg.File), slog.Any("error", err))
 	case g != nil:
 		s.metrics.inForce(g.hash)
@@ -236,6 +237,8 @@ func (l *losses) err() error {
 	for _, e := range l.some {
 		texts = append(texts, e.Error())
 	}
-	return fmt.Errorf("%d stored values cannot be decrypted with it: list the providers and keys that they are encrypted with until everything is rewritten: %s",
+	return fmt.Errorf(
+		"%d stored values cannot be decrypted with it: list the providers and keys that they are encrypted with until "+
+			"everything is rewritten: %s",
 		l.count, strings.Join(texts, "; "))
 }

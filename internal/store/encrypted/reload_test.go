@@ -22,7 +22,7 @@ func reloads(tb testing.TB, s *encrypted.Store, result string) int {
 	registry.MustRegister(s.Metrics()...)
 	families, err := registry.Gather()
 	if err != nil {
-		tb.Fatal(err)
+		tb.Fatalf("gather the metrics: %v", err)
 	}
 	for _, family := range families {
 		if family.GetName() != "apiserver_encryption_config_controller_automatic_reloads_total" {
@@ -51,7 +51,7 @@ func TestReloadTakesEffectForTheNextWrite(t *testing.T) {
 		{configuration("secrets", identity, provider("aesgcm", "key2")), ""},
 	} {
 		if err := f.reload(t, step.content); err != nil {
-			t.Fatal(err)
+			t.Fatalf("reload: %v", err)
 		}
 		if got := get(t, f, "secrets/default/a"); got != "one" {
 			t.Fatalf("the former value is read as %q", got)
@@ -111,7 +111,7 @@ func TestWritesDuringRotationAreReadable(t *testing.T) {
 	const writers, rotations = 4, 12
 	held, err := f.Changes(t.Context(), store.From{Hold: true})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("ask for changes: %v", err)
 	}
 	defer func() { _ = held.Close() }()
 	ctx, stop := t.Context(), make(chan struct{})
@@ -127,7 +127,7 @@ func TestWritesDuringRotationAreReadable(t *testing.T) {
 				}
 				last[w] = fmt.Sprintf("%d of %d", i, w)
 				if err := overwrite(ctx, f, fmt.Sprintf("secrets/default/%d", w), last[w]); err != nil {
-					t.Error(err)
+					t.Errorf("overwrite: %v", err)
 					return
 				}
 			}
@@ -137,7 +137,7 @@ func TestWritesDuringRotationAreReadable(t *testing.T) {
 		from, to := fmt.Sprintf("key%d", i), fmt.Sprintf("key%d", i+1)
 		for _, keys := range [][]string{{from, to}, {to, from}} {
 			if err := f.reload(t, configuration("secrets", provider("secretbox", keys...))); err != nil {
-				t.Fatal(err)
+				t.Fatalf("reload: %v", err)
 			}
 		}
 		// Rewrite what is left, then remove the key.
@@ -145,7 +145,7 @@ func TestWritesDuringRotationAreReadable(t *testing.T) {
 			rewrite(t, f, fmt.Sprintf("secrets/default/%d", w))
 		}
 		if err := f.reload(t, configuration("secrets", provider("secretbox", to))); err != nil {
-			t.Fatal(err)
+			t.Fatalf("reload: %v", err)
 		}
 	}
 	close(stop)
@@ -179,7 +179,7 @@ func rewrite(t *testing.T, s *fixture, key string) {
 	for {
 		page, err := s.Read(t.Context(), store.Query{Start: key})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("read: %v", err)
 		}
 		if len(page.Records) == 0 {
 			return
@@ -208,13 +208,14 @@ func TestRunFollowsTheFile(t *testing.T) {
 	}
 	cancel()
 	if err := <-ended; err != nil {
-		t.Error(err)
+		t.Errorf("wait for the end: %v", err)
 	}
 }
 
 // The values are of all stores of the process.
 func TestTransformationsAreCountedByResourceAsUpstream(t *testing.T) {
-	f := open(t, openLog(t, revlog.Options{Memory: true}), configuration("leases.coordination.k8s.io", provider("secretbox", "key1")))
+	f := open(t, openLog(t, revlog.Options{Memory: true}),
+		configuration("leases.coordination.k8s.io", provider("secretbox", "key1")))
 	put(t, f, "leases.coordination.k8s.io/a/b", "value")
 	if got := get(t, f, "leases.coordination.k8s.io/a/b"); got != "value" {
 		t.Fatalf("got %q", got)
@@ -223,7 +224,7 @@ func TestTransformationsAreCountedByResourceAsUpstream(t *testing.T) {
 	registry.MustRegister(f.Metrics()...)
 	families, err := registry.Gather()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("gather the metrics: %v", err)
 	}
 	counted := map[string]bool{}
 	for _, family := range families {

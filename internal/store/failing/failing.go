@@ -1,9 +1,9 @@
 // Package failing makes writes of a store fail for chosen requests, for tests of what the
 // layers above it and their clients do.
 //
-// It has two nouns. A [Store] is one over another one. An [Around] is called instead of the
-// writes of the requests whose context has it. The controllers of the server itself write without
-// a request: their context has their name ([By]).
+// A [Store] is one over another one. An [Around] is called instead of the writes of the
+// requests whose context has it. The controllers of the server itself write without a request:
+// their context has their name ([By]).
 package failing
 
 import (

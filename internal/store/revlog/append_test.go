@@ -27,7 +27,7 @@ func TestAppendWritesInOrderWithoutConditions(t *testing.T) {
 		{Key: "r/a", Delete: true},
 	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("append: %v", err)
 	}
 	const base = revlog.DefaultBaseRevision
 	if diff := cmp.Diff([]int64{base + 1, base + 2, 0, base + 3, base + 4}, revisions); diff != "" {
@@ -80,7 +80,9 @@ func TestAppendRefusesAWholeCallWithABadWrite(t *testing.T) {
 	if !errors.Is(err, store.ErrInvalid) || len(revisions) != 0 {
 		t.Errorf("Append = %v, %v; want ErrInvalid", revisions, err)
 	}
-	if page, err := l.Read(t.Context(), store.Query{Start: "r/", End: store.PrefixEnd("r/")}); err != nil || len(page.Records) != 0 {
+	if page, err := l.Read(t.Context(), store.Query{
+		Start: "r/", End: store.PrefixEnd("r/"),
+	}); err != nil || len(page.Records) != 0 {
 		t.Errorf("Read = %+v, %v; want nothing", page, err)
 	}
 }
@@ -125,7 +127,7 @@ func TestWritesThatAreBoundAreInOneGroup(t *testing.T) {
 		writes[i] = revlog.Write{Key: "r/k", Value: []byte("v"), WithPrevious: i%3 != 0}
 	}
 	if _, err := l.Append(t.Context(), writes); err != nil {
-		t.Fatal(err)
+		t.Fatalf("append: %v", err)
 	}
 	if groups := l.Stats().Groups; groups != 1000 {
 		t.Errorf("%d groups, want one for every three writes", groups)

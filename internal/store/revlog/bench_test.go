@@ -24,8 +24,10 @@ func BenchmarkCommit(b *testing.B) {
 			for range writers {
 				wg.Go(func() {
 					for n := next.Add(1); n <= int64(b.N); n = next.Add(1) {
-						if _, err := l.Commit(b.Context(), store.Txn{Key: fmt.Sprintf("configmaps/default/object-%09d", n), Value: value}); err != nil {
-							b.Error(err)
+						if _, err := l.Commit(b.Context(), store.Txn{
+							Key: fmt.Sprintf("configmaps/default/object-%09d", n), Value: value,
+						}); err != nil {
+							b.Errorf("commit: %v", err)
 							return
 						}
 					}
@@ -56,10 +58,11 @@ func filledWith(b *testing.B, updates, keys int) *revlog.Log {
 			revisions := make([]int64, keys)
 			for i := range updates / writers {
 				done, err := l.Commit(b.Context(), store.Txn{
-					Key: fmt.Sprintf("configmaps/default/object-%03d-%03d", w, i%keys), Value: value, ExpectedModRevision: revisions[i%keys],
+					Key: fmt.Sprintf("configmaps/default/object-%03d-%03d", w, i%keys), Value: value,
+					ExpectedModRevision: revisions[i%keys],
 				})
 				if err != nil {
-					b.Error(err)
+					b.Errorf("commit: %v", err)
 					return
 				}
 				revisions[i%keys] = done.Revision
@@ -78,17 +81,17 @@ func BenchmarkReplay(b *testing.B) {
 	for b.Loop() {
 		feed, err := l.Changes(b.Context(), store.From{Prefix: "configmaps/", UpTo: l.Stats().Revision})
 		if err != nil {
-			b.Fatal(err)
+			b.Fatalf("ask for changes: %v", err)
 		}
 		for seen := 0; seen < changes; {
 			batch, err := feed.Next(b.Context())
 			if err != nil {
-				b.Fatal(err)
+				b.Fatalf("read the feed: %v", err)
 			}
 			seen += len(batch.Changes)
 		}
 		if err := feed.Close(); err != nil {
-			b.Fatal(err)
+			b.Fatalf("close the feed: %v", err)
 		}
 	}
 	b.ReportMetric(float64(changes)*float64(b.N)/b.Elapsed().Seconds(), "changes/s")
@@ -116,7 +119,7 @@ func BenchmarkRestart(b *testing.B) {
 		wg.Go(func() {
 			for i := range 1000 {
 				if _, err := l.Commit(b.Context(), store.Txn{Key: fmt.Sprintf("pods/%d-%d", w, i), Value: value}); err != nil {
-					b.Error(err)
+					b.Errorf("commit: %v", err)
 					return
 				}
 			}
@@ -124,16 +127,16 @@ func BenchmarkRestart(b *testing.B) {
 	}
 	wg.Wait()
 	if err := l.Close(); err != nil {
-		b.Fatal(err)
+		b.Fatalf("close: %v", err)
 	}
 	b.ResetTimer()
 	for b.Loop() {
 		l, err := revlog.Open(b.Context(), revlog.Options{Dir: dir})
 		if err != nil {
-			b.Fatal(err)
+			b.Fatalf("open the log: %v", err)
 		}
 		if err := l.Close(); err != nil {
-			b.Fatal(err)
+			b.Fatalf("close: %v", err)
 		}
 	}
 }
@@ -164,7 +167,7 @@ func compactUnderWrites(b *testing.B, pause time.Duration) {
 	go func() {
 		defer close(done)
 		if _, err := l.Compact(b.Context(), store.Compaction{UpTo: l.Stats().Revision}); err != nil {
-			b.Error(err)
+			b.Errorf("compact: %v", err)
 		}
 	}()
 	busy := latencies(b, l, pause, done)
@@ -191,8 +194,10 @@ func latencies(b *testing.B, l *revlog.Log, pause time.Duration, end <-chan time
 			var own []time.Duration
 			for i := 0; !over.Load(); i++ {
 				began := time.Now()
-				if _, err := l.Commit(b.Context(), store.Txn{Key: fmt.Sprintf("pods/%d/%d-%d", from, w, i), Value: value}); err != nil {
-					b.Error(err)
+				if _, err := l.Commit(b.Context(), store.Txn{
+					Key: fmt.Sprintf("pods/%d/%d-%d", from, w, i), Value: value,
+				}); err != nil {
+					b.Errorf("commit: %v", err)
 					return
 				}
 				own = append(own, time.Since(began))

@@ -7,7 +7,6 @@ import (
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/revlog/format"
 	"github.com/gapless-io/gapless/internal/store/revlog/index"
-	"github.com/gapless-io/gapless/internal/store/revlog/load"
 )
 
 // request is one Commit on its way through the sequencer.
@@ -122,11 +121,11 @@ func (l *Log) recordOf(ctx context.Context, key string, v index.Version) (*store
 		return nil, nil
 	}
 	if value == nil {
-		w := load.Wanted{Key: key, Version: v}
-		if err := l.source(set).Read(ctx, []*load.Wanted{&w}); err != nil {
+		w := wanted{key: key, version: v}
+		if err := l.loader(set).read(ctx, []*wanted{&w}); err != nil {
 			return nil, err
 		}
-		value = w.Value
+		value = w.value
 	}
 	r := v.Record(key, value)
 	return &r, nil

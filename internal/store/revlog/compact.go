@@ -25,8 +25,8 @@ const (
 	walkKeys = 512
 )
 
-// pause lets writers go first; see pace.Pacer. The caller has the compaction turn.
-func (l *Log) pause(began time.Time) { l.pacer.Pause(began, l.head, l.closing) }
+// pause lets writers go first; see pacer. The caller has the compaction turn.
+func (l *Log) pause(began time.Time) { l.pacer.pause(began, l.head, l.closing) }
 
 // Compact implements store.Store. It works without Run too.
 func (l *Log) Compact(ctx context.Context, c store.Compaction) (int64, error) {

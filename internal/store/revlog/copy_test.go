@@ -21,7 +21,7 @@ func TestCopyHasWhatWasAnsweredBeforeAndNothingOfLater(t *testing.T) {
 		last = commit(t, l, fmt.Sprintf("pods/%d", i%10), fmt.Sprintf("%01000d", i))
 	}
 	if _, err := l.Compact(t.Context(), store.Compaction{UpTo: last - 20}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("compact: %v", err)
 	}
 	stop := make(chan struct{})
 	var writers sync.WaitGroup
@@ -33,8 +33,10 @@ func TestCopyHasWhatWasAnsweredBeforeAndNothingOfLater(t *testing.T) {
 					return
 				default:
 				}
-				if _, err := l.Commit(t.Context(), store.Txn{Key: fmt.Sprintf("busy/%d-%d", w, i), Value: make([]byte, 500)}); err != nil {
-					t.Error(err)
+				if _, err := l.Commit(t.Context(), store.Txn{
+					Key: fmt.Sprintf("busy/%d-%d", w, i), Value: make([]byte, 500),
+				}); err != nil {
+					t.Errorf("commit: %v", err)
 					return
 				}
 			}
@@ -43,22 +45,24 @@ func TestCopyHasWhatWasAnsweredBeforeAndNothingOfLater(t *testing.T) {
 	for range 5 {
 		before, err := l.Progress(t.Context())
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("ask for the progress: %v", err)
 		}
 		copied := disk.NewMemory()
 		if err := l.CopyTo(t.Context(), copied); err != nil {
-			t.Fatal(err)
+			t.Fatalf("copy the log: %v", err)
 		}
 		after, err := l.Progress(t.Context())
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("ask for the progress: %v", err)
 		}
 		other := open(t, revlog.Options{FS: copied, SegmentBytes: 16 << 10})
 		upTo, err := other.Progress(t.Context())
 		if err != nil || upTo < before || upTo > after {
 			t.Errorf("copied between revisions %d and %d: the copy ends at %d, %v", before, after, upTo, err)
 		}
-		if page, err := other.Read(t.Context(), store.Query{Start: "pods/", End: store.PrefixEnd("pods/")}); err != nil || len(page.Records) != 10 {
+		if page, err := other.Read(t.Context(), store.Query{
+			Start: "pods/", End: store.PrefixEnd("pods/"),
+		}); err != nil || len(page.Records) != 10 {
 			t.Errorf("%d of 10 records, %v", len(page.Records), err)
 		}
 		if _, err := other.Changes(t.Context(), store.From{Prefix: "pods/", After: last - 30}); compacted(t, err).Floor == 0 {
@@ -68,7 +72,7 @@ func TestCopyHasWhatWasAnsweredBeforeAndNothingOfLater(t *testing.T) {
 			t.Errorf("the copy goes on at %d after %d", next, upTo)
 		}
 		if err := other.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("close the other one: %v", err)
 		}
 	}
 	close(stop)
@@ -82,14 +86,14 @@ func TestFloorOfEveryResourceIsKeptOverARestart(t *testing.T) {
 	created := commit(t, l, "gone/x", "1")
 	done, err := l.Commit(t.Context(), store.Txn{Key: "gone/x", Delete: true, ExpectedModRevision: created})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("commit: %v", err)
 	}
 	if _, err := l.Compact(t.Context(), store.Compaction{UpTo: done.Revision}); err != nil { // no record of gone is left
-		t.Fatal(err)
+		t.Fatalf("compact: %v", err)
 	}
 	last := commit(t, l, "pods/a", "1")
 	if _, err := l.Compact(t.Context(), store.Compaction{UpTo: last, Every: true}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("compact: %v", err)
 	}
 	check := func(l *revlog.Log) {
 		t.Helper()
@@ -103,13 +107,13 @@ func TestFloorOfEveryResourceIsKeptOverARestart(t *testing.T) {
 				continue
 			}
 			if err := feed.Close(); err != nil {
-				t.Error(err)
+				t.Errorf("close the feed: %v", err)
 			}
 		}
 	}
 	check(l)
 	if err := l.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("close: %v", err)
 	}
 	check(open(t, o))
 }

@@ -26,11 +26,11 @@ func written(tb testing.TB, random *rand.Rand) (*disktest.Disk, *life) {
 	f := newLife(random)
 	for range 250 {
 		if err := f.write(tb.Context(), l); err != nil {
-			tb.Fatal(err)
+			tb.Fatalf("write: %v", err)
 		}
 	}
 	if err := l.Close(); err != nil {
-		tb.Fatal(err)
+		tb.Fatalf("close: %v", err)
 	}
 	return fs, f
 }
@@ -84,7 +84,7 @@ func TestDamageIsRefusedOrHarmless(t *testing.T) {
 				}
 				f.compare(t, l)
 				if err := stop(); err != nil {
-					t.Fatal(err)
+					t.Fatalf("stop: %v", err)
 				}
 			}
 			t.Logf("%d of %d refused, the others lost nothing", refused, rounds)
@@ -153,7 +153,7 @@ func TestTornWriteIsCutOff(t *testing.T) {
 		}
 		unclosed := torn.Clone()
 		if err := stop(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("stop: %v", err)
 		}
 		torn = unclosed
 	}
@@ -181,7 +181,7 @@ func TestReadDetectsDamage(t *testing.T) {
 		value := bytes.Repeat([]byte{byte(i + 1)}, revlog.MaxValueBytes)
 		for n := range 3 {
 			if _, err := l.Commit(t.Context(), store.Txn{Key: fmt.Sprintf("pods/%d-%d", i, n), Value: value}); err != nil {
-				t.Fatal(err)
+				t.Fatalf("commit: %v", err)
 			}
 		}
 	}
@@ -190,7 +190,7 @@ func TestReadDetectsDamage(t *testing.T) {
 		return err
 	}
 	if err := read(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("read: %v", err)
 	}
 	for _, name := range fs.Names() {
 		if data := fs.Bytes(name); len(data) > 10_000 {
@@ -217,7 +217,7 @@ func TestForeignDirectoryIsRefused(t *testing.T) {
 			dir := t.TempDir()
 			for file, content := range files {
 				if err := os.WriteFile(filepath.Join(dir, file), []byte(content), 0o600); err != nil {
-					t.Fatal(err)
+					t.Fatalf("write a file: %v", err)
 				}
 			}
 			l, err := revlog.Open(t.Context(), revlog.Options{Dir: dir})
@@ -254,7 +254,7 @@ func FuzzOpenDamaged(f *testing.F) {
 		}
 		life.compare(t, l)
 		if err := stop(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("stop: %v", err)
 		}
 	})
 }

@@ -99,10 +99,12 @@ func (f *life) compare(t *testing.T, l *revlog.Log) {
 	t.Helper()
 	revisions := f.oracle.Revisions()
 	if n := len(revisions); n > 6 {
-		revisions = []int64{revisions[0], revisions[n-1], revisions[n-2], revisions[f.random.IntN(n)], revisions[f.random.IntN(n)]}
+		revisions = []int64{
+			revisions[0], revisions[n-1], revisions[n-2], revisions[f.random.IntN(n)], revisions[f.random.IntN(n)],
+		}
 	}
 	if err := f.oracle.CompareAt(t.Context(), l, revisions); err != nil {
-		t.Fatal(err)
+		t.Fatalf("compare the states: %v", err)
 	}
 }
 
@@ -195,7 +197,7 @@ func surviveFailure(t *testing.T, fs *disktest.Disk, fault disktest.Fault, f *li
 	f.resolve(t, l)
 	f.compare(t, l)
 	if err := stop(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("stop: %v", err)
 	}
 }
 
@@ -226,12 +228,12 @@ func TestFullDiskRefusesWritesUntilThereIsSpace(t *testing.T) {
 			continue
 		}
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("commit: %v", err)
 		}
 		oracle.Add(done.Revision, txn)
 	}
 	if err := oracle.Compare(t.Context(), l); err != nil {
-		t.Fatal(err)
+		t.Fatalf("compare with the oracle: %v", err)
 	}
 	if refused < 10 || refused > 20 {
 		t.Errorf("%d writes were refused of the 20 while the disk was full", refused)

@@ -86,7 +86,9 @@ func (l *Log) Writable() error {
 		return &store.UnavailableError{Cause: moved}
 	}
 	if waits := l.stalled(); waits >= stallAfter {
-		return &store.UnavailableError{Cause: fmt.Errorf("the disk has not answered for %v: writes wait for it", waits.Round(100*time.Millisecond))}
+		return &store.UnavailableError{
+			Cause: fmt.Errorf("the disk has not answered for %v: writes wait for it", waits.Round(100*time.Millisecond)),
+		}
 	}
 	return nil
 }

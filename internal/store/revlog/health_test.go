@@ -34,7 +34,7 @@ func TestALogWhoseDiskHangsIsNotWritable(t *testing.T) {
 				})
 				log, err := revlog.Open(t.Context(), small(system))
 				if err != nil {
-					t.Fatal(err)
+					t.Fatalf("open the log: %v", err)
 				}
 				ended := make(chan error, 1)
 				go func() { ended <- log.Run(t.Context()) }() // ends with Close
@@ -55,7 +55,8 @@ func TestALogWhoseDiskHangsIsNotWritable(t *testing.T) {
 				}
 				<-time.After(82 * time.Second) // of the bubble's clock
 				err = log.Writable()
-				if _, is := errors.AsType[*store.UnavailableError](err); !is || !strings.Contains(err.Error(), "not answered for 1m25s") {
+				if _, is := errors.AsType[*store.UnavailableError](err); !is ||
+					!strings.Contains(err.Error(), "not answered for 1m25s") {
 					t.Errorf("after 85 s: %v, want how long the disk has not answered", err)
 				}
 				if err := log.Durable(); err != nil {
@@ -71,7 +72,7 @@ func TestALogWhoseDiskHangsIsNotWritable(t *testing.T) {
 					t.Errorf("after the disk has answered: %v", err)
 				}
 				if err := errors.Join(log.Close(), <-ended); err != nil {
-					t.Error(err)
+					t.Errorf("close the log and wait for the end: %v", err)
 				}
 			})
 		})
@@ -81,7 +82,7 @@ func TestALogWhoseDiskHangsIsNotWritable(t *testing.T) {
 func put(t *testing.T, log *revlog.Log, key string, bytes int) {
 	t.Helper()
 	if _, err := log.Commit(t.Context(), store.Txn{Key: key, Value: make([]byte, bytes)}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("commit to the log: %v", err)
 	}
 }
 
@@ -98,13 +99,13 @@ func TestAMovedDirectoryTakesNoWrites(t *testing.T) {
 	begin := func() (log *revlog.Log, end func()) {
 		log, err := revlog.Open(t.Context(), revlog.Options{Dir: at, SegmentBytes: 4 << 10})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("open the log: %v", err)
 		}
 		ended := make(chan error, 1)
 		go func() { ended <- log.Run(context.WithoutCancel(t.Context())) }() // ends with Close
 		return log, func() {
 			if err := errors.Join(log.Close(), <-ended); err != nil {
-				t.Error(err)
+				t.Errorf("close the log and wait for the end: %v", err)
 			}
 		}
 	}
@@ -114,7 +115,8 @@ func TestAMovedDirectoryTakesNoWrites(t *testing.T) {
 	move(t, at, away)
 	until(t, func() bool { return first.Writable() != nil })
 	_, err := first.Commit(t.Context(), store.Txn{Key: "pods/b", Value: make([]byte, 5000)})
-	if _, is := errors.AsType[*store.UnavailableError](err); !is || !errors.Is(err, disk.ErrMoved) || !strings.Contains(err.Error(), "was moved or removed") {
+	if _, is := errors.AsType[*store.UnavailableError](err); !is || !errors.Is(err, disk.ErrMoved) ||
+		!strings.Contains(err.Error(), "was moved or removed") {
 		t.Fatalf("a write into a moved directory: %v", err)
 	}
 	second, endSecond := begin()
@@ -124,7 +126,7 @@ func TestAMovedDirectoryTakesNoWrites(t *testing.T) {
 	})
 	endSecond()
 	if err := os.RemoveAll(at); err != nil {
-		t.Fatal(err)
+		t.Fatalf("remove a directory: %v", err)
 	}
 	move(t, away, at)
 	until(t, func() bool { return first.Writable() == nil })
@@ -138,7 +140,7 @@ func TestAMovedDirectoryTakesNoWrites(t *testing.T) {
 func move(t *testing.T, from, to string) {
 	t.Helper()
 	if err := os.Rename(from, to); err != nil {
-		t.Fatal(err)
+		t.Fatalf("rename a file: %v", err)
 	}
 }
 

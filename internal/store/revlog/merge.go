@@ -171,7 +171,8 @@ func (m *merger) flush() error {
 		seg.live += int64(v.Size) // it is in no set yet, so it has no reader
 		seg.last = v.Revision
 	}
-	b, f := format.SealFrame(m.frame, format.Frame{Count: len(m.batch), First: m.batch[0].Revision, Chain: seg.chain}, seg.seed, seg.end)
+	b, f := format.SealFrame(m.frame, format.Frame{Count: len(m.batch), First: m.batch[0].Revision, Chain: seg.chain}, seg.seed,
+		seg.end)
 	if _, err := seg.file.WriteAt(b, seg.end); err != nil {
 		return fmt.Errorf("write %s: %w", seg.name, err)
 	}

@@ -19,24 +19,24 @@ func TestLogMatchesOracle(t *testing.T) {
 	for range 6 {
 		l, stop, err := start(t, o)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("start: %v", err)
 		}
 		if err := f.oracle.CompareAt(t.Context(), l, nil); err != nil {
-			t.Fatal(err)
+			t.Fatalf("compare the states: %v", err)
 		}
 		for range random.IntN(120) {
 			if err := f.write(t.Context(), l); err != nil {
-				t.Fatal(err)
+				t.Fatalf("write: %v", err)
 			}
 		}
 		f.compare(t, l)
 		if err := stop(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("stop: %v", err)
 		}
 	}
 	l := open(t, o)
 	if err := f.oracle.Compare(t.Context(), l); err != nil {
-		t.Fatal(err)
+		t.Fatalf("compare with the oracle: %v", err)
 	}
 }
 
@@ -114,14 +114,14 @@ func TestMergingFreesSpace(t *testing.T) {
 	}
 	before := l.Stats()
 	if _, err := l.Compact(t.Context(), store.Compaction{UpTo: last}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("compact: %v", err)
 	}
 	after := l.Stats()
 	if after.Bytes*4 > before.Bytes || after.Segments > 2 {
 		t.Errorf("%d bytes in %d segments before, %d in %d after", before.Bytes, before.Segments, after.Bytes, after.Segments)
 	}
 	if err := l.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("close: %v", err)
 	}
 	l = open(t, o)
 	page, err := l.Read(t.Context(), store.Query{Start: "quiet/a"})
@@ -136,11 +136,11 @@ func TestDeletedKeysStayDeletedAfterMergingAndRestart(t *testing.T) {
 	f := newLife(random)
 	l, stop, err := start(t, small(fs))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("start: %v", err)
 	}
 	for range 400 {
 		if err := f.write(t.Context(), l); err != nil {
-			t.Fatal(err)
+			t.Fatalf("write: %v", err)
 		}
 	}
 	for _, key := range []string{"pods/0", "pods/1", "pods/2", "nodes/0"} {
@@ -148,7 +148,7 @@ func TestDeletedKeysStayDeletedAfterMergingAndRestart(t *testing.T) {
 			txn := store.Txn{Key: key, Delete: true, ExpectedModRevision: current}
 			done, err := l.Commit(t.Context(), txn)
 			if err != nil {
-				t.Fatal(err)
+				t.Fatalf("commit: %v", err)
 			}
 			f.oracle.Add(done.Revision, txn)
 		}
@@ -156,19 +156,19 @@ func TestDeletedKeysStayDeletedAfterMergingAndRestart(t *testing.T) {
 	revisions := f.oracle.Revisions()
 	for _, upTo := range []int64{revisions[len(revisions)/2], revisions[len(revisions)-1]} {
 		if _, err := l.Compact(t.Context(), store.Compaction{UpTo: upTo}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("compact: %v", err)
 		}
 		f.oracle.Compact(upTo)
 		f.compare(t, l)
 		if err := stop(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("stop: %v", err)
 		}
 		if l, stop, err = start(t, small(fs)); err != nil {
-			t.Fatal(err)
+			t.Fatalf("start: %v", err)
 		}
 		f.compare(t, l)
 	}
 	if err := stop(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("stop: %v", err)
 	}
 }

@@ -6,9 +6,7 @@ import (
 	"slices"
 
 	"github.com/gapless-io/gapless/internal/store"
-	"github.com/gapless-io/gapless/internal/store/revlog/count"
 	"github.com/gapless-io/gapless/internal/store/revlog/index"
-	"github.com/gapless-io/gapless/internal/store/revlog/load"
 )
 
 // Read implements store.Store. It walks a snapshot of the index, so it neither
@@ -26,7 +24,7 @@ func (l *Log) Read(ctx context.Context, q store.Query) (store.Page, error) {
 	}
 	defer v.set.release(l)
 	page := store.Page{Revision: v.revision}
-	wants, unread, err := load.Walk(ctx, v.keys, q, &page)
+	wants, unread, err := walkPage(ctx, v.keys, q, &page)
 	if err != nil {
 		return store.Page{}, err
 	}
@@ -40,11 +38,11 @@ func (l *Log) Read(ctx context.Context, q store.Query) (store.Page, error) {
 	}
 	page.Records = make([]store.Record, len(wants))
 	for i, w := range wants {
-		page.Records[i] = w.Version.Record(w.Key, w.Value)
+		page.Records[i] = w.version.Record(w.key, w.value)
 	}
 	if page.More && q.Count {
-		rest := index.Span{Start: wants[len(wants)-1].Key + "\x00", End: q.End}
-		page.Remaining, err = l.counter.Count(ctx, rest, v.revision, l.countable)
+		rest := index.Span{Start: wants[len(wants)-1].key + "\x00", End: q.End}
+		page.Remaining, err = l.counter.count(ctx, rest, v.revision, l.countable)
 	}
 	return page, err
 }
@@ -84,28 +82,25 @@ func (l *Log) snapshotLocked() *index.KeyMap {
 }
 
 // fill finds the values in memory or on disk.
-func (l *Log) fill(ctx context.Context, set *segmentSet, unread []*load.Wanted, take func(int) []byte) error {
+func (l *Log) fill(ctx context.Context, set *segmentSet, unread []*wanted, take func(int) []byte) error {
 	l.mu.Lock()
-	order := slices.DeleteFunc(unread, func(w *load.Wanted) bool {
-		w.Value = l.values.Get(w.Version.Revision)
-		return w.Value != nil
+	order := slices.DeleteFunc(unread, func(w *wanted) bool {
+		w.value = l.values.Get(w.version.Revision)
+		return w.value != nil
 	})
 	l.mu.Unlock()
-	return l.source(set).ReadInto(ctx, order, load.Placement{Take: take, Gap: load.Gap})
+	return l.loader(set).readInto(ctx, order, placement{take: take, gap: pageGap})
 }
 
-// source is where the values of a set of segments are read from.
-func (l *Log) source(set *segmentSet) load.Source {
-	return load.Source{Files: set, Dir: l.fs.Dir().Path(), Advice: adviceRestore}
-}
+func (l *Log) loader(set *segmentSet) loader { return loader{set: set, dir: l.fs.Dir().Path()} }
 
-// countable is the index for counts (count.View).
-func (l *Log) countable(all []*count.Tally) (keys *index.KeyMap, refused []error) {
+// countable is the index for counts (countView).
+func (l *Log) countable(all []*tally) (keys *index.KeyMap, refused []error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	refused = make([]error, len(all))
 	for i, t := range all {
-		refused[i] = l.checkLocked(t.Span, t.Revision) // it may have been compacted since the page was read
+		refused[i] = l.checkLocked(t.Span, t.revision) // it may have been compacted since the page was read
 	}
 	return l.snapshotLocked(), refused
 }

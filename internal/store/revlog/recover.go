@@ -15,11 +15,11 @@ import (
 	"github.com/gapless-io/gapless/internal/store/revlog/disk"
 	"github.com/gapless-io/gapless/internal/store/revlog/format"
 	"github.com/gapless-io/gapless/internal/store/revlog/index"
-	"github.com/gapless-io/gapless/internal/store/revlog/stray"
 )
 
 const (
-	adviceRestore = "nothing was changed; gapless fsck says what is lost and can repair it, or restore the directory from a backup"
+	adviceRestore = "nothing was changed; gapless fsck says what is lost and can repair it, or restore the " +
+		"directory from a backup"
 	adviceForeign = "give the log a directory of its own, or an empty one"
 	adviceNewer   = "use the version of gapless that wrote it, or an empty directory"
 )
@@ -59,12 +59,10 @@ func (l *Log) recover(ctx context.Context) error {
 		l.active, l.current = seg, seg.last
 	}
 	if l.compacted.Revision > l.current {
-		return l.corrupt(format.ManifestName, -1, fmt.Sprintf("history is compacted up to revision %d, but the log ends at %d", l.compacted.Revision, l.current))
+		return l.corrupt(format.ManifestName, -1,
+			fmt.Sprintf("history is compacted up to revision %d, but the log ends at %d", l.compacted.Revision, l.current))
 	}
-	strays, err := stray.Find(l.fs, m)
-	if newer, is := errors.AsType[*stray.NewerError](err); is {
-		return l.corrupt(newer.Name, -1, fmt.Sprintf("it is newer than the %s", format.ManifestName))
-	}
+	strays, err := l.findStrays(m)
 	if err != nil {
 		return err
 	}
@@ -95,7 +93,8 @@ func (l *Log) recover(ctx context.Context) error {
 // without a sync of the directory.
 func (l *Log) secure(tail *format.Scanner) error {
 	if tail.Dirty {
-		l.logger.Warn("cut off a write that was not finished", slog.String("segment", l.active.name), slog.Int64("offset", l.active.end))
+		l.logger.Warn("cut off a write that was not finished",
+			slog.String("segment", l.active.name), slog.Int64("offset", l.active.end))
 	}
 	frame, err := tail.LastFrame()
 	if err != nil {
@@ -127,7 +126,7 @@ func (l *Log) found() (format.Manifest, error) {
 	if err != nil {
 		return format.Manifest{}, fmt.Errorf("list the log's directory: %w", err)
 	}
-	if slices.ContainsFunc(names, stray.IsSegment) {
+	if slices.ContainsFunc(names, format.IsSegmentName) {
 		return format.Manifest{}, l.corrupt(format.ManifestName, -1, "it is missing, and there are segments")
 	}
 	for _, name := range names {

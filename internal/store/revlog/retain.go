@@ -4,8 +4,6 @@ import (
 	"context"
 	"slices"
 	"time"
-
-	"github.com/gapless-io/gapless/internal/store/revlog/ages"
 )
 
 const (
@@ -32,7 +30,7 @@ func (l *Log) keepHistory(ctx context.Context, opened int64) {
 	}
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
-	since := ages.New(opened, l.opts.History)
+	since := newAges(opened, l.opts.History)
 	for {
 		select {
 		case <-ctx.Done():
@@ -43,7 +41,7 @@ func (l *Log) keepHistory(ctx context.Context, opened int64) {
 		// Both rounds do the same: which comes first of two that are due is chance, and
 		// a simulated history is to be played again.
 		if l.opts.History > 0 { // otherwise nobody asks for ages, and they would only grow
-			since.Note(l.head())
+			since.note(l.head())
 		}
 		if err := l.tend(ctx, since); err != nil && ctx.Err() == nil {
 			l.maintenanceFailed("compact old history", err)
@@ -58,7 +56,7 @@ func (l *Log) head() int64 {
 }
 
 // tend compacts once what Options.History and Options.HistoryBytes say.
-func (l *Log) tend(ctx context.Context, since *ages.Ages) error {
+func (l *Log) tend(ctx context.Context, since *ages) error {
 	release, err := l.takeCompaction(ctx)
 	if err != nil {
 		return err
@@ -68,7 +66,7 @@ func (l *Log) tend(ctx context.Context, since *ages.Ages) error {
 		l.mu.Lock()
 		upTo := l.revisionAtLocked(time.Now().Add(-l.opts.History).UnixMilli())
 		l.mu.Unlock()
-		if _, err := l.compact(target{upTo: min(upTo, since.Expired()), reason: reasonAge}); err != nil {
+		if _, err := l.compact(target{upTo: min(upTo, since.expired()), reason: reasonAge}); err != nil {
 			return err
 		}
 	}

@@ -57,7 +57,8 @@ func TestClockSetBackDoesNotStopRetention(t *testing.T) {
 		<-time.After(45 * time.Minute)
 		synctest.Wait()
 		if s := l.Stats(); s.Compacted <= ahead || s.Compacted >= young {
-			t.Errorf("75 minutes later history is compacted up to %d, want more than %d and less than %d", s.Compacted, ahead, young)
+			t.Errorf("75 minutes later history is compacted up to %d, want more than %d and less than %d",
+				s.Compacted, ahead, young)
 		}
 	})
 }
@@ -74,18 +75,18 @@ func TestFloorsOfDeletedResourcesAreBounded(t *testing.T) {
 		created := commit(t, l, key, "x")
 		done, err := l.Commit(t.Context(), store.Txn{Key: key, Delete: true, ExpectedModRevision: created})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("commit: %v", err)
 		}
 		if last = done.Revision; i%1000 == 0 {
 			if _, err := l.Compact(t.Context(), store.Compaction{UpTo: last}); err != nil {
-				t.Fatal(err)
+				t.Fatalf("compact: %v", err)
 			}
 		}
 	}
 	kept := commit(t, l, "nodes/a", "x")
 	for range 2 { // what became empty is given up by the next one
 		if _, err := l.Compact(t.Context(), store.Compaction{UpTo: kept}); err != nil {
-			t.Fatal(err)
+			t.Fatalf("compact: %v", err)
 		}
 		kept = commit(t, l, "nodes/b", "x")
 	}
@@ -99,7 +100,9 @@ func TestFloorsOfDeletedResourcesAreBounded(t *testing.T) {
 		}
 		// A read of one of them at a removed revision is refused.
 		for _, i := range []int{0, 1, resources / 2, resources - 1} {
-			_, err := l.Changes(t.Context(), store.From{Prefix: fmt.Sprintf("kind%d.example.com/", i), After: revlog.DefaultBaseRevision + 1 + int64(2*i)})
+			_, err := l.Changes(t.Context(), store.From{
+				Prefix: fmt.Sprintf("kind%d.example.com/", i), After: revlog.DefaultBaseRevision + 1 + int64(2*i),
+			})
 			if got := compacted(t, err); got.Floor == 0 {
 				t.Errorf("kind%d: %v", i, got)
 			}
@@ -110,7 +113,7 @@ func TestFloorsOfDeletedResourcesAreBounded(t *testing.T) {
 	}
 	check(l)
 	if err := l.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("close: %v", err)
 	}
 	check(open(t, o))
 }
@@ -128,7 +131,9 @@ func TestLogIsWritableAgainWhileSmallWritesGoOn(t *testing.T) {
 			}
 			return nil
 		})
-		if _, err := l.Commit(t.Context(), store.Txn{Key: "pods/large", Value: make([]byte, 64<<10)}); !errors.Is(err, syscall.ENOSPC) {
+		if _, err := l.Commit(t.Context(), store.Txn{
+			Key: "pods/large", Value: make([]byte, 64<<10),
+		}); !errors.Is(err, syscall.ENOSPC) {
 			t.Fatalf("a large write gives %v", err)
 		}
 		fs.SetFault(nil)
@@ -207,7 +212,7 @@ func TestZeroedEndOfAStoppedLogIsDetected(t *testing.T) {
 				if err == nil {
 					missed++
 					if err := again.Close(); err != nil {
-						t.Fatal(err)
+						t.Fatalf("close again: %v", err)
 					}
 				} else if _, ok := errors.AsType[*store.CorruptError](err); !ok {
 					t.Fatal(err)

@@ -1,11 +1,10 @@
 // Package revlog is the embedded storage engine: a segmented, append-only log
 // of revisions that is history, watch source and database in one.
 //
-// It has eight nouns. A [Log] is the store. A record is one version of one key;
-// a frame is a group of records that was written and synced at once; a segment
-// is a file of frames; the manifest is the list of segments and of
-// compactions. The index has the location of each retained version, in memory. The
-// sequencer is the only goroutine that writes. A feed is a cursor over the written
+// A [Log] is the store. A record is one version of one key; a frame is a group of records that
+// was written and synced at once; a segment is a file of frames; the manifest is the list of
+// segments and of compactions. The index has the location of each retained version, in memory.
+// The sequencer is the only goroutine that writes. A feed is a cursor over the written
 // records.
 //
 // Guarantees: a revision is visible only after it is on disk; revisions are
@@ -30,14 +29,12 @@ import (
 	"time"
 
 	"github.com/gapless-io/gapless/internal/store"
-	"github.com/gapless-io/gapless/internal/store/revlog/count"
 	"github.com/gapless-io/gapless/internal/store/revlog/disk"
 	"github.com/gapless-io/gapless/internal/store/revlog/format"
 	"github.com/gapless-io/gapless/internal/store/revlog/index"
-	"github.com/gapless-io/gapless/internal/store/revlog/pace"
 )
 
-// Limits and defaults. Their sources are spec/storage.md section 9 unless noted.
+// Limits and defaults.
 const (
 	// DefaultBaseRevision has ten digits, so that clients that compare
 	// resource versions as strings (fabric8 4.x) order them rightly.
@@ -105,7 +102,7 @@ type Log struct {
 	// the manifest, or compact. compactTurn is taken before manifestTurn.
 	manifestTurn chan struct{}
 	compactTurn  chan struct{}
-	pacer        pace.Pacer // of maintenance; with compactTurn
+	pacer        pacer // of maintenance; with compactTurn
 
 	// dirTurn holds one token: its sender may sync the directory.
 	dirTurn chan struct{}
@@ -124,7 +121,7 @@ type Log struct {
 	opened time.Time
 	busy   atomic.Int64
 
-	counter *count.Counter // of the keys that a Read with a limit leaves out
+	counter *counter // of the keys that a Read with a limit leaves out
 
 	// mu guards everything below. Nothing blocks while it is held.
 	mu                  sync.Mutex
@@ -183,7 +180,7 @@ func Open(ctx context.Context, o Options) (*Log, error) {
 		wake:         make(chan struct{}),
 		holds:        map[*feed]int64{},
 		opened:       time.Now(),
-		counter:      count.New(),
+		counter:      newCounter(),
 		index:        index.New(),
 		segments:     newSegmentSet(nil),
 	}
@@ -215,7 +212,8 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	switch {
 	case o.BaseRevision < 0 || o.BaseRevision > format.MaxBaseRevision:
-		return o, fmt.Errorf("base revision %d is not between 0 and %d: %w", o.BaseRevision, int64(format.MaxBaseRevision), store.ErrInvalid)
+		return o, fmt.Errorf("base revision %d is not between 0 and %d: %w",
+			o.BaseRevision, int64(format.MaxBaseRevision), store.ErrInvalid)
 	case o.SegmentBytes < minSegmentBytes || o.SegmentBytes > maxSegmentBytes:
 		return o, fmt.Errorf("segments of %d bytes are not between %d and %d: %w",
 			o.SegmentBytes, minSegmentBytes, maxSegmentBytes, store.ErrInvalid)

@@ -75,7 +75,7 @@ func commit(tb testing.TB, l *revlog.Log, key, value string) int64 {
 	tb.Helper()
 	page, err := l.Read(tb.Context(), store.Query{Start: key})
 	if err != nil {
-		tb.Fatal(err)
+		tb.Fatalf("read: %v", err)
 	}
 	txn := store.Txn{Key: key, Value: []byte(value)}
 	if len(page.Records) > 0 {
@@ -106,11 +106,11 @@ func TestRestartKeepsEverything(t *testing.T) {
 	commit(t, l, "pods/a", "2")
 	deleted, err := l.Commit(t.Context(), store.Txn{Key: "pods/a", Delete: true, ExpectedModRevision: 43})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("commit: %v", err)
 	}
 	commit(t, l, "nodes/a", "1")
 	if _, err := l.Compact(t.Context(), store.Compaction{UpTo: deleted.Revision}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("compact: %v", err)
 	}
 	_, err = l.Changes(t.Context(), store.From{Prefix: "pods/", After: 43})
 	want := compacted(t, err)
@@ -120,7 +120,7 @@ func TestRestartKeepsEverything(t *testing.T) {
 	}
 	before.Groups = 0 // is counted since Open
 	if err := l.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("close: %v", err)
 	}
 
 	o.BaseRevision = 1000 // is of no effect on a log that exists
@@ -144,16 +144,18 @@ func TestRevisionsAreNotReusedAfterTheLastObjectIsDeleted(t *testing.T) {
 	o := revlog.Options{Dir: t.TempDir()}
 	l := open(t, o)
 	commit(t, l, "pods/a", "1")
-	done, err := l.Commit(t.Context(), store.Txn{Key: "pods/a", Delete: true, ExpectedModRevision: revlog.DefaultBaseRevision + 1})
+	done, err := l.Commit(t.Context(), store.Txn{
+		Key: "pods/a", Delete: true, ExpectedModRevision: revlog.DefaultBaseRevision + 1,
+	})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("commit: %v", err)
 	}
 	if _, err := l.Compact(t.Context(), store.Compaction{UpTo: done.Revision}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("compact: %v", err)
 	}
 	for range 3 {
 		if err := l.Close(); err != nil {
-			t.Fatal(err)
+			t.Fatalf("close: %v", err)
 		}
 		l = open(t, o)
 	}
@@ -171,7 +173,7 @@ func TestSecondOpenIsRefused(t *testing.T) {
 		t.Errorf("a second open gives %v, want LockedError with our pid", err)
 	}
 	if err := l.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("close: %v", err)
 	}
 	open(t, revlog.Options{Dir: dir})
 }
@@ -196,7 +198,7 @@ func TestCommitWaitsForRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := revlog.Open(t.Context(), revlog.Options{Memory: true})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("open the log: %v", err)
 		}
 		cause := errors.New("waited long enough")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Hour, cause)
@@ -207,7 +209,7 @@ func TestCommitWaitsForRun(t *testing.T) {
 		var wg sync.WaitGroup
 		wg.Go(func() {
 			if _, err := l.Commit(t.Context(), store.Txn{Key: "pods/b"}); err != nil {
-				t.Error(err)
+				t.Errorf("commit: %v", err)
 			}
 		})
 		synctest.Wait()
@@ -222,7 +224,7 @@ func TestCommitWaitsForRun(t *testing.T) {
 func TestOnlyReadsWorkAfterRunEnded(t *testing.T) {
 	l, err := revlog.Open(t.Context(), revlog.Options{Memory: true})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open the log: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -239,7 +241,7 @@ func TestOnlyReadsWorkAfterRunEnded(t *testing.T) {
 		t.Errorf("a read after Run gives %+v, %v", page, err)
 	}
 	if err := l.Close(); err != nil {
-		t.Fatal(err)
+		t.Fatalf("close: %v", err)
 	}
 }
 
@@ -265,7 +267,7 @@ func TestHistoryIsReadFromSegments(t *testing.T) {
 					Key: fmt.Sprintf("pods/%d", w), Value: fmt.Appendf(nil, "%d/%d", w, i), ExpectedModRevision: expected,
 				})
 				if err != nil {
-					t.Error(err)
+					t.Errorf("commit: %v", err)
 					return
 				}
 				expected = done.Revision

@@ -9,7 +9,6 @@ import (
 
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/revlog/index"
-	"github.com/gapless-io/gapless/internal/store/revlog/load"
 )
 
 // scooped is what a feed took from the index: the changes of the next batch as
@@ -20,10 +19,10 @@ type scooped struct {
 	through   int64
 	compacted int64
 	chosen    []index.Change
-	known     []int         // their bytes if the reader knows them, or unknown; nil: all unknown
-	news      []load.Wanted // the versions of those that are not known
-	previous  []int         // position in olds of what news[i] replaced, -1 for nothing
-	olds      []load.Wanted
+	known     []int    // their bytes if the reader knows them, or unknown; nil: all unknown
+	news      []wanted // the versions of those that are not known
+	previous  []int    // position in olds of what news[i] replaced, -1 for nothing
+	olds      []wanted
 	bytes     int // of the records of news and olds
 	newBytes  int // of those of news, and of the known changes
 }
@@ -142,13 +141,13 @@ func (k *feed) take(s *scooped, i int) (fits bool, err error) {
 	if !s.fits(i, int(v.Size), k.from.MaxBytes) {
 		return false, nil
 	}
-	s.news = append(s.news, load.Wanted{Key: h.Key, Version: v, Value: l.values.Get(v.Revision)})
+	s.news = append(s.news, wanted{key: h.Key, version: v, value: l.values.Get(v.Revision)})
 	s.bytes += int(v.Size)
 	place := -1
 	if c.Supersedes {
 		old := h.Versions[at-1]
 		place = len(s.olds)
-		s.olds = append(s.olds, load.Wanted{Key: h.Key, Version: old, Value: l.values.Get(old.Revision)})
+		s.olds = append(s.olds, wanted{key: h.Key, version: old, value: l.values.Get(old.Revision)})
 		s.bytes += int(old.Size)
 	}
 	s.previous = append(s.previous, place)
@@ -192,12 +191,12 @@ func (k *feed) read(ctx context.Context, s scooped) ([]store.Change, error) {
 		return nil, nil
 	}
 	changes, records := s.changes()
-	unread := make([]*load.Wanted, 0, len(s.news)+len(s.olds))
-	want := func(w *load.Wanted, wants bool) {
+	unread := make([]*wanted, 0, len(s.news)+len(s.olds))
+	want := func(w *wanted, wants bool) {
 		switch {
-		case !wants || w.Version.Deleted:
-			w.Value = nil
-		case w.Value == nil:
+		case !wants || w.version.Deleted:
+			w.value = nil
+		case w.value == nil:
 			unread = append(unread, w)
 		}
 	}
@@ -222,12 +221,12 @@ func (k *feed) read(ctx context.Context, s scooped) ([]store.Change, error) {
 	n = 0
 	for i := range changes {
 		if !s.isKnown(i) {
-			changes[i].Value = s.news[n].Value
+			changes[i].Value = s.news[n].value
 			n++
 		}
 	}
 	for i := range records {
-		records[i].Value = s.olds[i].Value
+		records[i].Value = s.olds[i].value
 	}
 	return changes, nil
 }
@@ -237,7 +236,7 @@ func (k *feed) read(ctx context.Context, s scooped) ([]store.Change, error) {
 func (s *scooped) changes() ([]store.Change, []store.Record) {
 	records := make([]store.Record, len(s.olds))
 	for i, w := range s.olds {
-		records[i] = w.Version.Record(w.Key, nil)
+		records[i] = w.version.Record(w.key, nil)
 	}
 	changes := make([]store.Change, len(s.chosen))
 	n := 0 // in news
@@ -247,7 +246,7 @@ func (s *scooped) changes() ([]store.Change, []store.Record) {
 			continue
 		}
 		w := s.news[n]
-		changes[i].Deleted, changes[i].Time = w.Version.Deleted, time.UnixMilli(w.Version.Millis)
+		changes[i].Deleted, changes[i].Time = w.version.Deleted, time.UnixMilli(w.version.Millis)
 		if place := s.previous[n]; place >= 0 {
 			changes[i].Previous = &records[place]
 		}
@@ -257,11 +256,11 @@ func (s *scooped) changes() ([]store.Change, []store.Record) {
 }
 
 // load reads values from the segments.
-func (k *feed) load(ctx context.Context, set *segmentSet, unread []*load.Wanted) error {
-	from := k.log.source(set)
+func (k *feed) load(ctx context.Context, set *segmentSet, unread []*wanted) error {
+	from := k.log.loader(set)
 	if k.from.Buffer == nil {
-		return from.Read(ctx, unread)
+		return from.read(ctx, unread)
 	}
 	k.from.Buffer.Reset()
-	return from.ReadInto(ctx, unread, load.Placement{Take: k.from.Buffer.Take, Gap: load.FeedGap})
+	return from.readInto(ctx, unread, placement{take: k.from.Buffer.Take, gap: feedGap})
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/gapless-io/gapless/internal/store/revlog/disk"
 	"github.com/gapless-io/gapless/internal/store/revlog/format"
-	"github.com/gapless-io/gapless/internal/store/revlog/load"
 )
 
 // segment is an open segment file.
@@ -128,15 +127,6 @@ func (s *segment) release(l *Log) {
 	if err != nil {
 		l.logger.Warn("release a segment", slog.String("segment", s.name), slog.Any("error", err))
 	}
-}
-
-// File implements load.Files.
-func (s *segmentSet) File(id uint32) (f load.File, found bool) {
-	seg := s.byID[id]
-	if seg == nil {
-		return load.File{}, false
-	}
-	return load.File{At: seg.file, Name: seg.name, Seed: seg.seed}, true
 }
 
 // openLocked makes segments the ones that readers use. It returns the set that

@@ -222,7 +222,8 @@ func (l *Log) writeGroup(g *group) error {
 		valueEnd := valueAt + p.request.valueLen
 		p.value = b[valueAt:valueEnd:valueEnd]
 	}
-	b, f := format.SealFrame(b, format.Frame{Count: len(g.writes), First: g.writes[0].version.Revision, Chain: seg.chain}, seg.seed, seg.end)
+	b, f := format.SealFrame(b, format.Frame{Count: len(g.writes), First: g.writes[0].version.Revision, Chain: seg.chain},
+		seg.seed, seg.end)
 	if _, err := seg.file.WriteAt(b, seg.end); err != nil {
 		return l.undo(len(g.writes), fmt.Errorf("write %s: %w", seg.name, err))
 	}

@@ -105,7 +105,9 @@ func compactionOnADelete(b *bench) {
 		b.Error("a state is readable that compaction removed")
 	}
 	// The deletion itself is behind the mark for a reader that saw it, and lost for others.
-	if got, err := Collect(b.Context(), b.store, store.From{Prefix: "pods/", After: removed, UpTo: removed}); err != nil || len(got) > 0 {
+	if got, err := Collect(b.Context(), b.store, store.From{
+		Prefix: "pods/", After: removed, UpTo: removed,
+	}); err != nil || len(got) > 0 {
 		b.Errorf("a feed after the deletion gives %v, %v", got, err)
 	}
 	if _, err := b.store.Changes(b.Context(), store.From{Prefix: "pods/", After: removed - 1}); err == nil {
@@ -116,7 +118,7 @@ func compactionOnADelete(b *bench) {
 	b.agree()
 	got, err := Collect(b.Context(), b.store, store.From{Prefix: "pods/", After: removed, UpTo: again})
 	if err != nil {
-		b.Fatal(err)
+		b.Fatalf("collect: %v", err)
 	}
 	b.equal("changes", got, b.oracle.after("pods/", removed, again))
 }
@@ -132,7 +134,8 @@ func compactionBehindOrAhead(b *bench) {
 	b.agree()
 	ahead := b.current() + 1
 	_, err = b.store.Compact(b.Context(), store.Compaction{UpTo: ahead})
-	if future, ok := errors.AsType[*store.FutureRevisionError](err); !ok || future.Requested != ahead || future.Current != ahead-1 {
+	if future, ok := errors.AsType[*store.FutureRevisionError](err); !ok || future.Requested != ahead ||
+		future.Current != ahead-1 {
 		b.Errorf("a compaction ahead gives %v, want FutureRevisionError", err)
 	}
 	b.agree()
@@ -141,7 +144,7 @@ func compactionBehindOrAhead(b *bench) {
 func compactionByAge(b *bench) {
 	script(b)
 	if _, err := b.store.Compact(b.Context(), store.Compaction{OlderThan: time.Hour}); err != nil {
-		b.Fatal(err)
+		b.Fatalf("compact the store: %v", err)
 	}
 	b.agree() // nothing is that old
 }
@@ -206,7 +209,7 @@ func heldFeedsStopCompaction(b *bench) {
 		b.Errorf("the feed says %+v, %v, want that history up to %d is compacted", batch, err, second)
 	}
 	if err := held.Close(); err != nil {
-		b.Fatal(err)
+		b.Fatalf("close the lock: %v", err)
 	}
 	b.put("pods/a", "4")
 	b.compact(b.put("pods/a", "5")) // nothing holds it any more

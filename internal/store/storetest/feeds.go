@@ -25,7 +25,7 @@ func feedsOfOneKey(b *bench) {
 			from := store.From{Key: key, After: after, UpTo: last, Limit: i % 4}
 			got, err := Collect(b.Context(), b.store, from)
 			if err != nil {
-				b.Fatal(err)
+				b.Fatalf("collect: %v", err)
 			}
 			b.equal(fmt.Sprintf("changes of %s after %d", key, after), got, ofKey(b.oracle.after("", after, last), key))
 		}
@@ -112,7 +112,7 @@ func feedsWithUnwantedValues(b *bench) {
 			break
 		}
 		if err != nil {
-			b.Fatal(err)
+			b.Fatalf("read the feed: %v", err)
 		}
 		n := len(batch.Changes) // its values are valid until the next batch
 		b.equal("batch", batch.Changes, want[:n])
@@ -186,7 +186,7 @@ func feedsThatMatch(b *bench) {
 		Prefix: "pods/", After: start, UpTo: last, Limit: 4, Match: func(key string) bool { return strings.HasSuffix(key, "/b") },
 	})
 	if err != nil {
-		b.Fatal(err)
+		b.Fatalf("collect: %v", err)
 	}
 	b.equal("changes", got, ofKey(b.oracle.after("pods/", start, last), "pods/b"))
 }
@@ -217,7 +217,7 @@ func emptyRanges(b *bench) {
 				b.Errorf("a canceled Next gives %v, want its cause", err)
 			}
 			if err := feed.Close(); err != nil {
-				b.Error(err)
+				b.Errorf("close the feed: %v", err)
 			}
 			if _, err := feed.Next(b.Context()); !errors.Is(err, store.ErrClosed) {
 				b.Errorf("a closed feed gives %v, want ErrClosed", err)

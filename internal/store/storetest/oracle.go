@@ -115,7 +115,8 @@ func (o *Oracle) floor(prefix string) int64 {
 	resource := store.ResourceOf(prefix)
 	floor := o.every
 	for _, c := range o.changes {
-		if c.Revision > floor && c.Revision <= o.compacted && c.Previous != nil && (prefix == "" || store.ResourceOf(c.Key) == resource) {
+		if c.Revision > floor && c.Revision <= o.compacted && c.Previous != nil &&
+			(prefix == "" || store.ResourceOf(c.Key) == resource) {
 			floor = c.Revision
 		}
 	}

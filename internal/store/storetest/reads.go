@@ -16,7 +16,8 @@ func readAtEveryRevisionEqualsReplay(b *bench) {
 	b.agree()
 	for _, revision := range b.oracle.Revisions() {
 		page := b.read(store.Query{Start: "pods/c", AtRevision: revision})
-		b.equal(fmt.Sprintf("pods/c at %d", revision), append([]store.Record{}, page.Records...), b.oracle.state(revision, "pods/c", ""))
+		b.equal(fmt.Sprintf("pods/c at %d", revision), append([]store.Record{}, page.Records...),
+			b.oracle.state(revision, "pods/c", ""))
 		b.equal("page revision", page.Revision, revision)
 	}
 }
@@ -47,10 +48,14 @@ func limitSaysWhatRemains(b *bench) {
 		start = keys[len(keys)-1] + "\x00"
 	}
 	b.equal("keys", keys, []string{"pods/0", "pods/1", "pods/2", "pods/4", "pods/5", "pods/6", "pods/7", "pods/8", "pods/9"})
-	if page := b.read(store.Query{Start: "pods/", End: store.PrefixEnd("pods/"), Limit: 10, Count: true}); page.More || page.Remaining != 0 || len(page.Records) != 10 {
+	if page := b.read(store.Query{
+		Start: "pods/", End: store.PrefixEnd("pods/"), Limit: 10, Count: true,
+	}); page.More || page.Remaining != 0 || len(page.Records) != 10 {
 		b.Errorf("a limit that is just enough leaves %d (more %v)", page.Remaining, page.More)
 	}
-	if page := b.read(store.Query{Start: "pods/", End: store.PrefixEnd("pods/"), Limit: 9}); !page.More || page.Remaining != 0 || len(page.Records) != 9 {
+	if page := b.read(store.Query{
+		Start: "pods/", End: store.PrefixEnd("pods/"), Limit: 9,
+	}); !page.More || page.Remaining != 0 || len(page.Records) != 9 {
 		b.Errorf("without counting %d remain (more %v)", page.Remaining, page.More)
 	}
 }
@@ -140,7 +145,8 @@ func countsAtEveryRevision(b *bench) {
 				page, err := b.store.Read(b.Context(), q)
 				want := max(0, len(b.oracle.state(revision, q.Start, q.End))-1)
 				if err != nil || page.Remaining != int64(want) || page.More != (want > 0) {
-					b.Errorf("from %q at %d: %d remain (more %v, %v), want %d", start, revision, page.Remaining, page.More, err, want)
+					b.Errorf("from %q at %d: %d remain (more %v, %v), want %d",
+						start, revision, page.Remaining, page.More, err, want)
 				}
 			})
 		}
@@ -149,7 +155,10 @@ func countsAtEveryRevision(b *bench) {
 }
 
 func keysAreInByteOrderAndPrefixesExact(b *bench) {
-	keys := []string{"pods/a", "pods/a.b", "pods/a/b", "pods/aa", "pods/ab\xff", "pods/b", "pods.metrics/a", "podsx/a", "pod/a", "pods/\x00", "pods/ü"}
+	keys := []string{
+		"pods/a", "pods/a.b", "pods/a/b", "pods/aa", "pods/ab\xff", "pods/b", "pods.metrics/a", "podsx/a", "pod/a", "pods/\x00",
+		"pods/ü",
+	}
 	for _, key := range keys {
 		b.put(key, "x")
 	}
@@ -187,7 +196,9 @@ func progressCoversAcknowledgedWrites(b *bench) {
 				if err != nil || now < done.Revision {
 					b.Errorf("progress is %d (%v) after %d was acknowledged", now, err, done.Revision)
 				}
-				if page, err := b.store.Read(b.Context(), store.Query{Start: "pods/", End: "pods0", AtRevision: now, Limit: 1}); err != nil || page.Revision != now {
+				if page, err := b.store.Read(b.Context(), store.Query{
+					Start: "pods/", End: "pods0", AtRevision: now, Limit: 1,
+				}); err != nil || page.Revision != now {
 					b.Errorf("read at the progress %d: revision %d, %v", now, page.Revision, err)
 				}
 			}
@@ -203,13 +214,13 @@ func feedsResumeAtEveryRevision(b *bench) {
 	for _, prefix := range []string{"pods/a", "pods/", "", "none/"} {
 		got, err := Collect(b.Context(), b.store, store.From{Prefix: prefix, After: before, UpTo: after})
 		if err != nil {
-			b.Fatal(err)
+			b.Fatalf("collect: %v", err)
 		}
 		b.equal("changes of "+prefix, got, b.oracle.after(prefix, before, after))
 	}
 	all, err := Collect(b.Context(), b.store, store.From{UpTo: after})
 	if err != nil {
-		b.Fatal(err)
+		b.Fatalf("collect: %v", err)
 	}
 	b.equal("changes after 0", all, b.oracle.after("", 0, after))
 }
@@ -221,7 +232,7 @@ func feedsEndAtUpTo(b *bench) {
 		for _, upTo := range []int64{revisions[i], revisions[len(revisions)-1]} {
 			got, err := Collect(b.Context(), b.store, store.From{Prefix: "pods/", After: revisions[0], UpTo: upTo})
 			if err != nil {
-				b.Fatal(err)
+				b.Fatalf("collect: %v", err)
 			}
 			b.equal("changes", got, b.oracle.after("pods/", revisions[0], upTo))
 		}
@@ -263,7 +274,8 @@ func feedsWithALimit(b *bench) {
 			if errors.Is(err, io.EOF) {
 				break
 			}
-			if err != nil || len(batch.Changes) > limit || len(batch.Changes) > 0 && batch.Changes[len(batch.Changes)-1].Revision > batch.Through {
+			if err != nil || len(batch.Changes) > limit ||
+				len(batch.Changes) > 0 && batch.Changes[len(batch.Changes)-1].Revision > batch.Through {
 				b.Fatalf("limit %d: %d changes through %d, %v", limit, len(batch.Changes), batch.Through, err)
 			}
 			got = append(got, batch.Changes...)
@@ -281,7 +293,7 @@ func feedsOfQuietPrefixesProgress(b *bench) {
 		for through < revision {
 			batch, err := feed.Next(b.Context())
 			if err != nil {
-				b.Fatal(err)
+				b.Fatalf("read the feed: %v", err)
 			}
 			if len(batch.Changes) > 0 || batch.Through <= through || batch.Through > revision {
 				b.Fatalf("batch %+v after %d with the store at %d", batch, through, revision)
@@ -321,7 +333,7 @@ func feedsFromTheFutureWait(b *bench) {
 	third := b.put("pods/a", "3")
 	batch, err := feed.Next(b.Context())
 	if err != nil {
-		b.Fatal(err)
+		b.Fatalf("read the feed: %v", err)
 	}
 	b.equal("batch", batch, store.Batch{Changes: b.oracle.after("pods/", now+2, third), Through: third})
 }
@@ -343,7 +355,7 @@ func feedsSeeConcurrentWrites(b *bench) {
 					err = checkBatch(batch, through, from)
 				}
 				if err != nil {
-					b.Error(err)
+					b.Errorf("read the feed: %v", err)
 					return
 				}
 				seen[i] = append(seen[i], batch.Changes...)
@@ -355,7 +367,9 @@ func feedsSeeConcurrentWrites(b *bench) {
 		wg.Go(func() {
 			key, expected := fmt.Sprintf("%s/%d", []string{"pods", "nodes"}[w%2], w), int64(0)
 			for i := range writes {
-				done, err := b.store.Commit(b.Context(), store.Txn{Key: key, Value: []byte(fmt.Sprint(i)), ExpectedModRevision: expected})
+				done, err := b.store.Commit(b.Context(), store.Txn{
+					Key: key, Value: []byte(fmt.Sprint(i)), ExpectedModRevision: expected,
+				})
 				if err != nil {
 					b.Errorf("commit: %v", err)
 					return
@@ -369,7 +383,7 @@ func feedsSeeConcurrentWrites(b *bench) {
 		from.UpTo = end
 		want, err := Collect(b.Context(), b.store, from)
 		if err != nil {
-			b.Fatal(err)
+			b.Fatalf("collect: %v", err)
 		}
 		b.equal(fmt.Sprintf("live feed %+v", from), seen[i], want)
 	}
@@ -386,7 +400,7 @@ func closedFeedsSaySo(b *bench) {
 		waited <- err
 	}()
 	if err := feed.Close(); err != nil {
-		b.Fatal(err)
+		b.Fatalf("close the feed: %v", err)
 	}
 	if err := <-waited; !errors.Is(err, store.ErrClosed) {
 		b.Errorf("a waiting feed that is closed gives %v, want ErrClosed", err)

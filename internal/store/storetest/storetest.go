@@ -1,8 +1,8 @@
 // Package storetest tests the contract of store.Store; each backend runs it.
 //
-// It has two nouns. The suite is [Run]: a list of claims, each a small function
-// over a new store. An [Oracle] is the simplest possible store, a list of writes, with
-// which the claims and a backend's own model tests compare.
+// The suite is [Run]: a list of claims, each a small function over a new store. An [Oracle] is
+// the simplest possible store, a list of writes, with which the claims and a backend's own
+// model tests compare.
 package storetest
 
 import (
@@ -90,7 +90,7 @@ func (b *bench) current() int64 {
 	b.Helper()
 	revision, err := b.store.Progress(b.Context())
 	if err != nil {
-		b.Fatalf("progress: %v", err)
+		b.Fatalf("ask for the progress: %v", err)
 	}
 	return revision
 }
@@ -123,7 +123,8 @@ func (b *bench) conflict(t store.Txn) *store.ConflictError {
 	done, err := b.store.Commit(b.Context(), t)
 	conflict, ok := errors.AsType[*store.ConflictError](err)
 	if !ok {
-		b.Fatalf("commit %q expecting %d gives revision %d, error %v, want a conflict", t.Key, t.ExpectedModRevision, done.Revision, err)
+		b.Fatalf("commit %q expecting %d gives revision %d, error %v, want a conflict",
+			t.Key, t.ExpectedModRevision, done.Revision, err)
 	}
 	if conflict.Key != t.Key || conflict.Expected != t.ExpectedModRevision {
 		b.Errorf("the conflict is about %q at %d, want %q at %d", conflict.Key, conflict.Expected, t.Key, t.ExpectedModRevision)
@@ -148,7 +149,7 @@ func (b *bench) changes(from store.From) store.Feed {
 	}
 	b.Cleanup(func() {
 		if err := feed.Close(); err != nil {
-			b.Errorf("close feed: %v", err)
+			b.Errorf("close the feed: %v", err)
 		}
 	})
 	return feed
@@ -167,7 +168,7 @@ func (b *bench) compact(upTo int64) {
 func (b *bench) agree() {
 	b.Helper()
 	if err := b.oracle.Compare(b.Context(), b.store); err != nil {
-		b.Fatal(err)
+		b.Fatalf("compare with the oracle: %v", err)
 	}
 }
 

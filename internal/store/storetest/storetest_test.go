@@ -51,16 +51,16 @@ func (f brokenFeed) Next(ctx context.Context) (store.Batch, error) {
 func TestOracleDetectsEveryWrongAnswer(t *testing.T) {
 	l, err := revlog.Open(t.Context(), revlog.Options{Memory: true})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open the log: %v", err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- l.Run(context.WithoutCancel(t.Context())) }() // ends with Close
 	defer func() {
 		if err := l.Close(); err != nil {
-			t.Error(err)
+			t.Errorf("close: %v", err)
 		}
 		if err := <-ended; err != nil {
-			t.Error(err)
+			t.Errorf("wait for the end: %v", err)
 		}
 	}()
 	oracle := &storetest.Oracle{}
@@ -68,7 +68,7 @@ func TestOracleDetectsEveryWrongAnswer(t *testing.T) {
 		txn := store.Txn{Key: "pods/a", Value: []byte(value), ExpectedModRevision: oracle.Current("pods/a")}
 		done, err := l.Commit(t.Context(), txn)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("commit: %v", err)
 		}
 		oracle.Add(done.Revision, txn)
 	}

@@ -15,7 +15,9 @@ import (
 func createNeedsAnAbsentKey(b *bench) {
 	first := b.put("pods/a", "1")
 	got := b.conflict(store.Txn{Key: "pods/a", Value: []byte("2")})
-	b.equal("current record", got.Current, &store.Record{Key: "pods/a", Value: []byte("1"), ModRevision: first, CreateRevision: first})
+	b.equal("current record", got.Current, &store.Record{
+		Key: "pods/a", Value: []byte("1"), ModRevision: first, CreateRevision: first,
+	})
 	b.agree()
 }
 
@@ -23,7 +25,9 @@ func updateNeedsTheCurrentRevision(b *bench) {
 	first := b.put("pods/a", "1")
 	second := b.put("pods/a", "2")
 	got := b.conflict(store.Txn{Key: "pods/a", Value: []byte("3"), ExpectedModRevision: first})
-	b.equal("current record", got.Current, &store.Record{Key: "pods/a", Value: []byte("2"), ModRevision: second, CreateRevision: first})
+	b.equal("current record", got.Current, &store.Record{
+		Key: "pods/a", Value: []byte("2"), ModRevision: second, CreateRevision: first,
+	})
 	for _, expected := range []int64{first, second + 1, -1} {
 		if got := b.conflict(store.Txn{Key: "pods/missing", ExpectedModRevision: expected}); got.Current != nil {
 			b.Errorf("a missing key has the record %+v", got.Current)
@@ -37,7 +41,9 @@ func deleteNeedsTheCurrentRevision(b *bench) {
 	second := b.put("pods/a", "2")
 	for _, expected := range []int64{0, first, second + 1} {
 		got := b.conflict(store.Txn{Key: "pods/a", Delete: true, ExpectedModRevision: expected})
-		b.equal("current record", got.Current, &store.Record{Key: "pods/a", Value: []byte("2"), ModRevision: second, CreateRevision: first})
+		b.equal("current record", got.Current, &store.Record{
+			Key: "pods/a", Value: []byte("2"), ModRevision: second, CreateRevision: first,
+		})
 	}
 	b.remove("pods/a")
 	for _, expected := range []int64{0, second} {
@@ -54,7 +60,9 @@ func createAfterDeleteStartsAnew(b *bench) {
 	b.remove("pods/a")
 	again := b.put("pods/a", "3")
 	page := b.read(store.Query{Start: "pods/a"})
-	b.equal("records", page.Records, []store.Record{{Key: "pods/a", Value: []byte("3"), ModRevision: again, CreateRevision: again}})
+	b.equal("records", page.Records, []store.Record{
+		{Key: "pods/a", Value: []byte("3"), ModRevision: again, CreateRevision: again},
+	})
 	b.agree()
 }
 
@@ -117,7 +125,15 @@ func invalidRequestsAreRefused(b *bench) {
 		}
 	}
 	for _, from := range []store.From{
-		{Prefix: "pods"}, {Prefix: "/"}, {After: -1}, {UpTo: -1}, {Limit: -1}, {MaxBytes: -1}, {Key: "pods"}, {Key: "/x"}, {Prefix: "pods/", Key: "pods/a"},
+		{Prefix: "pods"},
+		{Prefix: "/"},
+		{After: -1},
+		{UpTo: -1},
+		{Limit: -1},
+		{MaxBytes: -1},
+		{Key: "pods"},
+		{Key: "/x"},
+		{Prefix: "pods/", Key: "pods/a"},
 	} {
 		if _, err := b.store.Changes(ctx, from); !errors.Is(err, store.ErrInvalid) {
 			b.Errorf("feed %+v gives %v, want ErrInvalid", from, err)
@@ -145,7 +161,9 @@ func racingWritersWinOncePerRevision(b *bench) {
 			var expected int64
 			for i := 0; i < wins; {
 				value := fmt.Sprintf("%d/%d", w, i)
-				done, err := b.store.Commit(b.Context(), store.Txn{Key: "pods/one", Value: []byte(value), ExpectedModRevision: expected})
+				done, err := b.store.Commit(b.Context(), store.Txn{
+					Key: "pods/one", Value: []byte(value), ExpectedModRevision: expected,
+				})
 				if conflict, ok := errors.AsType[*store.ConflictError](err); ok {
 					if conflict.Current == nil || conflict.Current.ModRevision <= expected {
 						b.Errorf("expected %d, conflict with %+v", expected, conflict.Current)
@@ -172,7 +190,7 @@ func racingWritersWinOncePerRevision(b *bench) {
 	wg.Wait()
 	changes, err := Collect(b.Context(), b.store, store.From{Prefix: "pods/", After: start, UpTo: b.current()})
 	if err != nil {
-		b.Fatal(err)
+		b.Fatalf("collect: %v", err)
 	}
 	if len(changes) != writers*wins || b.current() != start+writers*wins {
 		b.Fatalf("%d changes up to revision %d, want %d after %d", len(changes), b.current(), writers*wins, start)

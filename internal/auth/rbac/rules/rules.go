@@ -1,7 +1,7 @@
 // Package rules says what the rules of roles allow, and compares them.
 //
-// It has one noun: a rule is a PolicyRule of rbac.authorization.k8s.io/v1. It matches,
-// covers and prints rules as Kubernetes does, whose texts clients show to users
+// A rule is a PolicyRule of rbac.authorization.k8s.io/v1. The package matches, covers and
+// prints rules as Kubernetes does, whose texts clients show to users
 // (pkg/apis/rbac/v1/evaluation_helpers.go, pkg/registry/rbac/validation,
 // component-helpers/auth/rbac/validation). conformance/builtin compares them.
 package rules
@@ -123,7 +123,8 @@ func covers(rule, one *rbacv1.PolicyRule) bool {
 	if !has(rule.APIGroups, one.APIGroups[0]) {
 		return false
 	}
-	if len(rule.ResourceNames) > 0 && (len(one.ResourceNames) == 0 || !slices.Contains(rule.ResourceNames, one.ResourceNames[0])) {
+	if len(rule.ResourceNames) > 0 &&
+		(len(one.ResourceNames) == 0 || !slices.Contains(rule.ResourceNames, one.ResourceNames[0])) {
 		return false
 	}
 	resource := one.Resources[0]

@@ -1,10 +1,9 @@
 // Package disk is the interface between the log and a file system, so that tests can
 // use one that fails or crashes.
 //
-// It has three nouns: an [FS] is one flat directory, a [File] is an open file in
-// it, and a [Dir] is the directory as a whole. There are three
-// implementations: [NewOS] on the operating system, [NewUnsynced] there without waiting for the
-// disk, [NewMemory] in memory.
+// An [FS] is one flat directory, a [File] is an open file in it, and a [Dir] is the directory
+// as a whole. There are three implementations: [NewOS] on the operating system, [NewUnsynced]
+// there without waiting for the disk, [NewMemory] in memory.
 package disk
 
 import (

@@ -27,11 +27,11 @@ func systems(t *testing.T) map[string]disk.FS {
 	t.Helper()
 	onDisk, err := disk.NewOS(t.TempDir())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open the directory: %v", err)
 	}
 	unsynced, err := disk.NewUnsynced(t.TempDir())
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open the directory: %v", err)
 	}
 	return map[string]disk.FS{"os": onDisk, "unsynced": unsynced, "memory": disk.NewMemory()}
 }
@@ -232,7 +232,7 @@ func TestLockFileStaysBesideOtherFiles(t *testing.T) {
 	must(t, held.Close())
 	for range 2 {
 		if _, err := os.Stat(filepath.Join(dir, disk.LockName)); err != nil {
-			t.Error(err)
+			t.Errorf("look at a file: %v", err)
 		}
 		held, err = system.Dir().Lock()
 		must(t, err)
@@ -271,7 +271,7 @@ func TestOnlyOneHolderHasTheLock(t *testing.T) {
 					continue
 				}
 				if err != nil {
-					t.Error(err)
+					t.Errorf("lock the directory: %v", err)
 					return
 				}
 				if n := inside.Add(1); n != 1 {
@@ -280,7 +280,7 @@ func TestOnlyOneHolderHasTheLock(t *testing.T) {
 				turns.Add(1)
 				inside.Add(-1)
 				if err := held.Close(); err != nil {
-					t.Error(err)
+					t.Errorf("close the lock: %v", err)
 				}
 			}
 		})

@@ -20,7 +20,9 @@ func lockFile(f *os.File) error {
 // isUnsupported says that a file system cannot lock a directory. NFS, which has locks for byte
 // ranges only, wants a descriptor for writing (EBADF).
 func isUnsupported(err error) bool {
-	return slices.ContainsFunc([]error{syscall.EBADF, syscall.EINVAL, syscall.ENOTSUP, syscall.EOPNOTSUPP, syscall.ENOLCK, syscall.ENOSYS},
+	return slices.ContainsFunc([]error{
+		syscall.EBADF, syscall.EINVAL, syscall.ENOTSUP, syscall.EOPNOTSUPP, syscall.ENOLCK, syscall.ENOSYS,
+	},
 		func(cause error) bool { return errors.Is(err, cause) })
 }
 

@@ -250,7 +250,8 @@ func (h heldLock) Check() error {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%w: %s was moved or removed: move it back", ErrMoved, h.dir.dir)
 	case err == nil && !os.SameFile(mine, there):
-		return fmt.Errorf("%w: another directory is in the place of %s: stop this server, or put its directory back", ErrMoved, h.dir.dir)
+		return fmt.Errorf("%w: another directory is in the place of %s: stop this server, or put its directory back",
+			ErrMoved, h.dir.dir)
 	}
 	return nil
 }

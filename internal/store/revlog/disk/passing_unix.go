@@ -14,6 +14,7 @@ import (
 // nothing that was on disk has changed.
 func IsPassing(err error) bool {
 	return slices.ContainsFunc([]syscall.Errno{
-		syscall.ENOSPC, syscall.EDQUOT, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EROFS, syscall.EACCES, syscall.EPERM,
+		syscall.ENOSPC, syscall.EDQUOT, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EROFS, syscall.EACCES,
+		syscall.EPERM,
 	}, func(cause syscall.Errno) bool { return errors.Is(err, cause) })
 }

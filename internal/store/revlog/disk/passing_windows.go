@@ -14,6 +14,7 @@ import (
 func IsPassing(err error) bool {
 	return slices.ContainsFunc([]syscall.Errno{
 		windows.ERROR_DISK_FULL, windows.ERROR_HANDLE_DISK_FULL, windows.ERROR_DISK_QUOTA_EXCEEDED,
-		windows.ERROR_TOO_MANY_OPEN_FILES, windows.ERROR_NOT_ENOUGH_MEMORY, windows.ERROR_ACCESS_DENIED, windows.ERROR_SHARING_VIOLATION,
+		windows.ERROR_TOO_MANY_OPEN_FILES, windows.ERROR_NOT_ENOUGH_MEMORY, windows.ERROR_ACCESS_DENIED,
+		windows.ERROR_SHARING_VIOLATION,
 	}, func(cause syscall.Errno) bool { return errors.Is(err, cause) })
 }

@@ -37,7 +37,8 @@ func TestRecordsRoundTrip(t *testing.T) {
 	if err != nil || size != len(b) {
 		t.Fatalf("size %d of %d, %v", size, len(b), err)
 	}
-	if r.Key != "pods/default/long-name" || r.Revision != 9 || r.Create != 1 || r.Previous != 1 || r.Millis != 5 || r.Kind != format.KindPut {
+	if r.Key != "pods/default/long-name" || r.Revision != 9 || r.Create != 1 || r.Previous != 1 || r.Millis != 5 ||
+		r.Kind != format.KindPut {
 		t.Errorf("decoded %+v", r)
 	}
 }
@@ -143,10 +144,10 @@ func FuzzDecodeManifest(f *testing.F) {
 		},
 	})
 	if err != nil {
-		f.Fatal(err)
+		f.Fatalf("encode the manifest: %v", err)
 	}
 	if _, err := format.DecodeManifest(b); err != nil {
-		f.Fatal(err)
+		f.Fatalf("decode the manifest: %v", err)
 	}
 	f.Add(b)
 	f.Add([]byte("gapless-revlog 2 0\n"))
@@ -160,7 +161,7 @@ func FuzzDecodeManifest(f *testing.F) {
 			return
 		}
 		if _, err := format.EncodeManifest(m); err != nil {
-			t.Fatal(err)
+			t.Fatalf("encode the manifest: %v", err)
 		}
 		for _, e := range m.Segments {
 			header := format.EncodeSegmentHeader(e, m.ID(), 7)

@@ -1,10 +1,9 @@
 // Package format encodes and decodes the log's bytes on disk.
 //
-// It has four nouns. A [Record] is one version of one key. A [Frame] is a group
-// of records that was written and synced at once. A segment is a file of frames,
-// of which this package knows the header. A [Manifest] lists the segments and
-// the compactions. Decoders return an error that describes the problem for bytes that no
-// encoder of this package writes; none of them panics.
+// A [Record] is one version of one key. A [Frame] is a group of records that was written and
+// synced at once. A segment is a file of frames, of which this package knows the header. A
+// [Manifest] lists the segments and the compactions. Decoders return an error that describes
+// the problem for bytes that no encoder of this package writes; none of them panics.
 package format
 
 import (
@@ -181,7 +180,8 @@ func (r Record) check() error {
 	updates := r.Kind == KindPut && 0 < r.Create && r.Create <= r.Previous && r.Previous < r.Revision
 	deletes := r.Kind == KindDelete && r.Create == 0 && 0 < r.Previous && r.Previous < r.Revision && len(r.Value) == 0
 	if r.Revision <= 0 || !creates && !updates && !deletes {
-		return fmt.Errorf("%w: kind %d, revision %d, create %d, previous %d", ErrBadRecord, r.Kind, r.Revision, r.Create, r.Previous)
+		return fmt.Errorf("%w: kind %d, revision %d, create %d, previous %d",
+			ErrBadRecord, r.Kind, r.Revision, r.Create, r.Previous)
 	}
 	if !ValidKey(r.Key) {
 		return fmt.Errorf("%w: key %q", ErrBadRecord, r.Key)

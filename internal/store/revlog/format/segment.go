@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"strings"
 )
 
 // A segment is a file that begins with
@@ -63,6 +64,11 @@ func (e SegmentEntry) Name() string {
 		return fmt.Sprintf("base-%08x.log", e.ID)
 	}
 	return fmt.Sprintf("seg-%016x.log", uint64(e.First))
+}
+
+// IsSegmentName reports whether a file has a name as those of segments.
+func IsSegmentName(name string) bool {
+	return strings.HasSuffix(name, ".log") && (strings.HasPrefix(name, "seg-") || strings.HasPrefix(name, "base-"))
 }
 
 // EncodeSegmentHeader returns the first bytes of a segment.

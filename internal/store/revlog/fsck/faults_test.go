@@ -58,9 +58,10 @@ func TestEveryOtherFaultIsReportedAndRepaired(t *testing.T) {
 					if s.blind(name) {
 						t.Skipf("it cannot be detected: %v", err)
 					}
-					t.Fatal(err)
+					t.Fatalf("examine: %v", err)
 				}
-				if len(report.Problems) == 0 && !s.blind(name) && !maps.EqualFunc(files, s.files, bytes.Equal) && !strings.Contains(name, "appended") && !strings.Contains(name, "zeroed") {
+				if len(report.Problems) == 0 && !s.blind(name) && !maps.EqualFunc(files, s.files, bytes.Equal) &&
+					!strings.Contains(name, "appended") && !strings.Contains(name, "zeroed") {
 					t.Error("nothing is reported")
 				}
 			})
@@ -126,9 +127,11 @@ func TestRepairWithoutSpaceDoesNotChangeTheLog(t *testing.T) {
 		log := spread(t, dir, files)
 		system, err := disk.NewOS(log)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("open the directory: %v", err)
 		}
-		report, err := fsck.Run(t.Context(), log, fsck.Options{Repair: true, Kept: filepath.Join(dir, "damaged"), FS: &fullDisk{FS: system, left: left}})
+		report, err := fsck.Run(t.Context(), log, fsck.Options{
+			Repair: true, Kept: filepath.Join(dir, "damaged"), FS: &fullDisk{FS: system, left: left},
+		})
 		if closing := system.Dir().Close(); closing != nil {
 			t.Fatal(closing)
 		}
@@ -180,7 +183,7 @@ func TestRepairKeepsTheHistoryBehindTheDamage(t *testing.T) {
 	dir := t.TempDir()
 	report, err := s.examine(t, dir, files)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("examine: %v", err)
 	}
 	want := fsck.Revisions{From: lost, To: lost}
 	if len(report.Problems) != 1 || report.Problems[0].Revisions == nil || *report.Problems[0].Revisions != want ||
@@ -207,7 +210,7 @@ func TestRepairDropsAnObjectOfUnknownState(t *testing.T) {
 	dir := t.TempDir()
 	report, err := s.examine(t, dir, files)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("examine: %v", err)
 	}
 	if !slices.Equal(report.LostKeys, []string{"pods/a0"}) || len(report.LostRevisions) > 0 {
 		t.Errorf("found %+v", report)
@@ -241,7 +244,7 @@ func FuzzRun(f *testing.F) {
 		log := spread(t, dir, files)
 		report, err := fsck.Run(t.Context(), log, fsck.Options{Repair: true, Kept: filepath.Join(dir, "damaged")})
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("run fsck: %v", err)
 		}
 		if report.Worst() == fsck.Beyond {
 			return

@@ -1,9 +1,9 @@
 // Package fsck finds damage in the directory of a log that is not in use, and
 // repairs it.
 //
-// It has three nouns. A [Problem] is one damaged place: its file and byte, and the revisions
-// and keys that it affects. A [Report] has all of them, and what a repair would lose. A
-// [Repair] is the result of a repair, which keeps the old files next to the log.
+// A [Problem] is one damaged place: its file and byte, and the revisions and keys that it
+// affects. A [Report] has all of them, and what a repair would lose. A [Repair] is the result
+// of a repair, which keeps the old files next to the log.
 //
 // A repaired log is intact: every record was checked. Raised floors refuse reads
 // that need lost records, and no revision is assigned twice.

@@ -59,13 +59,13 @@ func run(t testing.TB, dir string, s *sample) *writer {
 	t.Helper()
 	log, err := revlog.Open(t.Context(), options(dir))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open the log: %v", err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- log.Run(t.Context()) }() // ends with Close
 	return &writer{t: t, log: log, s: s, at: map[string]int64{}, stop: func() {
 		if err := errors.Join(log.Close(), <-ended); err != nil {
-			t.Fatal(err)
+			t.Fatalf("close the log and wait for the end: %v", err)
 		}
 	}}
 }
@@ -84,7 +84,7 @@ func (w *writer) commit(t store.Txn) {
 	w.t.Helper()
 	c, err := w.log.Commit(w.t.Context(), t)
 	if err != nil {
-		w.t.Fatal(err)
+		w.t.Fatalf("commit to the log: %v", err)
 	}
 	if w.at[t.Key] = c.Revision; t.Delete {
 		w.at[t.Key] = 0
@@ -97,7 +97,7 @@ func slurp(t testing.TB, dir string) map[string][]byte {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("list a directory: %v", err)
 	}
 	files := map[string][]byte{}
 	for _, e := range entries {
@@ -105,7 +105,7 @@ func slurp(t testing.TB, dir string) map[string][]byte {
 			continue
 		}
 		if files[e.Name()], err = os.ReadFile(filepath.Join(dir, e.Name())); err != nil {
-			t.Fatal(err)
+			t.Fatalf("read a file: %v", err)
 		}
 	}
 	return files
@@ -125,13 +125,13 @@ func written(t testing.TB, closed bool) *sample {
 	w.put("nodes/n", "only once")
 	w.remove("pods/a3")
 	if _, err := w.log.Compact(t.Context(), store.Compaction{UpTo: s.last}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("compact the log: %v", err)
 	}
 	for i := range 12 {
 		w.put(fmt.Sprintf("pods/b%d", i%5), fmt.Sprint(i, fill[:200]))
 	}
 	if _, err := w.log.Compact(t.Context(), store.Compaction{UpTo: s.last - 12}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("compact the log: %v", err)
 	}
 	w.put("pods/a0", "second time")
 	w.remove("pods/b1")
@@ -152,15 +152,15 @@ func written(t testing.TB, closed bool) *sample {
 func spread(t testing.TB, dir string, files map[string][]byte) string {
 	t.Helper()
 	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
+		t.Fatalf("remove a directory: %v", err)
 	}
 	log := filepath.Join(dir, "log")
 	if err := os.MkdirAll(log, 0o700); err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a directory: %v", err)
 	}
 	for name, b := range files {
 		if err := os.WriteFile(filepath.Join(log, name), b, 0o600); err != nil {
-			t.Fatal(err)
+			t.Fatalf("write a file: %v", err)
 		}
 	}
 	return log
@@ -192,7 +192,7 @@ func (s *sample) verify(t testing.TB, dir string, lost []string, unknown []fsck.
 	go func() { ended <- log.Run(t.Context()) }() // ends with Close
 	defer func() {
 		if err := errors.Join(log.Close(), <-ended); err != nil {
-			t.Error(err)
+			t.Errorf("close the log and wait for the end: %v", err)
 		}
 	}()
 	current, err := log.Progress(t.Context())
@@ -200,7 +200,8 @@ func (s *sample) verify(t testing.TB, dir string, lost []string, unknown []fsck.
 		return fmt.Errorf("the log is at revision %d (%w), and %d was given out", current, err, s.last)
 	}
 	for _, revision := range append(slices.Sorted(maps.Keys(s.wrote)), current) {
-		if err := s.compareState(t.Context(), log, revision, revision == current, losses{objects: lost, unknown: unknown}); err != nil {
+		if err := s.compareState(t.Context(), log, revision, revision == current,
+			losses{objects: lost, unknown: unknown}); err != nil {
 			return err
 		}
 		if err := s.compareChanges(t, log, revision, current); err != nil {
@@ -236,7 +237,8 @@ func (s *sample) compareState(ctx context.Context, log *revlog.Log, revision int
 			continue // an older state, as the report says
 		}
 		if want[r.Key] != r.ModRevision || v.key != r.Key || v.value != string(r.Value) {
-			return fmt.Errorf("at %d: %s@%d %.20q is served, want revision %d", revision, r.Key, r.ModRevision, r.Value, want[r.Key])
+			return fmt.Errorf("at %d: %s@%d %.20q is served, want revision %d",
+				revision, r.Key, r.ModRevision, r.Value, want[r.Key])
 		}
 		delete(want, r.Key)
 	}
@@ -281,8 +283,10 @@ func (s *sample) compareChanges(t testing.TB, log *revlog.Log, after, current in
 		}
 		for _, c := range b.Changes {
 			next++
-			if want := (version{key: c.Key, value: string(c.Value), deleted: c.Deleted}); c.Revision != next || s.wrote[next] != want {
-				return fmt.Errorf("changes after %d: %d of %s follows, want %d of %s", after, c.Revision, c.Key, next, s.wrote[next].key)
+			if want := (version{key: c.Key, value: string(c.Value), deleted: c.Deleted}); c.Revision != next ||
+				s.wrote[next] != want {
+				return fmt.Errorf("changes after %d: %d of %s follows, want %d of %s",
+					after, c.Revision, c.Key, next, s.wrote[next].key)
 			}
 		}
 		if b.Through > next && next < s.last {
@@ -392,9 +396,10 @@ func TestUndamagedLogHasNoProblems(t *testing.T) {
 		s := written(t, closed)
 		report, err := s.examine(t, t.TempDir(), s.files)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("examine: %v", err)
 		}
-		if len(report.Problems) > 0 || report.Objects != len(s.stateAt(s.last)) || report.Revision != s.last || report.Segments < 3 {
+		if len(report.Problems) > 0 || report.Objects != len(s.stateAt(s.last)) || report.Revision != s.last ||
+			report.Segments < 3 {
 			t.Errorf("closed %v: %+v", closed, report)
 		}
 		t.Logf("%+v", report)

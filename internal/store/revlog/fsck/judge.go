@@ -46,7 +46,9 @@ func (c *check) judge() {
 		c.judgeGap(g)
 	}
 	if c.tailLost {
-		c.report.LostRevisions = append(c.report.LostRevisions, Revisions{From: min(c.highest, c.highestRecord()) + 1, To: c.highest + c.opts.Bump})
+		c.report.LostRevisions = append(c.report.LostRevisions, Revisions{
+			From: min(c.highest, c.highestRecord()) + 1, To: c.highest + c.opts.Bump,
+		})
 	}
 	if c.unknownUpTo > 0 {
 		c.report.LostRevisions = append(c.report.LostRevisions, Revisions{From: 1, To: c.unknownUpTo})

@@ -14,7 +14,6 @@ import (
 
 	"github.com/gapless-io/gapless/internal/store/revlog/disk"
 	"github.com/gapless-io/gapless/internal/store/revlog/format"
-	"github.com/gapless-io/gapless/internal/store/revlog/stray"
 )
 
 // check is a run over one directory.
@@ -76,13 +75,16 @@ func (c *check) look() error {
 	slices.Sort(names)
 	for _, name := range names {
 		switch {
-		case stray.IsSegment(name):
+		case format.IsSegmentName(name):
 			if err := c.openFile(name); err != nil {
 				return err
 			}
 		case name == format.ManifestName, name == format.ManifestTemp, name == disk.LockName, name == "lost+found":
 		default:
-			c.note(Problem{File: name, Offset: -1, Severity: Note, Found: "it is not a file of the log; a repair does not change it", Repair: "move it elsewhere"})
+			c.note(Problem{
+				File: name, Offset: -1, Severity: Note, Found: "it is not a file of the log; a repair does not change it",
+				Repair: "move it elsewhere",
+			})
 		}
 	}
 	if err := c.readManifest(); err != nil {
@@ -222,7 +224,8 @@ func (c *check) lostManifest(why string, offset int64) {
 	c.rebuilt = true
 	p := Problem{
 		File: format.ManifestName, Offset: offset, Found: why, Severity: Repairable,
-		Repair: "it is rebuilt from the segments; it is not known whether there were others, and which history was compacted, so all of it expires",
+		Repair: "it is rebuilt from the segments; it is not known whether there were others, and which history was compacted, " +
+			"so all of it expires",
 	}
 	if !slices.ContainsFunc(c.files, func(f *file) bool { return f.entry.Kind != "" }) {
 		p.Severity, p.Repair = Beyond, "no segment has a readable header; restore the directory from a backup"
@@ -264,7 +267,8 @@ func (c *check) list() {
 func (c *check) holder(e format.SegmentEntry, id format.StoreID) *file {
 	var found *file
 	for _, f := range c.files {
-		if f.id == id && f.entry.ID == e.ID && f.entry.First == e.First && f.entry.Kind == e.Kind && (found == nil || f.name == e.Name()) {
+		if f.id == id && f.entry.ID == e.ID && f.entry.First == e.First && f.entry.Kind == e.Kind &&
+			(found == nil || f.name == e.Name()) {
 			found = f
 		}
 	}
@@ -275,7 +279,9 @@ func (c *check) holder(e format.SegmentEntry, id format.StoreID) *file {
 func (c *check) unlisted(f *file, id format.StoreID) {
 	newer := f.entry.Kind == format.KindLog && f.id == id && f.entry.ID >= c.manifest.NextSegment && c.hasFrame(f)
 	if !newer {
-		c.note(Problem{File: f.name, Offset: -1, Severity: Note, Found: "the MANIFEST does not list it", Repair: "the next start removes it"})
+		c.note(Problem{
+			File: f.name, Offset: -1, Severity: Note, Found: "the MANIFEST does not list it", Repair: "the next start removes it",
+		})
 		return
 	}
 	c.rebuilt = true
@@ -324,7 +330,8 @@ func (c *check) rebuild() {
 		c.segments = append(c.segments, &segment{entry: e, file: f, id: id})
 	}
 	slices.SortFunc(c.segments, func(a, b *segment) int {
-		return cmp.Or(cmp.Compare(a.entry.Kind, b.entry.Kind), cmp.Compare(a.entry.First, b.entry.First), cmp.Compare(a.entry.ID, b.entry.ID))
+		return cmp.Or(cmp.Compare(a.entry.Kind, b.entry.Kind), cmp.Compare(a.entry.First, b.entry.First),
+			cmp.Compare(a.entry.ID, b.entry.ID))
 	})
 	if len(c.segments) > 0 {
 		c.manifest.Base = c.segments[0].entry.First - 1
@@ -337,7 +344,10 @@ func (c *check) rebuild() {
 // leaveOut notes a segment of which neither the header nor a manifest tells what it
 // was. Whatever was written since the revision in its name may have been in it.
 func (c *check) leaveOut(f *file) {
-	p := Problem{File: f.name, Offset: 0, Severity: Repairable, Found: "its header is damaged or belongs to another log", Repair: "its records are dropped"}
+	p := Problem{
+		File: f.name, Offset: 0, Severity: Repairable, Found: "its header is damaged or belongs to another log",
+		Repair: "its records are dropped",
+	}
 	if f.entry.Kind == "" {
 		from := int64(1)
 		if _, err := fmt.Sscanf(f.name, "seg-%x.log", &from); err != nil || from < 1 || from > format.MaxRevision {

@@ -30,10 +30,11 @@ func TestARaisedLogSkipsRevisionsAndKeepsEverything(t *testing.T) {
 		log := spread(t, t.TempDir(), s.files)
 		report, err := raise(t, log, 500)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("raise the revision: %v", err)
 		}
 		skipped := fsck.Revisions{From: s.last + 1, To: s.last + 500}
-		if fix := report.Repair; fix == nil || fix.Skipped == nil || *fix.Skipped != skipped || fix.Revision != skipped.To || report.Lost() || report.Worst() != "" {
+		if fix := report.Repair; fix == nil || fix.Skipped == nil || *fix.Skipped != skipped || fix.Revision != skipped.To ||
+			report.Lost() || report.Worst() != "" {
 			t.Fatalf("closed %v: %+v, repair %+v", closed, report, report.Repair)
 		}
 		// Nothing was written since: the same is done already, and more is counted from where the log ended.
@@ -63,7 +64,7 @@ func TestARaisedLogSkipsRevisionsAndKeepsEverything(t *testing.T) {
 			end()
 		}
 		if err := s.verify(t, log, nil, nil); err != nil { // it writes, too
-			t.Error(err)
+			t.Errorf("verify: %v", err)
 		}
 		report, err = raise(t, log, 500)
 		if err != nil || report.Repair == nil || report.Repair.Skipped.To != s.last+500+1+500 {
@@ -76,13 +77,13 @@ func opened(t *testing.T, dir string) (log *revlog.Log, end func()) {
 	t.Helper()
 	log, err := revlog.Open(t.Context(), options(dir))
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("open the log: %v", err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- log.Run(context.WithoutCancel(t.Context())) }() // ends with Close
 	return log, func() {
 		if err := errors.Join(log.Close(), <-ended); err != nil {
-			t.Error(err)
+			t.Errorf("close the log and wait for the end: %v", err)
 		}
 	}
 }
@@ -103,7 +104,7 @@ func TestARepairOfALogThatIsRaisedSkipsToo(t *testing.T) {
 		t.Errorf("%+v, repair %+v, %v", report, report.Repair, err)
 	}
 	if err := s.verify(t, log, nil, nil); err != nil {
-		t.Error(err)
+		t.Errorf("verify: %v", err)
 	}
 }
 
@@ -134,14 +135,16 @@ func TestANewerFormatIsNotDamage(t *testing.T) {
 		files[name] = b
 		log := spread(t, t.TempDir(), files)
 		report, err := raise(t, log, 500)
-		if err != nil || report.Worst() != fsck.Newer || report.Repair != nil || !strings.Contains(report.Problems[0].Found, "written by a newer version") {
+		if err != nil || report.Worst() != fsck.Newer || report.Repair != nil ||
+			!strings.Contains(report.Problems[0].Found, "written by a newer version") {
 			t.Errorf("%s: %+v, %v", name, report, err)
 		}
 		if !maps.EqualFunc(slurp(t, log), files, bytes.Equal) {
 			t.Errorf("%s: the log was changed", name)
 		}
 		_, err = revlog.Open(t.Context(), options(log))
-		if e, is := errors.AsType[*store.CorruptError](err); !is || e.Path != filepath.Join(log, name) || !strings.Contains(e.Advice, "use the version of gapless that wrote it") {
+		if e, is := errors.AsType[*store.CorruptError](err); !is || e.Path != filepath.Join(log, name) ||
+			!strings.Contains(e.Advice, "use the version of gapless that wrote it") {
 			t.Errorf("%s: a start says %v", name, err)
 		}
 		files["MANIFEST"] = []byte("lost")

@@ -29,7 +29,7 @@ func stages(t *testing.T) (s *sample, before, after map[string][]byte) {
 	}
 	before = slurp(t, dir)
 	if _, err := w.log.Compact(t.Context(), store.Compaction{UpTo: s.last}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("compact the log: %v", err)
 	}
 	w.put("pods/a1", "after the compaction")
 	w.stop()
@@ -49,7 +49,8 @@ func TestManifestIsRebuiltAfterACrash(t *testing.T) {
 			merged = append(merged, name)
 		}
 	}
-	if len(merged) < 3 || !slices.ContainsFunc(slices.Collect(maps.Keys(after)), func(n string) bool { return strings.HasPrefix(n, "base-") }) {
+	if len(merged) < 3 ||
+		!slices.ContainsFunc(slices.Collect(maps.Keys(after)), func(n string) bool { return strings.HasPrefix(n, "base-") }) {
 		t.Fatalf("merged %v into %v", merged, slices.Sorted(maps.Keys(after)))
 	}
 	counts := map[fsck.Severity]int{}
@@ -86,10 +87,10 @@ func (s *sample) isWhole(t *testing.T, files map[string][]byte) {
 	dir := t.TempDir()
 	log := spread(t, dir, files)
 	if _, err := fsck.Run(t.Context(), log, fsck.Options{Repair: true, Kept: filepath.Join(dir, "damaged")}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("run fsck: %v", err)
 	}
 	if err := s.verify(t, log, nil, nil); err != nil {
-		t.Error(err)
+		t.Errorf("verify: %v", err)
 	}
 }
 
@@ -100,7 +101,7 @@ func TestOldManifestIsDetected(t *testing.T) {
 	files["MANIFEST"] = before["MANIFEST"]
 	report, err := s.examine(t, t.TempDir(), files)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("examine: %v", err)
 	}
 	if report.Worst() != fsck.Repairable {
 		t.Errorf("found %+v", report)

@@ -244,7 +244,9 @@ func (m *repairer) create(name string) (disk.File, error) {
 
 // writeActive makes the segment in which the log continues after upTo.
 func (m *repairer) writeActive(upTo int64) (format.SegmentEntry, error) {
-	e := format.SegmentEntry{ID: m.man.NextSegment, Kind: format.KindLog, First: upTo + 1, Last: upTo, End: format.SegmentHeaderBytes, Size: 1 << 20}
+	e := format.SegmentEntry{
+		ID: m.man.NextSegment, Kind: format.KindLog, First: upTo + 1, Last: upTo, End: format.SegmentHeaderBytes, Size: 1 << 20,
+	}
 	m.man.NextSegment++
 	f, err := m.create(e.Name())
 	if err != nil {
@@ -421,7 +423,9 @@ func (m *repairer) writeBase(ctx context.Context, newest map[string]place) (entr
 }
 
 func (m *repairer) openBase(first int64) error {
-	e := format.SegmentEntry{ID: m.man.NextSegment, Kind: format.KindBase, First: first, Last: first - 1, End: format.SegmentHeaderBytes, Sealed: true}
+	e := format.SegmentEntry{
+		ID: m.man.NextSegment, Kind: format.KindBase, First: first, Last: first - 1, End: format.SegmentHeaderBytes, Sealed: true,
+	}
 	for m.taken(e.Name()) {
 		e.ID++
 	}
@@ -448,7 +452,8 @@ func (m *repairer) writeFrame(places []place) error {
 		}
 		r, _, err := format.ParseRecord(raw)
 		if err != nil || r.Revision != p.revision {
-			return fmt.Errorf("read %s at %d: it has changed meanwhile (%w)", p.segment.file.name, p.offset, cmp.Or(err, format.ErrBadRecord))
+			return fmt.Errorf("read %s at %d: it has changed meanwhile (%w)",
+				p.segment.file.name, p.offset, cmp.Or(err, format.ErrBadRecord))
 		}
 		format.SealRecord(raw, m.out.seed)
 		b = append(b, raw...)

@@ -78,7 +78,8 @@ func (c *check) scanAll(ctx context.Context) error {
 		c.tailLost = true
 		c.note(Problem{
 			File: format.ManifestName, Offset: -1, Severity: Repairable,
-			Found: fmt.Sprintf("history is compacted up to revision %d, and the segments end at %d", c.manifest.Compacted.Revision, c.highestRecord()),
+			Found: fmt.Sprintf("history is compacted up to revision %d, and the segments end at %d",
+				c.manifest.Compacted.Revision, c.highestRecord()),
 		})
 	}
 	return nil
@@ -157,7 +158,10 @@ func (c *check) scanSegment(s, before *segment) error {
 		c.hole(s, Revisions{From: after, To: s.entry.First - 1})
 	case after > s.entry.First:
 		s.bad = true
-		c.note(Problem{File: s.file.name, Offset: -1, Severity: Repairable, Found: fmt.Sprintf("it overlaps %s, which ends at revision %d", before.entry.Name(), after-1)})
+		c.note(Problem{
+			File: s.file.name, Offset: -1, Severity: Repairable,
+			Found: fmt.Sprintf("it overlaps %s, which ends at revision %d", before.entry.Name(), after-1),
+		})
 	}
 	for w.off < w.limit {
 		f, records, ok := w.frame(w.off)
@@ -171,7 +175,10 @@ func (c *check) scanSegment(s, before *segment) error {
 		}
 		if (!s.listed || !s.entry.Sealed) && (w.off >= s.entry.End || !s.listed) && w.torn(w.off) {
 			if !w.zeros(w.off) {
-				c.note(Problem{File: s.file.name, Offset: w.off, Found: "an incomplete write that was not acknowledged", Severity: Note, Repair: "the next start removes it"})
+				c.note(Problem{
+					File: s.file.name, Offset: w.off, Found: "an incomplete write that was not acknowledged", Severity: Note,
+					Repair: "the next start removes it",
+				})
 			}
 			break
 		}
@@ -195,7 +202,8 @@ func (c *check) continues(s, before *segment) int64 {
 func (c *check) hole(s *segment, r Revisions) {
 	p := Problem{File: s.file.name, Offset: -1, Severity: Repairable, Found: "the records before it are missing"}
 	if c.rebuilt && c.segments[0].entry.Kind == format.KindBase {
-		p.Severity, p.Repair = Beyond, "without the MANIFEST it is not known which segments are still valid; restore the directory from a backup"
+		p.Severity, p.Repair = Beyond,
+			"without the MANIFEST it is not known which segments are still valid; restore the directory from a backup"
 	}
 	s.bad = true
 	c.addGap(gap{Revisions: r, lost: r.To - r.From + 1, log: true}, p)
@@ -204,14 +212,18 @@ func (c *check) hole(s *segment, r Revisions) {
 // checkHeader compares the header with what it should be.
 func (c *check) checkHeader(w *scan, before *segment) {
 	s := w.s
-	chain, chained := uint32(0), before != nil && s.entry.Kind == format.KindLog && before.entry.Kind == format.KindLog && !before.bad
+	chain, chained := uint32(0), before != nil && s.entry.Kind == format.KindLog && before.entry.Kind == format.KindLog &&
+		!before.bad
 	if chained {
 		chain = before.chain
 	}
 	switch {
 	case s.headless:
 		want := format.EncodeSegmentHeader(s.entry, s.id, chain)
-		p := Problem{File: s.file.name, Offset: 0, Found: "the segment's header is damaged", Severity: Repairable, Repair: "the header is restored"}
+		p := Problem{
+			File: s.file.name, Offset: 0, Found: "the segment's header is damaged", Severity: Repairable,
+			Repair: "the header is restored",
+		}
 		if len(w.b) < len(want) {
 			s.bad, p.Repair = true, ""
 		}
@@ -220,7 +232,9 @@ func (c *check) checkHeader(w *scan, before *segment) {
 	case chained:
 		if found, err := format.CheckSegmentHeader(w.b, s.entry, s.id); err == nil && found != chain {
 			s.bad = true
-			c.note(Problem{File: s.file.name, Offset: 0, Found: "it does not continue " + before.entry.Name(), Severity: Repairable})
+			c.note(Problem{
+				File: s.file.name, Offset: 0, Found: "it does not continue " + before.entry.Name(), Severity: Repairable,
+			})
 		}
 	}
 }
@@ -248,7 +262,10 @@ func (w *scan) checkPadding(f format.Frame) {
 	for at := from; at < to; at++ {
 		if w.b[at] != padByte {
 			w.s.patches = append(w.s.patches, patch{offset: at, bytes: []byte{padByte}})
-			w.c.note(Problem{File: w.s.file.name, Offset: at, Found: "a byte of the padding is damaged; nothing depends on it", Severity: Repairable, Repair: "it is restored"})
+			w.c.note(Problem{
+				File: w.s.file.name, Offset: at, Found: "a byte of the padding is damaged; nothing depends on it",
+				Severity: Repairable, Repair: "it is restored",
+			})
 		}
 	}
 }
@@ -278,7 +295,8 @@ func (w *scan) specks() bool {
 	// A start of the server says that the damage begins where the log ends.
 	w.c.note(Problem{
 		File: w.s.file.name, Offset: w.off, Severity: Repairable,
-		Found: fmt.Sprintf("%d bytes of the unused space from here on are not zero, the first at byte %d", len(at), at[0]), Repair: "they are set to zero",
+		Found:  fmt.Sprintf("%d bytes of the unused space from here on are not zero, the first at byte %d", len(at), at[0]),
+		Repair: "they are set to zero",
 	})
 	return true
 }
@@ -292,7 +310,10 @@ func (w *scan) damage(whole bool) {
 			w.c.take(w, k)
 		}
 		w.s.patches = append(w.s.patches, m.patches...)
-		w.c.note(Problem{File: w.s.file.name, Offset: m.offset, Severity: Repairable, Found: m.found, Repair: "it is restored; the records are intact"})
+		w.c.note(Problem{
+			File: w.s.file.name, Offset: m.offset, Severity: Repairable, Found: m.found,
+			Repair: "it is restored; the records are intact",
+		})
 		w.off, w.chain, w.unknown = r.end, m.frame.Payload, false
 		return
 	}
@@ -320,7 +341,9 @@ func (w *scan) damage(whole bool) {
 	w.lose(l)
 	w.c.tailLost = w.c.tailLost || !r.follows && w.s.active
 	if len(w.c.report.Problems) == noted {
-		w.c.note(Problem{File: w.s.file.name, Offset: w.off, Severity: Repairable, Found: "the frame is damaged, or not in its place"})
+		w.c.note(Problem{
+			File: w.s.file.name, Offset: w.off, Severity: Repairable, Found: "the frame is damaged, or not in its place",
+		})
 	}
 	w.last = max(w.last, l.to)
 	w.off, w.unknown, w.chain = r.end, !r.readable, r.head.Payload
@@ -429,7 +452,10 @@ func (c *check) take(w *scan, r format.Placed) {
 		c.superseded[r.Previous] = successor{revision: r.Revision, resource: resource}
 	}
 	if old, ok := c.newest[r.Key]; !ok || old.revision <= r.Revision {
-		c.newest[r.Key] = place{segment: w.s, offset: r.Offset, size: r.Size, revision: r.Revision, create: r.Create, deleted: r.Kind == format.KindDelete}
+		c.newest[r.Key] = place{
+			segment: w.s, offset: r.Offset, size: r.Size, revision: r.Revision, create: r.Create,
+			deleted: r.Kind == format.KindDelete,
+		}
 	}
 }
 

@@ -281,7 +281,8 @@ func (w *scan) restoreHeader(r region) restored {
 		return restored{}
 	}
 	b := append(make([]byte, format.FrameHeaderBytes), w.b[r.off+format.FrameHeaderBytes:end]...)
-	b, m.frame = format.SealFrame(b, format.Frame{Count: len(m.records), First: m.records[0].Revision, Chain: w.chain}, w.seed, r.off)
+	b, m.frame = format.SealFrame(b, format.Frame{Count: len(m.records), First: m.records[0].Revision, Chain: w.chain}, w.seed,
+		r.off)
 	if r.off+int64(len(b)) != r.end {
 		return restored{}
 	}

@@ -30,7 +30,7 @@ func several(t *testing.T) (s *sample, older map[string][]byte) {
 		w.put(fmt.Sprintf("pods/a%d", i%14), fmt.Sprint(i, strings.Repeat(fill, 60))) // more than a base segment has in a frame
 	}
 	if _, err := w.log.Compact(t.Context(), store.Compaction{UpTo: s.last}); err != nil {
-		t.Fatal(err)
+		t.Fatalf("compact the log: %v", err)
 	}
 	for i := range 20 {
 		w.put(fmt.Sprintf("nodes/b%d", i%9), fmt.Sprint(i, fill))
@@ -77,7 +77,7 @@ func (s *sample) lossIsNamed(t *testing.T, dir string, files map[string][]byte) 
 	go func() { ended <- log.Run(context.WithoutCancel(t.Context())) }() // ends with Close
 	defer func() {
 		if err := errors.Join(log.Close(), <-ended); err != nil {
-			t.Error(err)
+			t.Errorf("close the log and wait for the end: %v", err)
 		}
 	}()
 	current, err := log.Progress(t.Context())

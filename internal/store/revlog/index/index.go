@@ -1,9 +1,8 @@
 // Package index records in memory the location of each retained version of a log.
 //
-// It has five nouns. A [Version] is one version of a key, and where its record
-// lies. A [History] is the versions of one key. A [Change] is one write in the order
-// of revisions, a [Resource] all of one resource. An [Index] is all of these. [Ring]
-// holds the values of the latest revisions.
+// A [Version] is one version of a key, and where its record lies. A [History] is the versions
+// of one key. A [Change] is one write in the order of revisions, a [Resource] all of one
+// resource. An [Index] is all of these. [Ring] holds the values of the latest revisions.
 //
 // Nothing here locks: the log guards its index, and hands copies of the map of keys,
 // which share what has not changed, to its readers.

@@ -244,7 +244,8 @@ func (l *life) append(r *rand.Rand, writes []revlog.Write) {
 			}
 		}
 		for i, revision := range revisions {
-			if i > 0 && min(revision, revisions[i-1]) > 0 && flights[i].chain == flights[i-1].chain && revision != revisions[i-1]+1 {
+			if i > 0 && min(revision, revisions[i-1]) > 0 && flights[i].chain == flights[i-1].chain &&
+				revision != revisions[i-1]+1 {
 				m.fail("revision %d is bound to the one before it, %d", revision, revisions[i-1])
 			}
 		}
@@ -438,7 +439,8 @@ func (l *life) checkRetention(m *model, s revlog.Stats) {
 		m.fail("history up to %d is compacted because of its bytes, but it has %d of the allowed %d", last, history, budget)
 	}
 	if e := m.entry(last); history <= 2*budget && !e.time.IsZero() && time.Since(e.time) < 5*time.Minute {
-		m.fail("history up to %d, %v old, is compacted because of %d bytes, less than twice %d", last, time.Since(e.time), history, budget)
+		m.fail("history up to %d, %v old, is compacted because of %d bytes, less than twice %d",
+			last, time.Since(e.time), history, budget)
 	}
 }
 

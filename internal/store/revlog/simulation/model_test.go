@@ -138,7 +138,8 @@ func (m *model) acknowledged(f *flight, revision int64) {
 
 // same says that only the writers can distinguish two writes.
 func (f *flight) same(other *flight) bool {
-	return f.txn.Delete && other.txn.Delete && f.txn.Key == other.txn.Key && f.txn.ExpectedModRevision == other.txn.ExpectedModRevision
+	return f.txn.Delete && other.txn.Delete && f.txn.Key == other.txn.Key &&
+		f.txn.ExpectedModRevision == other.txn.ExpectedModRevision
 }
 
 func (m *model) assign(f *flight, revision int64) {
@@ -184,12 +185,16 @@ func (m *model) extend() {
 			break
 		}
 		before := m.seen[revision-1]
-		e := entry{txn: f.txn, previous: m.current(f.txn.Key), create: revision, bound: before != nil && f.chain != 0 && f.chain == before.chain}
+		e := entry{
+			txn: f.txn, previous: m.current(f.txn.Key), create: revision,
+			bound: before != nil && f.chain != 0 && f.chain == before.chain,
+		}
 		if e.bound && m.ends[revision-1] {
 			m.fail("revision %d of %q is bound to the one before, but the log ended between them", revision, f.txn.Key)
 		}
 		if e.previous != f.txn.ExpectedModRevision && !f.always {
-			m.fail("revision %d of %q was written over %d, but expected %d", revision, f.txn.Key, e.previous, f.txn.ExpectedModRevision)
+			m.fail("revision %d of %q was written over %d, but expected %d",
+				revision, f.txn.Key, e.previous, f.txn.ExpectedModRevision)
 		}
 		if e.previous != 0 {
 			e.create = m.entry(e.previous).create
@@ -246,7 +251,8 @@ func (m *model) checkCalls() {
 			case f.revision == 0:
 				missing = f
 			case missing != nil:
-				m.fail("write %d of an Append, of %q, is there at %d, but an earlier one of %q is missing", i+1, f.txn.Key, f.revision, missing.txn.Key)
+				m.fail("write %d of an Append, of %q, is there at %d, but an earlier one of %q is missing",
+					i+1, f.txn.Key, f.revision, missing.txn.Key)
 			}
 		}
 	}
@@ -280,9 +286,11 @@ func (m *model) checkRecord(r store.Record) error {
 	case e == nil:
 		return fmt.Errorf("record of %q has the unknown revision %d", r.Key, r.ModRevision)
 	case e.txn.Key != r.Key || e.txn.Delete || !bytes.Equal(e.txn.Value, r.Value):
-		return fmt.Errorf("revision %d holds %d bytes for %q, but %d for %q were written", r.ModRevision, len(r.Value), r.Key, len(e.txn.Value), e.txn.Key)
+		return fmt.Errorf("revision %d holds %d bytes for %q, but %d for %q were written",
+			r.ModRevision, len(r.Value), r.Key, len(e.txn.Value), e.txn.Key)
 	case e.create != r.CreateRevision:
-		return fmt.Errorf("revision %d of %q says it was created at %d, it was at %d", r.ModRevision, r.Key, r.CreateRevision, e.create)
+		return fmt.Errorf("revision %d of %q says it was created at %d, it was at %d",
+			r.ModRevision, r.Key, r.CreateRevision, e.create)
 	}
 	return nil
 }
@@ -322,7 +330,8 @@ func (m *model) checkChange(c store.Change) error {
 		return fmt.Errorf("change %d of %q is unknown", c.Revision, c.Key)
 	}
 	if e.txn.Key != c.Key || e.txn.Delete != c.Deleted || !c.Deleted && !bytes.Equal(e.txn.Value, c.Value) {
-		return fmt.Errorf("change %d is of %q with %d bytes, but %q with %d was written", c.Revision, c.Key, len(c.Value), e.txn.Key, len(e.txn.Value))
+		return fmt.Errorf("change %d is of %q with %d bytes, but %q with %d was written",
+			c.Revision, c.Key, len(c.Value), e.txn.Key, len(e.txn.Value))
 	}
 	if (c.Previous == nil) != (e.previous == 0) || c.Previous != nil && c.Previous.ModRevision != e.previous {
 		return fmt.Errorf("change %d replaces %+v, want revision %d", c.Revision, c.Previous, e.previous)
@@ -338,7 +347,8 @@ func (m *model) checkChange(c store.Change) error {
 func (m *model) checkBatch(prefix string, after int64, b store.Batch) {
 	for _, c := range b.Changes {
 		if c.Deleted != (c.Value == nil) || c.Deleted && c.Previous == nil {
-			m.fail("change %d of %q has %d bytes and replaces %+v; deleted: %v", c.Revision, c.Key, len(c.Value), c.Previous, c.Deleted)
+			m.fail("change %d of %q has %d bytes and replaces %+v; deleted: %v",
+				c.Revision, c.Key, len(c.Value), c.Previous, c.Deleted)
 			return
 		}
 		var deleted int64

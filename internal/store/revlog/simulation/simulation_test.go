@@ -45,15 +45,19 @@ func TestSimulation(t *testing.T) {
 		h := play(t, seed+uint64(histories))
 		ops, crashes = ops+h.ops, crashes+h.crashes
 		if h.model.problem != nil {
-			t.Fatalf("%v: %v\nplay it again with: go test ./internal/store/revlog/simulation -run TestSimulation -ops 1 -seed %d\nfound after %v, %d histories, %d operations and %d crashes",
+			t.Fatalf(
+				"%v: %v\nplay it again with: go test ./internal/store/revlog/simulation -run TestSimulation -ops 1 -seed "+
+					"%d\nfound after %v, %d histories, %d operations and %d crashes",
 				h, h.model.problem, h.seed, time.Since(began).Round(time.Millisecond), histories+1, ops, crashes)
 		}
 		if time.Since(reported) > time.Minute {
 			reported = time.Now()
-			fmt.Fprintf(os.Stderr, "%v: %d histories, %d operations, %d crashes, no violation\n", time.Since(began).Round(time.Second), histories+1, ops, crashes)
+			fmt.Fprintf(os.Stderr, "%v: %d histories, %d operations, %d crashes, no violation\n",
+				time.Since(began).Round(time.Second), histories+1, ops, crashes)
 		}
 	}
-	t.Logf("from seed %d: %d histories, %d operations, %d crashes, no violation, in %v", seed, histories, ops, crashes, time.Since(began).Round(time.Millisecond))
+	t.Logf("from seed %d: %d histories, %d operations, %d crashes, no violation, in %v",
+		seed, histories, ops, crashes, time.Since(began).Round(time.Millisecond))
 }
 
 // TestSimulationReplays plays histories again: a failing seed shows the same again
@@ -184,7 +188,17 @@ func (l *life) faults() disktest.Fault {
 		from = r.IntN(crashAt + 1)
 		to = from + 1 + r.IntN([]int{1, 10, 200}[r.IntN(3)])
 		rate = []float64{0.1, 0.5, 1}[r.IntN(3)]
-		kinds = [][]string{{"sync"}, {"syncdir"}, {"write"}, {"create", "open"}, {"allocate", "write", "create"}, {"rename"}, {"remove"}, {"read"}, nil}[r.IntN(9)]
+		kinds = [][]string{
+			{"sync"},
+			{"syncdir"},
+			{"write"},
+			{"create", "open"},
+			{"allocate", "write", "create"},
+			{"rename"},
+			{"remove"},
+			{"read"},
+			nil,
+		}[r.IntN(9)]
 		l.harmless = kinds != nil && !slices.Contains([]string{"sync", "syncdir", "rename"}, kinds[0])
 	}
 	return func(op disktest.Op) (err error) {
@@ -194,7 +208,8 @@ func (l *life) faults() disktest.Fault {
 		switch {
 		case op.Call == crashAt:
 			return disktest.ErrCrashed
-		case failing != nil && op.Call >= from && op.Call < to && (kinds == nil || slices.Contains(kinds, op.Kind)) && r.Float64() < rate:
+		case failing != nil && op.Call >= from && op.Call < to && (kinds == nil || slices.Contains(kinds, op.Kind)) &&
+			r.Float64() < rate:
 			return failing
 		}
 		return nil
@@ -211,7 +226,9 @@ func (l *life) run(last bool) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- l.log.Run(context.WithoutCancel(l.ctx)) }() // ends with Close
-	slowest := []time.Duration{200 * time.Microsecond, 3 * time.Millisecond, 50 * time.Millisecond, 20 * time.Second}[min(r.IntN(12), 3)]
+	slowest := []time.Duration{
+		200 * time.Microsecond, 3 * time.Millisecond, 50 * time.Millisecond, 20 * time.Second,
+	}[min(r.IntN(12), 3)]
 	if l.options.History == 0 && l.options.HistoryBytes == 0 || r.IntN(4) > 0 {
 		slowest = min(slowest, 50*time.Millisecond)
 	}
@@ -285,7 +302,8 @@ func (l *life) recovers(held store.Feed) {
 	for l.reported < compacted {
 		batch, err := held.Next(ctx)
 		if err != nil {
-			l.fail("the feed with Hold reports a compaction up to %d, but history is compacted up to %d: %w", l.reported, compacted, err)
+			l.fail("the feed with Hold reports a compaction up to %d, but history is compacted up to %d: %w",
+				l.reported, compacted, err)
 			return
 		}
 		l.reported = max(l.reported, batch.Compacted)
@@ -309,7 +327,8 @@ func (l *life) recovered() {
 		return
 	}
 	if m.head() != current {
-		m.fail("after a restart revision %d is missing, the log is at %d; under way were %q", m.head()+1, current, m.sortedFlights())
+		m.fail("after a restart revision %d is missing, the log is at %d; under way were %q",
+			m.head()+1, current, m.sortedFlights())
 		return
 	}
 	m.checkCalls()
@@ -321,7 +340,8 @@ func (l *life) recovered() {
 	}
 	for resource, f := range s.Floors {
 		if want := m.floor(resource+"/", s.Compacted); f.Revision != want {
-			m.fail("after a restart the floor of %s is %d, want %d after a compaction up to %d", resource, f.Revision, want, s.Compacted)
+			m.fail("after a restart the floor of %s is %d, want %d after a compaction up to %d",
+				resource, f.Revision, want, s.Compacted)
 		}
 	}
 	if known := m.floor("", m.compacted); known > m.floor("", s.Compacted) {
@@ -397,7 +417,8 @@ func (l *life) collect(from store.From) {
 	for after := from.After; ; {
 		batch, err := feed.Next(l.ctx)
 		if err != nil {
-			if !errors.Is(err, io.EOF) && !l.expected(err) || errors.Is(err, io.EOF) && after != from.UpTo && from.After < from.UpTo {
+			if !errors.Is(err, io.EOF) && !l.expected(err) ||
+				errors.Is(err, io.EOF) && after != from.UpTo && from.After < from.UpTo {
 				m.fail("after a restart: feed %+v at %d: %w", from, after, err)
 			}
 			return

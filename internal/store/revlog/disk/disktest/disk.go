@@ -1,10 +1,10 @@
 // Package disktest is a directory on a simulated disk, for tests of power loss,
 // crashes and failing operations.
 //
-// It has three nouns. A [Disk] is a disk.FS that records, in addition to what its
-// readers see (the page cache), what is durable and what is pending: written, but not
-// synced. A [Fault] decides the outcome of an operation. An image is another Disk:
-// what a crash leaves, made by [Disk.PowerLoss] or [Disk.ProcessCrash].
+// A [Disk] is a disk.FS that records, in addition to what its readers see (the page cache),
+// what is durable and what is pending: written, but not synced. A [Fault] decides the outcome
+// of an operation. An image is another Disk: what a crash leaves, made by [Disk.PowerLoss] or
+// [Disk.ProcessCrash].
 //
 // The model is weaker than any real file system: of the pending writes of a file
 // any subset of sectors or pages reaches the disk, of the pending changes of size
