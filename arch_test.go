@@ -23,7 +23,7 @@ var policy = map[string][]string{
 	"internal/wire":            {"kube"},
 	"internal/durable":         nil,
 	"internal/scratch":         nil,
-	"internal/history":         {"kube", "internal/wire", "internal/durable"},
+	"internal/starts":          {"kube", "internal/wire", "internal/durable"},
 	"internal/store":           nil,
 	"internal/store/storetest": {"internal/store"},
 	"internal/store/revlog":    {"internal/store", "internal/durable"},

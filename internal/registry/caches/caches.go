@@ -2,7 +2,7 @@
 //
 // It has three nouns. A [Resource] is one resource with its cache. A [Set] is the
 // caches of all resources, with the clock that says up to which revision they are
-// complete. The [Publisher] is the one goroutine that turns the store's feed into
+// complete. The [Publisher] is the one goroutine that turns the store's stream of changes into
 // cache entries, puts definitions in force, and then moves the clock. Nothing else
 // appends to a cache or changes the set.
 package caches
