@@ -14,7 +14,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/kinds/builtin"
-	"github.com/gapless-io/gapless/internal/registry/patch"
+	"github.com/gapless-io/gapless/internal/patch"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 
 	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/patch"
 	"github.com/gapless-io/gapless/internal/registry/metadata"
-	"github.com/gapless-io/gapless/internal/registry/patch"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
