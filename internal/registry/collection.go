@@ -68,7 +68,9 @@ func (r *Registry) DeleteCollection(ctx context.Context, t kinds.Target, d metav
 
 // deleteEach deletes objects of one kind, several at a time, and returns what
 // became of each: an empty outcome for one that was gone already.
-func (r *Registry) deleteEach(ctx context.Context, w write, items []*wire.Object, options func(*wire.Object) metav1.DeleteOptions) ([]outcome, error) {
+func (r *Registry) deleteEach(
+	ctx context.Context, w write, items []*wire.Object, options func(*wire.Object) metav1.DeleteOptions,
+) ([]outcome, error) {
 	outcomes := make([]outcome, len(items))
 	errs := make([]error, len(items))
 	next := make(chan int)
