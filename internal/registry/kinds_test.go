@@ -125,7 +125,7 @@ func eachKind(t *testing.T, check func(t *testing.T, s *server, at kinds.Target,
 			if !known {
 				t.Fatal("kindRows does not say what upstream's strategy of this kind does")
 			}
-			text, err := os.ReadFile(filepath.Join("..", "schema", "builtin", "testdata", "manifests", r.GR().String()+".yaml"))
+			text, err := os.ReadFile(filepath.Join("..", "kinds", "builtin", "testdata", "manifests", r.GR().String()+".yaml"))
 			if err != nil {
 				t.Fatal(err)
 			}
