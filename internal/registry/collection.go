@@ -24,7 +24,9 @@ const deleters = 16
 // returns what was deleted (or marked). It leaves out objects that were deleted
 // meanwhile, even if others of the same name exist now. Errors:
 // those of List and Delete; what was deleted before stays deleted.
-func (r *Registry) DeleteCollection(ctx context.Context, t kinds.Target, d metav1.DeleteOptions, o wire.ListOptions) (*wire.List, error) {
+func (r *Registry) DeleteCollection(
+	ctx context.Context, t kinds.Target, d metav1.DeleteOptions, o wire.ListOptions,
+) (*wire.List, error) {
 	if err := invalidOptions("DeleteOptions", metavalidation.ValidateDeleteOptions(&d)); err != nil {
 		return nil, err
 	}
