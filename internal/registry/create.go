@@ -109,7 +109,7 @@ func (r *Registry) create(ctx context.Context, w write, u *unstructured.Unstruct
 	}
 }
 
-// createNamed stores a new object that has its name: the steps of a creation (see the package's doc).
+// createNamed stores what prepareCreate makes of a new object that has its name.
 func (r *Registry) createNamed(ctx context.Context, w write, u *unstructured.Unstructured) (*wire.Object, error) {
 	w.target.Name = u.GetName()
 	leave, err := r.gate.Enter(ctx, w.target)
@@ -124,7 +124,7 @@ func (r *Registry) createNamed(ctx context.Context, w write, u *unstructured.Uns
 	if err != nil {
 		return nil, err
 	}
-	defer decided.finish()
+	defer decided.release()
 	w.target.Name = u.GetName() // a plugin may have given it one
 	if w.mayWait() {
 		again, err := r.gate.Enter(ctx, w.target)

@@ -30,7 +30,7 @@ func (r *Registry) encodeSettled(
 		}
 	}
 	if d.value, err = r.encode(ctx, resource, u, managed); err != nil {
-		d.finish()
+		d.release()
 		return decision{}, err
 	}
 	return d, nil

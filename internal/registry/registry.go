@@ -7,9 +7,9 @@
 // what namespaces and definitions demand of their content is in package lifecycle.
 //
 // A write answers only after the publisher has made it visible to every reader,
-// so that a client reads what it wrote. createNamed and prepareUpdate are the lists of
+// so that a client reads what it wrote. prepareCreate and prepareUpdate are the lists of
 // its steps; patches, applied configurations, writes of subresources and evictions are
-// updates:
+// updates, and a deletion (prepareDelete) has the steps that it needs:
 //
 //	decode         the body becomes a tree, or changes the tree of the current object
 //	begin          what the endpoint cannot change is as it was; defaults
@@ -19,7 +19,8 @@
 //	finish         what the server makes of it: the generation, what its kind fills in
 //	check          the rules of the kind
 //	validate       plugins may refuse it
-//	encode         the bytes to store
+//	encode         the bytes to store; before that the hook of a resource settles the object,
+//	               which takes turns with others of its kind (definitions)
 //	commit         the store takes them if the object is still the one that was found
 //
 // A write that finds, when it commits, that another one was faster takes the steps again

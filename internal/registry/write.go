@@ -27,8 +27,8 @@ type write struct {
 	review  *admission.Review
 	options runtime.Object
 	waits   bool // also without the review
-	// manages says that the fields that change get the manager manager ("": the target's); otherwise
-	// the new object says itself who manages them.
+	// manages says that manager, or that of the target if it is "", manages the fields that change;
+	// otherwise the new object itself says who does.
 	manages bool
 	manager string
 	// uid is that of the object which the client means, "" for any.
@@ -99,12 +99,12 @@ type decision struct {
 	// after is the form that the answer shows when the object is removed; nil: the object
 	// that was found.
 	after []byte
-	// end is called when the decision is committed or given up; nil: nothing is done then.
+	// end ends what the decision holds until it is committed or given up; nil: it holds nothing.
 	end func()
 }
 
-// finish ends a decision that is committed or given up.
-func (d decision) finish() {
+// release ends what a decision holds; it is committed or given up.
+func (d decision) release() {
 	if d.end != nil {
 		d.end()
 	}
@@ -120,7 +120,7 @@ type outcome struct {
 // ends the decision. Errors: *store.ConflictError when the object has changed meanwhile; others are
 // for the client.
 func (r *Registry) commit(ctx context.Context, w write, current *wire.Object, d decision) (outcome, error) {
-	defer d.finish()
+	defer d.release()
 	if !d.remove && d.value == nil {
 		rewrite, err := r.mustRewrite(ctx, w, current)
 		if err != nil || !rewrite {
