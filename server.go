@@ -23,12 +23,12 @@ import (
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/auth/authn"
 	"github.com/gapless-io/gapless/internal/bootstrap"
-	"github.com/gapless-io/gapless/internal/history"
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/kinds/builtin"
 	"github.com/gapless-io/gapless/internal/registry"
 	"github.com/gapless-io/gapless/internal/scratch"
 	"github.com/gapless-io/gapless/internal/seed/manifest"
+	"github.com/gapless-io/gapless/internal/starts"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/encrypted"
 	"github.com/gapless-io/gapless/internal/store/failing"
@@ -61,7 +61,7 @@ type Server struct {
 	policies    *policy.Plugin   // of admission
 	webhooks    *webhook.Plugin  // of admission
 	values      *encrypted.Store // the log with its values decrypted
-	history     *history.History
+	history     *starts.History
 	manifests   *manifest.Files
 	applied     Applied
 	auditPolicy *audit.Policy
@@ -146,7 +146,7 @@ func (s *Server) open(ctx context.Context) (*revlog.Log, error) {
 		if s.cfg.Memory && s.cfg.Disk == nil {
 			dir = ""
 		}
-		s.history, err = history.Open(dir, log.Stats().Revision)
+		s.history, err = starts.Open(dir, log.Stats().Revision)
 	}
 	if err == nil {
 		s.values, err = s.decrypted(ctx, log)

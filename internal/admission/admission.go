@@ -1,8 +1,9 @@
-// Package admission says what is asked about a write before it is done.
+// Package admission asks plugins about a write before it is done: they may change it, or
+// refuse it.
 //
-// It has two nouns. A [Plugin] may change a write, or refuse it; upstream's
-// k8s.io/apiserver/pkg/admission has the attributes that it gets. A [Chain] is several
-// plugins, which are asked in order.
+// A [Plugin] is one of those that are asked; upstream's k8s.io/apiserver/pkg/admission has the
+// attributes that it gets. A [Chain] is several plugins, which are asked in order. A [Review]
+// asks them about one write.
 package admission
 
 import (

@@ -26,7 +26,7 @@ var policy = map[string][]string{
 	"internal/wire":            {"kube"},
 	"internal/durable":         nil,
 	"internal/scratch":         nil,
-	"internal/history":         {"kube", "internal/wire", "internal/durable"},
+	"internal/starts":          {"kube", "internal/wire", "internal/durable"},
 	"internal/store":           nil,
 	"internal/store/storetest": {"internal/store"},
 	"internal/store/revlog":    {"internal/store", "internal/durable"},
@@ -40,13 +40,14 @@ var policy = map[string][]string{
 	"internal/watchcache": {"kube", "internal/wire"},
 	"internal/kinds":      {"kube", "internal/wire"},
 	"internal/hook":       {"kube", "internal/wire", "internal/kinds"},
+	"internal/patch":      {"kube", "internal/wire", "internal/kinds"},
 	"internal/admission":  {"kube", "internal/wire", "internal/kinds", "internal/auth"},
 	"internal/admission/webhook": {
-		"kube", "internal/wire", "internal/kinds", "internal/admission", "internal/hook", "internal/registry/patch",
+		"kube", "internal/wire", "internal/kinds", "internal/admission", "internal/hook", "internal/patch",
 	},
 	"internal/registry": {
 		"kube", "internal/wire", "internal/store", "internal/kinds", "internal/watchcache", "internal/admission", "internal/hook",
-		"internal/registry/caches", "internal/registry/patch",
+		"internal/patch", "internal/registry/caches",
 		"internal/registry/lifecycle", "internal/registry/stored", "internal/registry/strategy",
 	},
 	"internal/bootstrap":       {"kube", "internal/wire", "internal/kinds", "internal/auth/rbac/rules"},
@@ -122,7 +123,6 @@ var policy = map[string][]string{
 	"internal/registry/lifecycle": {"kube", "internal/wire", "internal/kinds", "internal/watchcache", "internal/registry/caches", "internal/registry/strategy"},
 	"internal/registry/stored":    {"kube", "internal/wire", "internal/store", "internal/kinds", "internal/watchcache"},
 	"internal/registry/strategy":  {"kube", "internal/wire", "internal/kinds"},
-	"internal/registry/patch":     {"kube", "internal/wire", "internal/kinds"},
 }
 
 // inTests is what the tests of a package may import besides: the suite that backends

@@ -77,7 +77,7 @@ func TestReadersBesideTheWriter(t *testing.T) {
 }
 
 // followDeletions compares the deletions that a reader of the log sees with those expected.
-func followDeletions(ctx context.Context, t *testing.T, m *mirror.Mirror, feed store.Feed, want *expected) {
+func followDeletions(ctx context.Context, t *testing.T, m *mirror.Mirror, feed store.Changes, want *expected) {
 	known, forgotten := 0, 0
 	for {
 		batch, err := feed.Next(ctx)

@@ -11,17 +11,8 @@ import (
 	"github.com/gapless-io/gapless/internal/kinds/jsontree"
 	"github.com/gapless-io/gapless/internal/registry/fieldmanager"
 	"github.com/gapless-io/gapless/internal/registry/metadata"
-	"github.com/gapless-io/gapless/internal/registry/strategy"
 	"github.com/gapless-io/gapless/internal/wire"
 )
-
-// tracking records that manager makes a write of a target.
-func (r *Registry) tracking(t kinds.Target, manager string) strategy.Track {
-	return func(u, old *unstructured.Unstructured) ([]byte, error) { return r.fields.Update(t, u, old, manager) }
-}
-
-// tracked leaves managedFields as they are.
-func tracked(_, _ *unstructured.Unstructured) ([]byte, error) { return nil, nil }
 
 // apply applies a configuration to an object, its status or its scale. It creates a missing
 // object.
@@ -39,42 +30,37 @@ func (r *Registry) apply(ctx context.Context, w write, body []byte, o metav1.Pat
 	if err := served(t); err != nil {
 		return wire.Written{}, err
 	}
-	merge := func(old *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-		u, err := r.fields.Apply(t, old, config)
+	w.creates = t.Subresource == ""
+	return r.update(ctx, w, func(current *wire.Object) (*unstructured.Unstructured, error) {
+		if current == nil {
+			return r.applied(t, nil, config)
+		}
+		old, err := r.shownTree(ctx, t.Resource, current)
 		if err != nil {
 			return nil, err
 		}
-		return decodeApplied(t, u)
-	}
-	revise := func(current *wire.Object) (*unstructured.Unstructured, error) {
-		switch {
-		case current == nil && t.Subresource != "":
-			return nil, wire.NotFound(t.Resource.GR(), t.Name)
-		case current == nil:
-			return nil, errMissing
-		}
-		shown, err := r.Show(ctx, t.Resource, current)
-		if err != nil {
-			return nil, err
-		}
-		old, err := treeOf(shown)
-		if err != nil {
-			return nil, err
-		}
-		return merge(old)
-	}
-	return r.updateOrCreate(ctx, w, revise, func() (*unstructured.Unstructured, error) {
-		u, err := merge(nil)
-		if err != nil {
-			return nil, err
-		}
-		if uid := u.GetUID(); uid != "" {
-			return nil, wire.Conflict(t.Resource.GR(), t.Name, fmt.Sprintf(
-				"uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
-		}
-		u.SetResourceVersion("") // upstream ignores it here, unlike that of a creation
-		return u, nil
+		return r.applied(t, old, config)
 	})
+}
+
+// applied returns what applying a configuration makes of old, or of no object. Who manages its
+// fields is in it.
+func (r *Registry) applied(
+	t kinds.Target, old *unstructured.Unstructured, config fieldmanager.Configuration,
+) (*unstructured.Unstructured, error) {
+	merged, err := r.fields.Apply(t, old, config)
+	if err != nil {
+		return nil, err
+	}
+	u, err := decodeApplied(t, merged)
+	if err != nil {
+		return nil, err
+	}
+	if uid := u.GetUID(); old == nil && uid != "" {
+		return nil, wire.Conflict(t.Resource.GR(), t.Name, fmt.Sprintf(
+			"uid mismatch: the provided object specified uid %s, and no existing object was found", uid))
+	}
+	return u, nil
 }
 
 // decodeApplied brings an object, which an applied configuration was merged into, into the

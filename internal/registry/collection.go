@@ -24,7 +24,9 @@ const deleters = 16
 // returns what was deleted (or marked). It leaves out objects that were deleted
 // meanwhile, even if others of the same name exist now. Errors:
 // those of List and Delete; what was deleted before stays deleted.
-func (r *Registry) DeleteCollection(ctx context.Context, t kinds.Target, d metav1.DeleteOptions, o wire.ListOptions) (*wire.List, error) {
+func (r *Registry) DeleteCollection(
+	ctx context.Context, t kinds.Target, d metav1.DeleteOptions, o wire.ListOptions,
+) (*wire.List, error) {
 	if err := invalidOptions("DeleteOptions", metavalidation.ValidateDeleteOptions(&d)); err != nil {
 		return nil, err
 	}
@@ -68,7 +70,9 @@ func (r *Registry) DeleteCollection(ctx context.Context, t kinds.Target, d metav
 
 // deleteEach deletes objects of one kind, several at a time, and returns what
 // became of each: an empty outcome for one that was gone already.
-func (r *Registry) deleteEach(ctx context.Context, w write, items []*wire.Object, options func(*wire.Object) metav1.DeleteOptions) ([]outcome, error) {
+func (r *Registry) deleteEach(
+	ctx context.Context, w write, items []*wire.Object, options func(*wire.Object) metav1.DeleteOptions,
+) ([]outcome, error) {
 	outcomes := make([]outcome, len(items))
 	errs := make([]error, len(items))
 	next := make(chan int)

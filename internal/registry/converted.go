@@ -56,7 +56,9 @@ func (r *Registry) writtenAs(ctx context.Context, t kinds.Target, w wire.Written
 
 // encode encodes an object of a version for the store, in the version in which it is stored.
 // managed are its managedFields, as JSON, if it does not have them itself.
-func (r *Registry) encode(ctx context.Context, resource *kinds.Resource, u *unstructured.Unstructured, managed []byte) ([]byte, error) {
+func (r *Registry) encode(
+	ctx context.Context, resource *kinds.Resource, u *unstructured.Unstructured, managed []byte,
+) ([]byte, error) {
 	if !resource.Converts() {
 		return encodeStored(resource, u, managed)
 	}

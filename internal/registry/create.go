@@ -14,7 +14,6 @@ import (
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/registry/caches"
 	"github.com/gapless-io/gapless/internal/registry/metadata"
-	"github.com/gapless-io/gapless/internal/registry/names"
 	"github.com/gapless-io/gapless/internal/registry/stored"
 	"github.com/gapless-io/gapless/internal/registry/strategy"
 	"github.com/gapless-io/gapless/internal/store"
@@ -23,16 +22,13 @@ import (
 )
 
 // Create makes a new object from a JSON body, or does a POST to a subresource, which is
-// answered by a Status. It returns when the object is durable and visible. Errors: 400, 403 in a terminating namespace, 404 without
-// the namespace, 409, 413, 422.
-func (r *Registry) Create(ctx context.Context, t kinds.Target, body []byte, o metav1.CreateOptions) (out wire.Written, err error) {
+// answered by a Status. It returns when the object is durable and visible. Errors: 400,
+// 403 in a terminating namespace, 404 without the namespace, 409, 413, 422.
+func (r *Registry) Create(
+	ctx context.Context, t kinds.Target, body []byte, o metav1.CreateOptions,
+) (out wire.Written, err error) {
 	ctx, said := hear(ctx)
 	defer func() { out.Warnings = said.all() }()
-	return r.createFrom(ctx, t, body, o)
-}
-
-// createFrom makes a new object, or does a POST to a subresource.
-func (r *Registry) createFrom(ctx context.Context, t kinds.Target, body []byte, o metav1.CreateOptions) (wire.Written, error) {
 	if err := invalidOptions("CreateOptions", metavalidation.ValidateCreateOptions(&o)); err != nil {
 		return wire.Written{}, err
 	}
@@ -43,8 +39,7 @@ func (r *Registry) createFrom(ctx context.Context, t kinds.Target, body []byte, 
 	if err != nil {
 		return wire.Written{}, err
 	}
-	w = r.asked(w, admission.Create, &o)
-	w.track = r.tracking(t, o.FieldManager)
+	w = r.asked(w, admission.Create, &o).managedBy(o.FieldManager)
 	u, warnings, err := t.Resource.Type.Decode(body, validation(o.FieldValidation))
 	if err != nil {
 		return wire.Written{}, err
@@ -73,7 +68,13 @@ func (r *Registry) Check(t kinds.Target, body []byte) error {
 	if err := r.fields.Check(t, body); err != nil {
 		return err
 	}
-	if _, _, err := r.prepareCreate(t.Resource, u, tracked); err != nil || !t.Resource.IsDefinition() {
+	if err := strategy.BeginCreate(t.Resource, u); err != nil {
+		return err
+	}
+	if err := strategy.FinishCreate(t.Resource, u); err != nil {
+		return err
+	}
+	if _, err := r.checkCreate(t.Resource, u); err != nil || !t.Resource.IsDefinition() {
 		return err
 	}
 	return r.definitions.Establish(u)
@@ -85,7 +86,6 @@ const nameAttempts = 8
 
 // create stores u as a new object. It may change u.
 func (r *Registry) create(ctx context.Context, w write, u *unstructured.Unstructured) (*wire.Object, error) {
-	defer w.order.Leave()
 	if err := metadata.MatchNamespace(w.target, u); err != nil {
 		return nil, err
 	}
@@ -97,9 +97,8 @@ func (r *Registry) create(ctx context.Context, w write, u *unstructured.Unstruct
 		fresh := u
 		if generated {
 			fresh = u.DeepCopy() // defaults write the name and uid into a job
-			fresh.SetName(names.Generate(u.GetGenerateName()))
+			fresh.SetName(generatedName(u.GetGenerateName()))
 		}
-		w.order.Leave()
 		object, err := r.createNamed(ctx, w, fresh)
 		if !generated || !isAlreadyExists(err) {
 			return object, err
@@ -110,52 +109,29 @@ func (r *Registry) create(ctx context.Context, w write, u *unstructured.Unstruct
 	}
 }
 
-// createNamed stores a new object that has its name.
+// createNamed stores what prepareCreate makes of a new object that has its name.
 func (r *Registry) createNamed(ctx context.Context, w write, u *unstructured.Unstructured) (*wire.Object, error) {
-	resource := w.target.Resource
 	w.target.Name = u.GetName()
-	end, err := r.admission.Begin(ctx, w.target)
+	leave, err := r.gate.Enter(ctx, w.target)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { end() }()
+	defer func() { leave() }()
 	if w.mayWait() {
-		end() // namespaces and definitions under deletion do not wait for a webhook
+		leave() // namespaces and definitions under deletion do not wait for a webhook
 	}
-	if resource.Signed != nil {
-		resource.Signed(u, w.target.Caller)
-	}
-	versioned := hasVersion(u)
-	managed, warnings, err := r.prepareCreate(resource, u, whileAwaited(ctx, uniqueAfter(ctx, w.review.After(ctx, w.track))))
-	warn(ctx, warnings)
-	if err == nil {
-		err = metadata.MatchNamespace(w.target, u) // a plugin may have changed it
-	}
-	if err == nil {
-		err = w.review.Validate(ctx, u, nil)
-	}
+	decided, err := r.prepareCreate(ctx, w, u)
 	if err != nil {
 		return nil, err
 	}
+	defer decided.release()
 	w.target.Name = u.GetName() // a plugin may have given it one
-	// Upstream checks the version where it writes to etcd: not in a dry run, and not one
-	// that is no number. It answers 500, which clients retry.
-	if (versioned || hasVersion(u)) && !w.dryRun {
-		return nil, wire.BadRequest("resourceVersion should not be set on objects to be created")
-	}
-	if err := w.order.Establish(ctx, u); err != nil {
-		return nil, err
-	}
-	value, err := r.encode(ctx, resource, u, managed)
-	if err != nil {
-		return nil, err
-	}
 	if w.mayWait() {
-		again, err := r.admission.Begin(ctx, w.target)
+		again, err := r.gate.Enter(ctx, w.target)
 		if err != nil {
 			return nil, err
 		}
-		end = again
+		leave = again
 	}
 	key := w.target.Key()
 	if w.dryRun {
@@ -164,12 +140,12 @@ func (r *Registry) createNamed(ctx context.Context, w write, u *unstructured.Uns
 		case err != nil:
 			return nil, err
 		case existing != nil:
-			return nil, alreadyExists(resource, existing)
+			return nil, alreadyExists(w.target.Resource, existing)
 		}
-		return unstored(w.cached, key, value)
+		return unstored(w.cached, key, decided.value)
 	}
-	done, err := r.store.Commit(ctx, store.Txn{Key: w.cached.Key(key), Value: value})
-	end()
+	done, err := r.store.Commit(ctx, store.Txn{Key: w.cached.Key(key), Value: decided.value})
+	leave()
 	if conflict, is := errors.AsType[*store.ConflictError](err); is {
 		return nil, existing(w, conflict)
 	}
@@ -179,28 +155,85 @@ func (r *Registry) createNamed(ctx context.Context, w write, u *unstructured.Uns
 	if err := r.caches.WaitPublished(ctx, kube.ResourceVersion(done.Revision)); err != nil {
 		return nil, err
 	}
-	return written(w.cached, key, value, done.Revision)
+	return written(w.cached, key, decided.value, done.Revision)
 }
 
-// prepareCreate completes and validates a new object: what upstream's BeforeCreate and
-// strategies do. managed is as track has returned it. It returns the warnings, also beside an
-// error.
-func (r *Registry) prepareCreate(resource *kinds.Resource, u *unstructured.Unstructured, track strategy.Track) (managed []byte, warnings []string, err error) {
-	if managed, err = strategy.Create(resource, u, track); err != nil {
-		return nil, nil, err
+// prepareCreate makes of u, which it changes, the new object to store: the steps of a creation, as
+// upstream's createHandler, BeforeCreate, and the strategies of its kinds do them.
+func (r *Registry) prepareCreate(ctx context.Context, w write, u *unstructured.Unstructured) (decision, error) {
+	resource := w.target.Resource
+	if resource.Signed != nil {
+		resource.Signed(u, w.target.Caller)
 	}
+	versioned := hasVersion(u)
+
+	// Begin.
+	if err := strategy.BeginCreate(resource, u); err != nil {
+		return decision{}, err
+	}
+
+	// Manage fields.
+	managed, err := r.manageFields(w, u, nil)
+	if err != nil {
+		return decision{}, err
+	}
+
+	// Mutate: as upstream, plugins are asked before the server has given u a UID and a name.
+	given := w.hide(u)
+	if _, err := w.review.Admit(ctx, u, nil); err != nil {
+		return decision{}, err
+	}
+
+	// Restrict.
+	given.Restore(u)
+	if err := mutated(ctx, u); err != nil {
+		return decision{}, err
+	}
+
+	// Finish.
+	if err := strategy.FinishCreate(resource, u); err != nil {
+		return decision{}, err
+	}
+
+	// Check.
+	warnings, err := r.checkCreate(resource, u)
+	warn(ctx, warnings)
+	if err != nil {
+		return decision{}, err
+	}
+	if err := metadata.MatchNamespace(w.target, u); err != nil { // a plugin may have changed it
+		return decision{}, err
+	}
+
+	// Validate.
+	if err := w.review.Validate(ctx, u, nil); err != nil {
+		return decision{}, err
+	}
+	// Upstream checks the version where it writes to etcd: not in a dry run, and not one
+	// that is no number. It answers 500, which clients retry.
+	if (versioned || hasVersion(u)) && !w.dryRun {
+		return decision{}, wire.BadRequest("resourceVersion should not be set on objects to be created")
+	}
+
+	// Encode.
+	return r.encodeSettled(ctx, resource, u, managed)
+}
+
+// checkCreate applies the rules of the kind to a new object. It returns the warnings about it, also
+// beside an error.
+func (r *Registry) checkCreate(resource *kinds.Resource, u *unstructured.Unstructured) (warnings []string, err error) {
 	errs := metadata.Check(resource, u, nil)
 	wrong, warnings := resource.Type.Validate(u, nil)
 	errs = append(errs, wrong...)
-	if resource.IsDefinition() {
-		errs = append(errs, r.definitions.Check(u)...)
+	if h := r.hooks[resource.GR()]; h != nil {
+		errs = append(errs, h.Check(u)...)
 	}
 	if len(errs) == 0 {
 		warnings = append(warnings, strategy.Warnings(resource, u, nil)...)
 	} else if !resource.Custom {
 		warnings = nil
 	}
-	return managed, warnings, metadata.Invalid(resource, u.GetName(), errs)
+	return warnings, metadata.Invalid(resource, u.GetName(), errs)
 }
 
 // hasVersion reports whether a client, or a plugin after it, gave a new object a resourceVersion.

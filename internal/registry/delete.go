@@ -62,16 +62,8 @@ func removed(t kinds.Target, last *wire.Object) *metav1.Status {
 // leaves, between the two, the object stays marked, and another deletion removes it.
 func (r *Registry) delete(ctx context.Context, w write, o metav1.DeleteOptions) (outcome, error) {
 	var deleted strategy.Deletion
-	out, err := r.mutate(ctx, w, func(current *wire.Object) (decision, error) {
-		if current == nil {
-			return decision{}, wire.NotFound(w.target.Resource.GR(), w.target.Name)
-		}
-		if err := r.mayDelete(ctx, w, current, o.Preconditions); err != nil {
-			return decision{}, err
-		}
-		var decided decision
-		var err error
-		decided, deleted, err = r.deletion(w.target.Resource, current, o)
+	out, err := r.retry(ctx, w, func(current *wire.Object) (decided decision, err error) {
+		decided, deleted, err = r.prepareDelete(ctx, w, current, o)
 		return decided, err
 	})
 	switch {
@@ -93,7 +85,7 @@ func (r *Registry) removeMarked(ctx context.Context, w write, marked *wire.Objec
 		rv := marked.ResourceVersion().String()
 		p = &metav1.Preconditions{UID: p.UID, ResourceVersion: &rv}
 	}
-	out, err := r.mutate(ctx, w, func(current *wire.Object) (decision, error) {
+	out, err := r.retry(ctx, w, func(current *wire.Object) (decision, error) {
 		if current == nil || current.UID() != marked.UID() {
 			return decision{}, nil
 		}
@@ -108,8 +100,45 @@ func (r *Registry) removeMarked(ctx context.Context, w write, marked *wire.Objec
 	return out, err
 }
 
-// mayDelete checks the preconditions of a deletion, and asks the plugins about it. Like
-// upstream it is called for each step, since the object may be another one than at the first.
+// prepareDelete decides what a DELETE does to the current object, for DeleteMarked what its first
+// step does: the steps of a deletion.
+func (r *Registry) prepareDelete(
+	ctx context.Context, w write, current *wire.Object, o metav1.DeleteOptions,
+) (decision, strategy.Deletion, error) {
+	resource := w.target.Resource
+	if current == nil {
+		return decision{}, 0, wire.NotFound(resource.GR(), w.target.Name)
+	}
+
+	// Check, mutate, and validate.
+	if err := r.mayDelete(ctx, w, current, o.Preconditions); err != nil {
+		return decision{}, 0, err
+	}
+
+	// Finish.
+	u, err := treeOf(resource.Readings.Of(current))
+	if err != nil {
+		return decision{}, 0, err
+	}
+	deleted, err := strategy.Delete(resource, u, o)
+	if err != nil {
+		return decision{}, 0, err
+	}
+	switch deleted {
+	case strategy.DeleteNow:
+		return decision{remove: true}, deleted, nil
+	case strategy.DeleteLater, strategy.DeleteMarked:
+		// Encode.
+		value, err := encodeAsStored(resource, u)
+		return decision{value: value}, deleted, err
+	case strategy.DeleteUnchanged:
+	}
+	return decision{}, deleted, nil
+}
+
+// mayDelete checks the preconditions of a deletion, and asks the plugins about it, which can change
+// nothing. Like upstream it is called for each step of a deletion, since the object may be another
+// one than at the first.
 func (r *Registry) mayDelete(ctx context.Context, w write, current *wire.Object, p *metav1.Preconditions) error {
 	if err := preconditions(w.target, current, p); err != nil {
 		return err
@@ -117,16 +146,7 @@ func (r *Registry) mayDelete(ctx context.Context, w write, current *wire.Object,
 	if !w.review.Asks() {
 		return nil
 	}
-	return r.reviewDeletion(ctx, w, current)
-}
-
-// reviewDeletion asks the plugins about the deletion of an object.
-func (r *Registry) reviewDeletion(ctx context.Context, w write, current *wire.Object) error {
-	shown, err := r.Show(ctx, w.target.Resource, current)
-	if err != nil {
-		return err
-	}
-	old, err := treeOf(shown)
+	old, err := r.shownTree(ctx, w.target.Resource, current)
 	if err != nil {
 		return err
 	}
@@ -145,34 +165,15 @@ func preconditions(t kinds.Target, current *wire.Object, p *metav1.Preconditions
 	kind := kinds.GroupResource{Group: t.Resource.Group, Resource: t.Resource.Kind}
 	if p.UID != nil && *p.UID != current.UID() {
 		return wire.Conflict(kind, current.Key().Name, fmt.Sprintf(
-			"the UID in the precondition (%s) does not match the UID in record (%s). The object might have been deleted and then recreated",
+			"the UID in the precondition (%s) does not match the UID in record (%s). "+
+				"The object might have been deleted and then recreated",
 			*p.UID, current.UID()))
 	}
 	if p.ResourceVersion != nil && *p.ResourceVersion != current.ResourceVersion().String() {
 		return wire.Conflict(kind, current.Key().Name, fmt.Sprintf(
-			"the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). The object might have been modified",
+			"the ResourceVersion in the precondition (%s) does not match the ResourceVersion in record (%s). "+
+				"The object might have been modified",
 			*p.ResourceVersion, current.ResourceVersion()))
 	}
 	return nil
-}
-
-// deletion decides what a DELETE does to an object, for DeleteMarked what its first step does.
-func (r *Registry) deletion(resource *kinds.Resource, current *wire.Object, o metav1.DeleteOptions) (decision, strategy.Deletion, error) {
-	u, err := treeOf(resource.Readings.Of(current))
-	if err != nil {
-		return decision{}, 0, err
-	}
-	deleted, err := strategy.Delete(resource, u, o)
-	if err != nil {
-		return decision{}, 0, err
-	}
-	switch deleted {
-	case strategy.DeleteNow:
-		return decision{remove: true}, deleted, nil
-	case strategy.DeleteLater, strategy.DeleteMarked:
-		value, err := encodeAsStored(resource, u)
-		return decision{value: value}, deleted, err
-	case strategy.DeleteUnchanged:
-	}
-	return decision{}, deleted, nil
 }

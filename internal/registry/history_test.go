@@ -203,7 +203,7 @@ type handing struct {
 
 func (h *handing) reset() { h.feeds.Store(0); h.changes.Store(0); h.values.Store(0) }
 
-func (h *handing) Changes(ctx context.Context, from store.From) (store.Feed, error) {
+func (h *handing) Changes(ctx context.Context, from store.From) (store.Changes, error) {
 	feed, err := h.Store.Changes(ctx, from)
 	if err != nil || from.Hold || from.UpTo != 0 && from.UpTo <= from.After {
 		return feed, err
@@ -213,12 +213,12 @@ func (h *handing) Changes(ctx context.Context, from store.From) (store.Feed, err
 }
 
 type handingFeed struct {
-	store.Feed
+	store.Changes
 	to *handing
 }
 
 func (f handingFeed) Next(ctx context.Context) (store.Batch, error) {
-	batch, err := f.Feed.Next(ctx)
+	batch, err := f.Changes.Next(ctx)
 	f.to.changes.Add(int64(len(batch.Changes)))
 	for _, c := range batch.Changes {
 		if c.Value != nil {

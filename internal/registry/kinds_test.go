@@ -14,7 +14,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/kinds/builtin"
-	"github.com/gapless-io/gapless/internal/registry/patch"
+	"github.com/gapless-io/gapless/internal/patch"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -125,7 +125,7 @@ func eachKind(t *testing.T, check func(t *testing.T, s *server, at kinds.Target,
 			if !known {
 				t.Fatal("kindRows does not say what upstream's strategy of this kind does")
 			}
-			text, err := os.ReadFile(filepath.Join("..", "schema", "builtin", "testdata", "manifests", r.GR().String()+".yaml"))
+			text, err := os.ReadFile(filepath.Join("..", "kinds", "builtin", "testdata", "manifests", r.GR().String()+".yaml"))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -20,20 +20,23 @@ import (
 type lifecycleVerbs struct{ *Registry }
 
 // CreateObject implements lifecycle.Verbs.
-func (v lifecycleVerbs) CreateObject(ctx context.Context, resource *kinds.Resource, u *unstructured.Unstructured) error {
+func (v lifecycleVerbs) CreateObject(
+	ctx context.Context, resource *kinds.Resource, u *unstructured.Unstructured,
+) error {
 	w, err := v.newWrite(kinds.Target{Resource: resource, Namespace: u.GetNamespace()}, nil)
 	if err != nil {
 		return err
 	}
-	w.track = v.tracking(w.target, "gapless")
-	if _, err := v.create(ctx, w, u); err != nil && !isAlreadyExists(err) {
+	if _, err := v.create(ctx, w.managedBy("gapless"), u); err != nil && !isAlreadyExists(err) {
 		return err
 	}
 	return nil
 }
 
 // DeleteObjects implements lifecycle.Verbs.
-func (v lifecycleVerbs) DeleteObjects(ctx context.Context, resource *kinds.Resource, items []*wire.Object, options func(*wire.Object) metav1.DeleteOptions) (left int, err error) {
+func (v lifecycleVerbs) DeleteObjects(
+	ctx context.Context, resource *kinds.Resource, items []*wire.Object, options func(*wire.Object) metav1.DeleteOptions,
+) (left int, err error) {
 	w, err := v.newWrite(kinds.Target{Resource: resource, Caller: namespaceController()}, nil)
 	if err != nil {
 		return 0, err
@@ -62,7 +65,7 @@ func (v lifecycleVerbs) Finalize(ctx context.Context, t kinds.Target, release fu
 	if err != nil {
 		return err
 	}
-	_, err = v.mutate(ctx, w, func(current *wire.Object) (decision, error) {
+	_, err = v.retry(ctx, w, func(current *wire.Object) (decision, error) {
 		if current == nil || !current.Deleting() {
 			return decision{}, nil
 		}
@@ -89,12 +92,7 @@ func (v lifecycleVerbs) Refresh(ctx context.Context, t kinds.Target) error {
 	if err != nil {
 		return err
 	}
-	_, err = v.update(ctx, w, func(current *wire.Object) (*unstructured.Unstructured, error) {
-		if current == nil {
-			return nil, nil // update answers 404
-		}
-		return treeOf(current)
-	})
+	_, err = v.update(ctx, w, treeOf)
 	if e, is := errors.AsType[*wire.StatusError](err); is && e.ErrStatus.Code == http.StatusNotFound {
 		return nil
 	}

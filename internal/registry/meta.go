@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"context"
 	"fmt"
 	"maps"
 
@@ -20,6 +21,17 @@ func treeOf(o *wire.Object) (*unstructured.Unstructured, error) {
 		return nil, wire.Internal(fmt.Errorf("decode the stored object: %w", err))
 	}
 	return &unstructured.Unstructured{Object: tree}, nil
+}
+
+// shownTree decodes an object as a resource shows it. Errors: those of Show.
+func (r *Registry) shownTree(
+	ctx context.Context, resource *kinds.Resource, o *wire.Object,
+) (*unstructured.Unstructured, error) {
+	shown, err := r.Show(ctx, resource, o)
+	if err != nil {
+		return nil, err
+	}
+	return treeOf(shown)
 }
 
 // encodeStored encodes an object in the version in which it is stored. managed are its

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 
 	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/patch"
 	"github.com/gapless-io/gapless/internal/registry/metadata"
-	"github.com/gapless-io/gapless/internal/registry/patch"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -21,14 +21,11 @@ import (
 // creates it if there is none (server-side apply). A resourceVersion in the patch is a
 // condition; without one the patch is applied to the current object. Errors: 400,
 // 404, 409, 413, 415 for other types of patches, 422.
-func (r *Registry) Patch(ctx context.Context, t kinds.Target, p wire.Patch, o metav1.PatchOptions) (out wire.Written, err error) {
+func (r *Registry) Patch(
+	ctx context.Context, t kinds.Target, p wire.Patch, o metav1.PatchOptions,
+) (out wire.Written, err error) {
 	ctx, said := hear(ctx)
 	defer func() { out.Warnings = said.all() }()
-	return r.patchBy(ctx, t, p, o)
-}
-
-// patchBy changes an object, its status or its scale by a patch.
-func (r *Registry) patchBy(ctx context.Context, t kinds.Target, p wire.Patch, o metav1.PatchOptions) (wire.Written, error) {
 	if !slices.Contains(t.Resource.PatchTypes, string(p.Type)) {
 		return wire.Written{}, wire.UnsupportedMediaType(t.Resource.PatchTypes)
 	}
@@ -53,11 +50,7 @@ func (r *Registry) patchBy(ctx context.Context, t kinds.Target, p wire.Patch, o 
 	if err := served(t); err != nil {
 		return wire.Written{}, err
 	}
-	w.track = r.tracking(t, o.FieldManager)
-	return r.update(ctx, w, func(current *wire.Object) (*unstructured.Unstructured, error) {
-		if current == nil {
-			return nil, wire.NotFound(t.Resource.GR(), t.Name)
-		}
+	return r.update(ctx, w.managedBy(o.FieldManager), func(current *wire.Object) (*unstructured.Unstructured, error) {
 		shown, err := r.Show(ctx, t.Resource, current)
 		if err != nil {
 			return nil, err

@@ -2,21 +2,30 @@
 // read and watch an object. It is the only translator between stored bytes and
 // objects.
 //
-// It has four nouns. A [Registry] is the verbs over one store, and a [Reader] the verbs that read
-// collections, which is all that a mirror has. A write is one call of
-// a verb that changes an object: it decides on the current state of a key, and decides
-// again when the state has changed meanwhile. A watch is the state followed by a cursor.
-// What readers see is in package caches; what namespaces and definitions demand of
-// their content is in package lifecycle.
+// A [Registry] is the verbs over one store, and a [Reader] the verbs that read
+// collections, which is all that a mirror has. What readers see is in package caches;
+// what namespaces and definitions demand of their content is in package lifecycle.
 //
 // A write answers only after the publisher has made it visible to every reader,
-// so that a client reads what it wrote. It takes the same steps for every verb:
+// so that a client reads what it wrote. prepareCreate and prepareUpdate are the lists of
+// its steps; patches, applied configurations, writes of subresources and evictions are
+// updates, and a deletion (prepareDelete) has the steps that it needs:
 //
-//	decode     the body becomes a tree: Create, Update, patching.apply
-//	admit      lifecycle.Admission.Begin for creations
-//	complete   strategy.Create or strategy.Update
-//	validate   prepareCreate or prepareUpdate
-//	commit     createNamed or commit
+//	decode         the body becomes a tree, or changes the tree of the current object
+//	begin          what the endpoint cannot change is as it was; defaults
+//	manage fields  metadata.managedFields says who has set what
+//	mutate         plugins may change the object (webhooks and policies)
+//	restrict       they can change no more than the client
+//	finish         what the server makes of it: the generation, what its kind fills in
+//	check          the rules of the kind
+//	validate       plugins may refuse it
+//	encode         the bytes to store; before that the hook of a resource settles the object,
+//	               which takes turns with others of its kind (definitions)
+//	commit         the store takes them if the object is still the one that was found
+//
+// A write that finds, when it commits, that another one was faster takes the steps again
+// (retry.go). It stops between the steps when its client has left: nobody waits for the
+// answer, and others may wait for the processor.
 //
 // apply.go has server-side apply; subresource.go subresources besides status and scale;
 // converted.go the verbs, and converting.go the watches, of converted resources; warnings.go
@@ -86,13 +95,14 @@ type Registry struct {
 	logger *slog.Logger
 
 	caches      *caches.Set
-	admission   *lifecycle.Admission
+	gate        *lifecycle.Gate // of namespaces and definitions
 	definitions *lifecycle.Definitions
+	hooks       map[kinds.GroupResource]hook
 	controller  *lifecycle.Controller
 	converter   *convert.Converter
 	fields      *fieldmanager.Managers
-	collector   Collector // nil: none
-	plugin      admission.Plugin
+	collector   Collector        // nil: none
+	plugins     admission.Plugin // that are asked about writes; nil: none
 	followers   map[kinds.GroupResource][]Follower
 	conflicts   keylock.Locks // of writes that were slower than another one
 	// stale is Config.Stale.
@@ -122,15 +132,17 @@ func New(cfg Config) *Registry {
 		Window: watchcache.Config{MaxEntries: cfg.CacheEntries, MaxBytes: cfg.CacheBytes},
 	})
 	converter := convert.New(set)
+	definitions := lifecycle.NewDefinitions(cfg.Live)
 	r := &Registry{
 		Reader: &Reader{of: set.Of, live: cfg.Live, converter: converter},
 		store:  cfg.Store, live: cfg.Live, logger: cfg.Logger,
-		caches: set, admission: lifecycle.NewAdmission(set), definitions: lifecycle.NewDefinitions(cfg.Live),
+		caches: set, gate: lifecycle.NewGate(set), definitions: definitions,
+		hooks: map[kinds.GroupResource]hook{kinds.Definitions(): definitions},
 		stale: cfg.Stale, converter: converter, fields: fieldmanager.New(cfg.Live, converter.Raw), collector: cfg.Collector,
-		plugin: cfg.Admission, followers: followersOf(cfg.Followers), decided: make(chan struct{}), problem: errLoading,
+		plugins: cfg.Admission, followers: followersOf(cfg.Followers), decided: make(chan struct{}), problem: errLoading,
 	}
 	r.controller = lifecycle.NewController(lifecycle.Config{
-		Caches: set, Live: cfg.Live, Admission: r.admission, Verbs: lifecycleVerbs{r}, Logger: cfg.Logger,
+		Caches: set, Live: cfg.Live, Gate: r.gate, Verbs: lifecycleVerbs{r}, Logger: cfg.Logger,
 		KeepNamespaces: cfg.KeepNamespaces, Quiet: cfg.NamespaceQuiet,
 	})
 	return r

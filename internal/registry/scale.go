@@ -6,14 +6,16 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/patch"
 	"github.com/gapless-io/gapless/internal/registry/fieldmanager"
-	"github.com/gapless-io/gapless/internal/registry/patch"
 	"github.com/gapless-io/gapless/internal/registry/scale"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // updateScale sets the replicas from a body that is a Scale.
-func (r *Registry) updateScale(ctx context.Context, w write, body []byte, v kinds.FieldValidation, manager string) (wire.Written, error) {
+func (r *Registry) updateScale(
+	ctx context.Context, w write, body []byte, v kinds.FieldValidation, manager string,
+) (wire.Written, error) {
 	return r.setScale(ctx, w, func(now *scaled) (*scale.Scale, []string, error) {
 		s, warnings, err := scale.Decode(body, v)
 		if err != nil {
@@ -24,7 +26,9 @@ func (r *Registry) updateScale(ctx context.Context, w write, body []byte, v kind
 }
 
 // patchScale sets the replicas by a patch of the Scale.
-func (r *Registry) patchScale(ctx context.Context, w write, change *patch.Change, manager string) (wire.Written, error) {
+func (r *Registry) patchScale(
+	ctx context.Context, w write, change *patch.Change, manager string,
+) (wire.Written, error) {
 	return r.setScale(ctx, w, func(now *scaled) (*scale.Scale, []string, error) {
 		patched, _, err := change.Patch.Apply(now.shown.JSON(), nil)
 		if err != nil {
@@ -93,8 +97,11 @@ func (r *Registry) trackScale(now *scaled, s *scale.Scale, manager string) error
 	return r.fields.UpdateScale(now.Scaled, next, manager)
 }
 
-// setScale changes the replicas of an object to what wanted says.
-func (r *Registry) setScale(ctx context.Context, w write, wanted func(*scaled) (*scale.Scale, []string, error)) (wire.Written, error) {
+// setScale changes the replicas of an object to what wanted says. Plugins are asked about the Scale;
+// what becomes of the object is an update without them.
+func (r *Registry) setScale(
+	ctx context.Context, w write, wanted func(*scaled) (*scale.Scale, []string, error),
+) (wire.Written, error) {
 	t := w.target
 	if t.Resource.Scale == nil {
 		return wire.Written{}, wire.NotFound(t.Resource.GR(), t.Name)
@@ -103,9 +110,6 @@ func (r *Registry) setScale(ctx context.Context, w write, wanted func(*scaled) (
 	main.target.Subresource, main.review = "", nil
 	main.waits = review.Asks()
 	out, err := r.update(ctx, main, func(current *wire.Object) (*unstructured.Unstructured, error) {
-		if current == nil {
-			return nil, wire.NotFound(t.Resource.GR(), t.Name)
-		}
 		now, err := r.scaledOf(ctx, t, current, scale.Unset)
 		if err != nil {
 			return nil, err

@@ -6,18 +6,20 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	upstream "k8s.io/apiserver/pkg/admission"
 
-	"k8s.io/apiserver/pkg/admission"
-
+	"github.com/gapless-io/gapless/internal/admission"
 	"github.com/gapless-io/gapless/internal/kinds"
-	"github.com/gapless-io/gapless/internal/registry/admit"
 	"github.com/gapless-io/gapless/internal/registry/eviction"
 	"github.com/gapless-io/gapless/internal/registry/metadata"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
-// createSubresource does a POST to a subresource: binds a pod, or evicts one.
-func (r *Registry) createSubresource(ctx context.Context, t kinds.Target, body []byte, o metav1.CreateOptions) (wire.Written, error) {
+// createSubresource does a POST to a subresource: binds a pod, or evicts one. What was sent takes
+// the steps of a creation that it has, and then changes its object, about which no plugin is asked.
+func (r *Registry) createSubresource(
+	ctx context.Context, t kinds.Target, body []byte, o metav1.CreateOptions,
+) (wire.Written, error) {
 	through := t.Resource.Through
 	if through != nil {
 		t.Resource, t.Subresource = through.Resource, through.Subresource
@@ -34,29 +36,34 @@ func (r *Registry) createSubresource(ctx context.Context, t kinds.Target, body [
 		t.Name = sent.GetName()
 	}
 	warn(ctx, warnings)
-	ours := func() error {
-		if sent.GetName() != t.Name || t.Name == "" {
-			return wire.BadRequest("name in URL does not match name in %s object", sub.Kind.Kind)
-		}
-		return metadata.MatchNamespace(t, sent)
-	}
-	if err := ours(); err != nil {
+	if err := matchSent(t, sub, sent); err != nil {
 		return wire.Written{}, err
 	}
-	review := admit.Begin(r.plugin, admit.Request{Target: t, Operation: admission.Create, Options: &o, DryRun: len(o.DryRun) > 0})
-	if _, err = review.Admit(ctx, sent, nil); err == nil {
-		err = ours() // a plugin may have changed it
-	}
-	if err == nil {
-		err = review.Validate(ctx, sent, nil)
-	}
-	switch {
-	case err != nil:
+	review := admission.ReviewOf(r.plugins, admission.Request{
+		Target: t, Operation: upstream.Create, Options: &o, DryRun: len(o.DryRun) > 0,
+	})
+
+	// Mutate.
+	if _, err := review.Admit(ctx, sent, nil); err != nil {
 		return wire.Written{}, err
-	case sub.Apply == nil:
+	}
+
+	// Check.
+	if err := matchSent(t, sub, sent); err != nil { // a plugin may have changed it
+		return wire.Written{}, err
+	}
+
+	// Validate.
+	if err := review.Validate(ctx, sent, nil); err != nil {
+		return wire.Written{}, err
+	}
+
+	if sub.Apply == nil {
 		err = eviction.Evict(ctx, evictionVerbs{r}, eviction.Request{Pod: t, Eviction: sent, DryRun: o.DryRun})
-	default:
-		err = r.modify(ctx, t, o.DryRun, func(*unstructured.Unstructured) (*unstructured.Unstructured, error) { return sent.DeepCopy(), nil })
+	} else {
+		_, err = r.change(ctx, t, o.DryRun, func(*unstructured.Unstructured, *wire.Object) (*unstructured.Unstructured, error) {
+			return sent.DeepCopy(), nil
+		})
 	}
 	if err != nil {
 		return wire.Written{}, err
@@ -67,34 +74,32 @@ func (r *Registry) createSubresource(ctx context.Context, t kinds.Target, body [
 	return wire.Written{Status: done, Created: true}, nil
 }
 
-// modify updates the object of a target by wanted.
-func (r *Registry) modify(ctx context.Context, t kinds.Target, dryRun []string, wanted func(*unstructured.Unstructured) (*unstructured.Unstructured, error)) error {
-	w, err := r.newWrite(t, dryRun)
-	if err != nil {
-		return err
+// matchSent refuses the body of a subresource that is for another object than the request.
+func matchSent(t kinds.Target, sub *kinds.Subresource, sent *unstructured.Unstructured) error {
+	if sent.GetName() != t.Name || t.Name == "" {
+		return wire.BadRequest("name in URL does not match name in %s object", sub.Kind.Kind)
 	}
-	_, err = r.update(ctx, w, r.changed(ctx, t, func(u *unstructured.Unstructured, _ *wire.Object) (*unstructured.Unstructured, error) {
-		return wanted(u)
-	}))
-	return err
+	return metadata.MatchNamespace(t, sent)
 }
 
-// changed makes of a change of an object's tree what update calls. Errors: 404 without the object.
-func (r *Registry) changed(ctx context.Context, t kinds.Target, change func(u *unstructured.Unstructured, current *wire.Object) (*unstructured.Unstructured, error)) revise {
-	return func(current *wire.Object) (*unstructured.Unstructured, error) {
-		if current == nil {
-			return nil, wire.NotFound(t.Resource.GR(), t.Name)
-		}
-		shown, err := r.Show(ctx, t.Resource, current)
-		if err != nil {
-			return nil, err
-		}
-		u, err := treeOf(shown)
-		if err != nil {
-			return nil, err
-		}
-		return change(u, current)
+// change updates the object of a target to what do makes of it, in the version of the target. No
+// plugin is asked. Errors: 404 without the object, those of do, and of update.
+func (r *Registry) change(
+	ctx context.Context, t kinds.Target, dryRun []string,
+	do func(u *unstructured.Unstructured, current *wire.Object) (*unstructured.Unstructured, error),
+) (*wire.Object, error) {
+	w, err := r.newWrite(t, dryRun)
+	if err != nil {
+		return nil, err
 	}
+	out, err := r.update(ctx, w, func(current *wire.Object) (*unstructured.Unstructured, error) {
+		u, err := r.shownTree(ctx, t.Resource, current)
+		if err != nil {
+			return nil, err
+		}
+		return do(u, current)
+	})
+	return out.Object, err
 }
 
 // evictionVerbs implements eviction.Verbs.
@@ -113,17 +118,14 @@ func (v evictionVerbs) Delete(ctx context.Context, t kinds.Target, o metav1.Dele
 }
 
 // Change implements eviction.Verbs.
-func (v evictionVerbs) Change(ctx context.Context, t kinds.Target, p *metav1.Preconditions, change func(u *unstructured.Unstructured) error) (*wire.Object, error) {
+func (v evictionVerbs) Change(
+	ctx context.Context, t kinds.Target, p *metav1.Preconditions, change func(u *unstructured.Unstructured) error,
+) (*wire.Object, error) {
 	t.Caller = nil
-	w, err := v.newWrite(t, nil)
-	if err != nil {
-		return nil, err
-	}
-	out, err := v.update(ctx, w, v.changed(ctx, t, func(u *unstructured.Unstructured, current *wire.Object) (*unstructured.Unstructured, error) {
+	return v.change(ctx, t, nil, func(u *unstructured.Unstructured, current *wire.Object) (*unstructured.Unstructured, error) {
 		if err := preconditions(t, current, p); err != nil {
 			return nil, err
 		}
 		return u, change(u)
-	}))
-	return out.Object, err
+	})
 }

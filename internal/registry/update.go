@@ -32,14 +32,11 @@ var errMissing = errors.New("there is no such object")
 // that changes nothing writes nothing. The update that removes the last finalizer
 // of an object under deletion removes the object, and answers with it as it was
 // under its old resourceVersion. Errors: 400, 404, 409, 413, 422.
-func (r *Registry) Update(ctx context.Context, t kinds.Target, body []byte, o metav1.UpdateOptions) (out wire.Written, err error) {
+func (r *Registry) Update(
+	ctx context.Context, t kinds.Target, body []byte, o metav1.UpdateOptions,
+) (out wire.Written, err error) {
 	ctx, said := hear(ctx)
 	defer func() { out.Warnings = said.all() }()
-	return r.updateFrom(ctx, t, body, o)
-}
-
-// updateFrom replaces an object, its status or its scale.
-func (r *Registry) updateFrom(ctx context.Context, t kinds.Target, body []byte, o metav1.UpdateOptions) (wire.Written, error) {
 	if err := invalidOptions("UpdateOptions", metavalidation.ValidateUpdateOptions(&o)); err != nil {
 		return wire.Written{}, err
 	}
@@ -54,7 +51,6 @@ func (r *Registry) updateFrom(ctx context.Context, t kinds.Target, body []byte, 
 	if err := served(t); err != nil {
 		return wire.Written{}, err
 	}
-	w.track = r.tracking(t, o.FieldManager)
 	u, warnings, err := t.Resource.Type.Decode(body, validation(o.FieldValidation))
 	if err != nil {
 		return wire.Written{}, err
@@ -64,49 +60,149 @@ func (r *Registry) updateFrom(ctx context.Context, t kinds.Target, body []byte, 
 		return wire.Written{}, err
 	}
 	warn(ctx, strategy.UniqueOwners(u, strategy.Sent))
-	mayCreate := t.Resource.CreateOnUpdate && t.Subresource == ""
-	revise := func(current *wire.Object) (*unstructured.Unstructured, error) {
-		if err := matchUID(w, u, current); err != nil {
-			return nil, err
-		}
-		if current == nil && mayCreate {
-			return nil, errMissing
-		}
-		return u.DeepCopy(), nil
-	}
-	return r.updateOrCreate(ctx, w, revise, func() (*unstructured.Unstructured, error) {
-		fresh := u.DeepCopy()
-		fresh.SetResourceVersion("")
-		return fresh, nil
+	w = w.managedBy(o.FieldManager)
+	w.uid, w.creates = u.GetUID(), t.Resource.CreateOnUpdate && t.Subresource == ""
+	return r.update(ctx, w, func(*wire.Object) (*unstructured.Unstructured, error) {
+		return u.DeepCopy(), nil // the steps change it, and are taken again after a conflict
 	})
 }
 
-// updateOrCreate changes an object by wanted, or creates what fresh returns when wanted says
-// errMissing.
-func (r *Registry) updateOrCreate(ctx context.Context, w write, wanted revise, fresh func() (*unstructured.Unstructured, error)) (wire.Written, error) {
+// edit returns what a client makes of the current object: its new form or, where there is none and
+// the write creates it, the new object. It is called again after a conflict.
+type edit func(current *wire.Object) (*unstructured.Unstructured, error)
+
+// update changes an object by e, or creates it if the write does so: what Update, Patch, and the
+// writes of subresources have in common.
+func (r *Registry) update(ctx context.Context, w write, e edit) (wire.Written, error) {
 	for {
-		out, err := r.update(ctx, w, wanted)
+		out, err := r.retry(ctx, w, func(current *wire.Object) (decision, error) {
+			return r.prepareUpdate(ctx, w, e, current)
+		})
+		if err == nil {
+			return r.writtenAs(ctx, w.target, wire.Written{Object: out.object})
+		}
 		if !errors.Is(err, errMissing) {
-			return out, err
-		}
-		if may := w.target.MayCreate; may != nil {
-			if err := may(ctx); err != nil {
-				return wire.Written{}, err
-			}
-		}
-		u, err := fresh()
-		if err != nil {
 			return wire.Written{}, err
 		}
-		object, err := r.create(ctx, r.creating(w), u)
-		switch {
-		case err == nil:
+		object, err := r.createMissing(ctx, w, e)
+		if err == nil {
 			return r.writtenAs(ctx, w.target, wire.Written{Object: object, Created: true})
-		case !isAlreadyExists(err):
+		}
+		if !isAlreadyExists(err) {
 			return wire.Written{}, lifecycle.ByUpdate(w.target, err)
 		}
 		// Another client has created it meanwhile: it is an update.
 	}
+}
+
+// prepareUpdate makes of what e says the new form of the current object, and decides what to write:
+// the steps of an update, as upstream's Store.Update, BeforeUpdate, and the strategies of its kinds
+// do them.
+func (r *Registry) prepareUpdate(ctx context.Context, w write, e edit, current *wire.Object) (decision, error) {
+	u, old, err := r.edited(ctx, w, e, current)
+	if err != nil {
+		return decision{}, err
+	}
+
+	// Begin.
+	if err := strategy.Restrict(w.target, u, old); err != nil {
+		return decision{}, err
+	}
+
+	// Manage fields.
+	if _, err := r.manageFields(w, u, old); err != nil {
+		return decision{}, err
+	}
+
+	// Mutate.
+	changed, err := w.review.Admit(ctx, u, old)
+	if err != nil {
+		return decision{}, err
+	}
+
+	// Restrict.
+	if changed {
+		if err := strategy.Restrict(w.target, u, old); err != nil {
+			return decision{}, err
+		}
+	}
+	if err := mutated(ctx, u); err != nil {
+		return decision{}, err
+	}
+
+	// Finish.
+	if err := strategy.FinishUpdate(w.target, u, old); err != nil {
+		return decision{}, err
+	}
+
+	// Check.
+	if err := checkUpdate(ctx, w.target, u, old); err != nil {
+		return decision{}, err
+	}
+	keepTimes(u, old)
+
+	// Validate.
+	if err := w.review.Validate(ctx, u, old); err != nil {
+		return decision{}, err
+	}
+
+	// Encode.
+	decided, err := r.encodeSettled(ctx, w.target.Resource, u, nil)
+	switch {
+	case err != nil:
+	case current.Deleting() && strategy.Finished(w.target.Resource, u):
+		decided.remove, decided.after, decided.value = true, decided.value, nil
+	case bytes.Equal(decided.value, current.Value()):
+		decided.value = nil
+	}
+	return decided, err
+}
+
+// edited returns what e makes of the current object, and the object itself, both in the version of
+// the request, after the conditions of the request: the object, in the namespace, of the uid and in
+// the resourceVersion that the client means. Errors: errMissing, 400, 404, 409, 422, those of e.
+func (r *Registry) edited(
+	ctx context.Context, w write, e edit, current *wire.Object,
+) (u, old *unstructured.Unstructured, err error) {
+	if err := matchUID(w, current); err != nil {
+		return nil, nil, err
+	}
+	switch {
+	case current != nil:
+	case w.creates:
+		return nil, nil, errMissing
+	default:
+		return nil, nil, wire.NotFound(w.target.Resource.GR(), w.target.Name)
+	}
+	if u, err = e(current); err != nil {
+		return nil, nil, err
+	}
+	if err := context.Cause(ctx); err != nil {
+		return nil, nil, err
+	}
+	if err := matchVersion(w.target, u, current); err != nil {
+		return nil, nil, err
+	}
+	if old, err = r.shownTree(ctx, w.target.Resource, current); err != nil {
+		return nil, nil, err
+	}
+	return u, old, metadata.MatchNamespace(w.target, u)
+}
+
+// createMissing creates the object of an update that has found none. Errors: those of create, and of
+// the caller's permission to do so.
+func (r *Registry) createMissing(ctx context.Context, w write, e edit) (*wire.Object, error) {
+	if may := w.target.MayCreate; may != nil {
+		if err := may(ctx); err != nil {
+			return nil, err
+		}
+	}
+	u, err := e(nil)
+	if err != nil {
+		return nil, err
+	}
+	u.SetResourceVersion("") // upstream ignores it here, unlike that of a creation
+	return r.create(ctx, r.creating(w), u)
 }
 
 // creating is the write when an update or a patch turns out to create the object, with
@@ -137,9 +233,8 @@ func served(t kinds.Target) error {
 }
 
 // matchUID refuses an update that was made for another object of the same name.
-func matchUID(w write, u *unstructured.Unstructured, current *wire.Object) error {
-	wanted := u.GetUID()
-	if wanted == "" || current != nil && current.UID() == wanted {
+func matchUID(w write, current *wire.Object) error {
+	if w.uid == "" || current != nil && current.UID() == w.uid {
 		return nil
 	}
 	if current == nil && !w.target.Resource.CreateOnUpdate {
@@ -150,79 +245,9 @@ func matchUID(w write, u *unstructured.Unstructured, current *wire.Object) error
 		found = string(current.UID())
 	}
 	return wire.Conflict(w.target.Resource.GR(), w.target.Name, fmt.Sprintf(
-		"StorageError: invalid object, Code: 4, Key: /%s, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: %s, UID in object meta: %s",
-		w.cached.Key(w.target.Key()), wanted, found))
-}
-
-// revise returns the new form of the current object, which is nil if there is none.
-type revise func(current *wire.Object) (*unstructured.Unstructured, error)
-
-// update changes an object by wanted, which it calls again after a conflict.
-func (r *Registry) update(ctx context.Context, w write, wanted revise) (wire.Written, error) {
-	defer w.order.Leave()
-	out, err := r.mutate(ctx, w, func(current *wire.Object) (decision, error) {
-		w.order.Leave()
-		u, err := wanted(current)
-		if err != nil {
-			return decision{}, err
-		}
-		if current == nil {
-			return decision{}, wire.NotFound(w.target.Resource.GR(), w.target.Name)
-		}
-		if err := context.Cause(ctx); err != nil {
-			return decision{}, err
-		}
-		return r.prepareUpdate(ctx, w, u, current)
-	})
-	if err != nil {
-		return wire.Written{}, err
-	}
-	return r.writtenAs(ctx, w.target, wire.Written{Object: out.object})
-}
-
-// prepareUpdate completes and validates the new form of an object, and decides what to
-// write: what upstream's Store.Update, BeforeUpdate and strategies do.
-func (r *Registry) prepareUpdate(ctx context.Context, w write, u *unstructured.Unstructured, current *wire.Object) (decision, error) {
-	resource := w.target.Resource
-	if err := matchVersion(w.target, u, current); err != nil {
-		return decision{}, err
-	}
-	shown, err := r.Show(ctx, resource, current)
-	if err != nil {
-		return decision{}, err
-	}
-	old, err := treeOf(shown)
-	if err != nil {
-		return decision{}, err
-	}
-	if err := metadata.MatchNamespace(w.target, u); err != nil {
-		return decision{}, err
-	}
-	if err := strategy.Update(w.target, u, old, whileAwaited(ctx, uniqueAfter(ctx, w.review.After(ctx, w.track)))); err != nil {
-		return decision{}, err
-	}
-	if err := checkUpdate(ctx, w.target, u, old); err != nil {
-		return decision{}, err
-	}
-	keepTimes(u, old)
-	if err := w.review.Validate(ctx, u, old); err != nil {
-		return decision{}, err
-	}
-	if err := w.order.Establish(ctx, u); err != nil {
-		return decision{}, err
-	}
-	value, err := r.encode(ctx, resource, u, nil)
-	if err != nil {
-		return decision{}, err
-	}
-	var decided decision
-	switch {
-	case current.Deleting() && strategy.Finished(resource, u):
-		decided.remove, decided.after = true, value
-	case !bytes.Equal(value, current.Value()):
-		decided.value = value
-	}
-	return decided, nil
+		"StorageError: invalid object, Code: 4, Key: /%s, ResourceVersion: 0, "+
+			"AdditionalErrorMsg: Precondition failed: UID in precondition: %s, UID in object meta: %s",
+		w.cached.Key(w.target.Key()), w.uid, found))
 }
 
 // matchVersion applies optimistic concurrency: the body's resourceVersion is the

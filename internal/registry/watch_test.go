@@ -207,18 +207,18 @@ type lateStore struct {
 	held chan struct{} // has one element while it is held
 }
 
-func (l lateStore) Changes(ctx context.Context, f store.From) (store.Feed, error) {
+func (l lateStore) Changes(ctx context.Context, f store.From) (store.Changes, error) {
 	feed, err := l.Store.Changes(ctx, f)
 	return lateFeed{feed, l.held}, err
 }
 
 type lateFeed struct {
-	store.Feed
+	store.Changes
 	held chan struct{}
 }
 
 func (l lateFeed) Next(ctx context.Context) (store.Batch, error) {
-	batch, err := l.Feed.Next(ctx)
+	batch, err := l.Changes.Next(ctx)
 	select {
 	case l.held <- struct{}{}:
 		<-l.held

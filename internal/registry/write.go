@@ -2,19 +2,18 @@ package registry
 
 import (
 	"context"
-	"errors"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apimachinery/pkg/types"
+	upstream "k8s.io/apiserver/pkg/admission"
 
+	"github.com/gapless-io/gapless/internal/admission"
 	"github.com/gapless-io/gapless/internal/kinds"
-	"github.com/gapless-io/gapless/internal/registry/admit"
 	"github.com/gapless-io/gapless/internal/registry/caches"
-	"github.com/gapless-io/gapless/internal/registry/lifecycle"
 	"github.com/gapless-io/gapless/internal/registry/stored"
 	"github.com/gapless-io/gapless/internal/registry/strategy"
 	"github.com/gapless-io/gapless/internal/store"
-	"github.com/gapless-io/gapless/internal/watchcache"
 	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -24,25 +23,19 @@ type write struct {
 	target kinds.Target
 	cached *caches.Resource // what the target is stored in
 	dryRun bool
-	track  strategy.Track // who manages which fields
-	// review asks admission plugins; options are those of the client's operation.
-	review  *admit.Review
+	// review asks plugins; options are those of the client's operation.
+	review  *admission.Review
 	options runtime.Object
 	waits   bool // also without the review
-	// order is that of definitions; nil for other resources.
-	order *lifecycle.Order
+	// manages says that manager, or that of the target if it is "", manages the fields that change;
+	// otherwise the new object itself says who does.
+	manages bool
+	manager string
+	// uid is that of the object which the client means, "" for any.
+	uid types.UID
+	// creates says that an update creates a missing object.
+	creates bool
 }
-
-// asked returns the write with the review of a client's operation.
-func (r *Registry) asked(w write, op admission.Operation, o runtime.Object) write {
-	w.options = o
-	w.review = admit.Begin(r.plugin, admit.Request{Target: w.target, Operation: op, Options: o, DryRun: w.dryRun})
-	return w
-}
-
-// mayWait reports whether a write may wait for a webhook. It holds nothing meanwhile that
-// another write needs.
-func (w write) mayWait() bool { return w.waits || w.review.Asks() || mayCall(w.target.Resource) }
 
 // newWrite finds what a target is stored in. Errors: those of caches.Set.Of.
 func (r *Registry) newWrite(t kinds.Target, dryRun []string) (write, error) {
@@ -50,7 +43,53 @@ func (r *Registry) newWrite(t kinds.Target, dryRun []string) (write, error) {
 	if err != nil {
 		return write{}, err
 	}
-	return write{target: t, cached: cached, dryRun: len(dryRun) > 0, track: tracked, order: r.definitions.Order(t.Resource)}, nil
+	return write{target: t, cached: cached, dryRun: len(dryRun) > 0}, nil
+}
+
+// asked returns the write with the review of a client's operation.
+func (r *Registry) asked(w write, op upstream.Operation, o runtime.Object) write {
+	w.options = o
+	w.review = admission.ReviewOf(r.plugins, admission.Request{Target: w.target, Operation: op, Options: o, DryRun: w.dryRun})
+	return w
+}
+
+// managedBy returns the write that records manager as the manager of the fields that change.
+func (w write) managedBy(manager string) write {
+	w.manages, w.manager = true, manager
+	return w
+}
+
+// mayWait reports whether a write may wait for a webhook. It holds nothing meanwhile that
+// another write needs.
+func (w write) mayWait() bool { return w.waits || w.review.Asks() || mayCall(w.target.Resource) }
+
+// manageFields records who manages the fields that change; old is nil for a creation, whose
+// managedFields it may return as JSON, to be encoded with it, instead of putting them into u.
+func (r *Registry) manageFields(w write, u, old *unstructured.Unstructured) (managed []byte, err error) {
+	if !w.manages {
+		return nil, nil
+	}
+	managed, err = r.fields.Update(w.target, u, old, w.manager)
+	if err != nil || !w.review.Asks() {
+		return managed, err
+	}
+	return nil, strategy.PutManaged(u, managed) // plugins see them
+}
+
+// hide removes from a new object what plugins do not see of it; nil is nothing, if no plugin is
+// asked.
+func (w write) hide(u *unstructured.Unstructured) *strategy.Given {
+	if !w.review.Asks() {
+		return nil
+	}
+	return strategy.Hide(w.review.Target, u)
+}
+
+// mutated looks at an object as plugins, or a patch, have made it: owner references that stand
+// twice in it go, with a warning. It stops the write of a client that has left.
+func mutated(ctx context.Context, u *unstructured.Unstructured) error {
+	warn(ctx, strategy.UniqueOwners(u, strategy.Admitted))
+	return context.Cause(ctx)
 }
 
 // decision is what a write does to the object that it found.
@@ -60,6 +99,15 @@ type decision struct {
 	// after is the form that the answer shows when the object is removed; nil: the object
 	// that was found.
 	after []byte
+	// end ends what the decision holds until it is committed or given up; nil: it holds nothing.
+	end func()
+}
+
+// release ends what a decision holds; it is committed or given up.
+func (d decision) release() {
+	if d.end != nil {
+		d.end()
+	}
 }
 
 // outcome is what a write has done.
@@ -68,103 +116,11 @@ type outcome struct {
 	removed bool
 }
 
-// decide looks at the current object, nil if there is none, and says what to do.
-// It is called again when the object turns out to be another one by now.
-type decide func(current *wire.Object) (decision, error)
-
-// maxConflicts is how often a write that holds the lock of its key may conflict before
-// it is 409: apiserver handlers/patch.go MaxRetryWhenPatchConflicts. It can only conflict
-// with writes that were under way when it took the lock.
-const maxConflicts = 5
-
-// maxUnordered is maxConflicts for a write that may wait for a webhook: it takes no lock, so
-// that it does not make others wait, and conflicts with all of them.
-const maxUnordered = 100
-
-// mutate changes one object. It begins with what the cache has, which may be
-// behind: an error of decide counts only if the most recent state gives it too.
-// After a conflict it takes the lock of the key, and while there is a queue for that lock
-// every write joins it: each is then done once, in the order of arrival, and a slow one
-// is not repeated in vain.
-func (r *Registry) mutate(ctx context.Context, w write, d decide) (outcome, error) {
-	key := w.target.Key()
-	storeKey := w.cached.Key(key)
-	var unlock func()
-	ordered, most := !w.mayWait(), maxConflicts
-	if !ordered {
-		most = maxUnordered
-	} else {
-		var err error
-		if unlock, err = r.conflicts.Join(ctx, storeKey); err != nil {
-			return outcome{}, err
-		}
-	}
-	defer func() {
-		if unlock != nil {
-			unlock()
-		}
-	}()
-	state, latest := w.cached.Cache.Snapshot(), false
-	for conflicts := 0; ; {
-		if err := context.Cause(ctx); err != nil {
-			return outcome{}, err
-		}
-		current, _ := state.Get(key)
-		decided, err := d(current)
-		if err != nil {
-			if latest {
-				return outcome{}, err
-			}
-			if state, latest = newer(ctx, w.cached, current, key); !latest {
-				return outcome{}, err
-			}
-			continue
-		}
-		done, err := r.commit(ctx, w, current, decided)
-		conflict, is := errors.AsType[*store.ConflictError](err)
-		if !is {
-			return done, err
-		}
-		if conflicts++; conflicts > most {
-			return outcome{}, wire.Conflict(w.target.Resource.GR(), w.target.Name, modified)
-		}
-		if unlock == nil && ordered {
-			if unlock, err = r.conflicts.Lock(ctx, storeKey); err != nil {
-				return outcome{}, err
-			}
-		}
-		if state, err = r.afterConflict(ctx, w.cached, conflict); err != nil {
-			return outcome{}, err
-		}
-		latest = true
-	}
-}
-
-// newer returns the most recent state, and whether it holds another object than seen
-// for a key. When the state cannot be had it does not.
-func newer(ctx context.Context, cached *caches.Resource, seen *wire.Object, key wire.Key) (s *watchcache.Snapshot, is bool) {
-	s, err := cached.Fresh(ctx)
-	if err != nil {
-		return nil, false
-	}
-	o, _ := s.Get(key)
-	return s, o != seen
-}
-
-// afterConflict returns a state that has what the write conflicted with.
-func (r *Registry) afterConflict(ctx context.Context, cached *caches.Resource, c *store.ConflictError) (*watchcache.Snapshot, error) {
-	if c.Current != nil {
-		if err := r.caches.WaitPublished(ctx, kube.ResourceVersion(c.Current.ModRevision)); err != nil {
-			return nil, err
-		}
-	}
-	return cached.Fresh(ctx)
-}
-
-// commit does what was decided on the current object, and waits until every reader can
-// see it. Errors: *store.ConflictError when the object has changed meanwhile; others are
+// commit does what was decided on the current object, waits until every reader can see it, and
+// ends the decision. Errors: *store.ConflictError when the object has changed meanwhile; others are
 // for the client.
 func (r *Registry) commit(ctx context.Context, w write, current *wire.Object, d decision) (outcome, error) {
+	defer d.release()
 	if !d.remove && d.value == nil {
 		rewrite, err := r.mustRewrite(ctx, w, current)
 		if err != nil || !rewrite {

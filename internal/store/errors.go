@@ -18,7 +18,7 @@ var ErrInvalid = errors.New("invalid request to the store")
 // may succeed.
 var ErrOutcomeUnknown = errors.New("it is unknown whether the write will be there after a restart")
 
-// CompactedError says that a read or a feed needs a version that compaction
+// CompactedError says that a read or a stream of changes needs a version that compaction
 // removed. The rule is per resource: Floor is the highest revision that superseded a
 // removed value, or at which a removed deletion happened; a request at N is refused
 // only if N < Floor. So a resource without writes never expires.

@@ -1,8 +1,9 @@
 // Package store is the contract of a store of revisioned bytes.
 //
-// A [Record] is one version of one key. A [Txn] is one conditional write, which becomes
-// exactly one new revision. A [Page] is the answer to a range read, at the latest or at an
-// older revision. A [Feed] is the ordered, gap-free stream of the writes after a revision.
+// A [Record] is one version of one key. A [Txn] is one conditional write, which
+// becomes exactly one new revision. A [Page] is the answer to a range read, at the
+// latest or at an older revision. [Changes] are the ordered, gap-free stream of the
+// writes after a revision.
 //
 // Revisions are int64, strictly increasing, one per committed write. Keys are
 // "<resource>/<rest>": everything before the first slash is the resource, the
@@ -32,13 +33,13 @@ type Store interface {
 	// caller, but it takes effect completely or not at all.
 	Commit(ctx context.Context, t Txn) (Committed, error)
 
-	// Changes opens a feed of every change with a revision > f.After. It fails
+	// Changes opens a stream of every change with a revision > f.After. It fails
 	// with *CompactedError when a removed version in its range is needed, and never
-	// with *FutureRevisionError: a feed from a future revision waits.
-	Changes(ctx context.Context, f From) (Feed, error)
+	// with *FutureRevisionError: a stream from a future revision waits.
+	Changes(ctx context.Context, f From) (Changes, error)
 
 	// Compact removes history and returns the revision up to which it is
-	// removed now. It stops before changes that a feed with From.Hold has not delivered
+	// removed now. It stops before changes that a stream with From.Hold has not delivered
 	// yet. The latest version of every live key stays readable.
 	Compact(ctx context.Context, c Compaction) (int64, error)
 
@@ -104,7 +105,7 @@ type Committed struct {
 	Revision int64
 }
 
-// From says where a feed starts.
+// From says where a stream starts.
 type From struct {
 	// Prefix selects keys; "" is everything, otherwise it must contain the
 	// slash that ends the resource ("configmaps/" or "configmaps/default/").
@@ -114,7 +115,7 @@ type From struct {
 	// Match, if not nil, selects keys among those.
 	Match func(key string) bool
 	After int64 // the first change delivered has a revision > After
-	// UpTo, if not 0, ends the feed with io.EOF once every change <= UpTo was
+	// UpTo, if not 0, ends the stream with io.EOF once every change <= UpTo was
 	// delivered. Otherwise Next waits for new changes. Changes with UpTo = After says
 	// whether the changes after it can still be read, and opens nothing.
 	UpTo int64
@@ -134,7 +135,7 @@ type From struct {
 	// Buffer, if not nil, is memory for the values: they are valid only until the next
 	// Next. The store may use it or not.
 	Buffer *Buffer
-	// Hold protects changes that the feed has not delivered yet from compaction, until
+	// Hold protects changes that the stream has not delivered yet from compaction, until
 	// Close. It is for a reader inside the process that cannot start again; if it
 	// stops reading, it stops compaction.
 	Hold bool
@@ -149,16 +150,16 @@ type Change struct {
 	Time     time.Time // when it was committed
 	// Previous is the version this write replaced, nil for a creation. It is
 	// always set otherwise, maybe without its value (From.Want): if it was removed the
-	// feed fails instead.
+	// stream fails instead.
 	Previous *Record
 }
 
 // Batch is the result of one call of Next. Changes is ordered by revision and
-// never splits a revision. Through says that every change of the feed with a
-// revision <= Through has now been delivered, so that a feed of a quiet prefix
+// never splits a revision. Through says that every change of the stream with a
+// revision <= Through has now been delivered, so that a stream of a quiet prefix
 // makes progress too; it is at or above the last change's revision.
 //
-// Compacted is set for a feed with Hold: the revision up to which history is
+// Compacted is set for a stream with Hold: the revision up to which history is
 // compacted by now, at or below Through. A reader with a history of its own compacts
 // it too.
 type Batch struct {
@@ -167,14 +168,14 @@ type Batch struct {
 	Compacted int64
 }
 
-// Feed is a cursor over the changes. It is used by one goroutine at a time.
-type Feed interface {
-	// Next blocks until there is a change, or (for a feed with UpTo) the end is
-	// reached. It returns *CompactedError when the feed fell behind the
-	// compaction mark of its range; it never skips a change. A live feed may
+// Changes is a stream of changes, in order. It is used by one goroutine at a time.
+type Changes interface {
+	// Next blocks until there is a change, or (for a stream with UpTo) the end is
+	// reached. It returns *CompactedError when the stream fell behind the
+	// compaction mark of its range; it never skips a change. A live stream may
 	// also return an empty batch whose Through, or with Hold Compacted, has moved.
 	Next(ctx context.Context) (Batch, error)
-	// Close releases the feed. It is safe to call more than once.
+	// Close releases the stream. It is safe to call more than once.
 	Close() error
 }
 

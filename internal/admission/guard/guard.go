@@ -1,7 +1,7 @@
 // Package guard checks who configures admission.
 //
-// It has one noun. A [Plugin] refuses policies and bindings with parameters that the caller
-// may not read: what a policy answers could tell him of them. Upstream's strategies do so
+// A [Plugin] refuses policies and bindings with parameters that the caller may not read: what a
+// policy answers could tell him of them. Upstream's strategies do so
 // (pkg/registry/admissionregistration of Kubernetes 1.37).
 package guard
 

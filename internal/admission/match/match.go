@@ -1,11 +1,11 @@
 // Package match decides which requests a webhook or a policy asks for.
 //
-// It has six nouns. A [Matcher] knows what the server serves and the labels of its
-// namespaces. [Criteria] are what a webhook, a policy or a binding asks for, read once. A [Plan]
-// is what is left to decide about requests for one resource; a [Memory] keeps plans, and a
-// [Sieve] finds those that a request may match. [Views] are the objects of a request in the
-// versions by which it matches. The semantics are those of k8s.io/apiserver's
-// admission/plugin/policy/matching and admission/plugin/webhook/predicates.
+// A [Matcher] knows what the server serves and the labels of its namespaces. [Criteria] are what
+// a webhook, a policy or a binding asks for, read once. A [Plan] is what is left to decide about
+// requests for one resource; a [Memory] keeps plans, and a [Sieve] finds those that a request may
+// match. [Views] are the objects of a request in the versions by which it matches. The semantics
+// are those of k8s.io/apiserver's admission/plugin/policy/matching and
+// admission/plugin/webhook/predicates.
 package match
 
 import (

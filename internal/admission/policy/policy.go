@@ -1,9 +1,9 @@
 // Package policy evaluates ValidatingAdmissionPolicies and MutatingAdmissionPolicies.
 //
-// It has four nouns. A [Plugin] is asked about each write. Its index holds the policies with
-// their bindings; it is immutable, and made anew for the first write after one of them has
-// changed. A definition is one version of a policy, compiled when a write first matches it. A
-// request is what the policies see of one write.
+// A [Plugin] is asked about each write. Its index holds the policies with their bindings; it is
+// immutable, and made anew for the first write after one of them has changed. A definition is one
+// version of a policy, compiled when a write first matches it. A request is what the policies see
+// of one write.
 //
 // The semantics are those of k8s.io/apiserver's admission/plugin/policy, which reads through
 // informers; this package reads the caches of the registry. Expressions are compiled and

@@ -1,8 +1,8 @@
 // Package taint is upstream's admission plugin TaintNodesByCondition
 // (plugin/pkg/admission/nodetaint of Kubernetes 1.37).
 //
-// It has one noun. A [Plugin] gives each new node the taint of nodes that are not ready, which
-// the node lifecycle controller of kube-controller-manager removes when the node is ready.
+// A [Plugin] gives each new node the taint of nodes that are not ready, which the node lifecycle
+// controller of kube-controller-manager removes when the node is ready.
 package taint
 
 import (

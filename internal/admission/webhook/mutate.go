@@ -21,7 +21,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/admission/match"
 	"github.com/gapless-io/gapless/internal/kinds/jsontree"
-	"github.com/gapless-io/gapless/internal/registry/patch"
+	"github.com/gapless-io/gapless/internal/patch"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 

@@ -2,11 +2,11 @@
 // k8s.io/apiserver/pkg/admission/plugin/webhook does, whose informers it replaces by what the
 // registry has in memory.
 //
-// It has five nouns. A [Plugin] follows the configurations, and asks their webhooks. A hook is
-// one webhook of a configuration, with what was made of it. An index has, for each resource and
-// operation, the hooks whose rules match, so that a write that concerns none costs one look-up. A
-// call is a hook that is to be asked about a write. A review is its request and its answer, of
-// which nothing is believed. Which hooks match is decided by package match.
+// A [Plugin] follows the configurations, and asks their webhooks. A hook is one webhook of a
+// configuration, with what was made of it. An index has, for each resource and operation, the
+// hooks whose rules match, so that a write that concerns none costs one look-up. A call is a hook
+// that is to be asked about a write. A review is its request and its answer, of which nothing is
+// believed. Which hooks match is decided by package match.
 //
 // Mutating webhooks are called one after the other, in the order of the names of their
 // configurations; validating ones at the same time. Nothing here holds a lock while a webhook is

@@ -1,10 +1,9 @@
 // Package caches has the watch caches of all resources, which serve all reads.
 //
-// It has three nouns. A [Resource] is one resource with its cache. A [Set] is the
-// caches of all resources, with the clock that says up to which revision they are
-// complete. The [Publisher] is the one goroutine that turns the store's feed into
-// cache entries, puts definitions in force, and then moves the clock. Nothing else
-// appends to a cache or changes the set.
+// A [Resource] is one resource with its cache. A [Set] is the caches of all resources, with the
+// clock that says up to which revision they are complete. The [Publisher] is the one goroutine
+// that turns the store's stream of changes into cache entries, puts definitions in force, and
+// then moves the clock. Nothing else appends to a cache or changes the set.
 //
 // publisher.go has how a write gets from the feed of the store into the caches, definitions.go
 // how a CustomResourceDefinition takes effect.

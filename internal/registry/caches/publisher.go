@@ -14,11 +14,11 @@ import (
 	"github.com/gapless-io/gapless/kube"
 )
 
-// Publisher turns the store's feed into entries of the caches, in the order of the
+// Publisher turns the store's stream of changes into entries of the caches, in the order of the
 // revisions, and moves the clock when every cache has them.
 type Publisher struct {
 	set      *Set
-	feed     store.Feed
+	feed     store.Changes
 	follower Follower
 	// pending are the entries of the current batch that are not appended yet.
 	pending map[*Resource][]*watchcache.Entry

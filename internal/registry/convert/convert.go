@@ -1,12 +1,11 @@
 // Package convert converts custom resources between the versions of their definition
 // (apiextensions-apiserver pkg/apiserver/conversion).
 //
-// It has three nouns. A [Converter] returns objects in the version that a request wants, and
-// content in the version that is stored. A review is
-// one request for the conversion of some objects, and its answer, of which nothing is
-// believed. A conversion is one object in one version: whoever needs it first makes it, the
-// others wait for it, and the last ones are kept, so that a change is converted once for all
-// watches of a version.
+// A [Converter] returns objects in the version that a request wants, and content in the version
+// that is stored. A review is one request for the conversion of some objects, and its answer, of
+// which nothing is believed. A conversion is one object in one version: whoever needs it first
+// makes it, the others wait for it, and the last ones are kept, so that a change is converted
+// once for all watches of a version.
 //
 // Nothing here holds a lock while a webhook is called.
 //

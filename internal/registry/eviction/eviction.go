@@ -1,7 +1,7 @@
 // Package eviction deletes pods as far as their disruption budgets allow it.
 //
-// It has one noun. A [Request] is one eviction of a pod. The rules and error texts are
-// those of kubernetes pkg/registry/core/pod/storage/eviction.go.
+// A [Request] is one eviction of a pod. The rules and error texts are those of kubernetes
+// pkg/registry/core/pod/storage/eviction.go.
 package eviction
 
 import (

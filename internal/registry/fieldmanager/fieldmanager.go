@@ -1,10 +1,10 @@
 // Package fieldmanager tracks who manages which fields of an object, in its
 // metadata.managedFields, and merges applied configurations into objects. The rules are
-// upstream's library's (apimachinery util/managedfields); this package fits it to trees of
-// JSON and to the resources of this server.
+// upstream's library's (apimachinery util/managedfields); this package fits it to trees of JSON
+// and to the resources of this server.
 //
-// It has three nouns. [Managers] are the field managers of all resources. A [Configuration] is
-// what a client applies. [Scaled] is an object with its Scale.
+// [Managers] are the field managers of all resources. A [Configuration] is what a client applies.
+// [Scaled] is an object with its Scale.
 package fieldmanager
 
 import (

@@ -1,7 +1,7 @@
 // Package keylock orders the writers of one object that many write at once.
 //
-// It has two nouns. [Locks] are fair locks, one for each key. A queue is the writer
-// that holds a key's lock, and those that wait for it.
+// [Locks] are fair locks, one for each key. A queue is the writer that holds a key's lock, and
+// those that wait for it.
 package keylock
 
 import (

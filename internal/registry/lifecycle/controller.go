@@ -26,7 +26,9 @@ type Verbs interface {
 	CreateObject(ctx context.Context, r *kinds.Resource, u *unstructured.Unstructured) error
 	// DeleteObjects deletes objects of one resource, and returns how many of them are
 	// still there: finalizers or a grace period hold them.
-	DeleteObjects(ctx context.Context, r *kinds.Resource, items []*wire.Object, options func(*wire.Object) metav1.DeleteOptions) (left int, err error)
+	DeleteObjects(
+		ctx context.Context, r *kinds.Resource, items []*wire.Object, options func(*wire.Object) metav1.DeleteOptions,
+	) (left int, err error)
 	// Refresh writes a definition as it is, so that its status is completed again.
 	Refresh(ctx context.Context, t kinds.Target) error
 	// Finalize changes an object under deletion by release, and removes it when nothing
@@ -36,11 +38,11 @@ type Verbs interface {
 
 // Config configures a Controller. All members but KeepNamespaces and Quiet are required.
 type Config struct {
-	Caches    *caches.Set
-	Live      *kinds.Live
-	Admission *Admission
-	Verbs     Verbs
-	Logger    *slog.Logger
+	Caches *caches.Set
+	Live   *kinds.Live
+	Gate   *Gate
+	Verbs  Verbs
+	Logger *slog.Logger
 	// KeepNamespaces leaves namespaces under deletion, and their content, to another program.
 	KeepNamespaces bool
 	// Quiet is for how long nothing must have been deleted in a namespace under deletion before
@@ -220,7 +222,7 @@ func (c *Controller) acceptNames(ctx context.Context) error {
 // it removes the namespace. Otherwise the conditions of the namespace say what is left.
 func (c *Controller) deleteNamespace(ctx context.Context, t kinds.Target) (left int, err error) {
 	// Creations that saw the namespace before its deletion began are committed then.
-	if err := c.cfg.Admission.creations.wait(ctx); err != nil {
+	if err := c.cfg.Gate.creations.wait(ctx); err != nil {
 		return 0, err
 	}
 	var errs []error
@@ -280,7 +282,7 @@ func (c *Controller) count(resource *kinds.Resource, namespace string, to *remai
 // deleteDefinition deletes the custom resources of a definition; when nothing is left
 // it removes the definition.
 func (c *Controller) deleteDefinition(ctx context.Context, t kinds.Target) (left int, err error) {
-	if err := c.cfg.Admission.creations.wait(ctx); err != nil {
+	if err := c.cfg.Gate.creations.wait(ctx); err != nil {
 		return 0, err
 	}
 	if resource, found := c.cfg.Live.Load().Storage(kinds.DefinedBy(t.Name)); found && resource.Custom {

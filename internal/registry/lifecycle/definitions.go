@@ -12,8 +12,8 @@ import (
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
-// Definitions orders and checks writes of CustomResourceDefinitions. It is safe for
-// concurrent use.
+// Definitions are what writes of CustomResourceDefinitions do besides what all writes do: one
+// is written at a time, and none hides a built-in resource. It is safe for concurrent use.
 type Definitions struct {
 	live *kinds.Live
 	lock chan struct{} // holds one token: its sender writes a definition
@@ -24,43 +24,20 @@ func NewDefinitions(live *kinds.Live) *Definitions {
 	return &Definitions{live: live, lock: make(chan struct{}, 1)}
 }
 
-// Order lets one definition be written at a time, since the names that it may have depend on
-// the others. Its methods do nothing where it is nil.
-type Order struct {
-	definitions *Definitions
-	held        bool
-}
-
-// Order returns the order of a write; nil for a resource other than definitions. The caller
-// calls Leave when the definition is in force, or given up.
-func (d *Definitions) Order(resource *kinds.Resource) *Order {
-	if !resource.IsDefinition() {
-		return nil
-	}
-	return &Order{definitions: d}
-}
-
-// Leave lets others write.
-func (o *Order) Leave() {
-	if o != nil && o.held {
-		o.held = false
-		<-o.definitions.lock
-	}
-}
-
-// Establish waits until no other definition is written, and then fills in the status of u, if
-// that is a definition. Errors: 400, and ctx's cause.
-func (o *Order) Establish(ctx context.Context, u *unstructured.Unstructured) error {
-	if o == nil {
-		return nil
-	}
+// Settle waits until no other definition is written, since the names that one may have depend on
+// the others, and then fills in the status of u, a definition. The caller calls done when u is in
+// force, or given up: others are written then. Errors: 400, and ctx's cause.
+func (d *Definitions) Settle(ctx context.Context, u *unstructured.Unstructured) (done func(), err error) {
 	select {
-	case o.definitions.lock <- struct{}{}:
-		o.held = true
-		return o.definitions.Establish(u)
+	case d.lock <- struct{}{}:
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return nil, context.Cause(ctx)
 	}
+	if err := d.Establish(u); err != nil {
+		<-d.lock
+		return nil, err
+	}
+	return func() { <-d.lock }, nil
 }
 
 // Check refuses a new definition that would hide a built-in resource.
@@ -72,7 +49,7 @@ func (d *Definitions) Check(u *unstructured.Unstructured) field.ErrorList {
 	return nil
 }
 
-// Establish fills in the status of a definition that is written. Errors: 400.
+// Establish fills in the status of a definition as the others are now. Errors: 400.
 func (d *Definitions) Establish(u *unstructured.Unstructured) error {
 	if err := custom.Establish(u, d.live.Load(), time.Now()); err != nil {
 		return wire.BadRequest("%v", err)

@@ -1,8 +1,8 @@
 // Package lifecycle ties objects to the namespace they are in and to the definition of
 // their kind: an object is created only while both exist, and is deleted before them.
 //
-// It has three nouns. [Admission] reports whether an object may be created.
-// [Definitions] orders and checks writes of CustomResourceDefinitions. The [Controller]
+// The [Gate] lets objects be created while both exist. [Definitions] are what writes of
+// CustomResourceDefinitions do besides what all writes do. The [Controller]
 // creates the namespaces that always exist, deletes the content of namespaces and
 // definitions under deletion, and then removes them.
 package lifecycle

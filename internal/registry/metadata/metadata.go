@@ -1,8 +1,7 @@
-// Package metadata validates the metadata of objects. It recognizes what is certainly valid,
-// as the metadata of most objects is, without the regular expressions and copies of
-// apimachinery's validation, which decides on the rest.
-//
-// It has one noun. Metadata is that of an object, as decoded JSON.
+// Package metadata validates the metadata of objects. It recognizes what is certainly valid, as
+// the metadata of most objects is, without the regular expressions and copies of apimachinery's
+// validation, which decides on the rest.
+// Metadata is a tree here, as decoded from JSON.
 package metadata
 
 import (

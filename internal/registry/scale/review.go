@@ -6,14 +6,14 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/gapless-io/gapless/internal/admission"
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/kinds/jsontree"
-	"github.com/gapless-io/gapless/internal/registry/admit"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
 // Reviewed returns the review of a write of the scale, for which plugins get Scales.
-func Reviewed(r *admit.Review) *admit.Review {
+func Reviewed(r *admission.Review) *admission.Review {
 	return r.As(gvk(), func(u *unstructured.Unstructured) error {
 		s, err := scaleOf(u)
 		if err != nil {
@@ -28,7 +28,7 @@ func Reviewed(r *admit.Review) *admit.Review {
 }
 
 // Review asks the plugins about s, which replaces old, and returns it as they have changed it.
-func (s *Scale) Review(ctx context.Context, r *admit.Review, old *unstructured.Unstructured) (*Scale, error) {
+func (s *Scale) Review(ctx context.Context, r *admission.Review, old *unstructured.Unstructured) (*Scale, error) {
 	if !r.Asks() {
 		return s, nil
 	}

@@ -1,7 +1,5 @@
-// Package scale translates between an object and its scale subresource.
-//
-// It has one noun: a [Scale], the autoscaling/v1 form of an object's desired and current
-// replicas.
+// Package scale translates between an object and its scale subresource, a [Scale], which is the
+// autoscaling/v1 form of the object's desired and current replicas.
 package scale
 
 import (

@@ -1,13 +1,12 @@
 // Package stored reads one resource from a store, and decodes stored bytes into objects.
 //
-// It has five nouns. A [Source] is a store with a bound on concurrent reads of its
-// history. A [Resource] is one resource of it. A [Past] is the state of a resource at a
-// past revision, read page by page. [Counts] cache how many objects follow the end of a
-// page. [Versions] know the resourceVersions of a mirror's objects, which are not the store's
-// revisions.
+// A [Source] is a store with a bound on concurrent reads of its history. A [Resource] is one
+// resource of it. A [Past] is the state of a resource at a past revision, read page by page.
+// [Counts] cache how many objects follow the end of a page. [Versions] know the resourceVersions
+// of a mirror's objects, which are not the store's revisions.
 //
-// A read of history holds at most a page, however long the history is and however many
-// clients read it. Only Load, for the caches, returns all objects of a resource.
+// A read of history holds at most a page, however long the history is and however many clients
+// read it. Only Load, for the caches, returns all objects of a resource.
 //
 // past.go has lists at an old resourceVersion, and the memory that they need.
 package stored

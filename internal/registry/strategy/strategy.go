@@ -4,11 +4,12 @@
 // rest.BeforeUpdate, rest.BeforeDelete and the strategies of its kinds
 // (pkg/registry/*/strategy.go). It does not validate.
 //
-// It has three nouns, one for each kind of write: [Create], [Update] and [Delete]. Where
-// kinds differ, [kinds.Resource] has the rule.
+// A creation begins with [BeginCreate] and ends with [FinishCreate]; in between, field managers
+// are recorded and plugins are asked, about an object without what the server has [Given] it. An
+// update begins with [Restrict], which also takes back what plugins must not change, and ends
+// with [FinishUpdate]. [Delete] is one step. Where kinds differ, [kinds.Resource] has the rule.
 //
-// delete.go has the steps of a delete: finalizers and grace periods. What a status write
-// keeps, and what raises the generation, is by kind in kinds/builtin (strategies.go).
+// delete.go has the steps of a delete: finalizers and grace periods.
 package strategy
 
 import (
@@ -25,14 +26,9 @@ import (
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
-// Track records in u who manages its fields; old is nil for a creation. Instead of putting the
-// managedFields of a creation into u it may return them as JSON.
-type Track func(u, old *unstructured.Unstructured) (managed []byte, err error)
-
-// Create completes a new object, in place. It calls track when what the client has sent has
-// its defaults, and before the server adds what it alone knows. Errors: those of
-// [kinds.Type]'s Default, and track's. managed is what track has returned.
-func Create(r *kinds.Resource, u *unstructured.Unstructured, track Track) (managed []byte, err error) {
+// BeginCreate begins a new object, in place: it removes what a client cannot set, adds what only
+// the server sets, and fills in defaults. Errors: those of [kinds.Type]'s Default.
+func BeginCreate(r *kinds.Resource, u *unstructured.Unstructured) error {
 	meta := metadata(u.Object)
 	wipe(meta)
 	meta["uid"] = string(uuid.NewUUID())
@@ -48,17 +44,17 @@ func Create(r *kinds.Resource, u *unstructured.Unstructured, track Track) (manag
 	if dropStatus {
 		keepNotes(u, nil, statusNotes(r))
 	}
-	err = r.Type.Default(u)
+	err := r.Type.Default(u)
 	if dropStatus && r.Custom {
 		delete(u.Object, "status")
 	}
-	if err != nil {
-		return nil, err
-	}
-	if managed, err = track(u, nil); err != nil {
-		return nil, err
-	}
-	return managed, complete(r, u, nil)
+	return err
+}
+
+// FinishCreate fills in, in place, what the kind makes of a new object whose fields have their
+// managers, and which plugins have seen. Errors: 400.
+func FinishCreate(r *kinds.Resource, u *unstructured.Unstructured) error {
+	return complete(r, u, nil)
 }
 
 // complete fills in what depends on the stored object, which is nil for a creation.
@@ -85,27 +81,9 @@ func PutManaged(u *unstructured.Unstructured, managed []byte) error {
 	return nil
 }
 
-// Update completes u, which replaces old, in place: it restricts the change, and counts it in
-// the generation. It calls track as Create does.
-func Update(t kinds.Target, u, old *unstructured.Unstructured, track Track) error {
-	if err := Restrict(t, u, old); err != nil {
-		return err
-	}
-	if _, err := track(u, old); err != nil {
-		return err
-	}
-	if err := complete(t.Resource, u, old.Object); err != nil {
-		return err
-	}
-	u.SetResourceVersion(old.GetResourceVersion())
-	if sub := t.Resource.Subresource(t.Subresource); t.Subresource == "status" || sub != nil && sub.SameGeneration {
-		return nil
-	}
-	return count(t.Resource, u, old)
-}
-
 // Restrict copies from old what the target's endpoint cannot change to u, which replaces it,
-// and fills in defaults.
+// and fills in defaults, in place. An update begins with it; when plugins have changed u after
+// that, it does so again, since they can change no more than the client.
 func Restrict(t kinds.Target, u, old *unstructured.Unstructured) error {
 	r := t.Resource
 	sub, status := t.Resource.Subresource(t.Subresource), t.Subresource == "status"
@@ -140,6 +118,19 @@ func Restrict(t kinds.Target, u, old *unstructured.Unstructured) error {
 		err = r.Type.Default(u)
 	}
 	return err
+}
+
+// FinishUpdate completes u, which replaces old and was restricted, in place: it fills in what the
+// kind makes of it, and counts the change in the generation. Errors: 400.
+func FinishUpdate(t kinds.Target, u, old *unstructured.Unstructured) error {
+	if err := complete(t.Resource, u, old.Object); err != nil {
+		return err
+	}
+	u.SetResourceVersion(old.GetResourceVersion())
+	if sub := t.Resource.Subresource(t.Subresource); t.Subresource == "status" || sub != nil && sub.SameGeneration {
+		return nil
+	}
+	return count(t.Resource, u, old)
 }
 
 // changeStatus restricts u to what a write of the status can change: the status, and for

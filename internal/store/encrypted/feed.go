@@ -15,7 +15,7 @@ const retryEvery = time.Second
 
 // feed decrypts the changes of the feed below.
 type feed struct {
-	store.Feed
+	store.Changes
 
 	store *Store
 	after int64 // every change up to here was delivered
@@ -28,18 +28,18 @@ type feed struct {
 
 // Changes implements store.Store. A feed with Hold waits while a key management service does
 // not answer; any other returns *store.UnreadableError, and can be read again.
-func (s *Store) Changes(ctx context.Context, from store.From) (store.Feed, error) {
+func (s *Store) Changes(ctx context.Context, from store.From) (store.Changes, error) {
 	below, err := s.Store.Changes(ctx, from)
 	if err != nil {
 		return nil, err
 	}
-	return &feed{Feed: below, store: s, hold: from.Hold, after: from.After}, nil
+	return &feed{Changes: below, store: s, hold: from.Hold, after: from.After}, nil
 }
 
-// Next implements store.Feed.
+// Next implements store.Changes.
 func (f *feed) Next(ctx context.Context) (store.Batch, error) {
 	if f.pending == nil {
-		b, err := f.Feed.Next(ctx)
+		b, err := f.Changes.Next(ctx)
 		if err != nil {
 			return b, err
 		}

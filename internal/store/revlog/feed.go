@@ -31,7 +31,7 @@ type feed struct {
 }
 
 // Changes implements store.Store.
-func (l *Log) Changes(ctx context.Context, f store.From) (store.Feed, error) {
+func (l *Log) Changes(ctx context.Context, f store.From) (store.Changes, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -45,7 +45,7 @@ func (l *Log) Changes(ctx context.Context, f store.From) (store.Feed, error) {
 		return nil, err
 	}
 	if f.UpTo != 0 && f.UpTo <= f.After {
-		return &store.EndedFeed{}, nil
+		return &store.NoChanges{}, nil
 	}
 	k := &feed{log: l, from: f, after: f.After, done: make(chan struct{}), span: span}
 	if f.Hold {
@@ -62,7 +62,7 @@ func (l *Log) checkLocked(s index.Span, after int64) error {
 	return l.index.Check(s, after)
 }
 
-// Next implements store.Feed.
+// Next implements store.Changes.
 func (k *feed) Next(ctx context.Context) (store.Batch, error) {
 	for {
 		if ctx.Err() != nil {
@@ -114,7 +114,7 @@ func (k *feed) deliver(changes []store.Change, s scooped) store.Batch {
 	return b
 }
 
-// Close implements store.Feed.
+// Close implements store.Changes.
 func (k *feed) Close() error {
 	k.once.Do(func() {
 		close(k.done)

@@ -191,7 +191,7 @@ func Collect(ctx context.Context, s store.Store, from store.From) ([]store.Chang
 	return changes, errors.Join(err, feed.Close())
 }
 
-func drain(ctx context.Context, feed store.Feed, from store.From) ([]store.Change, error) {
+func drain(ctx context.Context, feed store.Changes, from store.From) ([]store.Change, error) {
 	changes := []store.Change{}
 	through := from.After
 	for {

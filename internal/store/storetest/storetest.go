@@ -141,7 +141,7 @@ func (b *bench) read(q store.Query) store.Page {
 	return page
 }
 
-func (b *bench) changes(from store.From) store.Feed {
+func (b *bench) changes(from store.From) store.Changes {
 	b.Helper()
 	feed, err := b.store.Changes(b.Context(), from)
 	if err != nil {

@@ -29,19 +29,19 @@ func (b broken) Read(ctx context.Context, q store.Query) (store.Page, error) {
 	return page, err
 }
 
-func (b broken) Changes(ctx context.Context, from store.From) (store.Feed, error) {
+func (b broken) Changes(ctx context.Context, from store.From) (store.Changes, error) {
 	feed, err := b.Store.Changes(ctx, from)
 	return brokenFeed{feed, b.batch}, err
 }
 
 type brokenFeed struct {
-	store.Feed
+	store.Changes
 
 	batch func(*store.Batch)
 }
 
 func (f brokenFeed) Next(ctx context.Context) (store.Batch, error) {
-	batch, err := f.Feed.Next(ctx)
+	batch, err := f.Changes.Next(ctx)
 	if f.batch != nil {
 		f.batch(&batch)
 	}

@@ -295,7 +295,7 @@ func (l *life) read(q store.Query) {
 }
 
 // follower is the feed with Hold that a server always has. Now and then it is slow.
-func (l *life) follower(r *rand.Rand, feed store.Feed, after int64) {
+func (l *life) follower(r *rand.Rand, feed store.Changes, after int64) {
 	for l.op() {
 		batch, err := feed.Next(l.ctx)
 		if err != nil {

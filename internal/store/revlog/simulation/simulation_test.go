@@ -282,7 +282,7 @@ func (h *history) ended() error {
 
 // recovers checks that writes are taken again by themselves once faults have ended,
 // unless a sync failed, and that the feed with Hold tells of every compaction.
-func (l *life) recovers(held store.Feed) {
+func (l *life) recovers(held store.Changes) {
 	l.h.disk.SetFault(nil)
 	<-time.After(5 * time.Second)
 	durable, writable := l.log.Durable(), l.log.Writable()

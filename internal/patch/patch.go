@@ -1,10 +1,9 @@
-// Package patch applies the patches that a client may send to JSON.
+// Package patch applies the patches that a client, or an admission webhook, may send.
 //
-// It has three nouns. A [Patch] is a JSON patch (RFC 6902), a merge patch (RFC 7386) or
-// a strategic merge patch; its error texts are upstream's (apiserver
-// pkg/endpoints/handlers/patch.go). A [Change] applies one to objects of a resource. A node is a value of the patched document. The time
-// and memory of a patch are bounded by its size, the document's size, and the limits of
-// this package.
+// A [Patch] is a JSON patch (RFC 6902), a merge patch (RFC 7386) or a strategic merge
+// patch; its error texts are upstream's (apiserver pkg/endpoints/handlers/patch.go). A
+// [Change] applies one to objects of a resource. The time and memory of a patch are bounded
+// by its size, the document's size, and the limits of this package.
 package patch
 
 import (

@@ -1,17 +1,15 @@
-package admit
+package admission
 
 import (
 	"context"
 
 	upstream "k8s.io/apiserver/pkg/admission"
-
-	"github.com/gapless-io/gapless/internal/admission"
 )
 
 // recorded asks a plugin in a form that upstream's decorator knows, which adds the annotations of
 // the plugin to the audit event of the request.
 type recorded struct {
-	plugin admission.Plugin
+	plugin Plugin
 	redo   func() error
 }
 
@@ -36,7 +34,7 @@ func (r recorded) validate(ctx context.Context, a upstream.Attributes) error {
 	return audited.Validate(ctx, a, nil)
 }
 
-// Handles implements upstream's interface: Begin has asked.
+// Handles implements upstream's interface: ReviewOf has asked.
 func (recorded) Handles(upstream.Operation) bool { return true }
 
 // Admit implements upstream.MutationInterface.

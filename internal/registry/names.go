@@ -1,7 +1,4 @@
-// Package names generates the names of objects that have a generateName.
-//
-// It has one noun. A name is the base that the client gives, and random letters.
-package names
+package registry
 
 import "crypto/rand"
 
@@ -12,8 +9,8 @@ const (
 	nameLetters     = "bcdfghjklmnpqrstvwxz2456789"
 )
 
-// Generate returns a name of a base and five random letters.
-func Generate(base string) string {
+// generatedName returns a name of a base, the generateName of an object, and five random letters.
+func generatedName(base string) string {
 	if len(base) > generatedBase {
 		base = base[:generatedBase]
 	}

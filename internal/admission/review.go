@@ -1,9 +1,4 @@
-// Package admit asks the admission plugins about one write.
-//
-// It has two nouns. A [Request] is a write that a client has asked for. A [Review] is what
-// the plugins are asked about it; it is nil where no plugin has anything to say, and its
-// methods then do nothing.
-package admit
+package admission
 
 import (
 	"context"
@@ -13,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	upstream "k8s.io/apiserver/pkg/admission"
 
-	"github.com/gapless-io/gapless/internal/admission"
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
@@ -26,11 +20,12 @@ type Request struct {
 	DryRun    bool
 }
 
-// Review is what the plugins are asked about one write.
+// Review asks the plugins about one write. It is nil where no plugin has anything to say, and
+// its methods then do nothing.
 type Review struct {
 	Request
 
-	plugin admission.Plugin
+	plugin Plugin
 	kind   kinds.GroupVersionKind
 	form   Form
 }
@@ -38,9 +33,9 @@ type Review struct {
 // Form brings an object that a plugin has changed into the form that its kind has.
 type Form func(u *unstructured.Unstructured) error
 
-// Begin returns the review of a request, nil if no plugin handles it. The server asks nobody
+// ReviewOf returns the review of a request, nil if no plugin handles it. The server asks nobody
 // about its own writes, which have no caller: it must start before webhooks can be reached.
-func Begin(plugin admission.Plugin, r Request) *Review {
+func ReviewOf(plugin Plugin, r Request) *Review {
 	resource := r.Target.Resource
 	if plugin == nil || r.Target.Caller == nil || !plugin.Handles(resource, r.Target.Subresource, r.Operation) {
 		return nil

@@ -1,4 +1,4 @@
-package history_test
+package starts_test
 
 import (
 	"os"
@@ -7,14 +7,14 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/gapless-io/gapless/internal/history"
+	"github.com/gapless-io/gapless/internal/starts"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func open(t *testing.T, dir string, revision int64) *history.History {
+func open(t *testing.T, dir string, revision int64) *starts.History {
 	t.Helper()
-	h, err := history.Open(dir, revision)
+	h, err := starts.Open(dir, revision)
 	if err != nil {
 		t.Fatal(err)
 	}

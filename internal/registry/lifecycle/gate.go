@@ -12,37 +12,37 @@ import (
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
-// Admission reports whether an object may be created (upstream's plugin
-// NamespaceLifecycle, and its handler of custom resources). It is safe for concurrent
+// Gate lets an object be created while its namespace and its definition exist (upstream's
+// plugin NamespaceLifecycle, and its handler of custom resources). It is safe for concurrent
 // use.
-type Admission struct {
+type Gate struct {
 	caches    *caches.Set
 	creations creations
 }
 
-// NewAdmission returns the admission of objects to the resources of a set.
-func NewAdmission(set *caches.Set) *Admission { return &Admission{caches: set} }
+// NewGate returns the gate of the resources of a set.
+func NewGate(set *caches.Set) *Gate { return &Gate{caches: set} }
 
-// Begin begins the creation of an object. Without an error the caller calls end when the
-// object is committed or given up: until then the Controller does not take the
-// namespace or the definition for empty. Errors: 403 in a namespace under deletion, 404
-// without the namespace or the definition, 405 for a definition under deletion, those
+// Enter begins the creation of an object. Without an error the caller calls leave when the
+// object is committed or given up, maybe more than once: until then the Controller does not
+// take the namespace or the definition for empty. Errors: 403 in a namespace under deletion,
+// 404 without the namespace or the definition, 405 for a definition under deletion, those
 // of Resource.Fresh.
-func (a *Admission) Begin(ctx context.Context, t kinds.Target) (end func(), err error) {
-	end = a.creations.begin() // before the look, so that the controller waits for it
-	if err = a.checkDefinition(ctx, t.Resource); err == nil {
-		err = a.checkNamespace(ctx, t)
+func (g *Gate) Enter(ctx context.Context, t kinds.Target) (leave func(), err error) {
+	leave = g.creations.begin() // before the look, so that the controller waits for it
+	if err = g.checkDefinition(ctx, t.Resource); err == nil {
+		err = g.checkNamespace(ctx, t)
 	}
 	if err != nil {
-		end()
+		leave()
 		return nil, err
 	}
-	return end, nil
+	return leave, nil
 }
 
 // checkDefinition refuses an object whose definition was deleted, or is being deleted.
-func (a *Admission) checkDefinition(ctx context.Context, resource *kinds.Resource) error {
-	definitions := a.caches.Lookup(kinds.Definitions())
+func (g *Gate) checkDefinition(ctx context.Context, resource *kinds.Resource) error {
+	definitions := g.caches.Lookup(kinds.Definitions())
 	if !resource.Custom || definitions == nil {
 		return nil
 	}
@@ -63,7 +63,7 @@ func (a *Admission) checkDefinition(ctx context.Context, resource *kinds.Resourc
 
 const definitionEnds = "create not allowed while custom resource definition is terminating"
 
-// ByUpdate is the error of Begin for an object that an update or apply creates: upstream
+// ByUpdate is the error of Gate.Enter for an object that an update or apply creates: upstream
 // refuses it later than a create, by admission, with 403 for a definition under deletion.
 func ByUpdate(t kinds.Target, err error) error {
 	if e, is := errors.AsType[*wire.StatusError](err); is && e.ErrStatus.Message == definitionEnds {
@@ -73,8 +73,8 @@ func ByUpdate(t kinds.Target, err error) error {
 }
 
 // checkNamespace refuses an object whose namespace does not exist, or is being deleted.
-func (a *Admission) checkNamespace(ctx context.Context, t kinds.Target) error {
-	namespaces := a.caches.Lookup(kinds.Namespaces())
+func (g *Gate) checkNamespace(ctx context.Context, t kinds.Target) error {
+	namespaces := g.caches.Lookup(kinds.Namespaces())
 	if !t.Resource.Namespaced || t.Namespace == "" || namespaces == nil {
 		return nil
 	}

@@ -1,11 +1,11 @@
-// Package history detects that a data directory was restored from a copy.
+// Package starts records the starts of a server in its data directory, and so tells a restart
+// from a directory that was restored from a copy.
 //
-// It has two nouns. A start is one opening of the data directory by a server: it has an
-// identity, and begins where the log ended then. A [History] is all starts that led to what
-// the directory holds now. A revision that a client got from one of these starts is valid,
-// unless the next start began before it: then the directory was restored from a copy that
-// did not have the revision.
-package history
+// A start is one opening of the data directory: it has an identity, and begins where the log
+// ended then. A [History] is all starts that led to what the directory holds now. A revision
+// that a client got from one of these starts is valid, unless the next start began before it:
+// then the directory was restored from a copy that did not have the revision.
+package starts
 
 import (
 	"crypto/rand"
