@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -159,9 +160,23 @@ type listed struct {
 	XTestImports []string
 }
 
-// packages lists the packages of the root module and of the modules kube, client, informer
-// and gaplesstest/processtest.
+// packages returns the packages of the root module and of the modules kube, client, informer
+// and gaplesstest/processtest. They are listed once for all tests.
 func packages(t *testing.T) []listed {
+	t.Helper()
+	onceListed.Do(func() { allPackages = list(t) })
+	if allPackages == nil {
+		t.Fatal("list the packages: it has failed in another test")
+	}
+	return allPackages
+}
+
+var (
+	onceListed  sync.Once
+	allPackages []listed
+)
+
+func list(t *testing.T) []listed {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-e", "-json=ImportPath,Dir,GoFiles,TestGoFiles,XTestGoFiles,Imports,TestImports,XTestImports",
 		"./...", "./kube/...", "./client/...", "./informer/...", "./gaplesstest/processtest/...").Output()

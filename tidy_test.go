@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -69,9 +70,23 @@ func (s source) at(t *testing.T, n ast.Node, format string, args ...any) {
 	t.Errorf("%s:%d: "+format, append([]any{s.name, s.fset.Position(n.Pos()).Line}, args...)...)
 }
 
-// sources parses every file of these modules, also those that build tags leave
-// out here.
+// sources returns every file of these modules, also those that build tags leave
+// out here. They are parsed once for all tests.
 func sources(t *testing.T) []source {
+	t.Helper()
+	onceParsed.Do(func() { allSources = parse(t) })
+	if allSources == nil {
+		t.Fatal("parse the sources: it has failed in another test")
+	}
+	return allSources
+}
+
+var (
+	onceParsed sync.Once
+	allSources []source
+)
+
+func parse(t *testing.T) []source {
 	t.Helper()
 	root, err := os.Getwd()
 	if err != nil {

@@ -105,6 +105,9 @@ func (l *launched) send(t testing.TB, method, bytes string) reply {
 // TestBadInputGetsStatusAndChangesNothing sends invalid requests. None
 // of them may change an object.
 func TestBadInputGetsStatusAndChangesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	w := launchHistory(t)
 	c := w.caller(t, http2)

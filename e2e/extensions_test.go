@@ -42,6 +42,9 @@ func TestAFutureWatchEndsAsOfAnotherHistory(t *testing.T) {
 }
 
 func TestBookmarksFollowTheRequestedInterval(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	w := launchHistory(t)
 	c := w.caller(t, http2)

@@ -66,6 +66,9 @@ func newConfigMap(name string, data map[string]string) *corev1.ConfigMap {
 
 // TestValidatingPoliciesHoldForTheNextRequest: nothing here waits for a write to have effect.
 func TestValidatingPoliciesHoldForTheNextRequest(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	dir := t.TempDir()
 	l := launch(t, gapless.Config{DataDir: dir})

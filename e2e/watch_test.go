@@ -289,6 +289,9 @@ func TestDrainEndsWatchesWithABookmark(t *testing.T) {
 }
 
 func TestTimeoutEndsWatchesWithABookmark(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	eachWire(t, func(t *testing.T, w *knownHistory, c *caller) {
 		rv := w.moments["d"]
 		for range 10 {
@@ -314,6 +317,9 @@ func TestTimeoutEndsWatchesWithABookmark(t *testing.T) {
 // TestWatcherFollowsManyWritesInOrder reads one watch while others are opened
 // and left, and finds each change once.
 func TestWatcherFollowsManyWritesInOrder(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	eachWire(t, func(t *testing.T, w *knownHistory, c *caller) {
 		s := c.watch(configMaps + "?watch=1&resourceVersion=" + w.moments["d"])
 		var want []string

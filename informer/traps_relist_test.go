@@ -88,6 +88,9 @@ func TestARelistOfAnUnchangedStateAllocatesNoSecondCopy(t *testing.T) {
 
 // TestReadsDuringARelistSeeOneState, the old or the new one, in Get, All and the indexes.
 func TestReadsDuringARelistSeeOneState(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	const objects, generations = 100, 40
 	w := newServer()
 	generation := func(g int) {
