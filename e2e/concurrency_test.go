@@ -121,7 +121,7 @@ func (r *replica) follow(ctx context.Context, c *caller) error {
 // follow, some from the beginning and some that come later and catch up.
 func TestConcurrentWritersLoseNoUpdateAndWatchersSeeEveryRevision(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes seconds")
+		t.Skip("not of the core set of tests of whole servers")
 	}
 	t.Parallel()
 	const keys, writers, each, churners, watchers = 50, 16, 40, 4, 8

@@ -134,7 +134,7 @@ func refusedWrites(t *testing.T, c *caller, why string) {
 // space: it shows what was acknowledged and nothing else.
 func TestFullDiskRefusesWritesUntilThereIsSpace(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes seconds")
+		t.Skip("not of the core set of tests of whole servers")
 	}
 	t.Parallel()
 	fs := &failingFS{FS: disk.NewMemory()}

@@ -14,7 +14,7 @@ import (
 // the deletion of a namespace.
 func TestControllersGoOnAfterAKill(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes seconds")
+		t.Skip("not of the core set of tests of whole servers")
 	}
 	t.Parallel()
 	const dependents = 2000 // half a second's work

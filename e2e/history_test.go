@@ -32,7 +32,7 @@ func (l *restartable) churn(t *testing.T, round int) {
 // stays open is not affected either.
 func TestIdleWatchSurvivesCompactionRestartAndDefinitionEdit(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes seconds")
+		t.Skip("not of the core set of tests of whole servers")
 	}
 	t.Parallel()
 	l := launchRestartable(t)
@@ -86,7 +86,7 @@ func TestIdleWatchSurvivesCompactionRestartAndDefinitionEdit(t *testing.T) {
 // a compaction of what came before.
 func TestExactReadsReturnEveryPastState(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes seconds")
+		t.Skip("not of the core set of tests of whole servers")
 	}
 	t.Parallel()
 	const seed = 1

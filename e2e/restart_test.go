@@ -82,7 +82,7 @@ func TestWatchResumesAfterARestart(t *testing.T) {
 
 func TestQuietResourceSurvivesCompactionAndRestart(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes seconds")
+		t.Skip("not of the core set of tests of whole servers")
 	}
 	t.Parallel()
 	l := launchRestartable(t)
@@ -110,7 +110,7 @@ func TestQuietResourceSurvivesCompactionAndRestart(t *testing.T) {
 // TestDefinitionEditsInterruptNoWatch grows a definition under an open watch.
 func TestDefinitionEditsInterruptNoWatch(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes seconds")
+		t.Skip("not of the core set of tests of whole servers")
 	}
 	t.Parallel()
 	for _, proto := range []wire{http1, http2} {
@@ -202,7 +202,7 @@ func TestForeignDirectoryIsNotChanged(t *testing.T) {
 // written, is refused, flips it back, and finds everything.
 func TestCorruptLogIsRefusedAndNotChanged(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes seconds")
+		t.Skip("not of the core set of tests of whole servers")
 	}
 	t.Parallel()
 	l := launchRestartable(t)

@@ -29,7 +29,7 @@ type ending struct {
 // all three transports, behind whose back something was written elsewhere.
 func TestSIGTERMEndsAThousandWatchesWithABookmark(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes seconds")
+		t.Skip("not of the core set of tests of whole servers")
 	}
 	const (
 		connections = 4   // of HTTP/2, each with

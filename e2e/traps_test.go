@@ -17,7 +17,7 @@ import (
 // watches, says so, and is there when it comes, also when it goes and comes again.
 func TestInformerWaitsForItsDefinition(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes seconds")
+		t.Skip("not of the core set of tests of whole servers")
 	}
 	t.Parallel()
 	s := launch(t, gapless.Config{})

@@ -31,6 +31,9 @@ func allocated() uint64 {
 // fraction of the cache's size. client-go has both copies and the list in memory
 // (client-go#1377).
 func TestARelistOfAnUnchangedStateAllocatesNoSecondCopy(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	const n = 2000
 	items := make([][]byte, n)
 	for k := range items {

@@ -79,6 +79,9 @@ func spoil(t *testing.T, path, what string, behind int) {
 }
 
 func TestFsckFindsDamageAndRepairsIt(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	serveDir(t, dir, func(ask func(method, path, body string) string) {

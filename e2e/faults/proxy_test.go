@@ -172,7 +172,7 @@ func upgrade(t testing.TB, cfg *rest.Config) (*http.Response, error) {
 
 func TestProxyAnswersWhenItsServerIsGone(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes seconds")
+		t.Skip("not of the core set of tests of whole servers")
 	}
 	upstream := httptest.NewServer(http.NotFoundHandler())
 	upstream.Close()

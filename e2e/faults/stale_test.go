@@ -28,7 +28,7 @@ func label(t testing.TB, c *client.Client, of client.Collection, name, value str
 
 func TestStaleGetsShowAnObjectAsItWas(t *testing.T) {
 	if testing.Short() {
-		t.Skip("takes seconds")
+		t.Skip("not of the core set of tests of whole servers")
 	}
 	s := launch(t)
 	of := configMaps(t, s)
