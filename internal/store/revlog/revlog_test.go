@@ -50,9 +50,6 @@ func run(tb testing.TB, l *revlog.Log) {
 }
 
 func TestMemoryLogIsAStore(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes seconds")
-	}
 	storetest.Run(t, func(t *testing.T) store.Store {
 		t.Helper()
 		return open(t, revlog.Options{Memory: true})
@@ -60,6 +57,9 @@ func TestMemoryLogIsAStore(t *testing.T) {
 }
 
 func TestLogOnDiskIsAStore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	storetest.Run(t, func(t *testing.T) store.Store {
 		t.Helper()
 		return open(t, revlog.Options{Dir: t.TempDir()})

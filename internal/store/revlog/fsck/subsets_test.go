@@ -159,6 +159,9 @@ func TestNoRepairHidesALoss(t *testing.T) {
 
 // TestNoRepairHidesARandomLoss damages one to three files at random.
 func TestNoRepairHidesARandomLoss(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	seed := *seed
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano())
