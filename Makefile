@@ -10,7 +10,8 @@ BENCH    ?= .
 ATTACKS  ?= .
 VERSION  ?=
 
-.PHONY: help build quick test race lint fmt tidy dist released fuzz servers simulate crash attacks bench bench-informer conformance compat suites check
+.PHONY: help build quick test race lint fmt tidy dist released fuzz servers simulate crash attacks bench \
+	bench-informer conformance compat suites check
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
