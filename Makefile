@@ -8,14 +8,19 @@ OPS      ?= 12000000
 KILLS    ?= 1000
 BENCH    ?= .
 ATTACKS  ?= .
+VERSION  ?=
 
-.PHONY: help build test race lint fmt tidy released fuzz servers simulate crash attacks bench bench-informer conformance compat suites check
+.PHONY: help build quick test race lint fmt tidy dist released fuzz servers simulate crash attacks bench \
+	bench-informer conformance compat suites check
 
 help: ## Say what there is
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## Build the program into bin/
 	$(GO) build -o bin/gapless ./cmd/gapless
+
+quick: lint ## Run what finds most mistakes soon: lint, and the short tests
+	$(GO) test -short -vet=off work
 
 test: ## Run the tests of the modules that are released
 	$(GO) test work
@@ -27,6 +32,7 @@ lint: ## Check formatting, vet, and run the linters
 	@test -z "$$($(TOOL) gofumpt -l . | tee /dev/stderr)" || { echo "run: make fmt" >&2; exit 1; }
 	$(GO) vet work
 	$(TOOL) golangci-lint run $(PACKAGES)
+	$(TOOL) actionlint -shellcheck= -pyflakes=
 
 fmt: ## Format everything
 	$(TOOL) gofumpt -w .
@@ -37,6 +43,9 @@ wrap: ## Break the lines of Go files that are longer than 130 columns
 
 tidy: ## Bring every go.mod and go.sum up to date
 	tools/tidy
+
+dist: ## Make a release's archives in bin/dist (VERSION=vX.Y.Z: it must be the tag of this commit)
+	tools/dist bin/dist $(VERSION)
 
 released: ## Make a release in a clone, and use it as its users will
 	.ci/released
@@ -61,7 +70,7 @@ bench: ## Play the work BENCH against gapless and upstream, and print how they c
 	cd bench && $(GO) run ./cmd/bench --run '$(BENCH)' $(BENCHFLAGS)
 
 bench-informer: ## Measure the informer's runs BENCH beside client-go's, and print how they compare
-	cd bench/informer && $(GO) build -o ../../bin/bench-informer . && ../../bin/bench-informer -run '$(BENCH)' $(BENCHFLAGS)
+	cd bench && $(GO) build -o ../bin/bench-informer ./informer && ../bin/bench-informer -run '$(BENCH)' $(BENCHFLAGS)
 
 conformance: ## Run the stores through their suite, and the server against upstream (FULL=-full: minutes more)
 	$(GO) test -count=1 ./internal/store/...
@@ -93,4 +102,5 @@ compat: ## Run real clients in Go, Java, JavaScript, Python and Rust, new and ol
 suites: ## Run suites of controller-runtime, cluster-api, karpenter and others on gapless and on kube-apiserver, and write how they compare
 	cd compat/suites && $(GO) test -count=1 -v -timeout 3h -run TestSuites -all -update
 
-check: lint test race fuzz ## Run what must pass before a change is handed in, without compat
+check: quick ## Run what must pass before a change is handed in, without compat: quick, and if that passes, test, race and fuzz
+	$(MAKE) test race fuzz

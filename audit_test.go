@@ -38,6 +38,9 @@ func TestWrongAuditConfigurationsAreRefusedAtTheStart(t *testing.T) {
 
 // The log may be in the data directory, which is new at the first start.
 func TestEventsOfAllStartsAreInTheFile(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	dir := t.TempDir()
 	policy, log := filepath.Join(dir, "policy.yaml"), filepath.Join(dir, "data", "audit", "audit.log")
 	if err := os.WriteFile(policy, []byte("apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata, nonResourceURLs: [/version]}]"), 0o600); err != nil {

@@ -64,6 +64,9 @@ func TestLargeBodiesFollowOthersOnAConnection(t *testing.T) {
 // A conversion webhook that is down keeps neither the server from its start, nor anybody from
 // the objects of the stored version.
 func TestServerStartsWithoutItsConversionWebhooks(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	const (
 		definition = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"foos.t.example.com"},"spec":{"group":"t.example.com",

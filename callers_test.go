@@ -52,6 +52,9 @@ func (g *rig) in(t *testing.T) *rig {
 
 // TestEveryRouteRefusesWhoMayNot sends each method to each route as every kind of caller.
 func TestEveryRouteRefusesWhoMayNot(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	g := newRig(t, gapless.Authentication{TokenAuthFile: tokenFile(t)})
 	g.account()
 	named := func(name string) *http.Client {

@@ -88,6 +88,9 @@ func (m *messages) Write(b []byte) (int, error) {
 // TestStartWaitsForTheKeyManagementService: it serves nothing before it can read everything, and
 // then all of it.
 func TestStartWaitsForTheKeyManagementService(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	sockets, err := os.MkdirTemp("", "kms") //nolint:usetesting // the path of a socket must be short
 	if err != nil {
 		t.Fatal(err)

@@ -90,6 +90,9 @@ func startError(t *testing.T, cfg gapless.Config) string {
 // TestSecretsOfAPlaintextDirectoryAreEncrypted is the way of docs/encryption.md: encrypt, rewrite,
 // compact, change keys; and what a start without the keys says.
 func TestSecretsOfAPlaintextDirectoryAreEncrypted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "encryption.yaml")
 	plain := launch(t, gapless.Config{DataDir: dir})
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "s"}, Data: map[string][]byte{"password": []byte(secretMarker)}}
@@ -188,6 +191,9 @@ func ready(t *testing.T, s launched) string {
 // TestKeysAreRotatedWhileServing: a change of the file holds for the next write after it is
 // loaded, and a file that cannot be used changes nothing; metrics tell both.
 func TestKeysAreRotatedWhileServing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "encryption.yaml")
 	encryption(t, file, 0o600, "key1")
 	s := launch(t, gapless.Config{DataDir: dir, EncryptionProviderConfig: file, EncryptionProviderConfigAutomaticReload: true})

@@ -20,6 +20,9 @@ import (
 // TestAHangingDiskMakesTheServerNotReady holds a sync. A restart would not help, and reads and
 // watches go on: /livez stays ok.
 func TestAHangingDiskMakesTheServerNotReady(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	var held atomic.Bool
 	released := make(chan struct{})

@@ -267,6 +267,9 @@ func TestALargeBodyOfATokenIsNotSlow(t *testing.T) {
 
 // TestWhatNobodyMayReadIsUpstreamsToSay compares with upstream what is read without credentials.
 func TestWhatNobodyMayReadIsUpstreamsToSay(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	u := gaplesstest.New(t, gaplesstest.Config(func(c *gapless.Config) { c.Authentication.Anonymous = true }))
 	u.Apply(t, `
 apiVersion: v1
@@ -321,6 +324,9 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: "system:anony
 
 // TestARelayStopsWithWatchesOpen has watches that are passed on and one of the mirror.
 func TestARelayStopsWithWatchesOpen(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	u := relaytest.New(t)
 	u.Apply(t, "{apiVersion: v1, kind: Secret, metadata: {name: a, namespace: shop}}")
 	cfg := gapless.RelayConfig{Upstream: u.RESTConfig(), Memory: true, Listen: "127.0.0.1:0", Access: gapless.RelayAccess{Passthrough: true}}

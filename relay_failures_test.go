@@ -17,6 +17,9 @@ import (
 // TestInformerBehindARelayListsOnceWhileUpstreamFails is the short form of what compat does with
 // the built program.
 func TestInformerBehindARelayListsOnceWhileUpstreamFails(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	upstream := gaplesstest.New(t)
 	r := startRelay(t, gapless.RelayConfig{Upstream: upstream.RESTConfig(), DataDir: filepath.Join(t.TempDir(), "relay"), Resources: []string{"configmaps"}})
 	cfg := through(r, upstream.RESTConfig())

@@ -203,6 +203,9 @@ func TestARelayThatStartsWhileUpstreamIsAwayServesItsMirror(t *testing.T) {
 
 // TestServeStaleServesTheMostRecentStateWithAWarning, if it was asked for.
 func TestServeStaleServesTheMostRecentStateWithAWarning(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	o := newOutage(t)
 	o.read()
 	const watch = shopMaps + "?watch=1&timeoutSeconds=1"

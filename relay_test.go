@@ -234,6 +234,9 @@ func TestRelaySaysWhatItMirrors(t *testing.T) {
 }
 
 func TestARelayOfARelayServesTheSame(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	upstream := gaplesstest.New(t)
 	first := startRelay(t, gapless.RelayConfig{Upstream: upstream.RESTConfig(), Memory: true})
 	ca := filepath.Join(t.TempDir(), "ca.crt") // of the clients' certificates, which are upstream's
@@ -285,6 +288,9 @@ func TestARelayOfARelayServesTheSame(t *testing.T) {
 }
 
 func TestShardsOfRelaysMirrorDifferentResources(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	upstream := gaplesstest.New(t)
 	seen := map[string]int{}
 	for shard := range 3 {

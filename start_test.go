@@ -184,6 +184,9 @@ func TestOtherUsersMayNotReadKeysOrWriteData(t *testing.T) {
 // TestClientKeyHasTheConfiguredAlgorithm also restarts with the other algorithm:
 // the previous kubeconfig still works.
 func TestClientKeyHasTheConfiguredAlgorithm(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	if _, err := gapless.New(gapless.Config{Memory: true, ClientKeyAlgorithm: "dsa"}); err == nil || !strings.Contains(err.Error(), "want ecdsa or rsa") {
 		t.Errorf("an unknown algorithm: %v", err)

@@ -17,7 +17,11 @@ import (
 // TestWatchesOfAServerThatStopsAtOnceEnd: over HTTP/2 the end of an answer is written after
 // net/http has called its connection idle, and a client without it sees a failure.
 func TestWatchesOfAServerThatStopsAtOnceEnd(t *testing.T) {
-	for range 20 {
+	servers := 20
+	if testing.Short() {
+		servers = 3
+	}
+	for range servers {
 		s, err := gapless.New(gapless.Config{Memory: true, DataDir: t.TempDir(), Listen: "127.0.0.1:0", StopAtOnce: true})
 		if err != nil {
 			t.Fatal(err)

@@ -87,6 +87,9 @@ func TestRolesSayWhatUsersMayDo(t *testing.T) {
 }
 
 func TestPathsAreAuthorized(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not of the core set of tests of whole servers")
+	}
 	t.Parallel()
 	_, as := launchWithUsers(t, gapless.Config{})
 	jane, monitor := as("jane"), as("prometheus", "system:monitoring")
@@ -113,6 +116,9 @@ func TestPathsAreAuthorized(t *testing.T) {
 
 // The next request after the answer to a write sees the write, in both directions.
 func TestAChangedRoleHoldsForTheNextRequest(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not of the core set of tests of whole servers")
+	}
 	t.Parallel()
 	s, as := launchWithUsers(t, gapless.Config{})
 	admin, jane := s.caller(t, http2), as("jane")
@@ -156,6 +162,9 @@ func TestAggregatedRolesFollowNewRoles(t *testing.T) {
 }
 
 func TestAuthorizationModes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not of the core set of tests of whole servers")
+	}
 	t.Parallel()
 	if _, err := gapless.New(gapless.Config{Memory: true, AuthorizationMode: "ABAC"}); err == nil ||
 		!strings.Contains(err.Error(), `"ABAC" is unknown: want RBAC, MastersOnly or AlwaysAllow`) {

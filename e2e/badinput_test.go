@@ -105,6 +105,9 @@ func (l *launched) send(t testing.TB, method, bytes string) reply {
 // TestBadInputGetsStatusAndChangesNothing sends invalid requests. None
 // of them may change an object.
 func TestBadInputGetsStatusAndChangesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not of the core set of tests of whole servers")
+	}
 	t.Parallel()
 	w := launchHistory(t)
 	c := w.caller(t, http2)
@@ -131,6 +134,9 @@ func TestBadInputGetsStatusAndChangesNothing(t *testing.T) {
 // TestInvalidHTTPOnlyClosesItsConnection sends what is no HTTP; the
 // protocol's own answer is no Status.
 func TestInvalidHTTPOnlyClosesItsConnection(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not of the core set of tests of whole servers")
+	}
 	t.Parallel()
 	l := launch(t, gapless.Config{})
 	for name, in := range map[string]struct {
@@ -162,6 +168,9 @@ func TestInvalidHTTPOnlyClosesItsConnection(t *testing.T) {
 
 // TestInvalidHTTP2OnlyClosesItsConnection sends what is no HTTP/2.
 func TestInvalidHTTP2OnlyClosesItsConnection(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not of the core set of tests of whole servers")
+	}
 	t.Parallel()
 	l := launch(t, gapless.Config{})
 	const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -258,6 +267,9 @@ func TestAnonymousClientsSeeOnlyHealthAndVersion(t *testing.T) {
 
 // TestInvalidCustomResourcesGetStatus sends what only custom resources refuse.
 func TestInvalidCustomResourcesGetStatus(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not of the core set of tests of whole servers")
+	}
 	t.Parallel()
 	w := launchHistory(t)
 	c := w.caller(t, http2)

@@ -120,6 +120,9 @@ func (r *replica) follow(ctx context.Context, c *caller) error {
 // many sides under optimistic concurrency, while watchers of both protocols
 // follow, some from the beginning and some that come later and catch up.
 func TestConcurrentWritersLoseNoUpdateAndWatchersSeeEveryRevision(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not of the core set of tests of whole servers")
+	}
 	t.Parallel()
 	const keys, writers, each, churners, watchers = 50, 16, 40, 4, 8
 	l := launch(t, gapless.Config{})

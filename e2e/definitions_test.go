@@ -46,6 +46,9 @@ const ruledSchema = `{"type":"object","properties":{"spec":{"type":"object","pro
 	"x-kubernetes-validations":[{"rule":"self.n < 1000","message":"too many"},{"rule":"!has(oldSelf.n) || self.n >= oldSelf.n","message":"only upwards"}]}}}`
 
 func TestMetricsOfADeletedDefinitionAreRemoved(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not of the core set of tests of whole servers")
+	}
 	t.Parallel()
 	c := launch(t, gapless.Config{}).caller(t, http2)
 	plural := useDefinition(t, c, "Passing")
@@ -72,6 +75,9 @@ func inUse() int64 {
 // TestIdleDefinitionNeedsLittleMemory prints what a definition with rules costs with all
 // that belongs to it: when it was just used with every verb, and later.
 func TestIdleDefinitionNeedsLittleMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not of the core set of tests of whole servers")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		const definitions, bound = 200, 40 << 10
 		a := assemble(t, revlog.Options{Memory: true})

@@ -133,6 +133,9 @@ func refusedWrites(t *testing.T, c *caller, why string) {
 // TestFullDiskRefusesWritesUntilThereIsSpace follows a watch over a time without
 // space: it shows what was acknowledged and nothing else.
 func TestFullDiskRefusesWritesUntilThereIsSpace(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not of the core set of tests of whole servers")
+	}
 	t.Parallel()
 	fs := &failingFS{FS: disk.NewMemory()}
 	a := assemble(t, revlog.Options{FS: fs, SegmentBytes: 16 << 10})

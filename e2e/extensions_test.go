@@ -42,6 +42,9 @@ func TestAFutureWatchEndsAsOfAnotherHistory(t *testing.T) {
 }
 
 func TestBookmarksFollowTheRequestedInterval(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not of the core set of tests of whole servers")
+	}
 	t.Parallel()
 	w := launchHistory(t)
 	c := w.caller(t, http2)
@@ -118,6 +121,9 @@ func TestDeltaHasTheChangesAndIsMarked(t *testing.T) {
 }
 
 func TestDeltaFallsBackToTheWholeState(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not of the core set of tests of whole servers")
+	}
 	eachWire(t, func(t *testing.T, w *knownHistory, c *caller) {
 		const state = "ADDED default-b/d@{d}, ADDED default/a@{a}, ADDED default/b@{b2}, END@{d}"
 		for _, rv := range []string{"0", "", "1"} { // "1" is before the store began, where nothing was

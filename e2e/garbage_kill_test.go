@@ -13,6 +13,9 @@ import (
 // TestControllersGoOnAfterAKill kills the program in the middle of a collection and of
 // the deletion of a namespace.
 func TestControllersGoOnAfterAKill(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not of the core set of tests of whole servers")
+	}
 	t.Parallel()
 	const dependents = 2000 // half a second's work
 	dir := filepath.Join(t.TempDir(), "data")

@@ -115,6 +115,9 @@ func TestCustomResourcesOwnAndAreOwned(t *testing.T) {
 }
 
 func TestJobsAndReplicationControllersOrphanByDefault(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not of the core set of tests of whole servers")
+	}
 	t.Parallel()
 	c := launch(t, gapless.Config{}).caller(t, http1)
 	const (
@@ -176,6 +179,9 @@ func TestPolicyOfADeletionCanBeChanged(t *testing.T) {
 }
 
 func TestNamespacesOwnAndAreDeletedInTheForeground(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not of the core set of tests of whole servers")
+	}
 	t.Parallel()
 	c := launch(t, gapless.Config{}).caller(t, http1)
 	ns := c.must(http.StatusCreated, http.MethodPost, "/api/v1/namespaces", `{"metadata":{"name":"n"}}`)

@@ -38,6 +38,9 @@ func TestDependentsAreDeletedAfterTheirOwner(t *testing.T) {
 }
 
 func TestForegroundDeletionEndsAfterBlockingDependents(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not of the core set of tests of whole servers")
+	}
 	t.Parallel()
 	c := launch(t, gapless.Config{}).caller(t, http1)
 	a := c.create("default", "a", "1")
@@ -73,6 +76,9 @@ func TestForegroundDeletionEndsAfterBlockingDependents(t *testing.T) {
 }
 
 func TestOrphansLoseTheirOwnerAndStay(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not of the core set of tests of whole servers")
+	}
 	t.Parallel()
 	c := launch(t, gapless.Config{}).caller(t, http1)
 	for _, query := range []string{"propagationPolicy=Orphan", "orphanDependents=true"} {
@@ -113,6 +119,9 @@ func TestOneOfSeveralOwnersKeepsAnObject(t *testing.T) {
 }
 
 func TestCirclesOfOwnersAreDeleted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not of the core set of tests of whole servers")
+	}
 	t.Parallel()
 	c := launch(t, gapless.Config{}).caller(t, http1)
 	for _, policy := range []string{"Foreground", "Background"} {

@@ -31,6 +31,9 @@ func (l *restartable) churn(t *testing.T, round int) {
 // while other resources write and all that can be compacted is. The watch that
 // stays open is not affected either.
 func TestIdleWatchSurvivesCompactionRestartAndDefinitionEdit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not of the core set of tests of whole servers")
+	}
 	t.Parallel()
 	l := launchRestartable(t)
 	l.define(false, false, false)
@@ -82,6 +85,9 @@ func TestIdleWatchSurvivesCompactionRestartAndDefinitionEdit(t *testing.T) {
 // writes, whole and in pages, also after a restart, an edit of the definition and
 // a compaction of what came before.
 func TestExactReadsReturnEveryPastState(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not of the core set of tests of whole servers")
+	}
 	t.Parallel()
 	const seed = 1
 	r := rand.New(rand.NewPCG(seed, seed))

@@ -17,6 +17,9 @@ import (
 )
 
 func TestInformerUsesFieldSelectorAndLogsExpiry(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not of the core set of tests of whole servers")
+	}
 	t.Parallel()
 	s := launch(t, gapless.Config{})
 	c := s.caller(t, http1)

@@ -117,6 +117,9 @@ func TestInformerFollowsSeveralNamespaces(t *testing.T) {
 }
 
 func TestErrorsNameTheNamespaceThatCannotBeRead(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not of the core set of tests of whole servers")
+	}
 	t.Parallel()
 	s := launch(t, gapless.Config{})
 	incidents := make(chan informer.Incident, 64)

@@ -136,6 +136,9 @@ func TestInformersStartFromTheirSnapshotFile(t *testing.T) {
 
 // TestSnapshotFileOfAnotherServerIsNotUsed: the address is the same, and so are the names.
 func TestSnapshotFileOfAnotherServerIsNotUsed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not of the core set of tests of whole servers")
+	}
 	t.Parallel()
 	g, dir := newGate(t), t.TempDir()
 	for _, want := range []string{"a", "b"} {

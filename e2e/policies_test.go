@@ -66,6 +66,9 @@ func newConfigMap(name string, data map[string]string) *corev1.ConfigMap {
 
 // TestValidatingPoliciesHoldForTheNextRequest: nothing here waits for a write to have effect.
 func TestValidatingPoliciesHoldForTheNextRequest(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not of the core set of tests of whole servers")
+	}
 	t.Parallel()
 	dir := t.TempDir()
 	l := launch(t, gapless.Config{DataDir: dir})
@@ -157,6 +160,9 @@ func TestValidatingPoliciesHoldForTheNextRequest(t *testing.T) {
 
 // TestMutatingPoliciesChangeObjects: also in patches, and of what kubectl applies.
 func TestMutatingPoliciesChangeObjects(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not of the core set of tests of whole servers")
+	}
 	t.Parallel()
 	l := launch(t, gapless.Config{})
 	client, _ := clientOf(t, l.RESTConfig())

@@ -142,6 +142,9 @@ func TestTypedClientsReadProtobuf(t *testing.T) {
 }
 
 func TestTypedWatchOfExpiredHistoryGetsAnErrorInProtobuf(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not of the core set of tests of whole servers")
+	}
 	t.Parallel()
 	s := launch(t, gapless.Config{})
 	c := s.caller(t, http1)

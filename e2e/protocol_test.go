@@ -158,6 +158,9 @@ func checkStatus(t *testing.T, w *knownHistory, row listRow, r reply) {
 }
 
 func TestGetFollowsTheTableOfResourceVersions(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not of the core set of tests of whole servers")
+	}
 	t.Parallel()
 	w := launchHistory(t)
 	for _, a := range w.ask(configMaps+"/b", []listRow{

@@ -81,6 +81,9 @@ func TestWatchResumesAfterARestart(t *testing.T) {
 }
 
 func TestQuietResourceSurvivesCompactionAndRestart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not of the core set of tests of whole servers")
+	}
 	t.Parallel()
 	l := launchRestartable(t)
 	old := l.current()
@@ -106,6 +109,9 @@ func TestQuietResourceSurvivesCompactionAndRestart(t *testing.T) {
 
 // TestDefinitionEditsInterruptNoWatch grows a definition under an open watch.
 func TestDefinitionEditsInterruptNoWatch(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not of the core set of tests of whole servers")
+	}
 	t.Parallel()
 	for _, proto := range []protocol{http1, http2} {
 		t.Run(string(proto), func(t *testing.T) {
@@ -195,6 +201,9 @@ func TestForeignDirectoryIsNotChanged(t *testing.T) {
 // TestCorruptLogIsRefusedAndNotChanged flips one byte in the middle of what was
 // written, is refused, flips it back, and finds everything.
 func TestCorruptLogIsRefusedAndNotChanged(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not of the core set of tests of whole servers")
+	}
 	t.Parallel()
 	l := launchRestartable(t)
 	for i := range 20 {

@@ -31,6 +31,9 @@ const team = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namesp
 // TestObjectsOfManifestsAreThereWhenTheServerIsReady: also with the objects that a cluster
 // has, one of which is in the manifests.
 func TestObjectsOfManifestsAreThereWhenTheServerIsReady(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not of the core set of tests of whole servers")
+	}
 	for name, bootstrap := range map[string]gapless.Bootstrap{"none": gapless.BootstrapNone, "server": gapless.BootstrapServer, "cluster": gapless.BootstrapCluster} {
 		t.Run(name, func(t *testing.T) {
 			account := "---\napiVersion: v1\nkind: ServiceAccount\nmetadata: {name: default, namespace: team, labels: {mine: x}}\n" +

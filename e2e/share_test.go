@@ -150,6 +150,9 @@ const widgetDefinitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitio
 // TestSharedInformerOfADeletedResourceEnds: what client-go's shared informers leave behind
 // (kubernetes#79610), one watch for each factory, which retries indefinitely.
 func TestSharedInformerOfADeletedResourceEnds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not of the core set of tests of whole servers")
+	}
 	c := launchShared(t)
 	c.ask(http.MethodPost, widgetDefinitions, widgetDefinition)
 	c.eventually("the resource is not served", func() bool {

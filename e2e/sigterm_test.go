@@ -28,6 +28,9 @@ type ending struct {
 // TestSIGTERMEndsAThousandWatchesWithABookmark stops the program under watchers of
 // all three transports, behind whose back something was written elsewhere.
 func TestSIGTERMEndsAThousandWatchesWithABookmark(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not of the core set of tests of whole servers")
+	}
 	const (
 		connections = 4   // of HTTP/2, each with
 		streams     = 100 // watches

@@ -21,6 +21,9 @@ func conditions(o tree) string {
 }
 
 func TestNamespaceSaysWhatItWaitsForAndPodsEndFirst(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not of the core set of tests of whole servers")
+	}
 	t.Parallel()
 	c := launch(t, gapless.Config{}).caller(t, http1)
 	c.namespace("n")

@@ -16,6 +16,9 @@ import (
 // TestInformerWaitsForItsDefinition: it runs before there is a definition of what it
 // watches, says so, and is there when it comes, also when it goes and comes again.
 func TestInformerWaitsForItsDefinition(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not of the core set of tests of whole servers")
+	}
 	t.Parallel()
 	s := launch(t, gapless.Config{})
 	c := s.caller(t, http1)

@@ -228,6 +228,9 @@ func TestExpiredWatchEndsWithA410Frame(t *testing.T) {
 }
 
 func TestQuietResourceDoesNotExpire(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not of the core set of tests of whole servers")
+	}
 	eachWire(t, func(t *testing.T, w *knownHistory, c *caller) {
 		w.compact(t, w.moments["d"])
 		s := c.watch("/api/v1/secrets?watch=1&timeoutSeconds=1&resourceVersion=1")
@@ -290,6 +293,9 @@ func TestDrainEndsWatchesWithABookmark(t *testing.T) {
 }
 
 func TestTimeoutEndsWatchesWithABookmark(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not of the core set of tests of whole servers")
+	}
 	eachWire(t, func(t *testing.T, w *knownHistory, c *caller) {
 		rv := w.moments["d"]
 		for range 10 {
@@ -315,6 +321,9 @@ func TestTimeoutEndsWatchesWithABookmark(t *testing.T) {
 // TestWatcherFollowsManyWritesInOrder reads one watch while others are opened
 // and left, and finds each change once.
 func TestWatcherFollowsManyWritesInOrder(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not of the core set of tests of whole servers")
+	}
 	eachWire(t, func(t *testing.T, w *knownHistory, c *caller) {
 		s := c.watch(configMaps + "?watch=1&resourceVersion=" + w.moments["d"])
 		var want []string

@@ -137,6 +137,9 @@ func TestClientsInMemoryReachTheServerAgain(t *testing.T) {
 // TestAFaultRestartsAServerInABubble restarts a server with each kind of data, and then lets it refuse
 // connections for ten minutes, in virtual time.
 func TestAFaultRestartsAServerInABubble(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	for store, want := range map[fault.Store]string{fault.SameStore: "[a b]", fault.OlderStore: "[a]", fault.WipedStore: "[]"} {
 		synctest.Test(t, func(t *testing.T) {

@@ -32,6 +32,9 @@ func open(t *testing.T) (descriptors, files []string) {
 // TestServersLeaveNothingBehind is alone while it runs, and goleak looks for goroutines at the
 // end of all tests.
 func TestServersLeaveNothingBehind(t *testing.T) { //nolint:paralleltest // others open files
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Setenv("TMPDIR", t.TempDir())
 	for round := range *servers {
 		t.Run("server", func(t *testing.T) {
@@ -56,6 +59,9 @@ func TestServersLeaveNothingBehind(t *testing.T) { //nolint:paralleltest // othe
 
 // TestFiftyServersAtOnce holds their memory to the bound of 1 GiB. It is alone while it runs.
 func TestFiftyServersAtOnce(t *testing.T) { //nolint:paralleltest // memory is measured
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	const at, most, each = 50, 1 << 30, 15 << 20
 	before := memory()
 	for range at {

@@ -83,6 +83,9 @@ func TestAnEncodedObjectKeepsItsPointerWhileInUse(t *testing.T) {
 }
 
 func TestEncodedObjectsNeedAFifthOfTheMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	const n = 3000
 	backend := cannedPods(n)
 	before := heap()

@@ -31,6 +31,9 @@ func allocated() uint64 {
 // fraction of the cache's size. client-go has both copies and the list in memory
 // (client-go#1377).
 func TestARelistOfAnUnchangedStateAllocatesNoSecondCopy(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	const n = 2000
 	items := make([][]byte, n)
 	for k := range items {
@@ -90,6 +93,9 @@ func TestARelistOfAnUnchangedStateAllocatesNoSecondCopy(t *testing.T) {
 
 // TestReadsDuringARelistSeeOneState, the old or the new one, in Get, All and the indexes.
 func TestReadsDuringARelistSeeOneState(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	const objects, generations = 100, 40
 	w := newServer()
 	generation := func(g int) {

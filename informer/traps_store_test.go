@@ -196,6 +196,9 @@ func TestAPageCanBeFreedBeforeTheNextIsRead(t *testing.T) {
 // TestAHeldObjectDoesNotKeepItsListInMemory: a reference to one object keeps neither the
 // list nor other objects in memory (kubernetes#113305).
 func TestAHeldObjectDoesNotKeepItsListInMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	const n = 2000
 	before := heap()
 	var survivor *corev1.Pod

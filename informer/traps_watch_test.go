@@ -265,6 +265,9 @@ func TestRetryAfterIsRespected(t *testing.T) {
 // plus a random part of up to half of it. It is not reset before a watch succeeds.
 // client-go resets it every two minutes and sends 4 526 requests.
 func TestAnOutageOfADayCosts2310Requests(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for _, c := range []struct {
 		name        string
 		opts        []informer.Option

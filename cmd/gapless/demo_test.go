@@ -9,6 +9,9 @@ import (
 )
 
 func TestDemoProvesThatTheInformerIsRight(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	code, out, stderr := command(t, "demo", "--changes", "60")
 	if code != exitOK {

@@ -146,6 +146,9 @@ func (p *plane) startAPI(t *testing.T, flags ...string) *http.Client {
 }
 
 func TestObjectsOfAnEnvtestAreThereAsLongAsTheDirectoryOfEtcd(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	p := &plane{dir: t.TempDir(), etcdAddress: freeAddress(t), address: freeAddress(t)}
 	const maps = "/api/v1/namespaces/default/configmaps"

@@ -12,6 +12,9 @@ import (
 // TestFsckDocShowsItsOutput damages an old version of an object, and compares the
 // report with the one that docs/fsck.md shows, in which … stands for anything.
 func TestFsckDocShowsItsOutput(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/fsck.md")
 	if err != nil {

@@ -79,6 +79,9 @@ func spoil(t *testing.T, path, what string, behind int) {
 }
 
 func TestFsckFindsDamageAndRepairsIt(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	serveDir(t, dir, func(ask func(method, path, body string) string) {
@@ -148,6 +151,9 @@ func TestFsckReportsWhatCannotBeRepaired(t *testing.T) {
 // TestClientsOfARaisedCopyListAgain restores an older copy of a data directory, and asks with a
 // version that was given out after the copy was made.
 func TestClientsOfARaisedCopyListAgain(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
 	create := func(ask func(method, path, body string) string, name string) int64 {

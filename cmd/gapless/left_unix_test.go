@@ -30,6 +30,9 @@ func kill(cmd *exec.Cmd) {
 }
 
 func TestTheNextServerRemovesWhatKilledOnesLeft(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	temporary := t.TempDir()
 	left := func() []string {

@@ -50,6 +50,9 @@ func sortedKeys(files map[string]string) []string { return slices.Sorted(maps.Ke
 // TestExportOfAnExportIsEqual: from manifests over a server to files, and again, as a tree
 // and as a stream.
 func TestExportOfAnExportIsEqual(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	r, ready := serveInMemory(t, "--from", shop)
 	if out := r.out.String(); !strings.Contains(out, "  objects  16 created, 0 updated, 0 unchanged, from 2 files\n") {
@@ -196,6 +199,9 @@ func TestBadManifestsEndTheStart(t *testing.T) {
 // TestSeedingDocShowsItsOutput runs the commands of docs/seeding.md in a shell, in which
 // gapless is this program, and looks for the output that the page shows behind # →.
 func TestSeedingDocShowsItsOutput(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/seeding.md")
 	if err != nil {
@@ -241,6 +247,9 @@ func TestSeedingDocShowsItsOutput(t *testing.T) {
 // TestLongListsAreExportedInOrder: more than one page, in the order of the text
 // "namespace/name", which is that of etcd too.
 func TestLongListsAreExportedInOrder(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	var text strings.Builder
 	var want []string

@@ -177,6 +177,9 @@ func TestWatchEndsWhenTheFirstRequestIsRefused(t *testing.T) {
 // TestWatchContinuesAfter410AndPrintsTheDifference cuts a watch off, has the server
 // compact what it missed, and lets it reconnect.
 func TestWatchContinuesAfter410AndPrintsTheDifference(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	for _, output := range []string{"", "json"} {
 		t.Run("output "+output, func(t *testing.T) {

@@ -38,8 +38,8 @@ require (
 )
 
 require (
-	github.com/gapless-io/gapless/compat/harness v0.0.0
+	github.com/gapless-io/gapless/compat v0.0.0
 	k8s.io/apimachinery v0.22.17
 )
 
-replace github.com/gapless-io/gapless/compat/harness => ../harness
+replace github.com/gapless-io/gapless/compat => ..

@@ -64,7 +64,7 @@ require (
 	github.com/evanphx/json-patch/v5 v5.9.11 // indirect
 	github.com/fsnotify/fsnotify v1.9.0 // indirect
 	github.com/fxamacker/cbor/v2 v2.9.1 // indirect
-	github.com/gapless-io/gapless/compat/harness v0.0.0
+	github.com/gapless-io/gapless/compat v0.0.0
 	github.com/go-json-experiment/json v0.0.0-20260820222146-c27c302e5fc3 // indirect
 	github.com/go-logr/logr v1.4.3 // indirect
 	github.com/go-logr/zapr v1.3.0 // indirect
@@ -124,7 +124,7 @@ require (
 
 replace (
 	github.com/gapless-io/gapless => ../..
-	github.com/gapless-io/gapless/compat/harness => ../harness
+	github.com/gapless-io/gapless/compat => ..
 	github.com/gapless-io/gapless/informer/clientgo => ../../informer/clientgo
 )
 

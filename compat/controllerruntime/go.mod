@@ -3,7 +3,7 @@ module github.com/gapless-io/gapless/compat/controllerruntime
 go 1.26.0
 
 require (
-	github.com/gapless-io/gapless/compat/harness v0.0.0
+	github.com/gapless-io/gapless/compat v0.0.0
 	github.com/gapless-io/gapless/informer v0.0.0
 	github.com/gapless-io/gapless/informer/clientgo v0.0.0
 	github.com/go-logr/logr v1.4.3
@@ -78,7 +78,7 @@ require (
 
 replace (
 	github.com/gapless-io/gapless => ../..
-	github.com/gapless-io/gapless/compat/harness => ../harness
+	github.com/gapless-io/gapless/compat => ..
 	github.com/gapless-io/gapless/informer/clientgo => ../../informer/clientgo
 )
 

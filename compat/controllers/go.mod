@@ -270,6 +270,6 @@ tool (
 	sigs.k8s.io/kwok/cmd/kwokctl
 )
 
-require github.com/gapless-io/gapless/compat/harness v0.0.0
+require github.com/gapless-io/gapless/compat v0.0.0
 
-replace github.com/gapless-io/gapless/compat/harness => ../harness
+replace github.com/gapless-io/gapless/compat => ..

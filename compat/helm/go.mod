@@ -8,7 +8,7 @@ tool (
 )
 
 require (
-	github.com/gapless-io/gapless/compat/harness v0.0.0
+	github.com/gapless-io/gapless/compat v0.0.0
 	github.com/rogpeppe/go-internal v1.16.0
 )
 
@@ -145,4 +145,4 @@ require (
 	sigs.k8s.io/yaml v1.6.0 // indirect
 )
 
-replace github.com/gapless-io/gapless/compat/harness => ../harness
+replace github.com/gapless-io/gapless/compat => ..

@@ -4,7 +4,7 @@ go 1.26.0
 
 require (
 	github.com/gapless-io/gapless/client v0.0.0
-	github.com/gapless-io/gapless/compat/harness v0.0.0
+	github.com/gapless-io/gapless/compat v0.0.0
 	github.com/gapless-io/gapless/informer v0.0.0
 	github.com/gapless-io/gapless/kube v0.0.0
 	github.com/google/go-cmp v0.7.0
@@ -50,7 +50,7 @@ require (
 
 replace (
 	github.com/gapless-io/gapless => ../..
-	github.com/gapless-io/gapless/compat/harness => ../harness
+	github.com/gapless-io/gapless/compat => ..
 )
 
 replace github.com/gapless-io/gapless/client => ../../client

@@ -99,10 +99,10 @@ require (
 )
 
 require (
-	github.com/gapless-io/gapless/compat/harness v0.0.0
+	github.com/gapless-io/gapless/compat v0.0.0
 	github.com/rogpeppe/go-internal v1.16.0
 	k8s.io/cri-streaming v0.37.2
 	k8s.io/utils v0.0.0-20260626114624-be93311217bd
 )
 
-replace github.com/gapless-io/gapless/compat/harness => ../harness
+replace github.com/gapless-io/gapless/compat => ..

@@ -8,7 +8,7 @@ tool (
 )
 
 require (
-	github.com/gapless-io/gapless/compat/harness v0.0.0
+	github.com/gapless-io/gapless/compat v0.0.0
 	go.uber.org/goleak v1.3.0
 	k8s.io/api v0.37.2
 	k8s.io/apimachinery v0.37.2
@@ -146,4 +146,4 @@ require (
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect
 )
 
-replace github.com/gapless-io/gapless/compat/harness => ../harness
+replace github.com/gapless-io/gapless/compat => ..

@@ -3,7 +3,7 @@ module github.com/gapless-io/gapless/compat/suites
 go 1.26.0
 
 require (
-	github.com/gapless-io/gapless/compat/harness v0.0.0-00010101000000-000000000000
+	github.com/gapless-io/gapless/compat v0.0.0
 	go.etcd.io/etcd/server/v3 v3.7.3
 	go.uber.org/goleak v1.3.0
 	golang.org/x/sys v0.49.0
@@ -109,4 +109,4 @@ require (
 	sigs.k8s.io/yaml v1.6.0 // indirect
 )
 
-replace github.com/gapless-io/gapless/compat/harness => ../harness
+replace github.com/gapless-io/gapless/compat => ..

@@ -3,7 +3,7 @@ module github.com/gapless-io/gapless/conformance/correctness
 go 1.27.0
 
 require (
-	github.com/gapless-io/gapless/conformance/upstream v0.0.0
+	github.com/gapless-io/gapless/conformance v0.0.0
 	go.uber.org/goleak v1.3.0
 	k8s.io/apimachinery v0.38.0-alpha.2
 	k8s.io/apiserver v0.38.0-alpha.2
@@ -69,12 +69,12 @@ require (
 	go.yaml.in/yaml/v2 v2.4.4 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
 	golang.org/x/exp v0.0.0-20260908205506-85c1c2202aba // indirect
-	golang.org/x/net v0.59.0 // indirect
+	golang.org/x/net v0.61.0 // indirect
 	golang.org/x/oauth2 v0.37.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
-	golang.org/x/term v0.46.0 // indirect
-	golang.org/x/text v0.42.0 // indirect
+	golang.org/x/term v0.47.0 // indirect
+	golang.org/x/text v0.43.0 // indirect
 	golang.org/x/time v0.16.0 // indirect
 	google.golang.org/genproto/googleapis/api v0.0.0-20260803160001-6ac0973c030d // indirect
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20260825221802-da73d73af1c5 // indirect
@@ -99,7 +99,7 @@ require (
 
 replace (
 	github.com/gapless-io/gapless => ../..
-	github.com/gapless-io/gapless/conformance/upstream => ../upstream
+	github.com/gapless-io/gapless/conformance => ..
 )
 
 // Only the specification is to be new. What it stands on is what gapless is built

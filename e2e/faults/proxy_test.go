@@ -171,6 +171,9 @@ func upgrade(t testing.TB, cfg *rest.Config) (*http.Response, error) {
 }
 
 func TestProxyAnswersWhenItsServerIsGone(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not of the core set of tests of whole servers")
+	}
 	upstream := httptest.NewServer(http.NotFoundHandler())
 	upstream.Close()
 	cfg := inFront(t, proxy.Config{Upstream: upstream.URL, Faults: fault.New(1)})

@@ -27,6 +27,9 @@ func label(t testing.TB, c *client.Client, of client.Collection, name, value str
 }
 
 func TestStaleGetsShowAnObjectAsItWas(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not of the core set of tests of whole servers")
+	}
 	s := launch(t)
 	of := configMaps(t, s)
 	c := clientOf(t, s.RESTConfig(), http2)

@@ -180,6 +180,9 @@ metadata: {name: w, namespace: shop}
 }
 
 func TestCrashesAndRestartsKeepWhatWasAnswered(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	s := processtest.New(t)
 	url := s.URL()
@@ -195,6 +198,9 @@ func TestCrashesAndRestartsKeepWhatWasAnswered(t *testing.T) {
 }
 
 func TestRestartsWithOtherDataGoBack(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	s := processtest.New(t)
 	admin := as(t, s.RESTConfig())
@@ -252,6 +258,9 @@ func TestResetGoesBackToWhatWasKeptAlsoAfterACrash(t *testing.T) {
 }
 
 func TestCompactExpiresEveryOlderVersionAlsoAfterARestart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	t.Parallel()
 	s := processtest.New(t)
 	admin := as(t, s.RESTConfig())
@@ -358,6 +367,9 @@ func TestOpenWatchesAreListed(t *testing.T) {
 const whatToKill = "PROCESS_TEST_WAITS_TO_BE_KILLED"
 
 func TestNothingIsLeftWhenTheTestIsKilled(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	if os.Getenv(whatToKill) != "" {
 		s := processtest.New(t)
 		_, _ = fmt.Fprintln(os.Stdout, "server", s.Kubeconfig(), s.URL())

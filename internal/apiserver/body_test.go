@@ -178,6 +178,9 @@ func TestBodiesOfEveryMediaTypeAreRead(t *testing.T) {
 }
 
 func TestBodiesOverThreeMegabytesAreRefused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	d := openServer(t, nil)
 	d.create("a", "")
 	const limit = 3 << 20

@@ -84,6 +84,9 @@ func TestListsOfConvertedObjectsFollowTheSchema(t *testing.T) {
 
 // A webhook may change labels, which lists of metadata show.
 func TestMetadataListsOfConvertedObjectsFollowTheWebhook(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	hook := httptest.NewTLSServer(http.HandlerFunc(labelBars))
 	t.Cleanup(hook.Close)
 	bundle := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: hook.Certificate().Raw}))

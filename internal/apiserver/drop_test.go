@@ -57,6 +57,9 @@ func dropped(v any) (found int) {
 
 // The tree of every answer is that without the parameter, less the managed fields.
 func TestManagedFieldsAreDroppedFromEveryAnswer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	d := openServer(t, nil)
 	d.fillMaps(150)
 	d.do("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)

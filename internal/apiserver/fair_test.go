@@ -147,6 +147,9 @@ func (s *stuck) Create(ctx context.Context, t kinds.Target, body []byte, o metav
 // While one user's large bodies wait for a processor, as many as a client may send at once, none is refused, and
 // neither are the small requests of the same user, nor large bodies of another one.
 func TestLargeBodiesWaitBeforeTheyAreRefused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	held := &stuck{goOn: make(chan struct{})}
 	d := openServer(t, func(c *apiserver.Config) {
 		held.Writer = c.Writer

@@ -56,6 +56,9 @@ func (d *testServer) fillMaps(n int) {
 // TestProtobufListsAreThoseInJSON reads every kind of list in both encodings, the first
 // time, from the cache, and after a change.
 func TestProtobufListsAreThoseInJSON(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	d := openServer(t, nil)
 	d.fillMaps(300)
 	queries := []string{

@@ -32,6 +32,9 @@ func unzipped(t testing.TB, a answer) string {
 
 // A list that is put together from blocks that earlier lists had is the list.
 func TestCompressedListIsCurrentAfterWrites(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	d := openServer(t, nil)
 	const seed = 7
 	r := rand.New(rand.NewPCG(seed, 1))

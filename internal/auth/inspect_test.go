@@ -17,6 +17,9 @@ var stride = flag.Int("stride", 11, "damage every so many bytes; 1 takes a minut
 // TestEveryDamagedByteOfTheCredentialsIsRepairedOrReported damages one byte at a
 // time. What a client of before needs, the CA, is never replaced by another one.
 func TestEveryDamagedByteOfTheCredentialsIsRepairedOrReported(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for _, algorithm := range []auth.KeyAlgorithm{auth.ECDSA, auth.RSA} {
 		t.Run(string(algorithm), func(t *testing.T) { damageEach(t, algorithm) })
 	}

@@ -1,7 +1,12 @@
 package house_test
 
 import (
+	"io/fs"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -69,5 +74,65 @@ step long long >"$logs/lane" & lane=$!
 step flaps flaps; wait "$lane"; flaky`)
 	if !passed || !strings.HasSuffix(out, "FLAKY: flaps: TestOfflaps\n") {
 		t.Errorf("the second run was not alone: %s", out)
+	}
+}
+
+// named returns what a pattern's one group finds in a file.
+func named(t *testing.T, file, pattern string) []string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatalf("read the script: %v", err)
+	}
+	var found []string
+	for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(string(text), -1) {
+		found = append(found, m[1])
+	}
+	return found
+}
+
+func TestEveryGroupOfStepsIsAJob(t *testing.T) {
+	groups := strings.Fields(strings.Join(named(t, ".ci/run", `(?m)^groups=\((.+)\)$`), " "))
+	jobs := strings.Split(strings.Join(named(t, ".github/workflows/ci.yml", `(?m)^ +group: \[(.+)\]$`), ""), ", ")
+	if len(groups) == 0 || !slices.Equal(groups, jobs) {
+		t.Errorf(".ci/run has the groups %q, the workflow has jobs for %q", groups, jobs)
+	}
+	out, err := exec.CommandContext(t.Context(), "bash", ".ci/run", "nothing").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "no group nothing: there are "+strings.Join(groups, " ")) {
+		t.Errorf("a group that does not exist: %v: %s", err, out)
+	}
+}
+
+// The steps of the workspace's modules test them whole, with ./... or work.
+func TestEveryTestOutsideTheWorkspaceIsOfAStep(t *testing.T) {
+	workspace := named(t, "go.work", `(?m)^\t(\./[^\n]+|\.)$`)
+	steps := named(t, ".ci/run", `tests_of ([a-z0-9/]+)`)
+	// moduleOf finds the go.mod that a directory's packages belong to.
+	moduleOf := func(dir string) string {
+		for ; dir != "."; dir = filepath.Dir(dir) {
+			if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+				return dir
+			}
+		}
+		return dir
+	}
+	covers := func(step, dir string) bool {
+		return (dir == step || strings.HasPrefix(dir, step+"/")) && moduleOf(step) == moduleOf(dir)
+	}
+	outside := 0
+	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
+		dir := filepath.Dir(path)
+		of := moduleOf(dir)
+		if err != nil || !strings.HasSuffix(path, "_test.go") || of == "." || slices.Contains(workspace, "./"+of) {
+			return err
+		}
+		outside++
+		if !slices.ContainsFunc(steps, func(step string) bool { return covers(step, dir) }) {
+			t.Errorf("no step of .ci/run tests %s", path)
+		}
+		return nil
+	})
+	if err != nil || outside == 0 || len(steps) == 0 {
+		t.Fatalf("find the tests: %d outside, steps %q: %v", outside, steps, err)
 	}
 }

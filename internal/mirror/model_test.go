@@ -71,6 +71,9 @@ func TestTheMirrorHasTheStatesOfItsSource(t *testing.T) {
 // TestTheMirrorHasTheStatesOfItsSourceAfterCrashes crashes the process or the machine at random
 // operations of the disk, and lets operations fail before, while history is compacted.
 func TestTheMirrorHasTheStatesOfItsSourceAfterCrashes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	play(t, t.Name(), func(t *testing.T, w *world) error {
 		lives := 2 + w.random.IntN(8)
 		for life := range lives {

@@ -234,6 +234,9 @@ func (f handingFeed) Next(ctx context.Context) (store.Batch, error) {
 // TestFarWatchesReadLittleMoreThanTheyReturn counts what the store hands to watches of 5 000
 // updates, which do not fit into the batches by number or by bytes.
 func TestFarWatchesReadLittleMoreThanTheyReturn(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for _, size := range []int{100, 6000} {
 		h := &handing{}
 		s, _ := serveOn(t, openLog(t), func(below store.Store) store.Store { h.Store = below; return h })

@@ -101,6 +101,9 @@ func (q question) pages(s *server, rv kube.ResourceVersion, truth []*wire.Object
 // Each state is read from memory or from the store, whole and in pages, and must be
 // what it was.
 func TestListAtAPastRevisionReturnsThatState(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 1))
@@ -241,6 +244,9 @@ func TestConcurrentPaginatorsBehindTheWindowAreIndependent(t *testing.T) {
 }
 
 func TestListsOfThePastNeedMemoryForAPageOnly(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	s := serve(t)
 	cms := s.at("configmaps", "default")
 	const objects, size, readers = 1000, 20 << 10, 16

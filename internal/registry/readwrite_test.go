@@ -311,6 +311,9 @@ func TestOtherVersionsAreMadeOfTheReadForm(t *testing.T) {
 // TestReadsAndEditsAreConcurrent reads while the schema changes to and fro: every reader sees what
 // one of the schemas makes of the object.
 func TestReadsAndEditsAreConcurrent(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	s := serve(t)
 	s.create(s.at(crds), defined(goneField, ""))
 	before := s.create(s.at(foos, "default"), foo("before", `{"a":"0"}`))

@@ -341,6 +341,9 @@ func playSeeds(t *testing.T, play func(t *testing.T, seed uint64)) {
 	if first == 0 {
 		first, count = rand.Uint64()>>1, *moverSeeds
 	}
+	if testing.Short() {
+		count = min(count, 3)
+	}
 	for n := range count {
 		seed := first + uint64(n) //nolint:gosec // small
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

@@ -76,6 +76,9 @@ func TestAResourceVersionOfAnotherResourceIsServedForOneThatDoesNotChange(t *tes
 // While one resource does not change and others do, readers of its most recent state share what
 // upstream is asked, and see each change of it at once.
 func TestConsistentListsOfAResourceThatDoesNotChangeShareProofs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	upstream, direct := open(t)
 	for i := range 20 {
 		put(t, direct, fmt.Sprint("m", i), "1")

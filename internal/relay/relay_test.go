@@ -177,6 +177,9 @@ func TestPagesOfAListAreOfOneState(t *testing.T) {
 }
 
 func TestWhoWroteReadsIt(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	upstream, direct := open(t)
 	s := openRelay(t, upstream.RESTConfig(), "", nil)
 	relayed := clientset(t, s.config())

@@ -297,6 +297,9 @@ func TestAWatchThatWasPassedOnEndsWhenTheHistoryIsReplaced(t *testing.T) {
 
 // TestTheReplacedRangeIsRememberedOverARestart restores upstream, and starts the relay again.
 func TestTheReplacedRangeIsRememberedOverARestart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	upstream, direct := open(t)
 	put(t, direct, "a", "1")
 	upstream.Keep(t)

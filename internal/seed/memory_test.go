@@ -41,6 +41,9 @@ func (forgetful) Check(kinds.Target, []byte) error { return nil }
 // TestLargeManifestsAreNotHeld: a file with more than what is kept is read again for each
 // step, and what the Seeder holds of an object does not grow with the object.
 func TestLargeManifestsAreNotHeld(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	const objects, size = 7000, 10_000 // 70 MB
 	var b strings.Builder
 	for i := range objects {

@@ -57,6 +57,9 @@ func unzip(t testing.TB, zipped []byte) []byte {
 }
 
 func TestStreamOfBlocksIsOneGzipMember(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for seed := range uint64(50) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		var want, zipped bytes.Buffer

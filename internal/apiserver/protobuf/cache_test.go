@@ -86,6 +86,9 @@ func TestMessagesAreForgottenAfterAMinute(t *testing.T) {
 }
 
 func TestTheCacheIsBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		const large, most = 1 << 20, 64 << 20
 		var c protobuf.Cache

@@ -167,6 +167,9 @@ func object(t *testing.T, r *kinds.Resource, rv int, metadata, content string) *
 }
 
 func TestRowsOfListsAreThoseOfEncodingJSON(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for r, contents := range shownKinds(t) {
 		t.Run(r.Plural, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

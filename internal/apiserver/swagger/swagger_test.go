@@ -126,6 +126,9 @@ func TestUnchangedDocumentIsNotModified(t *testing.T) {
 }
 
 func TestCompressedDocumentIsTheSame(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	d, catalog := swagger.New(), builtin.Catalog().With(define(t, "Foo", `{}`)...)
 	for _, form := range []openapi.Form{openapi.JSON, openapi.Protobuf} {
 		doc := build(t, d, catalog, form)
@@ -197,6 +200,9 @@ func TestCanceledRequestDoesNotBuild(t *testing.T) {
 
 // The memory of documents is bounded: what is kept is compressed.
 func TestDocumentsAreKeptCompressed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	catalog := builtin.Catalog()
 	for i := range 100 {
 		catalog = catalog.With(define(t, fmt.Sprintf("Kind%d", i), `{"spec":{"type":"object","properties":{"a":{"type":"string","description":"A."}}}}`)...)

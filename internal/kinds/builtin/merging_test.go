@@ -37,6 +37,9 @@ type members = map[string]any
 
 // What the library does takes time with the square of these lists, and cannot be ended.
 func TestStrategicMergesOfLongListsAreRefused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	const few, many = 800, 4000
 	for name, c := range map[string]func(n int) (object, patch map[string]any){
 		"a list into one item": func(n int) (object, patch map[string]any) {

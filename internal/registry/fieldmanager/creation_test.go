@@ -71,6 +71,9 @@ func create(m *Managers, target kinds.Target, u *unstructured.Unstructured, mana
 // upstream's fixtures and a custom resource, each also with one member removed or emptied in
 // turn.
 func TestCreationsAreTrackedAsByTheLibrary(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	all := fixtures(t)
 	r, u := customs(t)
 	all[r] = u

@@ -28,6 +28,9 @@ type applies struct {
 // fixtures and a custom resource: what is found to change nothing changes nothing, and most of
 // that is found.
 func TestAppliesThatChangeNothingAreFound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	all := fixtures(t)
 	r, u := customs(t)
 	all[r] = u

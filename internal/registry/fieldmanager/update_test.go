@@ -34,6 +34,9 @@ type updates struct {
 // resource by several managers, of the object and of its status, with configurations that are
 // applied between them.
 func TestUpdatesAreTrackedAsByTheLibrary(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	all := fixtures(t)
 	r, u := customs(t)
 	all[r] = u

@@ -56,6 +56,9 @@ func TestDecodedEntriesAreKeptForTheirFieldsOnly(t *testing.T) {
 }
 
 func TestDecodedEntriesAreBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	synctest.Test(t, func(t *testing.T) {
 		d := newDecoded()
 		fields := &[]wire.FieldPath{}

@@ -155,6 +155,9 @@ func TestDocumentsPassOtherRequests(t *testing.T) {
 
 // TestDocumentsAreBounded asks for more than are kept: those that are used stay.
 func TestDocumentsAreBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	l, front, cut := libraryInFront(t)
 	l.text = strings.Repeat("x", 4<<20)
 	client := front.Client(t, "HTTP/2")

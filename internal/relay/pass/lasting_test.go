@@ -20,6 +20,9 @@ func framed(text string) string {
 
 // TestAPassedWatchEndsBehindAnEvent stops the relay while upstream has sent some bytes, and sends more then.
 func TestAPassedWatchEndsBehindAnEvent(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	const first, second = `{"type":"ADDED","object":{"a":"}{\"","b":[1]}}` + "\n", `{"type":"DELETED","object":{"n":1}}` + "\n"
 	const watch = "/api/v1/configmaps?watch=true"
 	for name, c := range map[string]struct {

@@ -118,6 +118,9 @@ func TestRewriteAndPurgeLeaveNoPlaintext(t *testing.T) {
 // TestCrashesDuringRotationLoseNothing kills a store on a simulated disk at random calls, while
 // it is written to, its keys are rotated and its history is compacted and purged.
 func TestCrashesDuringRotationLoseNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))

@@ -21,6 +21,9 @@ import (
 )
 
 func TestStoreWithEverythingEncryptedKeepsTheContract(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	storetest.Run(t, func(t *testing.T) store.Store {
 		return inMemory(t, configuration(`"*.*"`, provider("aesgcm", "key1")))
 	})

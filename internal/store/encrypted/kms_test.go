@@ -156,6 +156,9 @@ func TestKMSEncryptsWithOneDataKeyAndOutlivesItsPlugin(t *testing.T) {
 }
 
 func TestKMSThatIsDownIsTemporaryAndShownByHealth(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	p := newPlugin(t)
 	log := openLog(t, revlog.Options{Memory: true})
 	rv := put(t, open(t, log, configuration("secrets", p.provider())), "secrets/default/a", "hello")

@@ -122,6 +122,9 @@ func start(t *testing.T, o revlog.Options) (l *revlog.Log, stop func() error, er
 // TestFailedCallsNeverLoseOrInventWrites fails every call of a workload once, each in
 // a run of its own, and for good.
 func TestFailedCallsNeverLoseOrInventWrites(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	for _, kind := range []struct {
 		name string
 		err  error

@@ -90,6 +90,9 @@ func put(t *testing.T, log *revlog.Log, key string, bytes int) {
 // does not find. Another log may be made in its place meanwhile, and neither writes into the
 // other's directory.
 func TestAMovedDirectoryTakesNoWrites(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	if runtime.GOOS == "windows" {
 		t.Skip("an open directory cannot be moved there")
 	}

@@ -64,6 +64,9 @@ func TestClockSetBackDoesNotStopRetention(t *testing.T) {
 }
 
 func TestFloorsOfDeletedResourcesAreBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	fs := disktest.New(seeded(t))
 	o := revlog.Options{FS: fs, SegmentBytes: 32 << 10}
 	l := open(t, o)

@@ -57,6 +57,9 @@ func TestMemoryLogIsAStore(t *testing.T) {
 }
 
 func TestLogOnDiskIsAStore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	storetest.Run(t, func(t *testing.T) store.Store {
 		t.Helper()
 		return open(t, revlog.Options{Dir: t.TempDir()})
@@ -64,6 +67,9 @@ func TestLogOnDiskIsAStore(t *testing.T) {
 }
 
 func TestLogOfTinySegmentsIsAStore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	storetest.Run(t, func(t *testing.T) store.Store {
 		t.Helper()
 		return open(t, revlog.Options{Memory: true, SegmentBytes: 4 << 10})

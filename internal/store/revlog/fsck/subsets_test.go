@@ -111,6 +111,9 @@ func damages(other, older map[string][]byte) map[string]func(name string, b []by
 // TestNoRepairHidesALoss damages every one and every two files, one of which is gone (with -stride 1
 // in every way), and removes every three.
 func TestNoRepairHidesALoss(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	s, older := several(t)
 	another, _ := several(t)
 	names := slices.Sorted(maps.Keys(s.files))
@@ -156,6 +159,9 @@ func TestNoRepairHidesALoss(t *testing.T) {
 
 // TestNoRepairHidesARandomLoss damages one to three files at random.
 func TestNoRepairHidesARandomLoss(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	seed := *seed
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano())

@@ -94,6 +94,9 @@ func crashAt(call int) disktest.Fault {
 // each of these crashes the next life at each operation of its start, by the end of
 // the process and by power loss, and again.
 func TestEveryCrashPoint(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	lives := 0
 	begin := func(seed int) *history {
 		return &history{

@@ -66,6 +66,9 @@ func TestSimulation(t *testing.T) {
 // processor after 10 ms of real time, and the race detector shuffles goroutines on
 // purpose. About one run in twenty is another for that.
 func TestSimulationReplays(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes seconds")
+	}
 	const histories, most = 10, 6
 	runs := 0
 	for i := range uint64(histories) {

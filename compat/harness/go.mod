@@ -1,3 +1,0 @@
-module github.com/gapless-io/gapless/compat/harness
-
-go 1.26.0

@@ -1,7 +1,0 @@
-module github.com/gapless-io/gapless/compat/python
-
-go 1.26.0
-
-require github.com/gapless-io/gapless/compat/harness v0.0.0
-
-replace github.com/gapless-io/gapless/compat/harness => ../harness
