@@ -4,7 +4,6 @@ go 1.26.0
 
 require (
 	github.com/gapless-io/gapless v0.0.0
-	github.com/gapless-io/gapless/kube v0.0.0
 	github.com/google/go-cmp v0.7.0
 	github.com/google/uuid v1.6.0
 	go.uber.org/goleak v1.3.0
@@ -21,6 +20,7 @@ require (
 	github.com/fsnotify/fsnotify v1.9.0 // indirect
 	github.com/gapless-io/gapless/client v0.0.0 // indirect
 	github.com/gapless-io/gapless/informer v0.0.0 // indirect
+	github.com/gapless-io/gapless/kube v0.0.0 // indirect
 	github.com/go-jose/go-jose/v4 v4.1.4 // indirect
 	github.com/gorilla/websocket v1.5.4-0.20250319132907-e064f32e3674 // indirect
 	github.com/klauspost/compress v1.20.1 // indirect
