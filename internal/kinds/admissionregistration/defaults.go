@@ -1,45 +1,47 @@
-package defaults
+package admissionregistration
+
+import "github.com/gapless-io/gapless/internal/kinds/tree"
 
 // Defaults as of pkg/apis/admissionregistration/v1/defaults.go of Kubernetes 1.37.
 
-// MutatingWebhooks fills in the defaults of a configuration of mutating webhooks.
-func MutatingWebhooks(o tree) {
-	for hook := range items(o, "webhooks") {
+// defaultMutatingWebhooks fills in the defaults of a configuration of mutating webhooks.
+func defaultMutatingWebhooks(o tree.Object) {
+	for hook := range tree.Items(o, "webhooks") {
 		webhook(hook)
-		setPointer(hook, "reinvocationPolicy", "Never")
+		tree.SetPointer(hook, "reinvocationPolicy", "Never")
 	}
 }
 
-// ValidatingWebhooks fills in the defaults of a configuration of validating webhooks.
-func ValidatingWebhooks(o tree) {
-	for hook := range items(o, "webhooks") {
+// defaultValidatingWebhooks fills in the defaults of a configuration of validating webhooks.
+func defaultValidatingWebhooks(o tree.Object) {
+	for hook := range tree.Items(o, "webhooks") {
 		webhook(hook)
 	}
 }
 
-func webhook(hook tree) {
-	setPointer(hook, "failurePolicy", "Fail")
+func webhook(hook tree.Object) {
+	tree.SetPointer(hook, "failurePolicy", "Fail")
 	matching(hook)
-	setPointer(hook, "timeoutSeconds", int64(10))
-	setPointer(child(child(hook, "clientConfig"), "service"), "port", int64(443))
+	tree.SetPointer(hook, "timeoutSeconds", int64(10))
+	tree.SetPointer(tree.Child(hook, "clientConfig", "service"), "port", int64(443))
 	scopes(hook, "rules")
 }
 
 // matching fills in how what a webhook, a policy or a binding is about is matched.
-func matching(o tree) {
-	setPointer(o, "matchPolicy", "Equivalent")
-	made(o, "namespaceSelector")
-	made(o, "objectSelector")
+func matching(o tree.Object) {
+	tree.SetPointer(o, "matchPolicy", "Equivalent")
+	tree.Made(o, "namespaceSelector")
+	tree.Made(o, "objectSelector")
 }
 
 // scopes fills in the scope of each rule of a list.
-func scopes(o tree, list string) {
-	for rule := range items(o, list) {
-		setPointer(rule, "scope", "*")
+func scopes(o tree.Object, list string) {
+	for rule := range tree.Items(o, list) {
+		tree.SetPointer(rule, "scope", "*")
 	}
 }
 
-func matchResources(o tree) {
+func matchResources(o tree.Object) {
 	if o == nil {
 		return
 	}
@@ -48,12 +50,12 @@ func matchResources(o tree) {
 	scopes(o, "excludeResourceRules")
 }
 
-// AdmissionPolicy fills in the defaults of a policy, validating or mutating.
-func AdmissionPolicy(o tree) {
-	spec := made(o, "spec")
-	setPointer(spec, "failurePolicy", "Fail")
-	matchResources(child(spec, "matchConstraints"))
+// defaultPolicy fills in the defaults of a policy, validating or mutating.
+func defaultPolicy(o tree.Object) {
+	spec := tree.Made(o, "spec")
+	tree.SetPointer(spec, "failurePolicy", "Fail")
+	matchResources(tree.Child(spec, "matchConstraints"))
 }
 
-// AdmissionBinding fills in the defaults of a binding of a policy, validating or mutating.
-func AdmissionBinding(o tree) { matchResources(child(child(o, "spec"), "matchResources")) }
+// defaultBinding fills in the defaults of a binding of a policy, validating or mutating.
+func defaultBinding(o tree.Object) { matchResources(tree.Child(o, "spec", "matchResources")) }

@@ -1,45 +1,52 @@
-package builtin
+// Package admissionregistration has the kinds of the group admissionregistration.k8s.io: the webhooks
+// and the policies that have a say in writes.
+package admissionregistration
 
 import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 
 	"github.com/gapless-io/gapless/internal/kinds"
-	"github.com/gapless-io/gapless/internal/kinds/builtin/defaults"
 	"github.com/gapless-io/gapless/internal/kinds/builtin/validation/admission"
-	"github.com/gapless-io/gapless/internal/kinds/builtin/warnings"
+	"github.com/gapless-io/gapless/internal/kinds/gokind"
 )
 
-// admissionKinds are the webhooks and the policies that have a say in writes.
-func admissionKinds() []*kinds.Resource {
-	const group = "admissionregistration.k8s.io"
+// Kinds returns the kinds of the group.
+func Kinds() []*kinds.Resource {
 	extensions := []string{"api-extensions"}
 	return []*kinds.Resource{
-		kind(row{
-			group: group, version: "v1", kind: "MutatingAdmissionPolicy", plural: "mutatingadmissionpolicies", categories: extensions,
-			cluster: true, needsVersion: true, defaults: defaults.AdmissionPolicy,
-		}, rules[*admissionv1.MutatingAdmissionPolicy]{create: admission.NewMutatingPolicy, update: admission.MutatingPolicyUpdate, warn: warnings.MutatingPolicy}),
-		kind(row{
-			group: group, version: "v1", kind: "MutatingAdmissionPolicyBinding", categories: extensions,
-			cluster: true, needsVersion: true, defaults: defaults.AdmissionBinding,
-		}, rules[*admissionv1.MutatingAdmissionPolicyBinding]{create: admission.NewMutatingBinding, update: admission.MutatingBindingUpdate, warn: warnings.MutatingBinding}),
-		kind(row{
-			group: group, version: "v1", kind: "MutatingWebhookConfiguration", categories: extensions,
-			cluster: true, needsVersion: true, defaults: defaults.MutatingWebhooks,
-		}, rules[*admissionv1.MutatingWebhookConfiguration]{create: admission.NewMutatingWebhooks, update: admission.MutatingWebhooksUpdate, warn: warnings.MutatingWebhooks}),
-		kind(row{
-			group: group, version: "v1", kind: "ValidatingAdmissionPolicy", plural: "validatingadmissionpolicies", categories: extensions,
-			cluster: true, status: true, needsVersion: true, defaults: defaults.AdmissionPolicy,
-		}, rules[*admissionv1.ValidatingAdmissionPolicy]{
-			create: admission.NewValidatingPolicy, update: admission.ValidatingPolicyUpdate, status: admission.ValidatingPolicyStatus,
-			warn: warnings.ValidatingPolicy, warnStatus: warnings.ValidatingPolicy,
+		gokind.Of(gokind.Row{
+			Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingAdmissionPolicy", Plural: "mutatingadmissionpolicies", Categories: extensions,
+			Cluster: true, NeedsVersion: true, Defaults: defaultPolicy,
+			Generation: kinds.GenerationOfSpec, AnyFinalizers: true, Table: mutatingPolicyTable(),
+		}, gokind.Rules[*admissionv1.MutatingAdmissionPolicy]{Create: admission.NewMutatingPolicy, Update: admission.MutatingPolicyUpdate, Warn: warnMutatingPolicy}),
+		gokind.Of(gokind.Row{
+			Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingAdmissionPolicyBinding", Categories: extensions,
+			Cluster: true, NeedsVersion: true, Defaults: defaultBinding,
+			Generation: kinds.GenerationOfSpec, AnyFinalizers: true, Table: mutatingBindingTable(),
+		}, gokind.Rules[*admissionv1.MutatingAdmissionPolicyBinding]{Create: admission.NewMutatingBinding, Update: admission.MutatingBindingUpdate, Warn: warnMutatingBinding}),
+		gokind.Of(gokind.Row{
+			Group: "admissionregistration.k8s.io", Version: "v1", Kind: "MutatingWebhookConfiguration", Categories: extensions,
+			Cluster: true, NeedsVersion: true, Defaults: defaultMutatingWebhooks,
+			Generation: kinds.GenerationOfContent, AnyFinalizers: true, Table: mutatingWebhooksTable(),
+		}, gokind.Rules[*admissionv1.MutatingWebhookConfiguration]{Create: admission.NewMutatingWebhooks, Update: admission.MutatingWebhooksUpdate, Warn: warnMutatingWebhooks}),
+		gokind.Of(gokind.Row{
+			Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingAdmissionPolicy", Plural: "validatingadmissionpolicies", Categories: extensions,
+			Cluster: true, Status: true, NeedsVersion: true, Defaults: defaultPolicy,
+			Generation: kinds.GenerationOfSpec, AnyFinalizers: true, StatusKeeps: gokind.KeptMetadata(),
+			Table: validatingPolicyTable(),
+		}, gokind.Rules[*admissionv1.ValidatingAdmissionPolicy]{
+			Create: admission.NewValidatingPolicy, Update: admission.ValidatingPolicyUpdate, Status: admission.ValidatingPolicyStatus,
+			Warn: warnValidatingPolicy, WarnStatus: warnValidatingPolicy,
 		}),
-		kind(row{
-			group: group, version: "v1", kind: "ValidatingAdmissionPolicyBinding", categories: extensions,
-			cluster: true, needsVersion: true, defaults: defaults.AdmissionBinding,
-		}, rules[*admissionv1.ValidatingAdmissionPolicyBinding]{create: admission.NewValidatingBinding, update: admission.ValidatingBindingUpdate, warn: warnings.ValidatingBinding}),
-		kind(row{
-			group: group, version: "v1", kind: "ValidatingWebhookConfiguration", categories: extensions,
-			cluster: true, needsVersion: true, defaults: defaults.ValidatingWebhooks,
-		}, rules[*admissionv1.ValidatingWebhookConfiguration]{create: admission.NewValidatingWebhooks, update: admission.ValidatingWebhooksUpdate, warn: warnings.ValidatingWebhooks}),
+		gokind.Of(gokind.Row{
+			Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingAdmissionPolicyBinding", Categories: extensions,
+			Cluster: true, NeedsVersion: true, Defaults: defaultBinding,
+			Generation: kinds.GenerationOfSpec, AnyFinalizers: true, Table: validatingBindingTable(),
+		}, gokind.Rules[*admissionv1.ValidatingAdmissionPolicyBinding]{Create: admission.NewValidatingBinding, Update: admission.ValidatingBindingUpdate, Warn: warnValidatingBinding}),
+		gokind.Of(gokind.Row{
+			Group: "admissionregistration.k8s.io", Version: "v1", Kind: "ValidatingWebhookConfiguration", Categories: extensions,
+			Cluster: true, NeedsVersion: true, Defaults: defaultValidatingWebhooks,
+			Generation: kinds.GenerationOfContent, AnyFinalizers: true, Table: validatingWebhooksTable(),
+		}, gokind.Rules[*admissionv1.ValidatingWebhookConfiguration]{Create: admission.NewValidatingWebhooks, Update: admission.ValidatingWebhooksUpdate, Warn: warnValidatingWebhooks}),
 	}
 }

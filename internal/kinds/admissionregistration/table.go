@@ -1,44 +1,67 @@
-package printers
+package admissionregistration
 
 import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
+
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/table"
 )
 
-// admission has the printers of webhooks, policies and bindings of policies.
-func admission(resource string) (Printer, bool) {
-	hooks := integer("Webhooks", "Webhooks indicates the number of webhooks registered in this configuration")
-	params := str("ParamKind", "ParamKind specifies the kind of resources used to parameterize this policy")
-	bound := []column{
-		name(), str("PolicyName", "PolicyName indicates the policy definition which the policy binding binded to"),
-		str("ParamRef", "ParamRef indicates the param resource which sets the configuration param"), age(),
+func mutatingWebhooksTable() kinds.Table {
+	return table.Of(func(o *admissionv1.MutatingWebhookConfiguration, r table.Meta) []any {
+		return []any{r.Name, int64(len(o.Webhooks)), r.Age}
+	}, webhookColumns()...)
+}
+
+func validatingWebhooksTable() kinds.Table {
+	return table.Of(func(o *admissionv1.ValidatingWebhookConfiguration, r table.Meta) []any {
+		return []any{r.Name, int64(len(o.Webhooks)), r.Age}
+	}, webhookColumns()...)
+}
+
+func webhookColumns() []table.Column {
+	return []table.Column{
+		table.Name(), table.Integer("Webhooks", "Webhooks indicates the number of webhooks registered in this configuration"), table.Age(),
 	}
-	switch resource {
-	case "mutatingwebhookconfigurations.admissionregistration.k8s.io":
-		return of(func(o *admissionv1.MutatingWebhookConfiguration, r row) []any {
-			return []any{r.name, int64(len(o.Webhooks)), r.age}
-		}, name(), hooks, age()), true
-	case "validatingwebhookconfigurations.admissionregistration.k8s.io":
-		return of(func(o *admissionv1.ValidatingWebhookConfiguration, r row) []any {
-			return []any{r.name, int64(len(o.Webhooks)), r.age}
-		}, name(), hooks, age()), true
-	case "mutatingadmissionpolicies.admissionregistration.k8s.io":
-		return of(func(o *admissionv1.MutatingAdmissionPolicy, r row) []any {
-			return []any{r.name, int64(len(o.Spec.Mutations)), paramKind(o.Spec.ParamKind), r.age}
-		}, name(), integer("Mutations", "Mutation indicates the number of mutations rules defined in this configuration"), params, age()), true
-	case "validatingadmissionpolicies.admissionregistration.k8s.io":
-		return of(func(o *admissionv1.ValidatingAdmissionPolicy, r row) []any {
-			return []any{r.name, int64(len(o.Spec.Validations)), paramKind(o.Spec.ParamKind), r.age}
-		}, name(), integer("Validations", "Validations indicates the number of validation rules defined in this configuration"), params, age()), true
-	case "mutatingadmissionpolicybindings.admissionregistration.k8s.io":
-		return of(func(o *admissionv1.MutatingAdmissionPolicyBinding, r row) []any {
-			return []any{r.name, o.Spec.PolicyName, paramRef(o.Spec.ParamRef), r.age}
-		}, bound...), true
-	case "validatingadmissionpolicybindings.admissionregistration.k8s.io":
-		return of(func(o *admissionv1.ValidatingAdmissionPolicyBinding, r row) []any {
-			return []any{r.name, o.Spec.PolicyName, paramRef(o.Spec.ParamRef), r.age}
-		}, bound...), true
+}
+
+func mutatingPolicyTable() kinds.Table {
+	return table.Of(func(o *admissionv1.MutatingAdmissionPolicy, r table.Meta) []any {
+		return []any{r.Name, int64(len(o.Spec.Mutations)), paramKind(o.Spec.ParamKind), r.Age}
+	}, policyColumns("Mutations", "Mutation indicates the number of mutations rules defined in this configuration")...)
+}
+
+func validatingPolicyTable() kinds.Table {
+	return table.Of(func(o *admissionv1.ValidatingAdmissionPolicy, r table.Meta) []any {
+		return []any{r.Name, int64(len(o.Spec.Validations)), paramKind(o.Spec.ParamKind), r.Age}
+	}, policyColumns("Validations", "Validations indicates the number of validation rules defined in this configuration")...)
+}
+
+// policyColumns are the columns of policies, of which one counts what they do.
+func policyColumns(counted, about string) []table.Column {
+	return []table.Column{
+		table.Name(), table.Integer(counted, about),
+		table.Str("ParamKind", "ParamKind specifies the kind of resources used to parameterize this policy"), table.Age(),
 	}
-	return Printer{}, false
+}
+
+func mutatingBindingTable() kinds.Table {
+	return table.Of(func(o *admissionv1.MutatingAdmissionPolicyBinding, r table.Meta) []any {
+		return []any{r.Name, o.Spec.PolicyName, paramRef(o.Spec.ParamRef), r.Age}
+	}, bindingColumns()...)
+}
+
+func validatingBindingTable() kinds.Table {
+	return table.Of(func(o *admissionv1.ValidatingAdmissionPolicyBinding, r table.Meta) []any {
+		return []any{r.Name, o.Spec.PolicyName, paramRef(o.Spec.ParamRef), r.Age}
+	}, bindingColumns()...)
+}
+
+func bindingColumns() []table.Column {
+	return []table.Column{
+		table.Name(), table.Str("PolicyName", "PolicyName indicates the policy definition which the policy binding binded to"),
+		table.Str("ParamRef", "ParamRef indicates the param resource which sets the configuration param"), table.Age(),
+	}
 }
 
 func paramKind(k *admissionv1.ParamKind) string {

@@ -1,4 +1,4 @@
-package warnings
+package admissionregistration
 
 import (
 	"slices"
@@ -7,68 +7,70 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gapless-io/gapless/internal/kinds/warn"
 )
 
-// MutatingWebhooks warns about a MutatingWebhookConfiguration.
-func MutatingWebhooks(o, old *admissionv1.MutatingWebhookConfiguration) []string {
-	var l list
-	l.reserved(o.Name, old != nil)
+// warnMutatingWebhooks warns about a MutatingWebhookConfiguration.
+func warnMutatingWebhooks(o, old *admissionv1.MutatingWebhookConfiguration) []string {
+	var l warn.List
+	reserved(&l, o.Name, old != nil)
 	for i := range o.Webhooks {
-		l.excluded(i, o.Webhooks[i].Rules)
+		excluded(&l, i, o.Webhooks[i].Rules)
 	}
-	return l.texts
+	return l.Texts()
 }
 
-// ValidatingWebhooks warns about a ValidatingWebhookConfiguration.
-func ValidatingWebhooks(o, old *admissionv1.ValidatingWebhookConfiguration) []string {
-	var l list
-	l.reserved(o.Name, old != nil)
+// warnValidatingWebhooks warns about a ValidatingWebhookConfiguration.
+func warnValidatingWebhooks(o, old *admissionv1.ValidatingWebhookConfiguration) []string {
+	var l warn.List
+	reserved(&l, o.Name, old != nil)
 	for i := range o.Webhooks {
-		l.excluded(i, o.Webhooks[i].Rules)
+		excluded(&l, i, o.Webhooks[i].Rules)
 	}
-	return l.texts
+	return l.Texts()
 }
 
-// MutatingPolicy warns about a MutatingAdmissionPolicy.
-func MutatingPolicy(o, old *admissionv1.MutatingAdmissionPolicy) []string {
-	var l list
-	l.reserved(o.Name, old != nil)
-	return l.texts
+// warnMutatingPolicy warns about a MutatingAdmissionPolicy.
+func warnMutatingPolicy(o, old *admissionv1.MutatingAdmissionPolicy) []string {
+	var l warn.List
+	reserved(&l, o.Name, old != nil)
+	return l.Texts()
 }
 
-// MutatingBinding warns about a MutatingAdmissionPolicyBinding.
-func MutatingBinding(o, old *admissionv1.MutatingAdmissionPolicyBinding) []string {
-	var l list
-	l.reserved(o.Name, old != nil)
-	return l.texts
+// warnMutatingBinding warns about a MutatingAdmissionPolicyBinding.
+func warnMutatingBinding(o, old *admissionv1.MutatingAdmissionPolicyBinding) []string {
+	var l warn.List
+	reserved(&l, o.Name, old != nil)
+	return l.Texts()
 }
 
-// ValidatingPolicy warns about a ValidatingAdmissionPolicy, or a change of its status.
-func ValidatingPolicy(o, old *admissionv1.ValidatingAdmissionPolicy) []string {
-	var l list
-	l.reserved(o.Name, old != nil)
-	return l.texts
+// warnValidatingPolicy warns about a ValidatingAdmissionPolicy, or a change of its status.
+func warnValidatingPolicy(o, old *admissionv1.ValidatingAdmissionPolicy) []string {
+	var l warn.List
+	reserved(&l, o.Name, old != nil)
+	return l.Texts()
 }
 
-// ValidatingBinding warns about a ValidatingAdmissionPolicyBinding.
-func ValidatingBinding(o, old *admissionv1.ValidatingAdmissionPolicyBinding) []string {
-	var l list
-	l.reserved(o.Name, old != nil)
-	return l.texts
+// warnValidatingBinding warns about a ValidatingAdmissionPolicyBinding.
+func warnValidatingBinding(o, old *admissionv1.ValidatingAdmissionPolicyBinding) []string {
+	var l warn.List
+	reserved(&l, o.Name, old != nil)
+	return l.Texts()
 }
 
 // reserved warns about an update of an object whose name is for configurations in files; a
 // creation is refused.
-func (l *list) reserved(name string, update bool) {
+func reserved(l *warn.List, name string, update bool) {
 	const static = ".static.k8s.io"
 	if update && strings.HasSuffix(name, static) {
-		l.say("metadata.name: names ending with %q are reserved for static manifest-based configurations and cannot be managed via the API", static)
+		l.Say("metadata.name: names ending with %q are reserved for static manifest-based configurations and cannot be managed via the API", static)
 	}
 }
 
 // excluded warns about rules of a webhook for resources that no webhook is asked about
 // (pkg/kubeapiserver/admission/exclusion).
-func (l *list) excluded(webhook int, rules []admissionv1.RuleWithOperations) {
+func excluded(l *warn.List, webhook int, rules []admissionv1.RuleWithOperations) {
 	for i := range rules {
 		rule := &rules[i]
 		if slices.Contains(rule.APIGroups, "*") || slices.Contains(rule.Resources, "*") {
@@ -84,7 +86,7 @@ func (l *list) excluded(webhook int, rules []admissionv1.RuleWithOperations) {
 				gr := schema.GroupResource{Group: group, Resource: resource}
 				if isExcluded(gr) && !seen[gr] {
 					seen[gr] = true
-					l.at(field.NewPath("webhooks").Index(webhook).Child("rules").Index(i),
+					l.At(field.NewPath("webhooks").Index(webhook).Child("rules").Index(i),
 						"%s is excluded from admission webhooks; this rule will have no effect", gr)
 				}
 			}

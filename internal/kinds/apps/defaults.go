@@ -1,188 +1,107 @@
-package defaults
+package apps
 
-import "math"
+import (
+	"fmt"
+	"reflect"
+	"strconv"
+
+	"github.com/gapless-io/gapless/internal/kinds/podspec"
+	"github.com/gapless-io/gapless/internal/kinds/tree"
+)
 
 // Defaults as of pkg/apis/{apps,batch,autoscaling}/*/defaults.go of Kubernetes 1.37.
 
-// Deployment fills in the defaults of a deployment.
-func Deployment(o tree) {
-	spec := made(o, "spec")
-	set(spec, "replicas", int64(1))
-	set(spec, "revisionHistoryLimit", int64(10))
-	set(spec, "progressDeadlineSeconds", int64(600))
-	strategy := made(spec, "strategy")
-	set(strategy, "type", "RollingUpdate")
+// defaultDeployment fills in the defaults of a deployment.
+func defaultDeployment(o tree.Object) {
+	spec := tree.Made(o, "spec")
+	tree.Set(spec, "replicas", int64(1))
+	tree.Set(spec, "revisionHistoryLimit", int64(10))
+	tree.Set(spec, "progressDeadlineSeconds", int64(600))
+	strategy := tree.Made(spec, "strategy")
+	tree.Set(strategy, "type", "RollingUpdate")
 	if strategy["type"] == "RollingUpdate" {
-		rolling := made(strategy, "rollingUpdate")
-		setPointer(rolling, "maxUnavailable", "25%")
-		setPointer(rolling, "maxSurge", "25%")
+		rolling := tree.Made(strategy, "rollingUpdate")
+		tree.SetPointer(rolling, "maxUnavailable", "25%")
+		tree.SetPointer(rolling, "maxSurge", "25%")
 	}
-	podTemplate(child(spec, "template"))
+	podspec.DefaultTemplate(tree.Child(spec, "template"))
 }
 
-// ReplicaSet fills in the defaults of a replica set.
-func ReplicaSet(o tree) {
-	spec := made(o, "spec")
-	set(spec, "replicas", int64(1))
-	podTemplate(child(spec, "template"))
+// defaultReplicaSet fills in the defaults of a replica set.
+func defaultReplicaSet(o tree.Object) {
+	spec := tree.Made(o, "spec")
+	tree.Set(spec, "replicas", int64(1))
+	podspec.DefaultTemplate(tree.Child(spec, "template"))
 }
 
-// ReplicationController fills in the defaults of a replication controller.
-func ReplicationController(o tree) {
-	spec := made(o, "spec")
-	set(spec, "replicas", int64(1))
-	if labels := templateLabels(o); len(labels) > 0 {
-		if len(child(spec, "selector")) == 0 {
-			spec["selector"] = labels
-		}
-		if metadata := made(o, "metadata"); len(child(metadata, "labels")) == 0 {
-			metadata["labels"] = templateLabels(o)
-		}
-	}
-	podTemplate(child(spec, "template"))
-}
-
-// StatefulSet fills in the defaults of a stateful set.
-func StatefulSet(o tree) {
-	spec := made(o, "spec")
-	set(spec, "replicas", int64(1))
-	set(spec, "revisionHistoryLimit", int64(10))
-	set(spec, "podManagementPolicy", "OrderedReady")
-	rollout(made(spec, "updateStrategy"))
-	retention := made(spec, "persistentVolumeClaimRetentionPolicy")
-	set(retention, "whenDeleted", "Retain")
-	set(retention, "whenScaled", "Retain")
-	for claim := range items(spec, "volumeClaimTemplates") {
+// defaultStatefulSet fills in the defaults of a stateful set.
+func defaultStatefulSet(o tree.Object) {
+	spec := tree.Made(o, "spec")
+	tree.Set(spec, "replicas", int64(1))
+	tree.Set(spec, "revisionHistoryLimit", int64(10))
+	tree.Set(spec, "podManagementPolicy", "OrderedReady")
+	rollout(tree.Made(spec, "updateStrategy"))
+	retention := tree.Made(spec, "persistentVolumeClaimRetentionPolicy")
+	tree.Set(retention, "whenDeleted", "Retain")
+	tree.Set(retention, "whenScaled", "Retain")
+	for claim := range tree.Items(spec, "volumeClaimTemplates") {
 		claim["apiVersion"], claim["kind"] = "v1", "PersistentVolumeClaim"
-		Claim(claim)
+		podspec.DefaultClaim(claim)
 	}
-	podTemplate(child(spec, "template"))
+	podspec.DefaultTemplate(tree.Child(spec, "template"))
 }
 
 // rollout fills in how a stateful set replaces its pods. Only a strategy of no type at all
 // gets the numbers of a rolling update.
-func rollout(strategy tree) {
-	if text(strategy, "type") == "" {
+func rollout(strategy tree.Object) {
+	if tree.Text(strategy, "type") == "" {
 		strategy["type"] = "RollingUpdate"
-		made(strategy, "rollingUpdate")
+		tree.Made(strategy, "rollingUpdate")
 	}
 	if strategy["type"] == "RollingUpdate" {
-		rolling := child(strategy, "rollingUpdate")
-		setPointer(rolling, "partition", int64(0))
-		setPointer(rolling, "maxUnavailable", int64(1))
+		rolling := tree.Child(strategy, "rollingUpdate")
+		tree.SetPointer(rolling, "partition", int64(0))
+		tree.SetPointer(rolling, "maxUnavailable", int64(1))
 	}
 }
 
-// DaemonSet fills in the defaults of a daemon set.
-func DaemonSet(o tree) {
-	spec := made(o, "spec")
-	set(spec, "revisionHistoryLimit", int64(10))
-	strategy := made(spec, "updateStrategy")
-	set(strategy, "type", "RollingUpdate")
+// defaultDaemonSet fills in the defaults of a daemon set.
+func defaultDaemonSet(o tree.Object) {
+	spec := tree.Made(o, "spec")
+	tree.Set(spec, "revisionHistoryLimit", int64(10))
+	strategy := tree.Made(spec, "updateStrategy")
+	tree.Set(strategy, "type", "RollingUpdate")
 	if strategy["type"] == "RollingUpdate" {
-		rolling := made(strategy, "rollingUpdate")
-		setPointer(rolling, "maxUnavailable", int64(1))
-		setPointer(rolling, "maxSurge", int64(0))
+		rolling := tree.Made(strategy, "rollingUpdate")
+		tree.SetPointer(rolling, "maxUnavailable", int64(1))
+		tree.SetPointer(rolling, "maxSurge", int64(0))
 	}
-	podTemplate(child(spec, "template"))
+	podspec.DefaultTemplate(tree.Child(spec, "template"))
 }
 
-// Job fills in the defaults of a job.
-func Job(o tree) {
-	spec := made(o, "spec")
-	if spec["completions"] == nil && spec["parallelism"] == nil {
-		spec["completions"] = int64(1)
+// completeDaemonSet counts the changes of a daemon set's template in an annotation, the
+// only trace of the field that the beta versions had for it.
+func completeDaemonSet(u, old tree.Object) error {
+	const name = "deprecated.daemonset.template.generation"
+	if err := podspec.CompleteTemplate(u, old); err != nil {
+		return err
 	}
-	set(spec, "parallelism", int64(1))
-	backoff := int64(6)
-	if spec["backoffLimitPerIndex"] != nil {
-		backoff = math.MaxInt32
+	given := int64(0)
+	metadata := tree.Made(u, "metadata")
+	if value, has := tree.Child(metadata, "annotations")[name].(string); has {
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil {
+			return fmt.Errorf("read the annotation %s: %w", name, err)
+		}
+		given = n
 	}
-	set(spec, "backoffLimit", backoff)
-	setPointer(spec, "completionMode", "NonIndexed")
-	set(spec, "suspend", false)
-	set(spec, "manualSelector", false)
-	replacement := "TerminatingOrFailed"
-	if child(spec, "podFailurePolicy") != nil {
-		replacement = "Failed"
-	}
-	setPointer(spec, "podReplacementPolicy", replacement)
-	defaultFailurePolicy(spec)
-	podTemplate(child(spec, "template"))
-	jobLabels(o)
-}
-
-// jobLabels gives a job without labels those of its pods: the same map, so that it also
-// gets those that its completion adds, as upstream.
-func jobLabels(o tree) {
-	labels := child(child(child(child(o, "spec"), "template"), "metadata"), "labels")
-	if metadata := made(o, "metadata"); len(labels) > 0 && len(child(metadata, "labels")) == 0 {
-		metadata["labels"] = labels
-	}
-}
-
-func defaultFailurePolicy(spec tree) {
-	for rule := range items(child(spec, "podFailurePolicy"), "rules") {
-		for pattern := range items(rule, "onPodConditions") {
-			set(pattern, "status", "True")
+	if old != nil {
+		was := tree.Text(tree.Child(old, "metadata", "annotations"), name)
+		given, _ = strconv.ParseInt(was, 10, 64) // none in objects from before 1.0: 0
+		if !reflect.DeepEqual(tree.Child(u, "spec", "template"), tree.Child(old, "spec", "template")) {
+			given++
 		}
 	}
+	tree.Made(metadata, "annotations")[name] = strconv.FormatInt(max(given, 1), 10)
+	return nil
 }
-
-// CronJob fills in the defaults of a cron job.
-func CronJob(o tree) {
-	spec := made(o, "spec")
-	set(spec, "concurrencyPolicy", "Allow")
-	set(spec, "suspend", false)
-	set(spec, "successfulJobsHistoryLimit", int64(3))
-	set(spec, "failedJobsHistoryLimit", int64(1))
-	job := child(child(spec, "jobTemplate"), "spec")
-	defaultFailurePolicy(job)
-	podTemplate(child(job, "template"))
-}
-
-// Autoscaler fills in the defaults of an autoscaler of autoscaling/v2.
-func Autoscaler(o tree) {
-	spec := made(o, "spec")
-	if spec == nil {
-		return // it is no object: decoding refuses it
-	}
-	set(spec, "minReplicas", int64(1))
-	if list, _ := spec["metrics"].([]any); len(list) == 0 {
-		spec["metrics"] = []any{tree{"type": "Resource", "resource": tree{
-			"name": "cpu", "target": tree{"type": "Utilization", "averageUtilization": int64(80)},
-		}}}
-	}
-	behavior := child(spec, "behavior")
-	if behavior == nil {
-		return
-	}
-	whole := tree{"type": "Percent", "value": int64(100), "periodSeconds": int64(15)}
-	up := made(behavior, "scaleUp")
-	set(up, "stabilizationWindowSeconds", int64(0))
-	setPointer(up, "selectPolicy", "Max")
-	setPointer(up, "policies", []any{tree{"type": "Pods", "value": int64(4), "periodSeconds": int64(15)}, whole})
-	down := made(behavior, "scaleDown")
-	setPointer(down, "selectPolicy", "Max")
-	setPointer(down, "policies", []any{tree{"type": "Percent", "value": int64(100), "periodSeconds": int64(15)}})
-}
-
-// PriorityClass fills in the defaults of a priority class.
-func PriorityClass(o tree) {
-	setPointer(o, "preemptionPolicy", "PreemptLowerPriority")
-}
-
-// Binding fills in the group of roles, and of the subjects that have one.
-func Binding(o tree) {
-	const group = "rbac.authorization.k8s.io"
-	set(child(o, "roleRef"), "apiGroup", group)
-	for subject := range items(o, "subjects") {
-		if kind := subject["kind"]; kind == "User" || kind == "Group" {
-			set(subject, "apiGroup", group)
-		}
-	}
-}
-
-// OldAutoscaler fills in the defaults of an autoscaler of autoscaling/v1; its metrics
-// are defaulted when it becomes one of autoscaling/v2.
-func OldAutoscaler(o tree) { set(made(o, "spec"), "minReplicas", int64(1)) }

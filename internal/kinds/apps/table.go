@@ -1,4 +1,4 @@
-package printers
+package apps
 
 import (
 	"fmt"
@@ -8,121 +8,90 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/podspec"
+	"github.com/gapless-io/gapless/internal/kinds/table"
 )
 
-func workloads(resource string) (Printer, bool) {
-	switch resource {
-	case "deployments.apps":
-		return deployments(), true
-	case "replicasets.apps":
-		spec, status := appsv1.ReplicaSetSpec{}, appsv1.ReplicaSetStatus{}
-		return of(replicaSetCells, replicaColumns(
-			integer("Desired", doc(spec, "replicas")), integer("Current", doc(status, "replicas")),
-			integer("Ready", doc(status, "readyReplicas")), str("Selector", doc(spec, "selector")))...), true
-	case "replicationcontrollers":
-		spec, status := corev1.ReplicationControllerSpec{}, corev1.ReplicationControllerStatus{}
-		return of(replicationCells, replicaColumns(
-			integer("Desired", doc(spec, "replicas")), integer("Current", doc(status, "replicas")),
-			integer("Ready", doc(status, "readyReplicas")), str("Selector", doc(spec, "selector")))...), true
-	case "statefulsets.apps":
-		return of(func(o *appsv1.StatefulSet, r row) []any {
-			names, images := containers(o.Spec.Template.Spec)
-			return []any{r.name, fmt.Sprintf("%d/%d", o.Status.ReadyReplicas, deref(o.Spec.Replicas)), r.age, names, images}
-		}, append([]column{name(), str("Ready", "Number of the pod with ready state"), age()}, wide(containerColumns()...)...)...), true
-	case "daemonsets.apps":
-		return daemonSets(), true
-	case "controllerrevisions.apps":
-		return of(revisionCells, name(), str("Controller", "Controller of the object"),
-			str("Revision", doc(appsv1.ControllerRevision{}, "revision")), age()), true
-	case "podtemplates":
-		return of(func(o *corev1.PodTemplate, r row) []any {
-			names, images := containers(o.Template.Spec)
-			return []any{r.name, names, images, labels.FormatLabels(o.Template.Labels)}
-		}, append(append([]column{name()}, containerColumns()...), str("Pod Labels", "The labels for the pod template."))...), true
-	}
-	return Printer{}, false
+func replicaSetTable() kinds.Table {
+	spec, status := appsv1.ReplicaSetSpec{}, appsv1.ReplicaSetStatus{}
+	return table.Of(replicaSetCells, podspec.ReplicaColumns(
+		table.Integer("Desired", table.Doc(spec, "replicas")), table.Integer("Current", table.Doc(status, "replicas")),
+		table.Integer("Ready", table.Doc(status, "readyReplicas")), table.Str("Selector", table.Doc(spec, "selector")))...)
 }
 
-func deployments() Printer {
+func statefulSetTable() kinds.Table {
+	return table.Of(func(o *appsv1.StatefulSet, r table.Meta) []any {
+		names, images := podspec.Containers(o.Spec.Template.Spec)
+		return []any{r.Name, fmt.Sprintf("%d/%d", o.Status.ReadyReplicas, table.Deref(o.Spec.Replicas)), r.Age, names, images}
+	}, append(
+		[]table.Column{table.Name(), table.Str("Ready", "Number of the pod with ready state"), table.Age()},
+		table.Wide(podspec.ContainerColumns()...)...)...)
+}
+
+func revisionTable() kinds.Table {
+	return table.Of(revisionCells, table.Name(), table.Str("Controller", "Controller of the object"),
+		table.Str("Revision", table.Doc(appsv1.ControllerRevision{}, "revision")), table.Age())
+}
+
+func deploymentTable() kinds.Table {
 	status := appsv1.DeploymentStatus{}
-	return of(deploymentCells, append(
-		[]column{
-			name(), str("Ready", "Number of the pod with ready state"), str("Up-to-date", doc(status, "updatedReplicas")),
-			str("Available", doc(status, "availableReplicas")), age(),
+	return table.Of(deploymentCells, append(
+		[]table.Column{
+			table.Name(), table.Str("Ready", "Number of the pod with ready state"), table.Str("Up-to-date", table.Doc(status, "updatedReplicas")),
+			table.Str("Available", table.Doc(status, "availableReplicas")), table.Age(),
 		},
-		wide(append(containerColumns(), str("Selector", doc(appsv1.DeploymentSpec{}, "selector")))...)...)...)
+		table.Wide(append(podspec.ContainerColumns(), table.Str("Selector", table.Doc(appsv1.DeploymentSpec{}, "selector")))...)...)...)
 }
 
-func deploymentCells(o *appsv1.Deployment, r row) []any {
-	names, images := containers(o.Spec.Template.Spec)
+func deploymentCells(o *appsv1.Deployment, r table.Meta) []any {
+	names, images := podspec.Containers(o.Spec.Template.Spec)
 	selector := "<invalid>"
 	if s, err := metav1.LabelSelectorAsSelector(o.Spec.Selector); err == nil {
 		selector = s.String()
 	}
 	return []any{
-		r.name, fmt.Sprintf("%d/%d", o.Status.ReadyReplicas, deref(o.Spec.Replicas)), int64(o.Status.UpdatedReplicas),
-		int64(o.Status.AvailableReplicas), r.age, names, images, selector,
+		r.Name, fmt.Sprintf("%d/%d", o.Status.ReadyReplicas, table.Deref(o.Spec.Replicas)), int64(o.Status.UpdatedReplicas),
+		int64(o.Status.AvailableReplicas), r.Age, names, images, selector,
 	}
 }
 
-// replicaColumns are the columns of replica sets and of what was there before them.
-func replicaColumns(desired, current, ready, selector column) []column {
-	return append([]column{name(), desired, current, ready, age()}, wide(append(containerColumns(), selector)...)...)
-}
-
-func replicaSetCells(o *appsv1.ReplicaSet, r row) []any {
-	names, images := containers(o.Spec.Template.Spec)
+func replicaSetCells(o *appsv1.ReplicaSet, r table.Meta) []any {
+	names, images := podspec.Containers(o.Spec.Template.Spec)
 	return []any{
-		r.name, int64(deref(o.Spec.Replicas)), int64(o.Status.Replicas), int64(o.Status.ReadyReplicas), r.age,
+		r.Name, int64(table.Deref(o.Spec.Replicas)), int64(o.Status.Replicas), int64(o.Status.ReadyReplicas), r.Age,
 		names, images, metav1.FormatLabelSelector(o.Spec.Selector),
 	}
 }
 
-func replicationCells(o *corev1.ReplicationController, r row) []any {
-	names, images := containers(deref(o.Spec.Template).Spec)
-	return []any{
-		r.name, int64(deref(o.Spec.Replicas)), int64(o.Status.Replicas), int64(o.Status.ReadyReplicas), r.age,
-		names, images, labels.FormatLabels(o.Spec.Selector),
-	}
-}
-
-func daemonSets() Printer {
+func daemonSetTable() kinds.Table {
 	status := appsv1.DaemonSetStatus{}
-	return of(daemonSetCells, append(
-		[]column{
-			name(), integer("Desired", doc(status, "desiredNumberScheduled")), integer("Current", doc(status, "currentNumberScheduled")),
-			integer("Ready", doc(status, "numberReady")), integer("Up-to-date", doc(status, "updatedNumberScheduled")),
-			integer("Available", doc(status, "numberAvailable")), str("Node Selector", doc(corev1.PodSpec{}, "nodeSelector")), age(),
+	return table.Of(daemonSetCells, append(
+		[]table.Column{
+			table.Name(), table.Integer("Desired", table.Doc(status, "desiredNumberScheduled")), table.Integer("Current", table.Doc(status, "currentNumberScheduled")),
+			table.Integer("Ready", table.Doc(status, "numberReady")), table.Integer("Up-to-date", table.Doc(status, "updatedNumberScheduled")),
+			table.Integer("Available", table.Doc(status, "numberAvailable")), table.Str("Node Selector", table.Doc(corev1.PodSpec{}, "nodeSelector")), table.Age(),
 		},
-		wide(append(containerColumns(), str("Selector", doc(appsv1.DaemonSetSpec{}, "selector")))...)...)...)
+		table.Wide(append(podspec.ContainerColumns(), table.Str("Selector", table.Doc(appsv1.DaemonSetSpec{}, "selector")))...)...)...)
 }
 
-func daemonSetCells(o *appsv1.DaemonSet, r row) []any {
-	names, images := containers(o.Spec.Template.Spec)
+func daemonSetCells(o *appsv1.DaemonSet, r table.Meta) []any {
+	names, images := podspec.Containers(o.Spec.Template.Spec)
 	s := o.Status
 	return []any{
-		r.name, int64(s.DesiredNumberScheduled), int64(s.CurrentNumberScheduled), int64(s.NumberReady),
-		int64(s.UpdatedNumberScheduled), int64(s.NumberAvailable), labels.FormatLabels(o.Spec.Template.Spec.NodeSelector), r.age,
+		r.Name, int64(s.DesiredNumberScheduled), int64(s.CurrentNumberScheduled), int64(s.NumberReady),
+		int64(s.UpdatedNumberScheduled), int64(s.NumberAvailable), labels.FormatLabels(o.Spec.Template.Spec.NodeSelector), r.Age,
 		names, images, metav1.FormatLabelSelector(o.Spec.Selector),
 	}
 }
 
-func revisionCells(o *appsv1.ControllerRevision, r row) []any {
+func revisionCells(o *appsv1.ControllerRevision, r table.Meta) []any {
 	owner := "<none>"
 	if c := metav1.GetControllerOf(o); c != nil {
 		owner = ownerText(c)
 	}
-	return []any{r.name, owner, o.Revision, r.age}
-}
-
-// containers returns the names and the images of a pod's containers.
-func containers(spec corev1.PodSpec) (names, images string) {
-	var n, i []string
-	for _, c := range spec.Containers {
-		n = append(n, c.Name)
-		i = append(i, c.Image)
-	}
-	return strings.Join(n, ","), strings.Join(i, ",")
+	return []any{r.Name, owner, o.Revision, r.Age}
 }
 
 // ownerText prints an owner as kubectl does: "statefulset.apps/db".

@@ -1,4 +1,4 @@
-package convert
+package autoscaling
 
 import (
 	"encoding/json"
@@ -9,6 +9,8 @@ import (
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	"k8s.io/apimachinery/pkg/api/resource"
 	kjson "sigs.k8s.io/json"
+
+	"github.com/gapless-io/gapless/internal/kinds/tree"
 )
 
 // Where autoscaling/v1 has what its fields cannot say (kubernetes
@@ -20,21 +22,21 @@ const (
 	conditionsNote = "autoscaling.alpha.kubernetes.io/conditions"
 )
 
-// AutoscalerSpecNotes are the annotations that are parts of the spec.
-func AutoscalerSpecNotes() []string { return []string{metricsNote, behaviorNote} }
+// specNotes are the annotations that are parts of the spec.
+func specNotes() []string { return []string{metricsNote, behaviorNote} }
 
-// AutoscalerStatusNotes are the annotations that are parts of the status.
-func AutoscalerStatusNotes() []string { return []string{currentNote, conditionsNote} }
+// statusNotes are the annotations that are parts of the status.
+func statusNotes() []string { return []string{currentNote, conditionsNote} }
 
 // usualUtilization is the target of an autoscaler without metrics, in percent of the
 // requested CPU (pkg/apis/autoscaling DefaultCPUUtilization).
 const usualUtilization = 80
 
-// ShowAutoscaler makes an autoscaler of autoscaling/v1 of one of autoscaling/v2.
-func ShowAutoscaler(content map[string]any) map[string]any {
+// show makes an autoscaler of autoscaling/v1 of one of autoscaling/v2.
+func show(content map[string]any) map[string]any {
 	shown := maps.Clone(content)
 	notes := notes{}
-	if spec, is := content["spec"].(tree); is {
+	if spec, is := content["spec"].(tree.Object); is {
 		v1 := pick(spec, "scaleTargetRef", "minReplicas", "maxReplicas")
 		var others []any
 		for m := range each(spec["metrics"]) {
@@ -51,7 +53,7 @@ func ShowAutoscaler(content map[string]any) map[string]any {
 		put[behavior](notes, behaviorNote, spec["behavior"], size(spec["behavior"]))
 		shown["spec"] = v1
 	}
-	if status, is := content["status"].(tree); is {
+	if status, is := content["status"].(tree.Object); is {
 		v1 := pick(status, "observedGeneration", "lastScaleTime", "currentReplicas", "desiredReplicas")
 		var current []any
 		for m := range each(status["currentMetrics"]) {
@@ -68,12 +70,12 @@ func ShowAutoscaler(content map[string]any) map[string]any {
 	return notes.onto(shown)
 }
 
-// StoreAutoscaler makes an autoscaler of autoscaling/v2 of one of autoscaling/v1.
+// store makes an autoscaler of autoscaling/v2 of one of autoscaling/v1.
 // An annotation that is not JSON is ignored; its content is not checked.
-func StoreAutoscaler(content map[string]any) map[string]any {
+func store(content map[string]any) map[string]any {
 	stored := maps.Clone(content)
 	said := read(content)
-	if spec, is := content["spec"].(tree); is {
+	if spec, is := content["spec"].(tree.Object); is {
 		v2 := pick(spec, "scaleTargetRef", "minReplicas", "maxReplicas")
 		var metrics []any
 		for m := range each(said[metricsNote]) {
@@ -86,19 +88,19 @@ func StoreAutoscaler(content map[string]any) map[string]any {
 			metrics = []any{cpu(int64(usualUtilization))}
 		}
 		v2["metrics"] = metrics
-		if behavior, is := said[behaviorNote].(tree); is && len(behavior) > 0 {
+		if behavior, is := said[behaviorNote].(tree.Object); is && len(behavior) > 0 {
 			v2["behavior"] = behavior
 		}
 		stored["spec"] = v2
 	}
-	if status, is := content["status"].(tree); is {
+	if status, is := content["status"].(tree.Object); is {
 		v2 := pick(status, "observedGeneration", "lastScaleTime", "currentReplicas", "desiredReplicas")
 		var current []any
 		for m := range each(said[currentNote]) {
 			current = append(current, deep(m, "current"))
 		}
 		if use := status["currentCPUUtilizationPercentage"]; use != nil && current == nil {
-			current = []any{tree{"type": "Resource", "resource": tree{"name": "cpu", "current": tree{"averageUtilization": use}}}}
+			current = []any{tree.Object{"type": "Resource", "resource": tree.Object{"name": "cpu", "current": tree.Object{"averageUtilization": use}}}}
 		}
 		v2["currentMetrics"] = current
 		if conditions, is := said[conditionsNote].([]any); is {
@@ -109,18 +111,18 @@ func StoreAutoscaler(content map[string]any) map[string]any {
 	return unnoted(stored)
 }
 
-func cpu(use any) tree {
-	return tree{"type": "Resource", "resource": tree{"name": "cpu", "target": tree{"type": "Utilization", "averageUtilization": use}}}
+func cpu(use any) tree.Object {
+	return tree.Object{"type": "Resource", "resource": tree.Object{"name": "cpu", "target": tree.Object{"type": "Utilization", "averageUtilization": use}}}
 }
 
 // cpuUse is the CPU utilization that a metric is about; nil when it is about another
 // thing. goal is "target" or "current".
-func cpuUse(metric tree, goal string) any {
-	resource, _ := metric["resource"].(tree)
+func cpuUse(metric tree.Object, goal string) any {
+	resource, _ := metric["resource"].(tree.Object)
 	if metric["type"] != "Resource" || resource["name"] != "cpu" {
 		return nil
 	}
-	value, _ := resource[goal].(tree)
+	value, _ := resource[goal].(tree.Object)
 	return value["averageUtilization"]
 }
 
@@ -159,36 +161,36 @@ func places(kind, goal string) (member string, all []place) {
 }
 
 // flat is a metric of autoscaling/v2 as autoscaling/v1 writes it.
-func flat(metric tree, goal string) tree {
+func flat(metric tree.Object, goal string) tree.Object {
 	kind, _ := metric["type"].(string)
 	member, all := places(kind, goal)
-	source, is := metric[member].(tree)
+	source, is := metric[member].(tree.Object)
 	if !is {
 		return metric
 	}
-	out := tree{}
+	out := tree.Object{}
 	for _, p := range all {
 		value := source[p.outer]
 		if p.inner != "" {
-			outer, _ := value.(tree)
+			outer, _ := value.(tree.Object)
 			value = outer[p.inner]
 		}
 		if value != nil {
 			out[p.flat] = value
 		}
 	}
-	return tree{"type": kind, member: out}
+	return tree.Object{"type": kind, member: out}
 }
 
 // deep is flat the other way round.
-func deep(metric tree, goal string) tree {
+func deep(metric tree.Object, goal string) tree.Object {
 	kind, _ := metric["type"].(string)
 	member, all := places(kind, goal)
-	source, is := metric[member].(tree)
+	source, is := metric[member].(tree.Object)
 	if !is {
 		return metric
 	}
-	out := tree{}
+	out := tree.Object{}
 	for _, p := range all {
 		value := source[p.flat]
 		switch {
@@ -196,15 +198,15 @@ func deep(metric tree, goal string) tree {
 		case p.inner == "":
 			out[p.outer] = value
 		default:
-			outer, is := out[p.outer].(tree)
+			outer, is := out[p.outer].(tree.Object)
 			if !is {
-				outer = tree{}
+				outer = tree.Object{}
 				out[p.outer] = outer
 			}
 			outer[p.inner] = value
 		}
 	}
-	if target, is := out["target"].(tree); is && goal == "target" {
+	if target, is := out["target"].(tree.Object); is && goal == "target" {
 		switch {
 		case target["averageUtilization"] != nil:
 			target["type"] = "Utilization"
@@ -214,7 +216,7 @@ func deep(metric tree, goal string) tree {
 			target["type"] = "AverageValue"
 		}
 	}
-	return tree{"type": kind, member: out}
+	return tree.Object{"type": kind, member: out}
 }
 
 // notes are annotations with JSON in them.
@@ -253,18 +255,18 @@ type scalingRules struct {
 }
 
 // onto adds the annotations to an object.
-func (n notes) onto(object tree) tree {
+func (n notes) onto(object tree.Object) tree.Object {
 	if len(n) == 0 {
 		return object
 	}
-	metadata, _ := object["metadata"].(tree)
-	annotations, _ := metadata["annotations"].(tree)
+	metadata, _ := object["metadata"].(tree.Object)
+	annotations, _ := metadata["annotations"].(tree.Object)
 	metadata, annotations = maps.Clone(metadata), maps.Clone(annotations)
 	if metadata == nil {
-		metadata = tree{}
+		metadata = tree.Object{}
 	}
 	if annotations == nil {
-		annotations = tree{}
+		annotations = tree.Object{}
 	}
 	for name, text := range n {
 		annotations[name] = text
@@ -274,10 +276,10 @@ func (n notes) onto(object tree) tree {
 }
 
 // read decodes the annotations of an object. One that does not fit says nothing.
-func read(object tree) tree {
-	metadata, _ := object["metadata"].(tree)
-	annotations, _ := metadata["annotations"].(tree)
-	said := tree{}
+func read(object tree.Object) tree.Object {
+	metadata, _ := object["metadata"].(tree.Object)
+	annotations, _ := metadata["annotations"].(tree.Object)
+	said := tree.Object{}
 	take[[]autoscalingv1.MetricSpec](said, annotations, metricsNote)
 	take[autoscalingv2.HorizontalPodAutoscalerBehavior](said, annotations, behaviorNote)
 	take[[]autoscalingv1.MetricStatus](said, annotations, currentNote)
@@ -287,7 +289,7 @@ func read(object tree) tree {
 
 // take decodes one annotation as T: without what T does not know, and by any case of the names, as
 // encoding/json reads it.
-func take[T any](said, annotations tree, name string) {
+func take[T any](said, annotations tree.Object, name string) {
 	text, _ := annotations[name].(string)
 	var typed T
 	if json.Unmarshal([]byte(text), &typed) != nil {
@@ -304,14 +306,14 @@ func take[T any](said, annotations tree, name string) {
 }
 
 // unnoted returns an object without the annotations.
-func unnoted(object tree) tree {
-	metadata, _ := object["metadata"].(tree)
-	annotations, _ := metadata["annotations"].(tree)
+func unnoted(object tree.Object) tree.Object {
+	metadata, _ := object["metadata"].(tree.Object)
+	annotations, _ := metadata["annotations"].(tree.Object)
 	if len(annotations) == 0 {
 		return object
 	}
 	left := maps.Clone(annotations)
-	for _, name := range slices.Concat(AutoscalerSpecNotes(), AutoscalerStatusNotes()) {
+	for _, name := range slices.Concat(specNotes(), statusNotes()) {
 		delete(left, name)
 	}
 	metadata = maps.Clone(metadata)
@@ -323,11 +325,11 @@ func unnoted(object tree) tree {
 }
 
 // each yields the objects of a list.
-func each(list any) func(yield func(tree) bool) {
+func each(list any) func(yield func(tree.Object) bool) {
 	items, _ := list.([]any)
-	return func(yield func(tree) bool) {
+	return func(yield func(tree.Object) bool) {
 		for _, item := range items {
-			if t, is := item.(tree); is && !yield(t) {
+			if t, is := item.(tree.Object); is && !yield(t) {
 				return
 			}
 		}
@@ -336,7 +338,7 @@ func each(list any) func(yield func(tree) bool) {
 
 func size(value any) int {
 	switch v := value.(type) {
-	case tree:
+	case tree.Object:
 		return len(v)
 	case []any:
 		return len(v)
@@ -345,7 +347,7 @@ func size(value any) int {
 }
 
 // pick returns the named members that an object has.
-func pick(object tree, names ...string) tree {
+func pick(object tree.Object, names ...string) tree.Object {
 	picked := maps.Clone(object)
 	maps.DeleteFunc(picked, func(name string, _ any) bool { return !slices.Contains(names, name) })
 	return picked

@@ -1,22 +1,25 @@
-package printers
+package autoscaling
 
 import (
 	"fmt"
 
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/table"
 )
 
 // shownMetrics is how many metrics the TARGETS column lists.
 const shownMetrics = 2
 
-func autoscalers() Printer {
+func autoscalerTable() kinds.Table {
 	spec := autoscalingv2.HorizontalPodAutoscalerSpec{}
-	return of(autoscalerCells, name(), str("Reference", doc(spec, "scaleTargetRef")), str("Targets", doc(spec, "metrics")),
-		str("MinPods", doc(spec, "minReplicas")), str("MaxPods", doc(spec, "maxReplicas")),
-		str("Replicas", doc(autoscalingv2.HorizontalPodAutoscalerStatus{}, "currentReplicas")), age())
+	return table.Of(autoscalerCells, table.Name(), table.Str("Reference", table.Doc(spec, "scaleTargetRef")), table.Str("Targets", table.Doc(spec, "metrics")),
+		table.Str("MinPods", table.Doc(spec, "minReplicas")), table.Str("MaxPods", table.Doc(spec, "maxReplicas")),
+		table.Str("Replicas", table.Doc(autoscalingv2.HorizontalPodAutoscalerStatus{}, "currentReplicas")), table.Age())
 }
 
-func autoscalerCells(o *autoscalingv2.HorizontalPodAutoscaler, r row) []any {
+func autoscalerCells(o *autoscalingv2.HorizontalPodAutoscaler, r table.Meta) []any {
 	targets := make([]string, len(o.Spec.Metrics))
 	for i, m := range o.Spec.Metrics {
 		var now autoscalingv2.MetricStatus
@@ -26,8 +29,8 @@ func autoscalerCells(o *autoscalingv2.HorizontalPodAutoscaler, r row) []any {
 		targets[i] = metricTarget(m, now)
 	}
 	return []any{
-		r.name, o.Spec.ScaleTargetRef.Kind + "/" + o.Spec.ScaleTargetRef.Name, orNone(joinFirst(targets, shownMetrics, ", ")),
-		text(o.Spec.MinReplicas, "<unset>"), int64(o.Spec.MaxReplicas), int64(o.Status.CurrentReplicas), r.age,
+		r.Name, o.Spec.ScaleTargetRef.Kind + "/" + o.Spec.ScaleTargetRef.Name, table.OrNone(table.JoinFirst(targets, shownMetrics, ", ")),
+		table.Text(o.Spec.MinReplicas, "<unset>"), int64(o.Spec.MaxReplicas), int64(o.Status.CurrentReplicas), r.Age,
 	}
 }
 

@@ -1,9 +1,14 @@
-package printers_test
+package autoscaling_test
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/gapless-io/gapless/internal/kinds/autoscaling"
+	"github.com/gapless-io/gapless/internal/kinds/table/tabletest"
+)
 
 func TestAutoscalerRows(t *testing.T) {
-	checkRows(t, "horizontalpodautoscalers.autoscaling", "Name | Reference | Targets | MinPods | MaxPods | Replicas | Age", []rowCase{
+	tabletest.Check(t, tabletest.Of(autoscaling.Kinds(), "horizontalpodautoscalers.autoscaling"), "Name | Reference | Targets | MinPods | MaxPods | Replicas | Age", []tabletest.Case{
 		{
 			"two metrics", `
 spec:
@@ -48,8 +53,8 @@ func TestAutoscalerTargets(t *testing.T) {
 		{"type without its member", `{type: Pods}`, ``, "<unknown type>"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			o := parse(t, "spec: {metrics: ["+c.metric+"]}\nstatus: {currentMetrics: ["+c.current+"]}")
-			if got := cells(printer("horizontalpodautoscalers.autoscaling"), o)[2]; got != c.want {
+			o := tabletest.Parse(t, "spec: {metrics: ["+c.metric+"]}\nstatus: {currentMetrics: ["+c.current+"]}")
+			if got := tabletest.Cells(tabletest.Of(autoscaling.Kinds(), "horizontalpodautoscalers.autoscaling"), o)[2]; got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})

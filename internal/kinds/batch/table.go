@@ -1,4 +1,4 @@
-package printers
+package batch
 
 import (
 	"fmt"
@@ -8,38 +8,41 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
-	resources "github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/podspec"
+	"github.com/gapless-io/gapless/internal/kinds/table"
 )
 
-func jobs(resource string) (Printer, bool) {
-	selector := str("Selector", doc(batchv1.JobSpec{}, "selector"))
-	switch resource {
-	case "jobs.batch":
-		return of(jobCells, append(
-			[]column{
-				name(), str("Status", "Status of the job."), str("Completions", doc(batchv1.JobStatus{}, "succeeded")),
-				str("Duration", "Time required to complete the job."), age(),
-			},
-			wide(append(containerColumns(), selector)...)...)...), true
-	case "cronjobs.batch":
-		spec, status := batchv1.CronJobSpec{}, batchv1.CronJobStatus{}
-		return of(cronJobCells, append(
-			[]column{
-				name(), str("Schedule", doc(spec, "schedule")), str("Timezone", doc(spec, "timeZone")),
-				boolean("Suspend", doc(spec, "suspend")), integer("Active", doc(status, "active")),
-				str("Last Schedule", doc(status, "lastScheduleTime")), age(),
-			},
-			wide(append(containerColumns(), selector)...)...)...), true
-	case "horizontalpodautoscalers.autoscaling":
-		return autoscalers(), true
-	}
-	return Printer{}, false
+func jobTable() kinds.Table {
+	t := table.Of(jobCells, append(
+		[]table.Column{
+			table.Name(), table.Str("Status", "Status of the job."), table.Str("Completions", table.Doc(batchv1.JobStatus{}, "succeeded")),
+			table.Str("Duration", "Time required to complete the job."), table.Age(),
+		},
+		table.Wide(append(podspec.ContainerColumns(), selectorColumn())...)...)...)
+	t.RowsSince = 34
+	return t
 }
 
-func jobCells(o *batchv1.Job, r row) []any {
-	names, images := containers(o.Spec.Template.Spec)
+func cronJobTable() kinds.Table {
+	spec, status := batchv1.CronJobSpec{}, batchv1.CronJobStatus{}
+	return table.Of(cronJobCells, append(
+		[]table.Column{
+			table.Name(), table.Str("Schedule", table.Doc(spec, "schedule")), table.Str("Timezone", table.Doc(spec, "timeZone")),
+			table.Boolean("Suspend", table.Doc(spec, "suspend")), table.Integer("Active", table.Doc(status, "active")),
+			table.Str("Last Schedule", table.Doc(status, "lastScheduleTime")), table.Age(),
+		},
+		table.Wide(append(podspec.ContainerColumns(), selectorColumn())...)...)...)
+}
+
+func selectorColumn() table.Column {
+	return table.Str("Selector", table.Doc(batchv1.JobSpec{}, "selector"))
+}
+
+func jobCells(o *batchv1.Job, r table.Meta) []any {
+	names, images := podspec.Containers(o.Spec.Template.Spec)
 	return []any{
-		r.name, jobStatus(o), completions(o), jobDuration(o), r.age, names, images, metav1.FormatLabelSelector(o.Spec.Selector),
+		r.Name, jobStatus(o), completions(o), jobDuration(o), r.Age, names, images, metav1.FormatLabelSelector(o.Spec.Selector),
 	}
 }
 
@@ -73,7 +76,7 @@ func completions(o *batchv1.Job) string {
 	if o.Spec.Completions != nil {
 		return fmt.Sprintf("%d/%d", o.Status.Succeeded, *o.Spec.Completions)
 	}
-	if parallel := deref(o.Spec.Parallelism); parallel > 1 {
+	if parallel := table.Deref(o.Spec.Parallelism); parallel > 1 {
 		return fmt.Sprintf("%d/1 of %d", o.Status.Succeeded, parallel)
 	}
 	return fmt.Sprintf("%d/1", o.Status.Succeeded)
@@ -84,20 +87,20 @@ func jobDuration(o *batchv1.Job) any {
 	case o.Status.StartTime == nil:
 		return ""
 	case o.Status.CompletionTime == nil:
-		return resources.Ago{Then: o.Status.StartTime.Time}
+		return kinds.Ago{Then: o.Status.StartTime.Time}
 	default:
 		return duration.HumanDuration(o.Status.CompletionTime.Sub(o.Status.StartTime.Time))
 	}
 }
 
-func cronJobCells(o *batchv1.CronJob, r row) []any {
-	names, images := containers(o.Spec.JobTemplate.Spec.Template.Spec)
+func cronJobCells(o *batchv1.CronJob, r table.Meta) []any {
+	names, images := podspec.Containers(o.Spec.JobTemplate.Spec.Template.Spec)
 	suspend := "<unset>"
 	if o.Spec.Suspend != nil {
-		suspend = word(*o.Spec.Suspend)
+		suspend = table.Word(*o.Spec.Suspend)
 	}
 	return []any{
-		r.name, o.Spec.Schedule, text(o.Spec.TimeZone, "<none>"), suspend, int64(len(o.Status.Active)),
-		ageOf(o.Status.LastScheduleTime), r.age, names, images, metav1.FormatLabelSelector(o.Spec.JobTemplate.Spec.Selector),
+		r.Name, o.Spec.Schedule, table.Text(o.Spec.TimeZone, "<none>"), suspend, int64(len(o.Status.Active)),
+		table.AgeOf(o.Status.LastScheduleTime), r.Age, names, images, metav1.FormatLabelSelector(o.Spec.JobTemplate.Spec.Selector),
 	}
 }

@@ -1,4 +1,4 @@
-package parts_test
+package certificates_test
 
 import (
 	"testing"

@@ -1,4 +1,4 @@
-package parts
+package certificates
 
 import (
 	"fmt"
@@ -12,12 +12,13 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/tree"
 )
 
-// Sign writes the caller into a new signing request, and removes what the request itself
+// sign writes the caller into a new signing request, and removes what the request itself
 // says about its user.
-func Sign(u *unstructured.Unstructured, by user.Info) {
-	spec := made(u.Object, "spec")
+func sign(u *unstructured.Unstructured, by user.Info) {
+	spec := tree.Made(u.Object, "spec")
 	for _, name := range []string{"username", "uid", "groups", "extra"} {
 		delete(spec, name)
 	}
@@ -31,7 +32,7 @@ func Sign(u *unstructured.Unstructured, by user.Info) {
 	if groups := by.GetGroups(); len(groups) > 0 {
 		spec["groups"] = texts(groups)
 	}
-	extra := tree{}
+	extra := tree.Object{}
 	for name, values := range by.GetExtra() {
 		extra[name] = texts(values)
 	}
@@ -48,9 +49,9 @@ func texts(values []string) []any {
 	return list
 }
 
-// OfSigningRequests are the subresources of signing requests: approval, and a status
+// subresources are the subresources of signing requests: approval, and a status
 // that leaves it alone.
-func OfSigningRequests() []kinds.Subresource {
+func subresources() []kinds.Subresource {
 	kind := kinds.GroupVersionKind{Group: "certificates.k8s.io", Version: "v1", Kind: "CertificateSigningRequest"}
 	verbs := []string{"get", "patch", "update"}
 	return []kinds.Subresource{
@@ -62,16 +63,16 @@ func OfSigningRequests() []kinds.Subresource {
 // takeApproval copies the conditions, and metadata.
 func takeApproval(sent, old *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	request := sent.DeepCopy()
-	take(request.Object, old.Object, "spec")
-	take(request.Object, old.Object, "status")
-	take(made(request.Object, "status"), member(sent.Object, "status"), "conditions")
+	tree.Take(request.Object, old.Object, "spec")
+	tree.Take(request.Object, old.Object, "status")
+	tree.Take(tree.Made(request.Object, "status"), tree.Child(sent.Object, "status"), "conditions")
 	return timed(request, old), nil
 }
 
 // takeSigned copies the status, and metadata.
 func takeSigned(sent, old *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	request := sent.DeepCopy()
-	take(request.Object, old.Object, "spec")
+	tree.Take(request.Object, old.Object, "spec")
 	return timed(request, old), nil
 }
 
@@ -95,11 +96,11 @@ func timed(request, old *unstructured.Unstructured) *unstructured.Unstructured {
 	return request
 }
 
-func conditions(request *unstructured.Unstructured) []tree {
-	list, _ := member(request.Object, "status")["conditions"].([]any)
-	found := make([]tree, 0, len(list))
+func conditions(request *unstructured.Unstructured) []tree.Object {
+	list, _ := tree.Child(request.Object, "status")["conditions"].([]any)
+	found := make([]tree.Object, 0, len(list))
 	for _, item := range list {
-		if condition, is := item.(tree); is {
+		if condition, is := item.(tree.Object); is {
 			found = append(found, condition)
 		}
 	}
@@ -126,8 +127,8 @@ func checkSigned(u, old *unstructured.Unstructured) field.ErrorList {
 			errs = append(errs, field.Forbidden(at, fmt.Sprintf("updates may not modify a condition of type %q", decided)))
 		}
 	}
-	issued := member(old.Object, "status")["certificate"]
-	if now := member(u.Object, "status")["certificate"]; issued != nil && now != issued {
+	issued := tree.Child(old.Object, "status")["certificate"]
+	if now := tree.Child(u.Object, "status")["certificate"]; issued != nil && now != issued {
 		errs = append(errs, field.Forbidden(field.NewPath("status", "certificate"), "updates may not modify existing certificate content"))
 	}
 	return errs
@@ -186,11 +187,11 @@ func types(u *unstructured.Unstructured) map[string]int {
 }
 
 // ofType returns the conditions of a type.
-func ofType(u *unstructured.Unstructured, kind string) []tree {
-	return slices.DeleteFunc(conditions(u), func(c tree) bool { return c["type"] != kind })
+func ofType(u *unstructured.Unstructured, kind string) []tree.Object {
+	return slices.DeleteFunc(conditions(u), func(c tree.Object) bool { return c["type"] != kind })
 }
 
-func condition(u *unstructured.Unstructured, kind string) tree {
+func condition(u *unstructured.Unstructured, kind string) tree.Object {
 	for _, c := range conditions(u) {
 		if c["type"] == kind {
 			return c

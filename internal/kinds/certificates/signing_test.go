@@ -1,4 +1,4 @@
-package parts_test
+package certificates_test
 
 import (
 	"encoding/json"
@@ -7,7 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"github.com/gapless-io/gapless/internal/kinds/builtin/parts"
+	"github.com/gapless-io/gapless/internal/kinds/certificates"
 )
 
 // TestConditionsOfSigningRequestsStayWhatTheyAre has conditions as "type=status", and what both subresources,
@@ -28,7 +28,7 @@ func TestConditionsOfSigningRequestsStayWhatTheyAre(t *testing.T) {
 		{"both decisions before", "Approved=True Denied=True", "Approved=True Denied=True", "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			for _, sub := range parts.OfSigningRequests() {
+			for _, sub := range certificates.Kinds()[0].Subresources {
 				want := c.want
 				if sub.Name == "status" && want == "" {
 					want = c.ofStatus
@@ -51,11 +51,11 @@ func signing(t *testing.T, conditions string) *unstructured.Unstructured {
 	}
 	raw, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": list}})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("encode the request: %v", err)
 	}
 	u := &unstructured.Unstructured{}
 	if err := json.Unmarshal(raw, &u.Object); err != nil {
-		t.Fatal(err)
+		t.Fatalf("decode the request: %v", err)
 	}
 	return u
 }

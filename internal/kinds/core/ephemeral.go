@@ -1,4 +1,4 @@
-package parts
+package core
 
 import (
 	"fmt"
@@ -7,22 +7,24 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gapless-io/gapless/internal/kinds/tree"
 )
 
 const ephemeral = "ephemeralContainers"
 
-// TakeEphemeralContainers copies only the ephemeral containers of a pod.
-func TakeEphemeralContainers(sent, old *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+// takeEphemeralContainers copies only the ephemeral containers of a pod.
+func takeEphemeralContainers(sent, old *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	pod := old.DeepCopy()
-	take(made(pod.Object, "spec"), member(sent.Object, "spec"), ephemeral)
+	tree.Take(tree.Made(pod.Object, "spec"), tree.Child(sent.Object, "spec"), ephemeral)
 	pod.SetResourceVersion(sent.GetResourceVersion())
 	return pod, nil
 }
 
-// CheckEphemeralContainers lets containers be added, but not go or change. Of a new
+// checkEphemeralContainers lets containers be added, but not go or change. Of a new
 // one it checks the names, and that it asks for nothing that such a container cannot
 // have.
-func CheckEphemeralContainers(u, old *unstructured.Unstructured) field.ErrorList {
+func checkEphemeralContainers(u, old *unstructured.Unstructured) field.ErrorList {
 	at := field.NewPath("spec", ephemeral)
 	var errs field.ErrorList
 	now, was := containers(u, ephemeral), containers(old, ephemeral)
@@ -37,9 +39,9 @@ func CheckEphemeralContainers(u, old *unstructured.Unstructured) field.ErrorList
 	}
 	others := containers(u, "containers")
 	seen := map[string]bool{}
-	list, _ := member(u.Object, "spec")[ephemeral].([]any)
+	list, _ := tree.Child(u.Object, "spec")[ephemeral].([]any)
 	for i, item := range list {
-		container, _ := item.(tree)
+		container, _ := item.(tree.Object)
 		name, _ := container["name"].(string)
 		here := at.Index(i)
 		if _, old := was[name]; !old {
@@ -58,7 +60,7 @@ func CheckEphemeralContainers(u, old *unstructured.Unstructured) field.ErrorList
 	return errs
 }
 
-func checkEphemeral(at *field.Path, container tree) field.ErrorList {
+func checkEphemeral(at *field.Path, container tree.Object) field.ErrorList {
 	var errs field.ErrorList
 	name, _ := container["name"].(string)
 	if name == "" {
@@ -81,7 +83,7 @@ func checkEphemeral(at *field.Path, container tree) field.ErrorList {
 
 func lengthOf(value any) int {
 	switch v := value.(type) {
-	case tree:
+	case tree.Object:
 		return len(v)
 	case []any:
 		return len(v)
@@ -90,11 +92,11 @@ func lengthOf(value any) int {
 }
 
 // containers are those of a list by name.
-func containers(u *unstructured.Unstructured, list string) map[string]tree {
-	items, _ := member(u.Object, "spec")[list].([]any)
-	byName := make(map[string]tree, len(items))
+func containers(u *unstructured.Unstructured, list string) map[string]tree.Object {
+	items, _ := tree.Child(u.Object, "spec")[list].([]any)
+	byName := make(map[string]tree.Object, len(items))
 	for _, item := range items {
-		if container, is := item.(tree); is {
+		if container, is := item.(tree.Object); is {
 			name, _ := container["name"].(string)
 			byName[name] = container
 		}

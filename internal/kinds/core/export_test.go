@@ -1,17 +1,15 @@
-package printers
+package core
 
-import "k8s.io/apimachinery/pkg/runtime/schema"
+import (
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/table"
+)
 
-// Whole returns the printer of a resource that decodes all of an object, for those that
-// decode some parts.
-func Whole(resource string) Printer {
-	switch resource {
-	case "pods":
-		return of(podCells, For(schema.ParseGroupResource(resource)).Columns...)
-	case "configmaps":
-		return of(configMapCells, For(schema.ParseGroupResource(resource)).Columns...)
-	case "secrets":
-		return of(secretCells, For(schema.ParseGroupResource(resource)).Columns...)
+// WholeTables are tables that decode all of an object, of kinds whose tables decode some parts.
+func WholeTables() map[string]kinds.Table {
+	return map[string]kinds.Table{
+		"pods":       table.Of(podCells, podTable().Columns...),
+		"configmaps": table.Of(configMapCells, configMapTable().Columns...),
+		"secrets":    table.Of(secretCells, secretTable().Columns...),
 	}
-	return For(schema.ParseGroupResource(resource))
 }

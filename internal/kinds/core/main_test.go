@@ -1,4 +1,4 @@
-package printers_test
+package core_test
 
 import (
 	"testing"

@@ -1,38 +1,43 @@
-package printers
+package core
 
 import (
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/table"
 )
 
-func nodes() Printer {
-	addresses := doc(corev1.NodeStatus{}, "addresses")
-	return of(nodeCells, append(
-		[]column{
-			name(), str("Status", "The status of the node"), str("Roles", "The roles of the node"), age(),
-			str("Version", doc(corev1.NodeSystemInfo{}, "kubeletVersion")),
+func nodeTable() kinds.Table {
+	addresses := table.Doc(corev1.NodeStatus{}, "addresses")
+	t := table.Of(nodeCells, append(
+		[]table.Column{
+			table.Name(), table.Str("Status", "The status of the node"), table.Str("Roles", "The roles of the node"), table.Age(),
+			table.Str("Version", table.Doc(corev1.NodeSystemInfo{}, "kubeletVersion")),
 		},
-		wide(
-			str("Internal-IP", addresses),
-			str("External-IP", addresses),
-			str("OS-Image", doc(corev1.NodeSystemInfo{}, "osImage")),
-			str("Kernel-Version", doc(corev1.NodeSystemInfo{}, "kernelVersion")),
-			str("Container-Runtime", doc(corev1.NodeSystemInfo{}, "containerRuntimeVersion")),
+		table.Wide(
+			table.Str("Internal-IP", addresses),
+			table.Str("External-IP", addresses),
+			table.Str("OS-Image", table.Doc(corev1.NodeSystemInfo{}, "osImage")),
+			table.Str("Kernel-Version", table.Doc(corev1.NodeSystemInfo{}, "kernelVersion")),
+			table.Str("Container-Runtime", table.Doc(corev1.NodeSystemInfo{}, "containerRuntimeVersion")),
 		)...)...)
+	t.RowsSince = 36
+	return t
 }
 
-func nodeCells(o *corev1.Node, r row) []any {
+func nodeCells(o *corev1.Node, r table.Meta) []any {
 	info := o.Status.NodeInfo
-	kernel := or(info.KernelVersion, "<unknown>")
+	kernel := table.Or(info.KernelVersion, "<unknown>")
 	if info.Architecture != "" {
 		kernel += " (" + info.Architecture + ")"
 	}
 	return []any{
-		r.name, nodeStatus(o), orNone(strings.Join(nodeRoles(o), ",")), r.age, info.KubeletVersion,
+		r.Name, nodeStatus(o), table.OrNone(strings.Join(nodeRoles(o), ",")), r.Age, info.KubeletVersion,
 		nodeAddress(o, corev1.NodeInternalIP), nodeAddress(o, corev1.NodeExternalIP),
-		or(info.OSImage, "<unknown>"), kernel, or(info.ContainerRuntimeVersion, "<unknown>"),
+		table.Or(info.OSImage, "<unknown>"), kernel, table.Or(info.ContainerRuntimeVersion, "<unknown>"),
 	}
 }
 

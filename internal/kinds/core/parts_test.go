@@ -1,4 +1,4 @@
-package printers_test
+package core_test
 
 import (
 	"encoding/json"
@@ -8,8 +8,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/gapless-io/gapless/internal/kinds/printers"
 	"github.com/gapless-io/gapless/internal/wire"
+
+	"github.com/gapless-io/gapless/internal/kinds/core"
+	"github.com/gapless-io/gapless/internal/kinds/table/tabletest"
 )
 
 // FuzzParts: a printer that decodes some parts of an object has the cells of one that
@@ -50,7 +52,7 @@ func sameCells(t *testing.T, resource string, body []byte, typed metav1.Object) 
 	if err != nil {
 		return
 	}
-	if diff := cmp.Diff(cells(printers.Whole(resource), o), cells(printer(resource), o)); diff != "" {
+	if diff := cmp.Diff(tabletest.Cells(core.WholeTables()[resource], o), tabletest.Cells(tabletest.Of(core.Kinds(), resource), o)); diff != "" {
 		t.Errorf("%s: cells of a part of %s: %s", resource, stored, diff)
 	}
 }

@@ -1,4 +1,4 @@
-package printers
+package core
 
 import (
 	"fmt"
@@ -8,29 +8,33 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
-	resources "github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/kinds/jsontree"
+	"github.com/gapless-io/gapless/internal/kinds/podspec"
+	"github.com/gapless-io/gapless/internal/kinds/table"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
-func pods() Printer {
-	p := ofParts(podParts(), podCells, append(
-		[]column{
-			name(),
-			str("Ready", "The aggregate readiness state of this pod for accepting traffic."),
-			str("Status", "The aggregate status of the containers in this pod."),
-			str("Restarts", "The number of times the containers in this pod have been restarted and when the last container in this pod has restarted."),
-			age(),
+func podTable() kinds.Table {
+	t := table.OfParts(podParts(), podCells, append(
+		[]table.Column{
+			table.Name(),
+			table.Str("Ready", "The aggregate readiness state of this pod for accepting traffic."),
+			table.Str("Status", "The aggregate status of the containers in this pod."),
+			table.Str("Restarts", "The number of times the containers in this pod have been restarted and when the last container in this pod has restarted."),
+			table.Age(),
 		},
-		wide(
-			str("IP", doc(corev1.PodStatus{}, "podIP")),
-			str("Node", doc(corev1.PodSpec{}, "nodeName")),
-			str("Nominated Node", doc(corev1.PodStatus{}, "nominatedNodeName")),
-			str("Readiness Gates", doc(corev1.PodSpec{}, "readinessGates")),
+		table.Wide(
+			table.Str("IP", table.Doc(corev1.PodStatus{}, "podIP")),
+			table.Str("Node", table.Doc(corev1.PodSpec{}, "nodeName")),
+			table.Str("Nominated Node", table.Doc(corev1.PodStatus{}, "nominatedNodeName")),
+			table.Str("Readiness Gates", table.Doc(corev1.PodSpec{}, "readinessGates")),
 		)...)...)
-	p.Conditions = podConditions
-	return p
+	t.RowConditions = podConditions
+	t.RowsSince = 35 // a pod whose container failed is Error, and no longer Completed
+	return t
 }
 
 // podParts is what podCells reads.
@@ -66,15 +70,15 @@ func podConditions(o *wire.Object) []metav1.TableRowCondition {
 	return nil
 }
 
-func podCells(o *corev1.Pod, r row) []any {
+func podCells(o *corev1.Pod, r table.Meta) []any {
 	s := summarize(o)
 	var restarts any = strconv.Itoa(s.restarts.count)
 	if s.restarts.count != 0 && !s.restarts.last.IsZero() {
-		restarts = resources.Ago{Then: s.restarts.last, Before: strconv.Itoa(s.restarts.count) + " (", After: " ago)"}
+		restarts = kinds.Ago{Then: s.restarts.last, Before: strconv.Itoa(s.restarts.count) + " (", After: " ago)"}
 	}
 	return []any{
-		r.name, strconv.Itoa(s.ready) + "/" + strconv.Itoa(s.total), podStatus(o, s.reason), restarts, r.age,
-		orNone(podIP(o)), orNone(o.Spec.NodeName), orNone(o.Status.NominatedNodeName), readinessGates(o),
+		r.Name, strconv.Itoa(s.ready) + "/" + strconv.Itoa(s.total), podStatus(o, s.reason), restarts, r.Age,
+		table.OrNone(podIP(o)), table.OrNone(o.Spec.NodeName), table.OrNone(o.Status.NominatedNodeName), readinessGates(o),
 	}
 }
 
@@ -122,7 +126,7 @@ func (r *restarts) add(c *corev1.ContainerStatus) {
 // summarize shows the init containers until all are done, or the pod says that it is
 // initialized, and then the others with the sidecars.
 func summarize(o *corev1.Pod) podSummary {
-	s := podSummary{total: len(o.Spec.Containers), reason: or(o.Status.Reason, string(o.Status.Phase))}
+	s := podSummary{total: len(o.Spec.Containers), reason: table.Or(o.Status.Reason, string(o.Status.Phase))}
 	for _, c := range o.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Reason == corev1.PodReasonSchedulingGated {
 			s.reason = corev1.PodReasonSchedulingGated
@@ -155,7 +159,7 @@ func (s *podSummary) initContainers(o *corev1.Pod, sidecars map[string]bool) (in
 		switch {
 		case t != nil && t.ExitCode == 0:
 			continue
-		case sidecars[c.Name] && deref(c.Started):
+		case sidecars[c.Name] && table.Deref(c.Started):
 			if c.Ready {
 				s.ready++
 			}
@@ -240,4 +244,28 @@ func readinessGates(o *corev1.Pod) string {
 		}
 	}
 	return fmt.Sprintf("%d/%d", ready, len(o.Spec.ReadinessGates))
+}
+
+func replicationCells(o *corev1.ReplicationController, r table.Meta) []any {
+	names, images := podspec.Containers(table.Deref(o.Spec.Template).Spec)
+	return []any{
+		r.Name, int64(table.Deref(o.Spec.Replicas)), int64(o.Status.Replicas), int64(o.Status.ReadyReplicas), r.Age,
+		names, images, labels.FormatLabels(o.Spec.Selector),
+	}
+}
+
+func replicationControllerTable() kinds.Table {
+	spec, status := corev1.ReplicationControllerSpec{}, corev1.ReplicationControllerStatus{}
+	return table.Of(replicationCells, podspec.ReplicaColumns(
+		table.Integer("Desired", table.Doc(spec, "replicas")), table.Integer("Current", table.Doc(status, "replicas")),
+		table.Integer("Ready", table.Doc(status, "readyReplicas")), table.Str("Selector", table.Doc(spec, "selector")))...)
+}
+
+func podTemplateTable() kinds.Table {
+	return table.Of(func(o *corev1.PodTemplate, r table.Meta) []any {
+		names, images := podspec.Containers(o.Template.Spec)
+		return []any{r.Name, names, images, labels.FormatLabels(o.Template.Labels)}
+	}, append(
+		append([]table.Column{table.Name()}, podspec.ContainerColumns()...),
+		table.Str("Pod Labels", "The labels for the pod template."))...)
 }

@@ -1,12 +1,15 @@
-package printers_test
+package core_test
 
 import (
 	"encoding/json"
 	"testing"
+
+	"github.com/gapless-io/gapless/internal/kinds/core"
+	"github.com/gapless-io/gapless/internal/kinds/table/tabletest"
 )
 
 func TestPodRows(t *testing.T) {
-	checkRows(t, "pods", "Name | Ready | Status | Restarts | Age | IP* | Node* | Nominated Node* | Readiness Gates*", []rowCase{
+	tabletest.Check(t, tabletest.Of(core.Kinds(), "pods"), "Name | Ready | Status | Restarts | Age | IP* | Node* | Nominated Node* | Readiness Gates*", []tabletest.Case{
 		{"pending", `{spec: {containers: [{name: web}]}, status: {phase: Pending}}`, "x | 0/1 | Pending | 0 | 90m | <none> | <none> | <none> | <none>"},
 		{
 			"running", `
@@ -36,8 +39,8 @@ func checkPods(t *testing.T, cases []podCase) {
 	t.Helper()
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
-			o := parse(t, "spec: "+c.spec+"\nstatus: "+c.status)
-			if got := join(cells(printer("pods"), o)[1:4]); got != c.want {
+			o := tabletest.Parse(t, "spec: "+c.spec+"\nstatus: "+c.status)
+			if got := tabletest.Join(tabletest.Cells(tabletest.Of(core.Kinds(), "pods"), o)[1:4]); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})
@@ -85,8 +88,8 @@ func TestPodBeingDeletedIsTerminatingUntilItEnds(t *testing.T) {
 		`{phase: Succeeded}`:                  "Succeeded",
 		`{phase: Pending, reason: Undecided}`: "Terminating",
 	} {
-		o := parse(t, "metadata: {deletionTimestamp: \"2026-05-01T12:10:00Z\"}\nstatus: "+status)
-		if got := cells(printer("pods"), o)[2]; got != want {
+		o := tabletest.Parse(t, "metadata: {deletionTimestamp: \"2026-05-01T12:10:00Z\"}\nstatus: "+status)
+		if got := tabletest.Cells(tabletest.Of(core.Kinds(), "pods"), o)[2]; got != want {
 			t.Errorf("%s: got %s, want %s", status, got, want)
 		}
 	}
@@ -167,9 +170,26 @@ func TestPodThatEndedHasTheConditionCompleted(t *testing.T) {
 		"Succeeded": `[{"type":"Completed","status":"True","reason":"Succeeded","message":"The pod has completed successfully."}]`,
 		"Failed":    `[{"type":"Completed","status":"True","reason":"Failed","message":"The pod failed."}]`,
 	} {
-		got, err := json.Marshal(printer("pods").Conditions(parse(t, `{status: {phase: `+phase+`}}`)))
+		got, err := json.Marshal(tabletest.Of(core.Kinds(), "pods").RowConditions(tabletest.Parse(t, `{status: {phase: `+phase+`}}`)))
 		if err != nil || string(got) != want {
 			t.Errorf("%s: got %s (%v), want %s", phase, got, err, want)
 		}
 	}
+}
+
+func TestReplicationControllerRows(t *testing.T) {
+	tabletest.Check(t, tabletest.Of(core.Kinds(), "replicationcontrollers"), "Name | Desired | Current | Ready | Age | Containers* | Images* | Selector*", []tabletest.Case{
+		{
+			"running", `{spec: {replicas: 3, selector: {b: "2", a: "1"}, template: {spec: {containers: [{name: web, image: "web:1"}]}}}, status: {replicas: 2, readyReplicas: 1}}`,
+			"x | 3 | 2 | 1 | 90m | web | web:1 | a=1,b=2",
+		},
+		{"no template", `spec: {replicas: 1}`, "x | 1 | 0 | 0 | 90m |  |  | <none>"},
+	})
+}
+
+func TestPodTemplateRows(t *testing.T) {
+	tabletest.Check(t, tabletest.Of(core.Kinds(), "podtemplates"), "Name | Containers | Images | Pod Labels", []tabletest.Case{
+		{"full", `template: {metadata: {labels: {b: "2", a: "1"}}, spec: {containers: [{name: web, image: "web:1"}]}}`, "x | web | web:1 | a=1,b=2"},
+		{"empty", ``, "x |  |  | <none>"},
+	})
 }

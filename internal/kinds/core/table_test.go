@@ -1,37 +1,42 @@
-package printers_test
+package core_test
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/gapless-io/gapless/internal/kinds/core"
+	"github.com/gapless-io/gapless/internal/kinds/table/tabletest"
+)
 
 func TestNamespaceRows(t *testing.T) {
-	checkRows(t, "namespaces", "Name | Status | Age", []rowCase{
+	tabletest.Check(t, tabletest.Of(core.Kinds(), "namespaces"), "Name | Status | Age", []tabletest.Case{
 		{"active", `{status: {phase: Active}}`, "x | Active | 90m"},
 		{"terminating", `{status: {phase: Terminating}}`, "x | Terminating | 90m"},
 	})
 }
 
 func TestConfigMapAndSecretRowsCountTheirData(t *testing.T) {
-	checkRows(t, "configmaps", "Name | Data | Age", []rowCase{
+	tabletest.Check(t, tabletest.Of(core.Kinds(), "configmaps"), "Name | Data | Age", []tabletest.Case{
 		{"full", `{data: {a: "1", b: "2"}, binaryData: {c: AAEC}}`, "x | 3 | 90m"},
 		{"empty", ``, "x | 0 | 90m"},
 	})
-	checkRows(t, "secrets", "Name | Type | Data | Age", []rowCase{
+	tabletest.Check(t, tabletest.Of(core.Kinds(), "secrets"), "Name | Type | Data | Age", []tabletest.Case{
 		{"full", `{type: Opaque, data: {a: YQ==, b: Yg==}}`, "x | Opaque | 2 | 90m"},
 	})
 }
 
 func TestServiceAccountRowsDoNotCountSecrets(t *testing.T) {
-	checkRows(t, "serviceaccounts", "Name | Age", []rowCase{{"with secrets", `{secrets: [{name: a}]}`, "x | 90m"}})
+	tabletest.Check(t, tabletest.Of(core.Kinds(), "serviceaccounts"), "Name | Age", []tabletest.Case{{"with secrets", `{secrets: [{name: a}]}`, "x | 90m"}})
 }
 
 func TestLimitRangeRows(t *testing.T) {
-	checkRows(t, "limitranges", "Name | Created At", []rowCase{
+	tabletest.Check(t, tabletest.Of(core.Kinds(), "limitranges"), "Name | Created At", []tabletest.Case{
 		{"created", ``, "x | 2026-05-01T12:00:00Z"},
 		{"created elsewhere", `metadata: {creationTimestamp: "2026-05-01T14:00:00+02:00"}`, "x | 2026-05-01T12:00:00Z"},
 	})
 }
 
 func TestResourceQuotaRowsShowWhatWasObserved(t *testing.T) {
-	checkRows(t, "resourcequotas", "Name | Request | Limit | Age", []rowCase{
+	tabletest.Check(t, tabletest.Of(core.Kinds(), "resourcequotas"), "Name | Request | Limit | Age", []tabletest.Case{
 		{
 			"observed", `
 spec: {hard: {pods: "99"}}
@@ -45,7 +50,7 @@ status:
 }
 
 func TestEventRows(t *testing.T) {
-	checkRows(t, "events", "Last Seen | Type | Reason | Object | Subobject* | Source* | Message | First Seen* | Count* | Name*", []rowCase{
+	tabletest.Check(t, tabletest.Of(core.Kinds(), "events"), "Last Seen | Type | Reason | Object | Subobject* | Source* | Message | First Seen* | Count* | Name*", []tabletest.Case{
 		{
 			"counted", `
 type: Warning
@@ -82,7 +87,7 @@ series: {count: 12, lastObservedTime: "2026-05-01T13:20:00.000000Z"}`,
 }
 
 func TestNodeRows(t *testing.T) {
-	checkRows(t, "nodes", "Name | Status | Roles | Age | Version | Internal-IP* | External-IP* | OS-Image* | Kernel-Version* | Container-Runtime*", []rowCase{
+	tabletest.Check(t, tabletest.Of(core.Kinds(), "nodes"), "Name | Status | Roles | Age | Version | Internal-IP* | External-IP* | OS-Image* | Kernel-Version* | Container-Runtime*", []tabletest.Case{
 		{
 			"ready", `
 metadata: {labels: {node-role.kubernetes.io/worker: "", node-role.kubernetes.io/control-plane: "", node-role.kubernetes.io/: "", kubernetes.io/role: worker}}

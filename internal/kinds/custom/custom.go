@@ -131,10 +131,14 @@ func (d *definition) resource(v definedVersion) *kinds.Resource {
 		Unserved:    !v.Served,
 		Deprecation: d.deprecation(v),
 		Custom:      true,
-		Generation:  kinds.GenerationOfContent,
-		ValidName:   kinds.SubdomainName,
-		PatchTypes:  []string{string(types.JSONPatchType), string(types.MergePatchType), string(types.ApplyYAMLPatchType)},
-		OpenAPI:     bytes.Clone(v.Schema.OpenAPIV3Schema),
+		Writes: kinds.Writes{
+			Generation: kinds.GenerationOfContent,
+			ValidName:  kinds.SubdomainName,
+			PatchTypes: []string{string(types.JSONPatchType), string(types.MergePatchType), string(types.ApplyYAMLPatchType)},
+			Finalizers: kinds.AdvisedFinalizers, WarnsOfInvalid: true, StatusAlone: true,
+		},
+		Table:   tableOf(v.AdditionalPrinterColumns),
+		OpenAPI: bytes.Clone(v.Schema.OpenAPIV3Schema),
 	}
 	for _, f := range v.SelectableFields {
 		r.Fields = append(r.Fields, wire.FieldPath{Label: strings.TrimPrefix(f.JSONPath, "."), Path: splitPath(f.JSONPath)})
@@ -145,8 +149,6 @@ func (d *definition) resource(v definedVersion) *kinds.Resource {
 			r.Scale.Selector = splitPath(*s.LabelSelectorPath)
 		}
 	}
-	r.Columns, r.Row = columns(v.AdditionalPrinterColumns)
-	r.Rows = rowsOf(v.AdditionalPrinterColumns)
 	t := newType(r, d.Spec.PreserveUnknownFields)
 	r.Type, r.Coerce = t, t.Coerce
 	if r.HasStatus {

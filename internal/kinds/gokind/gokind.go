@@ -1,22 +1,11 @@
-// Package builtin has the built-in kinds of the Kubernetes API: pods, deployments, roles
-// and the others that controllers use.
+// Package gokind makes the built-in kinds of the Kubernetes API out of their Go structs: what decodes,
+// defaults, validates, patches and encodes an object is the same for all, and a [Row] says what is
+// particular to one. The groups (packages core, apps, batch, …) have the rows, and package builtin
+// puts them together.
 //
-// It has three nouns. The table ([Catalog]) lists the kinds with their names,
-// verbs and selectable fields, as kube-apiserver's discovery has them. A type is
-// what decodes, defaults, validates, and patches one kind, made from the Go
-// struct of k8s.io/api. An envelope is the protobuf body of a request
-// ([DecodeDeleteOptions] reads one too); answers are messages without it ([EncodeScale],
-// [EncodeMetadata], and Protobuf of each resource).
-//
-// Defaults (package defaults) are functions on the decoded tree, rules (package
-// validation) and warnings (package warnings) are functions on the Go struct. The suite in
-// conformance/builtin compares all with upstream's. The rules are a selection. Not checked
-// are, among others: kernel parameters and what is for Windows only in security contexts, the volume sources of
-// single storage vendors, resource claims of pods, pod resize, the CEL expressions of device selectors; the cron syntax beyond its shape,
-// success policies of jobs; which resources
-// limit ranges and quotas may name; most of the status subresources. Nothing is allocated
-// (cluster IPs, node ports), and there are no admission plugins.
-package builtin
+// Bodies in protobuf have an envelope, which is read here ([DecodeDeleteOptions] reads one too);
+// answers are messages without it ([EncodeScale], [EncodeMetadata], and Protobuf of each resource).
+package gokind
 
 import (
 	"reflect"
@@ -26,133 +15,186 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/deprecation"
 
 	"github.com/gapless-io/gapless/internal/kinds"
-	"github.com/gapless-io/gapless/internal/kinds/printers"
+	"github.com/gapless-io/gapless/internal/kinds/table"
+	"github.com/gapless-io/gapless/internal/kinds/tree"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
-// Catalog returns a new catalog of the built-in kinds. It costs less than a
-// millisecond; nothing is compiled before a kind's first use.
-func Catalog() *kinds.Catalog {
-	stored := slices.Concat(
-		coreKinds(), storageKinds(), appsKinds(), batchKinds(), networkKinds(), policyKinds(), clusterKinds(), deviceKinds(), crdKinds(),
-		admissionKinds(),
-	)
-	return kinds.NewCatalog(slices.Concat(stored, viewKinds(stored), questions(stored))...)
-}
-
-// object is a pointer to a Go struct of k8s.io/api.
-type object[T any] interface {
+// Object is a pointer to a Go struct of k8s.io/api.
+type Object[T any] interface {
 	*T
 	runtime.Object
 	Unmarshal(data []byte) error
 	Marshal() ([]byte, error)
 }
 
-// row is one line of the table of kinds. Its zero value is the usual case: a
+// Row is one line of the table of kinds. Its zero value is the usual case: a
 // namespaced kind with all verbs, no subresource, and updates that need no
-// resourceVersion.
-type row struct {
-	group, version, kind string
-	plural               string // "": the kind in lower case with an s
-	short                []string
-	categories           []string
-	cluster              bool
-	status               bool
-	statusOnCreate       bool
-	scale                *kinds.ScalePaths
-	noDeleteCollection   bool
-	needsVersion         bool // an update must give a resourceVersion
-	createOnUpdate       bool
-	returnDeleted        bool
-	grace                time.Duration
-	question             bool     // it is asked and answered, and not stored: see questions
-	keeps                []string // see kinds.Resource.KeptParts
-	subresources         []kinds.Subresource
-	signed               func(*unstructured.Unstructured, user.Info)
-	name                 func(string) []string // nil: kinds.SubdomainName
-	fields               []wire.FieldPath
-	aliases              map[string]string // see kinds.Resource.FieldAliases
-	noNamespaceField     bool              // see kinds.Resource.NoNamespaceField
-	defaults             func(tree)        // nil: nothing to default
+// resourceVersion. The fields without a comment are those of [kinds.Resource] in short.
+type Row struct {
+	Group, Version, Kind string
+	Plural               string // "": the kind in lower case with an s
+	Short                []string
+	Categories           []string
+	Cluster              bool
+	Status               bool
+	Scale                *kinds.ScalePaths
+	Subresources         []kinds.Subresource
+	NoDeleteCollection   bool
+	Question             bool // it is asked and answered, and not stored: reviews, and bindings of pods
+
+	Name           func(string) []string // nil: kinds.SubdomainName
+	NameByUID      bool
+	NeedsVersion   bool // an update must give a resourceVersion
+	CreateOnUpdate bool
+	Signed         func(*unstructured.Unstructured, user.Info)
+	Defaults       func(tree.Object)              // nil: nothing to default
+	Complete       func(u, old tree.Object) error // see kinds.Writes, as of the next
+	Generation     kinds.Generation
+	Keeps          []string
+	StatusKeeps    []string
+	StatusOnCreate bool
+	AnyFinalizers  bool // also without a domain
+
+	ReturnDeleted    bool
+	Grace            time.Duration
+	OrphansByDefault bool
+	OrphanWarning    string
+	NoDependents     bool
+
+	Fields           []wire.FieldPath
+	Aliases          map[string]string
+	NoNamespaceField bool
+
+	Table kinds.Table // empty: name and age
 }
 
-// rules are the validation rules of one kind. Each may be nil.
-type rules[P any] struct {
-	object func(obj P) field.ErrorList      // of every write
-	create func(obj P) field.ErrorList      // of every creation, besides
-	update func(obj, old P) field.ErrorList // of every update, besides
-	status func(obj, old P) field.ErrorList // of every update of the status, instead of the others
-	// warn and warnStatus return the warnings about a write of the object, and of its status,
+// Rules are the validation rules of one kind. Each may be nil.
+type Rules[P any] struct {
+	Object func(obj P) field.ErrorList      // of every write
+	Create func(obj P) field.ErrorList      // of every creation, besides
+	Update func(obj, old P) field.ErrorList // of every update, besides
+	Status func(obj, old P) field.ErrorList // of every update of the status, instead of the others
+	// Warn and WarnStatus return the warnings about a write of the object, and of its status,
 	// that is accepted. old is nil for a creation.
-	warn, warnStatus func(obj, old P) []string
+	Warn, WarnStatus func(obj, old P) []string
 }
 
-// kind makes a resource of a row of the table.
-func kind[T any, P object[T]](r row, check rules[P]) *kinds.Resource {
-	verbs := []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
-	if r.noDeleteCollection {
-		verbs = slices.Delete(verbs, 2, 3)
-	}
-	stored := r.version
-	if r.question {
-		verbs, stored = []string{"create"}, ""
-	}
-	if r.name == nil {
-		r.name = kinds.SubdomainName
-	}
-	singular := strings.ToLower(r.kind)
-	if r.plural == "" {
-		r.plural = singular + "s"
-	}
+// Of makes a resource of a row of the table.
+func Of[T any, P Object[T]](r Row, check Rules[P]) *kinds.Resource {
+	r = r.completed()
+	verbs, stored := r.verbs()
 	res := &kinds.Resource{
-		Group: r.group, Version: r.version, StorageVersion: stored,
-		Kind: r.kind, ListKind: r.kind + "List", Plural: r.plural, Singular: singular,
-		ShortNames: r.short, Categories: r.categories, Namespaced: !r.cluster, Verbs: verbs,
-		HasStatus: r.status, StatusOnCreate: r.statusOnCreate, Scale: r.scale,
-		UnconditionalUpdate: !r.needsVersion, CreateOnUpdate: r.createOnUpdate,
-		ReturnDeleted: r.returnDeleted, GracefulSeconds: int64(r.grace / time.Second),
-		ValidName: r.name, Fields: r.fields, FieldAliases: r.aliases, NoNamespaceField: r.noNamespaceField,
-		KeptParts: r.keeps, Subresources: r.subresources, Signed: r.signed,
-		PatchTypes: []string{string(types.JSONPatchType), string(types.MergePatchType), string(types.StrategicMergePatchType), string(types.ApplyYAMLPatchType)},
+		Group: r.Group, Version: r.Version, StorageVersion: stored,
+		Kind: r.Kind, ListKind: r.Kind + "List", Plural: r.Plural, Singular: strings.ToLower(r.Kind),
+		ShortNames: r.Short, Categories: r.Categories, Namespaced: !r.Cluster, Verbs: verbs,
+		HasStatus: r.Status, Scale: r.Scale, Subresources: r.Subresources,
+		Writes: r.writes(),
+		Deletes: kinds.Deletes{
+			ReturnDeleted: r.ReturnDeleted, GracefulSeconds: int64(r.Grace / time.Second),
+			OrphansByDefault: r.OrphansByDefault, OrphanWarning: r.OrphanWarning, NoDependents: r.NoDependents,
+		},
+		Selectable: kinds.Selectable{Fields: r.Fields, FieldAliases: r.Aliases, NoNamespaceField: r.NoNamespaceField},
+		Table:      r.Table,
 		GoType:     reflect.TypeFor[T](),
 	}
-	res.Generation, res.StatusKeeps, res.Complete = generation(res.GR()), statusKeeps(res.GR()), complete(res.GR())
-	res.OrphansByDefault, res.NoDependents, res.OrphanWarning = dependents(res.GR())
 	res.Deprecation = deprecated[T, P](res.GVK())
-	res.NameByUID = res.GR().String() == "limitranges"
-	shown := printers.For(res.GR())
-	res.Columns, res.Row, res.ListRow, res.RowConditions = shown.Columns, shown.Row, shown.ListRow, shown.Conditions
 	typ := newType[T, P](res.GVK())
-	typ.hasStatus, typ.validName, typ.defaults, typ.check = r.status, r.name, r.defaults, check
+	typ.hasStatus, typ.validName, typ.defaults, typ.check = r.Status, r.Name, r.Defaults, check
 	res.Type, res.Protobuf = typ, typ.encodeProtobuf
-	if r.status {
+	if r.Status {
 		res.CheckStatus = typ.validateStatus
 	}
 	return res
 }
 
+// completed returns the row with what its empty fields mean.
+func (r Row) completed() Row {
+	if r.Name == nil {
+		r.Name = kinds.SubdomainName
+	}
+	if r.Plural == "" {
+		r.Plural = strings.ToLower(r.Kind) + "s"
+	}
+	if r.Table.Row == nil {
+		r.Table = table.Default()
+	}
+	r.Table.RowsSince = max(r.Table.RowsSince, table.Oldest)
+	return r
+}
+
+// verbs returns the verbs, and the version in which objects are stored, if they are.
+func (r Row) verbs() (verbs []string, stored string) {
+	if r.Question {
+		return []string{"create"}, ""
+	}
+	verbs = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+	if r.NoDeleteCollection {
+		verbs = slices.Delete(verbs, 2, 3)
+	}
+	return verbs, r.Version
+}
+
+// writes returns what writes of the kind do.
+func (r Row) writes() kinds.Writes {
+	w := kinds.Writes{
+		PatchTypes: []string{
+			string(types.JSONPatchType), string(types.MergePatchType),
+			string(types.StrategicMergePatchType), string(types.ApplyYAMLPatchType),
+		},
+		UnconditionalUpdate: !r.NeedsVersion, CreateOnUpdate: r.CreateOnUpdate, NameByUID: r.NameByUID, ValidName: r.Name,
+		Signed: r.Signed, Complete: r.Complete, Generation: r.Generation, KeptParts: r.Keeps,
+		Finalizers: kinds.DomainFinalizers, StatusOnCreate: r.StatusOnCreate, StatusByDefault: true, StatusKeeps: r.StatusKeeps,
+	}
+	if r.AnyFinalizers {
+		w.Finalizers = kinds.AnyFinalizers
+	}
+	return w
+}
+
+// Body decodes the bodies of a subresource that are of a kind of their own, in its version
+// or another that has the same fields.
+func Body[T any, P Object[T]](gvk kinds.GroupVersionKind, others ...string) kinds.Type {
+	t := newType[T, P](gvk)
+	t.validName = kinds.SubdomainName
+	for _, version := range others {
+		t.also = append(t.also, runtimeschema.GroupVersion{Group: gvk.Group, Version: version})
+	}
+	return t
+}
+
+// All is the category that `kubectl get all` asks for.
+const All = "all"
+
+// KeptMetadata are the members of metadata that a write of the status does not change, for kinds
+// whose strategy resets all that users write.
+func KeptMetadata() []string {
+	return []string{"labels", "annotations", "finalizers", "ownerReferences"}
+}
+
 // deprecated returns the warning that every request for a deprecated kind gets; "" for the
 // others. The Go struct knows it.
-func deprecated[T any, P object[T]](gvk kinds.GroupVersionKind) string {
+func deprecated[T any, P Object[T]](gvk kinds.GroupVersionKind) string {
 	obj := P(new(T))
 	obj.GetObjectKind().SetGroupVersionKind(gvk)
 	return deprecation.WarningMessage(obj)
 }
 
-// at is a selectable field whose label is its path.
-func at(label string) wire.FieldPath {
+// At is a selectable field whose label is its path.
+func At(label string) wire.FieldPath {
 	return wire.FieldPath{Label: label, Path: strings.Split(label, ".")}
 }
 
-// or is at with a value for objects that have no such field.
-func or(label, value string) wire.FieldPath {
-	f := at(label)
+// Or is At with a value for objects that have no such field.
+func Or(label, value string) wire.FieldPath {
+	f := At(label)
 	f.Default = value
 	return f
 }

@@ -1,4 +1,4 @@
-package builtin
+package gokind
 
 import (
 	"encoding/json"
@@ -22,25 +22,23 @@ import (
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/kinds/gotype"
 	"github.com/gapless-io/gapless/internal/kinds/jsontree"
+	"github.com/gapless-io/gapless/internal/kinds/tree"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
-// tree is a decoded JSON object.
-type tree = map[string]any
-
 // goType is a kinds.Type made from the Go struct of a kind.
-type goType[T any, P object[T]] struct {
+type goType[T any, P Object[T]] struct {
 	gvk        kinds.GroupVersionKind
 	apiVersion string
 	also       []runtimeschema.GroupVersion // other versions that a body may claim, with the same fields
 	hasStatus  bool
 	validName  func(string) []string
-	defaults   func(tree)
-	check      rules[P]
+	defaults   func(tree.Object)
+	check      Rules[P]
 	shape      func() (*gotype.Struct, error) // of T; found at the first use
 }
 
-func newType[T any, P object[T]](gvk kinds.GroupVersionKind) *goType[T, P] {
+func newType[T any, P Object[T]](gvk kinds.GroupVersionKind) *goType[T, P] {
 	return &goType[T, P]{
 		gvk: gvk, apiVersion: gvk.GroupVersion().String(),
 		shape: sync.OnceValues(func() (*gotype.Struct, error) { return gotype.Of(reflect.TypeFor[T]()) }),
@@ -64,21 +62,21 @@ func (t *goType[T, P]) Decode(body []byte, v kinds.FieldValidation) (*unstructur
 // keepReset lets an empty list of managedFields, which Go structs do not encode, be known as what it
 // is: a client forgets who manages what. One empty entry says the same (managedfields
 // isResetManagedFields).
-func keepReset(content tree) {
-	if metadata, is := content["metadata"].(tree); is {
-		metadata["managedFields"] = []any{tree{}}
+func keepReset(content tree.Object) {
+	if metadata, is := content["metadata"].(tree.Object); is {
+		metadata["managedFields"] = []any{tree.Object{}}
 	}
 }
 
 // resets reports whether a list of managedFields is there and empty.
-func resets(content tree) bool {
-	metadata, _ := content["metadata"].(tree)
+func resets(content tree.Object) bool {
+	metadata, _ := content["metadata"].(tree.Object)
 	entries, is := metadata["managedFields"].([]any)
 	return is && len(entries) == 0
 }
 
 // read decodes a body without a struct. It returns nil for one with something unusual.
-func (t *goType[T, P]) read(body []byte) tree {
+func (t *goType[T, P]) read(body []byte) tree.Object {
 	s, err := t.shape()
 	if err != nil {
 		return nil // cannot happen: a test decodes each kind
@@ -199,35 +197,35 @@ func (t *goType[T, P]) Validate(u, old *unstructured.Unstructured) (field.ErrorL
 		}
 	}
 	c := &t.check
-	if c.object == nil && c.warn == nil && (old != nil || c.create == nil) && (old == nil || c.update == nil) {
+	if c.Object == nil && c.Warn == nil && (old != nil || c.Create == nil) && (old == nil || c.Update == nil) {
 		return errs, nil
 	}
 	obj, err := t.unmanaged(u)
 	var before P
-	if err == nil && old != nil && (c.update != nil || c.warn != nil) {
+	if err == nil && old != nil && (c.Update != nil || c.Warn != nil) {
 		before, err = t.unmanaged(old)
 	}
 	if err != nil {
 		return append(errs, field.Invalid(nil, nil, err.Error())), nil
 	}
 	errs = append(errs, t.apply(obj, before, old == nil)...)
-	if c.warn == nil || len(errs) > 0 {
+	if c.Warn == nil || len(errs) > 0 {
 		return errs, nil
 	}
-	return nil, c.warn(obj, before)
+	return nil, c.Warn(obj, before)
 }
 
 // apply applies the rules for an object that is new, or was before.
 func (t *goType[T, P]) apply(obj, before P, isNew bool) field.ErrorList {
 	var errs field.ErrorList
-	if t.check.object != nil {
-		errs = append(errs, t.check.object(obj)...)
+	if t.check.Object != nil {
+		errs = append(errs, t.check.Object(obj)...)
 	}
 	switch {
-	case isNew && t.check.create != nil:
-		errs = append(errs, t.check.create(obj)...)
-	case !isNew && t.check.update != nil:
-		errs = append(errs, t.check.update(obj, before)...)
+	case isNew && t.check.Create != nil:
+		errs = append(errs, t.check.Create(obj)...)
+	case !isNew && t.check.Update != nil:
+		errs = append(errs, t.check.Update(obj, before)...)
 	}
 	return errs
 }
@@ -244,23 +242,23 @@ func (t *goType[T, P]) validateStatus(u, old *unstructured.Unstructured) (field.
 		return field.ErrorList{field.Invalid(nil, nil, err.Error())}, nil
 	}
 	var errs field.ErrorList
-	if t.check.status != nil {
-		errs = t.check.status(obj, before)
+	if t.check.Status != nil {
+		errs = t.check.Status(obj, before)
 	} else {
 		errs = slices.DeleteFunc(t.apply(obj, before, false), func(err *field.Error) bool {
 			part, _, _ := strings.Cut(err.Field, ".")
 			return part == "spec"
 		})
 	}
-	if t.check.warnStatus == nil || len(errs) > 0 {
+	if t.check.WarnStatus == nil || len(errs) > 0 {
 		return errs, nil
 	}
-	return nil, t.check.warnStatus(obj, before)
+	return nil, t.check.WarnStatus(obj, before)
 }
 
 // unmanaged returns an object as a struct, without its managedFields: no rule is about them.
 func (t *goType[T, P]) unmanaged(u *unstructured.Unstructured) (P, error) {
-	meta, is := u.Object["metadata"].(tree)
+	meta, is := u.Object["metadata"].(tree.Object)
 	if !is || meta["managedFields"] == nil {
 		return t.typed(u)
 	}

@@ -1,4 +1,4 @@
-package builtin
+package gokind
 
 import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -6,21 +6,22 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/tree"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
-// view converts between a resource and another one that stores its objects.
-type view struct {
-	show, store func(tree) tree
-	fields      map[string]string // see kinds.Conversion, as of the next
-	specNotes   []string
-	statusNotes []string
+// View converts between a resource and another one that stores its objects. See
+// [kinds.Conversion] about the fields.
+type View struct {
+	Show, Store            func(tree.Object) tree.Object
+	Fields                 map[string]string
+	SpecNotes, StatusNotes []string
 }
 
 // normal is content as the Go struct of the kind has it: without members that it
 // does not know, and with those that it always writes. Content that does not fit is
 // returned as it is, for Validate to refuse.
-func (t *goType[T, P]) normal(content tree) tree {
+func (t *goType[T, P]) normal(content tree.Object) tree.Object {
 	obj, err := t.typed(&unstructured.Unstructured{Object: content})
 	if err != nil {
 		return content
@@ -35,7 +36,7 @@ func (t *goType[T, P]) normal(content tree) tree {
 // normalizer is a goType of any kind.
 type normalizer interface {
 	kinds.Type
-	normal(content tree) tree
+	normal(content tree.Object) tree.Object
 }
 
 // viewType is a kind whose objects are stored as those of another kind: they must
@@ -44,7 +45,7 @@ type viewType struct {
 	normalizer
 
 	stored kinds.Type
-	store  func(tree) tree
+	store  func(tree.Object) tree.Object
 }
 
 // Validate applies the rules of both kinds.
@@ -65,16 +66,16 @@ func (t viewType) kept(u *unstructured.Unstructured) *unstructured.Unstructured 
 	return &unstructured.Unstructured{Object: t.store(u.Object)}
 }
 
-// asViewOf makes r show the objects of another resource.
-func asViewOf(stored, r *kinds.Resource, v view) *kinds.Resource {
+// ViewOf makes r show the objects of another resource.
+func ViewOf(stored, r *kinds.Resource, v View) *kinds.Resource {
 	shown, shows := r.Type.(normalizer)
 	kept, keeps := stored.Type.(normalizer)
 	if !shows || !keeps {
 		return r // a catalog's mistake, which a test finds
 	}
-	store := func(content tree) tree {
+	store := func(content tree.Object) tree.Object {
 		bare := content["spec"] == nil // a bookmark, or a kind without one: there is nothing to complete
-		content = v.store(content)
+		content = v.Store(content)
 		content["apiVersion"] = stored.APIVersion()
 		u := &unstructured.Unstructured{Object: kept.normal(content)}
 		if bare {
@@ -94,8 +95,8 @@ func asViewOf(stored, r *kinds.Resource, v view) *kinds.Resource {
 	}
 	r.StorageVersion = ""
 	r.Conversion = &kinds.Conversion{
-		Of: stored, Store: store, Fields: v.fields, SpecNotes: v.specNotes, StatusNotes: v.statusNotes,
-		Show: func(content tree) tree { return shown.normal(v.show(content)) },
+		Of: stored, Store: store, Fields: v.Fields, SpecNotes: v.SpecNotes, StatusNotes: v.StatusNotes,
+		Show: func(content tree.Object) tree.Object { return shown.normal(v.Show(content)) },
 	}
 	r.Columns = stored.Columns
 	r.Row = func(o *wire.Object) []any {

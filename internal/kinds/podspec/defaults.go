@@ -1,111 +1,64 @@
-package defaults
+package podspec
 
 import (
-	"maps"
 	"strings"
+
+	"github.com/gapless-io/gapless/internal/kinds/tree"
 )
 
 // Defaults as of pkg/apis/core/v1/defaults.go of Kubernetes 1.37. What admission
 // plugins add upstream (default service account, tolerations, priority) is not here.
 
-// Pod fills in the defaults of a pod.
-func Pod(o tree) {
-	spec := made(o, "spec")
-	set(spec, "enableServiceLinks", true)
-	// These are not defaults of templates.
-	if seconds, _ := spec["terminationGracePeriodSeconds"].(int64); seconds < 0 {
-		spec["terminationGracePeriodSeconds"] = int64(1)
-	}
-	for _, list := range []string{"containers", "initContainers"} {
-		for c := range items(spec, list) {
-			requestLimits(child(c, "resources"))
-			if is(spec, "hostNetwork") {
-				takeHostPorts(c)
-			}
-		}
-	}
-	defaultPodSpec(spec)
-	if status := child(o, "status"); status != nil {
-		podIPs(status)
-	}
-}
-
-// takeHostPorts makes the ports of a container in the host's network those of the host.
-func takeHostPorts(c tree) {
-	for port := range items(c, "ports") {
-		set(port, "hostPort", port["containerPort"])
-	}
-}
-
-// podIPs keeps podIP, which is the old form of podIPs for one of them, equal to the first;
-// where the two differ, podIP counts.
-func podIPs(status tree) {
-	list, _ := status["podIPs"].([]any)
-	var first any
-	if len(list) > 0 {
-		item, _ := list[0].(tree)
-		first = item["ip"]
-	}
-	switch ip := text(status, "podIP"); {
-	case ip != "" && ip != first:
-		status["podIPs"] = []any{tree{"ip": ip}}
-	case ip == "":
-		set(status, "podIP", first)
-	}
-}
-
-// PodTemplate fills in the defaults of a PodTemplate.
-func PodTemplate(o tree) { podTemplate(child(o, "template")) }
-
-// podTemplate defaults the pod template of a workload.
-func podTemplate(template tree) {
+// DefaultTemplate defaults the pod template of a workload.
+func DefaultTemplate(template tree.Object) {
 	if template != nil {
-		defaultPodSpec(made(template, "spec"))
+		Default(tree.Made(template, "spec"))
 	}
 }
 
-func defaultPodSpec(spec tree) {
+// Default fills in the defaults of what a pod, or a template of pods, is to be.
+func Default(spec tree.Object) {
 	if spec == nil {
 		return
 	}
-	set(spec, "restartPolicy", "Always")
-	set(spec, "terminationGracePeriodSeconds", int64(30))
-	set(spec, "dnsPolicy", "ClusterFirst")
-	set(spec, "schedulerName", "default-scheduler")
-	made(spec, "securityContext")
+	tree.Set(spec, "restartPolicy", "Always")
+	tree.Set(spec, "terminationGracePeriodSeconds", int64(30))
+	tree.Set(spec, "dnsPolicy", "ClusterFirst")
+	tree.Set(spec, "schedulerName", "default-scheduler")
+	tree.Made(spec, "securityContext")
 	// serviceAccount is the old name of serviceAccountName, which counts; both are kept.
-	set(spec, "serviceAccountName", spec["serviceAccount"])
-	if name := text(spec, "serviceAccountName"); name != "" {
+	tree.Set(spec, "serviceAccountName", spec["serviceAccount"])
+	if name := tree.Text(spec, "serviceAccountName"); name != "" {
 		spec["serviceAccount"] = name
 	}
-	for v := range items(spec, "volumes") {
+	for v := range tree.Items(spec, "volumes") {
 		defaultVolumeSource(v)
 	}
 	for _, list := range []string{"initContainers", "containers", "ephemeralContainers"} {
-		for c := range items(spec, list) {
+		for c := range tree.Items(spec, list) {
 			defaultContainer(c)
 		}
 	}
 }
 
-func defaultContainer(c tree) {
-	set(c, "terminationMessagePath", "/dev/termination-log")
-	set(c, "terminationMessagePolicy", "File")
-	set(c, "imagePullPolicy", pullPolicy(text(c, "image")))
-	made(c, "resources")
-	for port := range items(c, "ports") {
-		set(port, "protocol", "TCP")
+func defaultContainer(c tree.Object) {
+	tree.Set(c, "terminationMessagePath", "/dev/termination-log")
+	tree.Set(c, "terminationMessagePolicy", "File")
+	tree.Set(c, "imagePullPolicy", pullPolicy(tree.Text(c, "image")))
+	tree.Made(c, "resources")
+	for port := range tree.Items(c, "ports") {
+		tree.Set(port, "protocol", "TCP")
 	}
-	for env := range items(c, "env") {
-		set(child(child(env, "valueFrom"), "fieldRef"), "apiVersion", "v1")
-		setPointer(child(child(env, "valueFrom"), "fileKeyRef"), "optional", false)
+	for env := range tree.Items(c, "env") {
+		tree.Set(tree.Child(env, "valueFrom", "fieldRef"), "apiVersion", "v1")
+		tree.SetPointer(tree.Child(env, "valueFrom", "fileKeyRef"), "optional", false)
 	}
 	for _, name := range []string{"livenessProbe", "readinessProbe", "startupProbe"} {
-		defaultProbe(child(c, name))
+		defaultProbe(tree.Child(c, name))
 	}
-	lifecycle := child(c, "lifecycle")
+	lifecycle := tree.Child(c, "lifecycle")
 	for _, name := range []string{"postStart", "preStop"} {
-		defaultHTTPGet(child(child(lifecycle, name), "httpGet"))
+		defaultHTTPGet(tree.Child(lifecycle, name, "httpGet"))
 	}
 }
 
@@ -134,70 +87,71 @@ func isRepository(name string) bool {
 		strings.Trim(path, "._-/") == path
 }
 
-func defaultProbe(p tree) {
+func defaultProbe(p tree.Object) {
 	if p == nil {
 		return
 	}
-	set(p, "timeoutSeconds", int64(1))
-	set(p, "periodSeconds", int64(10))
-	set(p, "successThreshold", int64(1))
-	set(p, "failureThreshold", int64(3))
-	defaultHTTPGet(child(p, "httpGet"))
-	setPointer(child(p, "grpc"), "service", "")
+	tree.Set(p, "timeoutSeconds", int64(1))
+	tree.Set(p, "periodSeconds", int64(10))
+	tree.Set(p, "successThreshold", int64(1))
+	tree.Set(p, "failureThreshold", int64(3))
+	defaultHTTPGet(tree.Child(p, "httpGet"))
+	tree.SetPointer(tree.Child(p, "grpc"), "service", "")
 }
 
-func defaultHTTPGet(get tree) {
-	set(get, "path", "/")
-	set(get, "scheme", "HTTP")
+func defaultHTTPGet(get tree.Object) {
+	tree.Set(get, "path", "/")
+	tree.Set(get, "scheme", "HTTP")
 }
 
-func defaultVolumeSource(v tree) {
+func defaultVolumeSource(v tree.Object) {
 	if len(v) == 1 && v["name"] != nil {
-		v["emptyDir"] = tree{}
+		v["emptyDir"] = tree.Object{}
 	}
 	const mode = int64(0o644)
 	for _, source := range []string{"secret", "configMap", "downwardAPI", "projected"} {
-		set(child(v, source), "defaultMode", mode)
+		tree.Set(tree.Child(v, source), "defaultMode", mode)
 	}
-	defaultFieldRefs(child(v, "downwardAPI"))
-	for source := range items(child(v, "projected"), "sources") {
-		set(child(source, "serviceAccountToken"), "expirationSeconds", int64(3600))
-		defaultFieldRefs(child(source, "downwardAPI"))
+	defaultFieldRefs(tree.Child(v, "downwardAPI"))
+	for source := range tree.Items(tree.Child(v, "projected"), "sources") {
+		tree.Set(tree.Child(source, "serviceAccountToken"), "expirationSeconds", int64(3600))
+		defaultFieldRefs(tree.Child(source, "downwardAPI"))
 	}
-	if image := child(v, "image"); image != nil {
-		set(image, "pullPolicy", pullPolicy(text(image, "reference")))
+	if image := tree.Child(v, "image"); image != nil {
+		tree.Set(image, "pullPolicy", pullPolicy(tree.Text(image, "reference")))
 	}
-	storageSource(v)
-	claim := child(child(v, "ephemeral"), "volumeClaimTemplate")
-	setPointer(child(claim, "spec"), "volumeMode", "Filesystem")
+	DefaultStorageSource(v)
+	claim := tree.Child(v, "ephemeral", "volumeClaimTemplate")
+	tree.SetPointer(tree.Child(claim, "spec"), "volumeMode", "Filesystem")
 }
 
-// storageSource defaults what volumes of pods and persistent volumes share.
-func storageSource(v tree) {
-	setPointer(child(v, "hostPath"), "type", "")
-	set(child(v, "iscsi"), "iscsiInterface", "default")
-	rbd := child(v, "rbd")
-	set(rbd, "pool", "rbd")
-	set(rbd, "user", "admin")
-	set(rbd, "keyring", "/etc/ceph/keyring")
-	scale := child(v, "scaleIO")
-	set(scale, "storageMode", "ThinProvisioned")
-	set(scale, "fsType", "xfs")
-	azure := child(v, "azureDisk")
-	setPointer(azure, "cachingMode", "ReadWrite")
-	setPointer(azure, "fsType", "ext4")
-	setPointer(azure, "readOnly", false)
-	setPointer(azure, "kind", "Shared")
+// DefaultStorageSource defaults what volumes of pods and persistent volumes share.
+func DefaultStorageSource(v tree.Object) {
+	tree.SetPointer(tree.Child(v, "hostPath"), "type", "")
+	tree.Set(tree.Child(v, "iscsi"), "iscsiInterface", "default")
+	rbd := tree.Child(v, "rbd")
+	tree.Set(rbd, "pool", "rbd")
+	tree.Set(rbd, "user", "admin")
+	tree.Set(rbd, "keyring", "/etc/ceph/keyring")
+	scale := tree.Child(v, "scaleIO")
+	tree.Set(scale, "storageMode", "ThinProvisioned")
+	tree.Set(scale, "fsType", "xfs")
+	azure := tree.Child(v, "azureDisk")
+	tree.SetPointer(azure, "cachingMode", "ReadWrite")
+	tree.SetPointer(azure, "fsType", "ext4")
+	tree.SetPointer(azure, "readOnly", false)
+	tree.SetPointer(azure, "kind", "Shared")
 }
 
-func defaultFieldRefs(downward tree) {
-	for item := range items(downward, "items") {
-		set(child(item, "fieldRef"), "apiVersion", "v1")
+func defaultFieldRefs(downward tree.Object) {
+	for item := range tree.Items(downward, "items") {
+		tree.Set(tree.Child(item, "fieldRef"), "apiVersion", "v1")
 	}
 }
 
-// templateLabels copies the labels of a workload's pod template.
-func templateLabels(o tree) tree {
-	template := child(child(o, "spec"), "template")
-	return maps.Clone(child(child(template, "metadata"), "labels"))
+// DefaultClaim fills in the defaults of a persistent volume claim.
+func DefaultClaim(o tree.Object) {
+	spec := tree.Made(o, "spec")
+	tree.SetPointer(spec, "volumeMode", "Filesystem")
+	tree.Set(tree.Made(o, "status"), "phase", "Pending")
 }

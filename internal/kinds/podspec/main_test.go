@@ -1,4 +1,4 @@
-package warnings
+package podspec_test
 
 import (
 	"testing"

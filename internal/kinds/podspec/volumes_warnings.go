@@ -1,4 +1,4 @@
-package warnings
+package podspec
 
 import (
 	"fmt"
@@ -6,60 +6,62 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gapless-io/gapless/internal/kinds/warn"
 )
 
 // What is said about volumes of drivers that are gone.
 const (
-	goneIn16 = "deprecated in v1.11, non-functional in v1.16+"
-	goneIn22 = "deprecated in v1.16, non-functional in v1.22+"
-	goneIn25 = "deprecated in v1.22, non-functional in v1.25+"
-	goneIn26 = "deprecated in v1.25, non-functional in v1.26+"
-	goneIn31 = "deprecated in v1.28, non-functional in v1.31+"
+	GoneIn16 = "deprecated in v1.11, non-functional in v1.16+"
+	GoneIn22 = "deprecated in v1.16, non-functional in v1.22+"
+	GoneIn25 = "deprecated in v1.22, non-functional in v1.25+"
+	GoneIn26 = "deprecated in v1.25, non-functional in v1.26+"
+	GoneIn31 = "deprecated in v1.28, non-functional in v1.31+"
 )
 
 // oldVolume returns what is said about the source of a volume, and its field; "" if nothing is.
 func oldVolume(v *corev1.Volume) (name, why string) {
 	switch {
 	case v.PhotonPersistentDisk != nil:
-		return "photonPersistentDisk", goneIn16
+		return "photonPersistentDisk", GoneIn16
 	case v.GitRepo != nil:
 		return "gitRepo", "deprecated in v1.11, and disabled by default in v1.33+"
 	case v.ScaleIO != nil:
-		return "scaleIO", goneIn22
+		return "scaleIO", GoneIn22
 	case v.Flocker != nil:
-		return "flocker", goneIn25
+		return "flocker", GoneIn25
 	case v.StorageOS != nil:
-		return "storageOS", goneIn25
+		return "storageOS", GoneIn25
 	case v.Quobyte != nil:
-		return "quobyte", goneIn25
+		return "quobyte", GoneIn25
 	case v.Glusterfs != nil:
-		return "glusterfs", goneIn26
+		return "glusterfs", GoneIn26
 	case v.CephFS != nil:
-		return "cephfs", goneIn31
+		return "cephfs", GoneIn31
 	case v.RBD != nil:
-		return "rbd", goneIn31
+		return "rbd", GoneIn31
 	}
 	return "", ""
 }
 
 // volumes warns about volumes of drivers that are gone, and about claims in volumes.
-func (l *list) volumes(at *field.Path, volumes []corev1.Volume) {
+func (l list) volumes(at *field.Path, volumes []corev1.Volume) {
 	for i := range volumes {
 		if name, why := oldVolume(&volumes[i]); name != "" {
-			l.at(at.Child("spec", "volumes").Index(i).Child(name), "%s", why)
+			l.At(at.Child("spec", "volumes").Index(i).Child(name), "%s", why)
 		}
 		if e := volumes[i].Ephemeral; e != nil && e.VolumeClaimTemplate != nil {
-			l.claim(func() *field.Path {
+			WarnClaim(l.List, func() *field.Path {
 				return at.Child("spec", "volumes").Index(i).Child("ephemeral", "volumeClaimTemplate", "spec")
 			}, &e.VolumeClaimTemplate.Spec)
 		}
 	}
 }
 
-// claim warns about the spec of a claim of a volume.
-func (l *list) claim(at func() *field.Path, spec *corev1.PersistentVolumeClaimSpec) {
-	l.wholeBytes(func() *field.Path { return at().Child("resources", "requests") }, spec.Resources.Requests, corev1.ResourceStorage)
-	l.wholeBytes(func() *field.Path { return at().Child("resources", "limits") }, spec.Resources.Limits, corev1.ResourceStorage)
+// WarnClaim warns about the spec of a claim of a volume.
+func WarnClaim(l *warn.List, at func() *field.Path, spec *corev1.PersistentVolumeClaimSpec) {
+	l.WholeBytes(func() *field.Path { return at().Child("resources", "requests") }, spec.Resources.Requests, corev1.ResourceStorage)
+	l.WholeBytes(func() *field.Path { return at().Child("resources", "limits") }, spec.Resources.Limits, corev1.ResourceStorage)
 }
 
 // file is one that a volume has, and where it comes from.
@@ -81,7 +83,7 @@ func (f file) overlaps(other file) bool {
 }
 
 // overlappingPaths warns about volumes in which one file hides another.
-func (l *list) overlappingPaths(volumes []corev1.Volume) {
+func (l list) overlappingPaths(volumes []corev1.Volume) {
 	for i := range volumes {
 		switch v := &volumes[i]; {
 		case v.ConfigMap != nil && len(v.ConfigMap.Items) > 1:
@@ -95,7 +97,7 @@ func (l *list) overlappingPaths(volumes []corev1.Volume) {
 			for j := range v.Projected.Sources {
 				source := &v.Projected.Sources[j]
 				if *source == (corev1.VolumeProjection{}) {
-					l.say("volume %q (Projected) has no sources provided", v.Name)
+					l.Say("volume %q (Projected) has no sources provided", v.Name)
 				}
 				all = l.overlaps(v.Name, "Projected", all, projectedFiles(source))
 			}
@@ -104,15 +106,15 @@ func (l *list) overlappingPaths(volumes []corev1.Volume) {
 }
 
 // overlaps warns about further files of a volume, besides earlier ones, and returns all of them.
-func (l *list) overlaps(volume, kind string, files, further []file) []file {
+func (l list) overlaps(volume, kind string, files, further []file) []file {
 	for _, f := range further {
 		f.path = strings.TrimRight(f.path, "/")
-		if !l.spend(len(files)) {
+		if !l.Spend(len(files)) {
 			return files
 		}
 		for _, other := range files {
 			if f.overlaps(other) {
-				l.say("volume %q (%s): overlapping paths: %s with %s", volume, kind, f, other)
+				l.Say("volume %q (%s): overlapping paths: %s with %s", volume, kind, f, other)
 			}
 		}
 		files = append(files, f)
@@ -164,47 +166,4 @@ func projectedFiles(source *corev1.VolumeProjection) []file {
 		}
 	}
 	return nil
-}
-
-// PersistentVolume warns about a PersistentVolume.
-func PersistentVolume(o, _ *corev1.PersistentVolume) []string {
-	var l list
-	l.annotation(nil, o.Annotations, corev1.BetaStorageClassAnnotation, oldStorageClass)
-	l.annotation(nil, o.Annotations, corev1.MountOptionAnnotation, `deprecated since v1.31; use "mountOptions" attribute instead`)
-	if o.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimRecycle {
-		l.at(field.NewPath("spec", "persistentVolumeReclaimPolicy"),
-			"The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning.")
-	}
-	if a := o.Spec.NodeAffinity; a != nil && a.Required != nil {
-		for i := range a.Required.NodeSelectorTerms {
-			l.term(field.NewPath("spec", "nodeAffinity", "required", "nodeSelectorTerms").Index(i), &a.Required.NodeSelectorTerms[i], false)
-		}
-	}
-	for _, old := range []struct {
-		is        bool
-		name, why string
-	}{
-		{o.Spec.CephFS != nil, "cephfs", goneIn31},
-		{o.Spec.PhotonPersistentDisk != nil, "photonPersistentDisk", goneIn16},
-		{o.Spec.ScaleIO != nil, "scaleIO", goneIn22},
-		{o.Spec.StorageOS != nil, "storageOS", goneIn25},
-		{o.Spec.Glusterfs != nil, "glusterfs", goneIn26},
-		{o.Spec.RBD != nil, "rbd", goneIn31},
-	} {
-		if old.is {
-			l.at(field.NewPath("spec", old.name), "%s", old.why)
-		}
-	}
-	return l.texts
-}
-
-// oldStorageClass is said about the annotation for a storage class.
-const oldStorageClass = `deprecated since v1.8; use "storageClassName" attribute instead`
-
-// PersistentVolumeClaim warns about a PersistentVolumeClaim.
-func PersistentVolumeClaim(o, _ *corev1.PersistentVolumeClaim) []string {
-	var l list
-	l.annotation(nil, o.Annotations, corev1.BetaStorageClassAnnotation, oldStorageClass)
-	l.claim(func() *field.Path { return field.NewPath("spec") }, &o.Spec)
-	return l.texts
 }

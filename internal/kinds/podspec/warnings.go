@@ -1,4 +1,4 @@
-package warnings
+package podspec
 
 import (
 	"strings"
@@ -7,50 +7,33 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/gapless-io/gapless/internal/kinds/warn"
 )
 
-// Pod warns about a new pod. Nobody reads warnings about updates of pods, which controllers
-// make.
-func Pod(o, old *corev1.Pod) []string {
-	if old != nil {
-		return nil
-	}
-	var l list
-	if ofContainers(o.Annotations) && (o.Spec.OS == nil || o.Spec.OS.Name != corev1.Windows) {
-		containers := containersOf(nil, &o.Spec)
-		for i := range containers {
-			l.appArmor(&containers[i], &o.Spec, o.Annotations)
-		}
-	}
-	l.hostname(o.Name, "the Pod's hostname")
-	l.pod(nil, &o.Spec, &o.ObjectMeta)
-	return l.texts
+// list collects warnings about pods.
+type list struct{ *warn.List }
+
+// WarnTemplate warns about the template of pods at a path.
+func WarnTemplate(l *warn.List, at *field.Path, t *corev1.PodTemplateSpec) {
+	Warn(l, at, &t.Spec, &t.ObjectMeta)
 }
 
-// PodStatus warns about a change of the status of a pod.
-func PodStatus(o, _ *corev1.Pod) []string {
-	var l list
-	for i, ip := range o.Status.PodIPs {
-		l.address(func() *field.Path { return field.NewPath("status", "podIPs").Index(i).Child("ip") }, ip.IP)
-	}
-	for i, ip := range o.Status.HostIPs {
-		l.address(func() *field.Path { return field.NewPath("status", "hostIPs").Index(i).Child("ip") }, ip.IP)
-	}
-	return l.texts
+// Warn warns about a pod, or about a template of pods at a path.
+func Warn(l *warn.List, at *field.Path, spec *corev1.PodSpec, meta *metav1.ObjectMeta) {
+	list{l}.pod(at, spec, meta)
 }
 
-// PodTemplate warns about a PodTemplate.
-func PodTemplate(o, old *corev1.PodTemplate) []string {
-	var l list
-	if old == nil || o.Generation != old.Generation {
-		l.template(field.NewPath("template"), &o.Template)
+// WarnProfiles warns about annotations in place of the fields for AppArmor profiles, which
+// upstream says first of pods that are no templates.
+func WarnProfiles(l *warn.List, o *corev1.Pod) {
+	if !ofContainers(o.Annotations) || o.Spec.OS != nil && o.Spec.OS.Name == corev1.Windows {
+		return
 	}
-	return l.texts
-}
-
-// template warns about the template of pods at a path.
-func (l *list) template(at *field.Path, t *corev1.PodTemplateSpec) {
-	l.pod(at, &t.Spec, &t.ObjectMeta)
+	containers := containersOf(nil, &o.Spec)
+	for i := range containers {
+		list{l}.appArmor(&containers[i], &o.Spec, o.Annotations)
+	}
 }
 
 // container is one of a pod's, and where it stands.
@@ -78,30 +61,30 @@ func containersOf(at *field.Path, spec *corev1.PodSpec) []container {
 }
 
 // pod warns about a pod, or about a template of pods at a path.
-func (l *list) pod(at *field.Path, spec *corev1.PodSpec, meta *metav1.ObjectMeta) {
+func (l list) pod(at *field.Path, spec *corev1.PodSpec, meta *metav1.ObjectMeta) {
 	l.placement(at, spec)
-	l.annotation(at, meta.Annotations, "scheduler.alpha.kubernetes.io/critical-pod", `non-functional in v1.16+; use the "priorityClassName" field instead`)
-	l.annotation(at, meta.Annotations, "security.alpha.kubernetes.io/sysctls", `non-functional in v1.11+; use the "sysctls" field instead`)
-	l.annotation(at, meta.Annotations, "security.alpha.kubernetes.io/unsafe-sysctls", `non-functional in v1.11+; use the "sysctls" field instead`)
+	l.Annotation(at, meta.Annotations, "scheduler.alpha.kubernetes.io/critical-pod", `non-functional in v1.16+; use the "priorityClassName" field instead`)
+	l.Annotation(at, meta.Annotations, "security.alpha.kubernetes.io/sysctls", `non-functional in v1.11+; use the "sysctls" field instead`)
+	l.Annotation(at, meta.Annotations, "security.alpha.kubernetes.io/unsafe-sysctls", `non-functional in v1.11+; use the "sysctls" field instead`)
 	l.volumes(at, spec.Volumes)
 	l.overlappingPaths(spec.Volumes)
-	for _, i := range repeated(len(spec.HostAliases), func(i int) string { return spec.HostAliases[i].IP }) {
-		l.at(at.Child("spec", "hostAliases").Index(i).Child("ip"), "duplicate ip %q", spec.HostAliases[i].IP)
+	for _, i := range warn.Repeated(len(spec.HostAliases), func(i int) string { return spec.HostAliases[i].IP }) {
+		l.At(at.Child("spec", "hostAliases").Index(i).Child("ip"), "duplicate ip %q", spec.HostAliases[i].IP)
 	}
 	secrets := spec.ImagePullSecrets
-	for _, i := range repeated(len(secrets), func(i int) string { return secrets[i].Name }) {
-		l.at(at.Child("spec", "imagePullSecrets").Index(i).Child("name"), "duplicate name %q", secrets[i].Name)
+	for _, i := range warn.Repeated(len(secrets), func(i int) string { return secrets[i].Name }) {
+		l.At(at.Child("spec", "imagePullSecrets").Index(i).Child("name"), "duplicate name %q", secrets[i].Name)
 	}
 	for i, secret := range secrets {
 		if secret.Name == "" {
-			l.at(at.Child("spec", "imagePullSecrets").Index(i).Child("name"), `invalid empty name ""`)
+			l.At(at.Child("spec", "imagePullSecrets").Index(i).Child("name"), `invalid empty name ""`)
 		}
 	}
 	overhead := func() *field.Path { return at.Child("spec", "overhead") }
-	l.wholeBytes(overhead, spec.Overhead, corev1.ResourceMemory)
-	l.wholeBytes(overhead, spec.Overhead, corev1.ResourceEphemeralStorage)
+	l.WholeBytes(overhead, spec.Overhead, corev1.ResourceMemory)
+	l.WholeBytes(overhead, spec.Overhead, corev1.ResourceEphemeralStorage)
 	if spec.SecurityContext == nil || spec.SecurityContext.SeccompProfile == nil {
-		l.annotation(at, meta.Annotations, corev1.SeccompPodAnnotationKey, oldSeccomp)
+		l.Annotation(at, meta.Annotations, corev1.SeccompPodAnnotationKey, oldSeccomp)
 	}
 	containers, annotated := containersOf(at, spec), ofContainers(meta.Annotations)
 	for i := range containers {
@@ -114,43 +97,43 @@ func (l *list) pod(at *field.Path, spec *corev1.PodSpec, meta *metav1.ObjectMeta
 	l.ports(ports)
 	l.portNames(ports)
 	if grace := spec.TerminationGracePeriodSeconds; grace != nil && *grace < 0 {
-		l.at(at.Child("spec", "terminationGracePeriodSeconds"), "must be >= 0; negative values are invalid and will be treated as 1")
+		l.At(at.Child("spec", "terminationGracePeriodSeconds"), "must be >= 0; negative values are invalid and will be treated as 1")
 	}
 	l.affinity(at, spec.Affinity)
 	if spec.DNSConfig != nil {
 		for i, server := range spec.DNSConfig.Nameservers {
-			l.address(func() *field.Path { return at.Child("spec", "dnsConfig", "nameservers").Index(i) }, server)
+			l.Address(func() *field.Path { return at.Child("spec", "dnsConfig", "nameservers").Index(i) }, server)
 		}
 	}
 	for i := range spec.HostAliases {
-		l.address(func() *field.Path { return at.Child("spec", "hostAliases").Index(i).Child("ip") }, spec.HostAliases[i].IP)
+		l.Address(func() *field.Path { return at.Child("spec", "hostAliases").Index(i).Child("ip") }, spec.HostAliases[i].IP)
 	}
 }
 
 // placement warns about where a pod may run.
-func (l *list) placement(at *field.Path, spec *corev1.PodSpec) {
-	for _, key := range oldKeys(spec.NodeSelector) {
-		l.at(at.Child("spec", "nodeSelector").Key(key), "%s", oldLabel(key))
+func (l list) placement(at *field.Path, spec *corev1.PodSpec) {
+	for _, key := range warn.OldKeys(spec.NodeSelector) {
+		l.At(at.Child("spec", "nodeSelector").Key(key), "%s", warn.OldLabel(key))
 	}
 	if spec.Affinity != nil && spec.Affinity.NodeAffinity != nil {
 		nodes := at.Child("spec", "affinity", "nodeAffinity")
 		if required := spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution; required != nil {
 			for i := range required.NodeSelectorTerms {
-				l.term(nodes.Child("requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms").Index(i), &required.NodeSelectorTerms[i], false)
+				l.Term(nodes.Child("requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms").Index(i), &required.NodeSelectorTerms[i], false)
 			}
 		}
 		preferred := spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution
 		for i := range preferred {
-			l.term(nodes.Child("preferredDuringSchedulingIgnoredDuringExecution").Index(i).Child("preference"), &preferred[i].Preference, true)
+			l.Term(nodes.Child("preferredDuringSchedulingIgnoredDuringExecution").Index(i).Child("preference"), &preferred[i].Preference, true)
 		}
 	}
 	for i, spread := range spec.TopologySpreadConstraints {
 		path := at.Child("spec", "topologySpreadConstraints").Index(i)
-		if why := oldLabel(spread.TopologyKey); why != "" {
-			l.at(path.Child("topologyKey"), "%s is %s", spread.TopologyKey, why)
+		if why := warn.OldLabel(spread.TopologyKey); why != "" {
+			l.At(path.Child("topologyKey"), "%s is %s", spread.TopologyKey, why)
 		}
 		if spread.LabelSelector == nil {
-			l.at(path.Child("labelSelector"), "%s", matchesNone)
+			l.At(path.Child("labelSelector"), "%s", matchesNone)
 		}
 	}
 }
@@ -161,7 +144,7 @@ const (
 )
 
 // affinity warns about terms that no pod matches.
-func (l *list) affinity(at *field.Path, a *corev1.Affinity) {
+func (l list) affinity(at *field.Path, a *corev1.Affinity) {
 	if a == nil {
 		return
 	}
@@ -169,12 +152,12 @@ func (l *list) affinity(at *field.Path, a *corev1.Affinity) {
 		path := at.Child("spec", "affinity", name)
 		for i := range required {
 			if required[i].LabelSelector == nil {
-				l.at(path.Child("requiredDuringSchedulingIgnoredDuringExecution").Index(i).Child("labelSelector"), "%s", matchesNone)
+				l.At(path.Child("requiredDuringSchedulingIgnoredDuringExecution").Index(i).Child("labelSelector"), "%s", matchesNone)
 			}
 		}
 		for i := range preferred {
 			if preferred[i].PodAffinityTerm.LabelSelector == nil {
-				l.at(path.Child("preferredDuringSchedulingIgnoredDuringExecution").Index(i).Child("podAffinityTerm", "labelSelector"), "%s", matchesNone)
+				l.At(path.Child("preferredDuringSchedulingIgnoredDuringExecution").Index(i).Child("podAffinityTerm", "labelSelector"), "%s", matchesNone)
 			}
 		}
 	}
@@ -197,9 +180,9 @@ func ofContainers(annotations map[string]string) bool {
 }
 
 // annotated warns about the annotations of one container of a pod.
-func (l *list) annotated(c *container, pod *corev1.PodSpec, annotations map[string]string) {
+func (l list) annotated(c *container, pod *corev1.PodSpec, annotations map[string]string) {
 	if c.SecurityContext == nil || c.SecurityContext.SeccompProfile == nil {
-		l.annotation(c.pod, annotations, corev1.SeccompContainerAnnotationKeyPrefix+c.Name, oldSeccomp)
+		l.Annotation(c.pod, annotations, corev1.SeccompContainerAnnotationKeyPrefix+c.Name, oldSeccomp)
 	}
 	if c.pod != nil { // a pod itself was looked at before
 		l.appArmor(c, pod, annotations)
@@ -207,26 +190,26 @@ func (l *list) annotated(c *container, pod *corev1.PodSpec, annotations map[stri
 }
 
 // container warns about the fields of one container of a pod.
-func (l *list) container(c *container) {
+func (l list) container(c *container) {
 	limits := func() *field.Path { return c.path().Child("resources", "limits") }
 	requests := func() *field.Path { return c.path().Child("resources", "requests") }
 	for _, name := range []corev1.ResourceName{corev1.ResourceMemory, corev1.ResourceEphemeralStorage} {
-		l.wholeBytes(limits, c.Resources.Limits, name)
-		l.wholeBytes(requests, c.Resources.Requests, name)
+		l.WholeBytes(limits, c.Resources.Limits, name)
+		l.WholeBytes(requests, c.Resources.Requests, name)
 	}
-	for _, i := range repeated(len(c.Env), func(i int) string { return c.Env[i].Name }) {
+	for _, i := range warn.Repeated(len(c.Env), func(i int) string { return c.Env[i].Name }) {
 		v := &c.Env[i]
 		// A value may be made of the former one: PATH=$(PATH):/more.
 		former := "$(" + v.Name + ")"
 		if v.ValueFrom != nil || v.Value == former || !strings.Contains(v.Value, former) {
-			l.at(c.path().Child("env").Index(i), "hides previous definition of %q, which may be dropped when using apply", v.Name)
+			l.At(c.path().Child("env").Index(i), "hides previous definition of %q, which may be dropped when using apply", v.Name)
 		}
 	}
 }
 
 // appArmor warns about an annotation in place of the field for a container's AppArmor profile,
 // unless it says what the field of the pod says.
-func (l *list) appArmor(c *container, pod *corev1.PodSpec, annotations map[string]string) {
+func (l list) appArmor(c *container, pod *corev1.PodSpec, annotations map[string]string) {
 	value, has := annotations[corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix+c.Name]
 	if !has || c.SecurityContext != nil && c.SecurityContext.AppArmorProfile != nil {
 		return
@@ -235,7 +218,7 @@ func (l *list) appArmor(c *container, pod *corev1.PodSpec, annotations map[strin
 	if pod.SecurityContext != nil && said != nil && equality.Semantic.DeepEqual(said, pod.SecurityContext.AppArmorProfile) {
 		return
 	}
-	l.at(c.pod.Child("metadata", "annotations").Key(corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix+c.Name),
+	l.At(c.pod.Child("metadata", "annotations").Key(corev1.DeprecatedAppArmorBetaContainerAnnotationKeyPrefix+c.Name),
 		`deprecated since v1.30; use the "appArmorProfile" field instead`)
 }
 
@@ -285,14 +268,14 @@ type portNumber struct {
 }
 
 // ports warns about ports of a pod that are the same, or may be.
-func (l *list) ports(all []port) {
+func (l list) ports(all []port) {
 	var seen map[portNumber][]int
-	if len(all) > few {
+	if len(all) > warn.Few {
 		seen = make(map[portNumber][]int, len(all))
 	}
 	for i, p := range all {
 		if p.HostIP != "" && p.HostPort == 0 {
-			l.at(p.path(), "hostIP set without hostPort: %+v", *p.ContainerPort)
+			l.At(p.path(), "hostIP set without hostPort: %+v", *p.ContainerPort)
 		}
 		number := portNumber{p.ContainerPort.ContainerPort, p.Protocol}
 		if seen == nil {
@@ -303,7 +286,7 @@ func (l *list) ports(all []port) {
 			}
 			continue
 		}
-		if l.spend(len(seen[number])) {
+		if l.Spend(len(seen[number])) {
 			for _, j := range seen[number] {
 				l.collision(p, all[j])
 			}
@@ -313,7 +296,7 @@ func (l *list) ports(all []port) {
 }
 
 // collision warns about a port and an earlier one with the same number and protocol.
-func (l *list) collision(p, other port) {
+func (l list) collision(p, other port) {
 	var what string
 	switch {
 	case p.HostIP == other.HostIP && p.HostPort == other.HostPort:
@@ -325,11 +308,11 @@ func (l *list) collision(p, other port) {
 	default:
 		return
 	}
-	l.at(p.path(), "%s port definition with %s", what, other.path())
+	l.At(p.path(), "%s port definition with %s", what, other.path())
 }
 
 // portNames warns about ports of a pod that have one name.
-func (l *list) portNames(all []port) {
+func (l list) portNames(all []port) {
 	if len(all) < 2 {
 		return
 	}
@@ -340,9 +323,12 @@ func (l *list) portNames(all []port) {
 		}
 		if j, found := first[p.Name]; found {
 			at := all[j].path()
-			l.at(p.path(), "duplicate port name %q with %s, services and probes that select ports by name will use %s", p.Name, at, at)
+			l.At(p.path(), "duplicate port name %q with %s, services and probes that select ports by name will use %s", p.Name, at, at)
 		} else {
 			first[p.Name] = i
 		}
 	}
 }
+
+// TemplateAt is where most workloads have the template of their pods.
+func TemplateAt() *field.Path { return field.NewPath("spec", "template") }

@@ -1,38 +1,37 @@
-package printers
+package resource
 
 import (
 	"strings"
 
 	resourcev1 "k8s.io/api/resource/v1"
 
-	resources "github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/table"
 )
 
-// devices has the printers of claims of devices, and of what they are allocated from.
-// Classes and templates have the default one.
-func devices(resource string) (Printer, bool) {
-	switch resource {
-	case "devicetaintrules.resource.k8s.io":
-		taint := resourcev1.DeviceTaint{}
-		return of(func(o *resourcev1.DeviceTaintRule, r row) []any {
-			t, since := o.Spec.Taint, any("")
-			if t.TimeAdded != nil {
-				since = resources.Age(t.TimeAdded.Time)
-			}
-			return []any{r.name, t.Key, t.Value, string(t.Effect), since, r.age}
-		}, name(), str("Key", doc(taint, "key")), str("Value", doc(taint, "value")), str("Effect", doc(taint, "effect")),
-			str("TimeAdded", doc(taint, "timeAdded")), age()), true
-	case "resourceclaims.resource.k8s.io":
-		return of(func(o *resourcev1.ResourceClaim, r row) []any { return []any{r.name, claimState(o), r.age} },
-			name(), str("State", "A summary of the current state (allocated, pending, reserved, etc.)."), age()), true
-	case "resourceslices.resource.k8s.io":
-		spec := resourcev1.ResourceSliceSpec{}
-		return of(func(o *resourcev1.ResourceSlice, r row) []any {
-			return []any{r.name, deref(o.Spec.NodeName), o.Spec.Driver, o.Spec.Pool.Name, r.age}
-		}, name(), str("Node", doc(spec, "nodeName")), str("Driver", doc(spec, "driver")),
-			str("Pool", doc(resourcev1.ResourcePool{}, "name")), age()), true
-	}
-	return Printer{}, false
+func taintRuleTable() kinds.Table {
+	taint := resourcev1.DeviceTaint{}
+	return table.Of(func(o *resourcev1.DeviceTaintRule, r table.Meta) []any {
+		t, since := o.Spec.Taint, any("")
+		if t.TimeAdded != nil {
+			since = kinds.Age(t.TimeAdded.Time)
+		}
+		return []any{r.Name, t.Key, t.Value, string(t.Effect), since, r.Age}
+	}, table.Name(), table.Str("Key", table.Doc(taint, "key")), table.Str("Value", table.Doc(taint, "value")),
+		table.Str("Effect", table.Doc(taint, "effect")), table.Str("TimeAdded", table.Doc(taint, "timeAdded")), table.Age())
+}
+
+func claimTable() kinds.Table {
+	return table.Of(func(o *resourcev1.ResourceClaim, r table.Meta) []any { return []any{r.Name, claimState(o), r.Age} },
+		table.Name(), table.Str("State", "A summary of the current state (allocated, pending, reserved, etc.)."), table.Age())
+}
+
+func sliceTable() kinds.Table {
+	spec := resourcev1.ResourceSliceSpec{}
+	return table.Of(func(o *resourcev1.ResourceSlice, r table.Meta) []any {
+		return []any{r.Name, table.Deref(o.Spec.NodeName), o.Spec.Driver, o.Spec.Pool.Name, r.Age}
+	}, table.Name(), table.Str("Node", table.Doc(spec, "nodeName")), table.Str("Driver", table.Doc(spec, "driver")),
+		table.Str("Pool", table.Doc(resourcev1.ResourcePool{}, "name")), table.Age())
 }
 
 // claimState returns the state of a claim as kubectl shows it.

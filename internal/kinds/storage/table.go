@@ -1,122 +1,61 @@
-package printers
+package storage
 
 import (
 	"encoding/json"
 	"iter"
-	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/gapless-io/gapless/internal/kinds"
+	"github.com/gapless-io/gapless/internal/kinds/table"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
-func storage(resource string) (Printer, bool) {
-	switch resource {
-	case "persistentvolumes":
-		return volumes(), true
-	case "persistentvolumeclaims":
-		return claims(), true
-	case "storageclasses.storage.k8s.io":
-		return storageClasses(), true
-	case "volumeattachments.storage.k8s.io":
-		return attachments(), true
-	case "csinodes.storage.k8s.io":
-		return of(func(o *storagev1.CSINode, r row) []any {
-			return []any{r.name, int64(len(o.Spec.Drivers)), r.age}
-		}, name(), integer("Drivers", "Drivers indicates the number of CSI drivers registered on the node"), age()), true
-	case "csistoragecapacities.storage.k8s.io":
-		// Upstream has a printer with more columns, and does not use it (registry/storage/csistoragecapacity).
-		return of(createdCells, createdAt()...), true
-	case "volumeattributesclasses.storage.k8s.io":
-		return of(func(o *storagev1.VolumeAttributesClass, r row) []any { return []any{r.name, o.DriverName, r.age} },
-			name(), str("DriverName", doc(storagev1.VolumeAttributesClass{}, "driverName")), age()), true
-	case "csidrivers.storage.k8s.io":
-		spec := storagev1.CSIDriverSpec{}
-		return of(driverCells, name(),
-			boolean("AttachRequired", doc(spec, "attachRequired")), boolean("PodInfoOnMount", doc(spec, "podInfoOnMount")),
-			boolean("StorageCapacity", doc(spec, "storageCapacity")), str("TokenRequests", doc(spec, "tokenRequests")),
-			boolean("RequiresRepublish", doc(spec, "requiresRepublish")), str("Modes", doc(spec, "volumeLifecycleModes")), age()), true
-	}
-	return Printer{}, false
+func nodeTable() kinds.Table {
+	return table.Of(func(o *storagev1.CSINode, r table.Meta) []any {
+		return []any{r.Name, int64(len(o.Spec.Drivers)), r.Age}
+	}, table.Name(), table.Integer("Drivers", "Drivers indicates the number of CSI drivers registered on the node"), table.Age())
 }
 
-func volumes() Printer {
-	spec, status := corev1.PersistentVolumeSpec{}, corev1.PersistentVolumeStatus{}
-	return of(volumeCells, append(
-		[]column{
-			name(), str("Capacity", doc(spec, "capacity")), str("Access Modes", doc(spec, "accessModes")),
-			str("Reclaim Policy", doc(spec, "persistentVolumeReclaimPolicy")), str("Status", doc(status, "phase")),
-			str("Claim", doc(spec, "claimRef")), str("StorageClass", "StorageClass of the pv"),
-			str("VolumeAttributesClass", "VolumeAttributesClass of the pv"), str("Reason", doc(status, "reason")), age(),
-		},
-		wide(str("VolumeMode", doc(spec, "volumeMode")))...)...)
+func attributesClassTable() kinds.Table {
+	t := table.Of(func(o *storagev1.VolumeAttributesClass, r table.Meta) []any {
+		return []any{r.Name, o.DriverName, r.Age}
+	},
+		table.Name(), table.Str("DriverName", table.Doc(storagev1.VolumeAttributesClass{}, "driverName")), table.Age())
+	t.RowsSince = 34
+	return t
 }
 
-func volumeCells(o *corev1.PersistentVolume, r row) []any {
-	claim := ""
-	if c := o.Spec.ClaimRef; c != nil {
-		claim = c.Namespace + "/" + c.Name
-	}
-	capacity := o.Spec.Capacity[corev1.ResourceStorage]
-	return []any{
-		r.name, capacity.String(), accessModes(o.Spec.AccessModes), string(o.Spec.PersistentVolumeReclaimPolicy),
-		string(phase(o.Status.Phase, o.DeletionTimestamp != nil)), claim, className(o.Annotations, o.Spec.StorageClassName),
-		text(o.Spec.VolumeAttributesClassName, "<unset>"), o.Status.Reason, r.age, text(o.Spec.VolumeMode, "<unset>"),
-	}
+func driverTable() kinds.Table {
+	spec := storagev1.CSIDriverSpec{}
+	return table.Of(driverCells, table.Name(),
+		table.Boolean("AttachRequired", table.Doc(spec, "attachRequired")),
+		table.Boolean("PodInfoOnMount", table.Doc(spec, "podInfoOnMount")),
+		table.Boolean("StorageCapacity", table.Doc(spec, "storageCapacity")),
+		table.Str("TokenRequests", table.Doc(spec, "tokenRequests")),
+		table.Boolean("RequiresRepublish", table.Doc(spec, "requiresRepublish")),
+		table.Str("Modes", table.Doc(spec, "volumeLifecycleModes")), table.Age())
 }
 
-func claims() Printer {
-	spec, status := corev1.PersistentVolumeClaimSpec{}, corev1.PersistentVolumeClaimStatus{}
-	return of(claimCells, append(
-		[]column{
-			name(), str("Status", doc(status, "phase")), str("Volume", doc(spec, "volumeName")),
-			str("Capacity", doc(status, "capacity")), str("Access Modes", doc(status, "accessModes")),
-			str("StorageClass", "StorageClass of the pvc"), str("VolumeAttributesClass", "VolumeAttributesClass of the pvc"), age(),
-		},
-		wide(str("VolumeMode", doc(spec, "volumeMode")))...)...)
-}
-
-func claimCells(o *corev1.PersistentVolumeClaim, r row) []any {
-	capacity, modes := "", ""
-	if o.Spec.VolumeName != "" {
-		q := o.Status.Capacity[corev1.ResourceStorage]
-		capacity, modes = q.String(), accessModes(o.Status.AccessModes)
-	}
-	return []any{
-		r.name, string(phase(o.Status.Phase, o.DeletionTimestamp != nil)), o.Spec.VolumeName, capacity, modes,
-		className(o.Annotations, deref(o.Spec.StorageClassName)), text(o.Spec.VolumeAttributesClassName, "<unset>"),
-		r.age, text(o.Spec.VolumeMode, "<unset>"),
-	}
-}
-
-// className returns the storage class; the annotation that was there before the field has
-// precedence.
-func className(annotations map[string]string, class string) string {
-	if old, has := annotations[corev1.BetaStorageClassAnnotation]; has {
-		return old
-	}
-	return class
-}
-
-// storageClasses marks the default class in lists only: it depends on the other classes.
-func storageClasses() Printer {
+// classTable marks the default class in lists only: it depends on the other classes.
+func classTable() kinds.Table {
 	class := storagev1.StorageClass{}
-	p := of(classCells, name(), str("Provisioner", doc(class, "provisioner")), str("ReclaimPolicy", doc(class, "reclaimPolicy")),
-		str("VolumeBindingMode", doc(class, "volumeBindingMode")), str("AllowVolumeExpansion", doc(class, "allowVolumeExpansion")), age())
-	p.ListRow = func(items iter.Seq2[*wire.Object, error]) func(*wire.Object) []any {
+	t := table.Of(classCells, table.Name(), table.Str("Provisioner", table.Doc(class, "provisioner")), table.Str("ReclaimPolicy", table.Doc(class, "reclaimPolicy")),
+		table.Str("VolumeBindingMode", table.Doc(class, "volumeBindingMode")), table.Str("AllowVolumeExpansion", table.Doc(class, "allowVolumeExpansion")), table.Age())
+	t.RowsSince = 37
+	t.ListRow = func(items iter.Seq2[*wire.Object, error]) func(*wire.Object) []any {
 		marked := defaultClass(items)
 		return func(o *wire.Object) []any {
-			cells := p.Row(o)
+			cells := t.Row(o)
 			if marked != "" && o.Key().Name == marked {
 				cells[0] = marked + " (default)"
 			}
 			return cells
 		}
 	}
-	return p
+	return t
 }
 
 // defaultClass returns the name of the class that claims without a class get: of those
@@ -152,24 +91,24 @@ func saysDefault(o *wire.Object) bool {
 		class.Annotations["storageclass.beta.kubernetes.io/is-default-class"] == "true"
 }
 
-func classCells(o *storagev1.StorageClass, r row) []any {
+func classCells(o *storagev1.StorageClass, r table.Meta) []any {
 	return []any{
-		r.name, o.Provisioner, text(o.ReclaimPolicy, "Delete"), text(o.VolumeBindingMode, "Immediate"),
-		deref(o.AllowVolumeExpansion), r.age,
+		r.Name, o.Provisioner, table.Text(o.ReclaimPolicy, "Delete"), table.Text(o.VolumeBindingMode, "Immediate"),
+		table.Deref(o.AllowVolumeExpansion), r.Age,
 	}
 }
 
-func attachments() Printer {
+func attachmentTable() kinds.Table {
 	spec := storagev1.VolumeAttachmentSpec{}
-	attacher := str("Attacher", doc(spec, "attacher"))
+	attacher := table.Str("Attacher", table.Doc(spec, "attacher"))
 	attacher.Format = "name"
-	return of(func(o *storagev1.VolumeAttachment, r row) []any {
-		return []any{r.name, o.Spec.Attacher, deref(o.Spec.Source.PersistentVolumeName), o.Spec.NodeName, o.Status.Attached, r.age}
-	}, name(), attacher, str("PV", doc(storagev1.VolumeAttachmentSource{}, "persistentVolumeName")),
-		str("Node", doc(spec, "nodeName")), boolean("Attached", doc(storagev1.VolumeAttachmentStatus{}, "attached")), age())
+	return table.Of(func(o *storagev1.VolumeAttachment, r table.Meta) []any {
+		return []any{r.Name, o.Spec.Attacher, table.Deref(o.Spec.Source.PersistentVolumeName), o.Spec.NodeName, o.Status.Attached, r.Age}
+	}, table.Name(), attacher, table.Str("PV", table.Doc(storagev1.VolumeAttachmentSource{}, "persistentVolumeName")),
+		table.Str("Node", table.Doc(spec, "nodeName")), table.Boolean("Attached", table.Doc(storagev1.VolumeAttachmentStatus{}, "attached")), table.Age())
 }
 
-func driverCells(o *storagev1.CSIDriver, r row) []any {
+func driverCells(o *storagev1.CSIDriver, r table.Meta) []any {
 	audiences := "<unset>"
 	if o.Spec.TokenRequests != nil {
 		var names []string
@@ -184,31 +123,7 @@ func driverCells(o *storagev1.CSIDriver, r row) []any {
 	}
 	attach := o.Spec.AttachRequired == nil || *o.Spec.AttachRequired
 	return []any{
-		r.name, attach, deref(o.Spec.PodInfoOnMount), deref(o.Spec.StorageCapacity), audiences, deref(o.Spec.RequiresRepublish),
-		orNone(strings.Join(modes, ",")), r.age,
+		r.Name, attach, table.Deref(o.Spec.PodInfoOnMount), table.Deref(o.Spec.StorageCapacity), audiences, table.Deref(o.Spec.RequiresRepublish),
+		table.OrNone(strings.Join(modes, ",")), r.Age,
 	}
-}
-
-func phase[P ~string](p P, deleting bool) P {
-	if deleting {
-		return "Terminating"
-	}
-	return p
-}
-
-// accessModes returns the short names of the modes, in the order in which kubectl shows
-// them.
-func accessModes(modes []corev1.PersistentVolumeAccessMode) string {
-	var short []string
-	for _, known := range []struct {
-		mode  corev1.PersistentVolumeAccessMode
-		short string
-	}{
-		{corev1.ReadWriteOnce, "RWO"}, {corev1.ReadOnlyMany, "ROX"}, {corev1.ReadWriteMany, "RWX"}, {corev1.ReadWriteOncePod, "RWOP"},
-	} {
-		if slices.Contains(modes, known.mode) {
-			short = append(short, known.short)
-		}
-	}
-	return strings.Join(short, ",")
 }

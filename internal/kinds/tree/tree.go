@@ -1,67 +1,82 @@
-// Package defaults fills in the defaults of the built-in kinds.
-//
-// It has two nouns. A tree is a decoded object; the functions change it in place. A
-// completion ([PodStatus]) fills in what depends on the stored object, after the defaults.
-package defaults
+// Package tree reads and completes decoded JSON objects: what the defaults and the subresources
+// of the built-in kinds are written in.
+package tree
 
-import "iter"
+import (
+	"iter"
 
-// tree is a decoded JSON object.
-type tree = map[string]any
+	"k8s.io/apimachinery/pkg/runtime"
+)
 
-// child returns the object at key; nil when there is none. A nil tree may be read
-// and given to set, which then does nothing.
-func child(o tree, key string) tree {
-	c, _ := o[key].(tree)
-	return c
+// Object is a decoded JSON object.
+type Object = map[string]any
+
+// Child returns the object below a path; nil when there is none. A nil object may be read
+// and given to Set, which then does nothing.
+func Child(o Object, path ...string) Object {
+	for _, key := range path {
+		o, _ = o[key].(Object)
+	}
+	return o
 }
 
-// made returns the object at key and makes it when it is missing; nil when o is.
-func made(o tree, key string) tree {
-	if o == nil {
-		return nil
+// Made returns the object below a path and makes it when it is missing; nil when o is.
+func Made(o Object, path ...string) Object {
+	for _, key := range path {
+		if o == nil {
+			return nil
+		}
+		if o[key] == nil {
+			o[key] = Object{}
+		}
+		o, _ = o[key].(Object)
 	}
-	if o[key] == nil {
-		o[key] = tree{}
-	}
-	return child(o, key)
+	return o
 }
 
-// items yields the objects of the list at key.
-func items(o tree, key string) iter.Seq[tree] {
-	return func(yield func(tree) bool) {
+// Items yields the objects of the list at key.
+func Items(o Object, key string) iter.Seq[Object] {
+	return func(yield func(Object) bool) {
 		list, _ := o[key].([]any)
 		for _, item := range list {
-			if t, ok := item.(tree); ok && !yield(t) {
+			if t, ok := item.(Object); ok && !yield(t) {
 				return
 			}
 		}
 	}
 }
 
-// set puts value at key unless there is one already; "" counts as none. A nil
+// Set puts value at key unless there is one already; "" counts as none. A nil
 // value is not put.
-func set(o tree, key string, value any) {
+func Set(o Object, key string, value any) {
 	if o != nil && value != nil && (o[key] == nil || o[key] == "") {
 		o[key] = value
 	}
 }
 
-// setPointer is set for a field whose Go type is a pointer: there, "" is a value.
-func setPointer(o tree, key string, value any) {
+// SetPointer is Set for a field whose Go type is a pointer: there, "" is a value.
+func SetPointer(o Object, key string, value any) {
 	if o != nil && o[key] == nil {
 		o[key] = value
 	}
 }
 
-// text returns the string at key; "" when there is none.
-func text(o tree, key string) string {
+// Text returns the string at key; "" when there is none.
+func Text(o Object, key string) string {
 	s, _ := o[key].(string)
 	return s
 }
 
-// is reports whether the boolean at key is true.
-func is(o tree, key string) bool {
+// Is reports whether the boolean at key is true.
+func Is(o Object, key string) bool {
 	b, _ := o[key].(bool)
 	return b
+}
+
+// Take copies one member of another object into an object that the caller owns.
+func Take(into, from Object, key string) {
+	delete(into, key)
+	if value, has := from[key]; has {
+		into[key] = runtime.DeepCopyJSONValue(value)
+	}
 }

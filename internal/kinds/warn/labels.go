@@ -1,4 +1,4 @@
-package warnings
+package warn
 
 import (
 	"slices"
@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// oldLabel returns what is said about a label of nodes that is no longer used; "" for others
+// OldLabel returns what is said about a label of nodes that is no longer used; "" for others
 // (pkg/api/node/util.go).
-func oldLabel(key string) string {
+func OldLabel(key string) string {
 	switch key {
 	case "beta.kubernetes.io/arch":
 		return `deprecated since v1.14; use "kubernetes.io/arch" instead`
@@ -33,11 +33,11 @@ func oldLabel(key string) string {
 	return ""
 }
 
-// oldKeys returns the keys of labels that are old, in order.
-func oldKeys(labels map[string]string) []string {
+// OldKeys returns the keys of labels that are old, in order.
+func OldKeys(labels map[string]string) []string {
 	var old []string
 	for key := range labels {
-		if oldLabel(key) != "" {
+		if OldLabel(key) != "" {
 			old = append(old, key)
 		}
 	}
@@ -45,43 +45,46 @@ func oldKeys(labels map[string]string) []string {
 	return old
 }
 
-// term warns about old labels in the terms of a node selector, and if values is true about
+// Term warns about old labels in the terms of a node selector, and if values is true about
 // values that no label can have.
-func (l *list) term(at *field.Path, term *corev1.NodeSelectorTerm, values bool) {
+func (l *List) Term(at *field.Path, term *corev1.NodeSelectorTerm, values bool) {
 	for i := range term.MatchExpressions {
 		r := &term.MatchExpressions[i]
-		if why := oldLabel(r.Key); why != "" {
-			l.at(at.Child("matchExpressions").Index(i).Child("key"), "%s is %s", r.Key, why)
+		if why := OldLabel(r.Key); why != "" {
+			l.At(at.Child("matchExpressions").Index(i).Child("key"), "%s is %s", r.Key, why)
 		}
 		if !values {
 			continue
 		}
 		for j, value := range r.Values {
 			for _, why := range validation.IsValidLabelValue(value) {
-				l.at(at.Child("matchExpressions").Index(i).Child("values").Index(j), "%s is invalid, %s", value, why)
+				l.At(at.Child("matchExpressions").Index(i).Child("values").Index(j), "%s is invalid, %s", value, why)
 			}
 		}
 	}
 }
 
-// selector warns about old labels of nodes in a label selector.
-func (l *list) selector(at *field.Path, s *metav1.LabelSelector) {
+// Selector warns about old labels of nodes in a label selector.
+func (l *List) Selector(at *field.Path, s *metav1.LabelSelector) {
 	if s == nil {
 		return
 	}
 	for i, r := range s.MatchExpressions {
-		if why := oldLabel(r.Key); why != "" {
-			l.at(at.Child("matchExpressions").Index(i).Child("key"), "%s is %s", r.Key, why)
+		if why := OldLabel(r.Key); why != "" {
+			l.At(at.Child("matchExpressions").Index(i).Child("key"), "%s is %s", r.Key, why)
 		}
 	}
-	for _, key := range oldKeys(s.MatchLabels) {
-		l.at(at.Child("matchLabels").Child(key), "%s", oldLabel(key))
+	for _, key := range OldKeys(s.MatchLabels) {
+		l.At(at.Child("matchLabels").Child(key), "%s", OldLabel(key))
 	}
 }
 
-// annotation warns about an old annotation.
-func (l *list) annotation(at *field.Path, annotations map[string]string, key, why string) {
+// Annotation warns about an old annotation.
+func (l *List) Annotation(at *field.Path, annotations map[string]string, key, why string) {
 	if _, has := annotations[key]; has {
-		l.at(at.Child("metadata", "annotations").Key(key), "%s", why)
+		l.At(at.Child("metadata", "annotations").Key(key), "%s", why)
 	}
 }
+
+// PointAt is where services and ingresses say how they are reached.
+func PointAt(i int) *field.Path { return field.NewPath("status", "loadBalancer", "ingress").Index(i) }

@@ -1,33 +1,32 @@
-package printers_test
+// Package tabletest compares the tables of built-in kinds with what they are to show, in tests.
+package tabletest
 
 import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
-	resources "github.com/gapless-io/gapless/internal/kinds"
-	"github.com/gapless-io/gapless/internal/kinds/printers"
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
-// Objects were created at born and are shown 90 minutes later.
-func born() time.Time { return time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC) }
-func now() time.Time  { return born().Add(90 * time.Minute) }
+// now is when objects are shown: 90 minutes after their creation.
+func now() time.Time { return time.Date(2026, 5, 1, 13, 30, 0, 0, time.UTC) }
 
-// parse reads an object in YAML, which is called x and was created at born unless it says
+// Parse reads an object in YAML, which is called x and was created at 12:00 unless it says
 // otherwise.
-func parse(t *testing.T, body string) *wire.Object {
+func Parse(t *testing.T, body string) *wire.Object {
 	t.Helper()
 	var content map[string]any
 	if err := yaml.UnmarshalStrict([]byte(body), &content); err != nil {
-		t.Fatalf("%v\n%s", err, body)
+		t.Fatalf("read the object: %v\n%s", err, body)
 	}
 	metadata := map[string]any{"name": "x", "namespace": "default", "creationTimestamp": "2026-05-01T12:00:00Z"}
 	if given, has := content["metadata"].(map[string]any); has {
@@ -39,25 +38,30 @@ func parse(t *testing.T, body string) *wire.Object {
 	content["metadata"] = metadata
 	encoded, err := json.Marshal(content)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("encode the object: %v", err)
 	}
 	o, err := wire.NewObject(encoded, 7, []wire.FieldPath{{Label: "status.phase", Path: []string{"status", "phase"}}})
 	if err != nil {
-		t.Fatalf("%v\n%s", err, body)
+		t.Fatalf("make the object: %v\n%s", err, body)
 	}
 	return o
 }
 
-// printer returns the printer of a resource.
-func printer(resource string) printers.Printer {
-	return printers.For(schema.ParseGroupResource(resource))
+// Of returns the table of one of some resources, "deployments.apps"; an empty one if it is not
+// among them.
+func Of(all []*kinds.Resource, name string) kinds.Table {
+	i := slices.IndexFunc(all, func(r *kinds.Resource) bool { return r.GR().String() == name })
+	if i < 0 {
+		return kinds.Table{}
+	}
+	return all[i].Table
 }
 
-// cells are those of an object now.
-func cells(p printers.Printer, o *wire.Object) []any { return resources.Shown(p.Row(o), now()) }
+// Cells are those of an object now.
+func Cells(table kinds.Table, o *wire.Object) []any { return kinds.Shown(table.Row(o), now()) }
 
-// join shows cells as "x | 1/1 | Running".
-func join(cells []any) string {
+// Join shows cells as "x | 1/1 | Running".
+func Join(cells []any) string {
 	shown := make([]string, len(cells))
 	for i, c := range cells {
 		shown[i] = fmt.Sprint(c)
@@ -66,97 +70,32 @@ func join(cells []any) string {
 }
 
 // header shows columns as "Name | Ready | IP*"; those that only -o wide has end in "*".
-func header(p printers.Printer) string {
+func header(table kinds.Table) string {
 	var names []any
-	for _, c := range p.Columns {
+	for _, c := range table.Columns {
 		names = append(names, c.Name+strings.Repeat("*", int(c.Priority)))
 	}
-	return join(names)
+	return Join(names)
 }
 
-// rowCase is an object and its row.
-type rowCase struct{ name, object, want string }
+// Case is what it is about, an object, and its row.
+type Case = [3]string
 
-// checkRows compares the header and the rows of a resource.
-func checkRows(t *testing.T, resource, columns string, cases []rowCase) {
+// Check compares the header and the rows of a table.
+func Check(t *testing.T, table kinds.Table, columns string, cases []Case) {
 	t.Helper()
-	p := printer(resource)
-	if diff := cmp.Diff(columns, header(p)); diff != "" {
-		t.Errorf("columns of %s: -want +got:\n%s", resource, diff)
+	if diff := cmp.Diff(columns, header(table)); diff != "" {
+		t.Fatalf("columns: -want +got:\n%s", diff)
 	}
 	for _, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			cells := cells(p, parse(t, c.object))
-			if len(cells) != len(p.Columns) {
-				t.Fatalf("%d cells for %d columns", len(cells), len(p.Columns))
+		t.Run(c[0], func(t *testing.T) {
+			cells := Cells(table, Parse(t, c[1]))
+			if len(cells) != len(table.Columns) {
+				t.Fatalf("%d cells for %d columns", len(cells), len(table.Columns))
 			}
-			if diff := cmp.Diff(c.want, join(cells)); diff != "" {
+			if diff := cmp.Diff(c[2], Join(cells)); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
-	}
-}
-
-func TestOtherKindsHaveNameAndAge(t *testing.T) {
-	checkRows(t, "foos.example.com", "Name | Age", []rowCase{
-		{"created", ``, "x | 90m"},
-		{"not created", `metadata: {creationTimestamp: null}`, "x | <unknown>"},
-		{"created in the future", `metadata: {creationTimestamp: "2030-01-01T00:00:00Z"}`, "x | <invalid>"},
-	})
-}
-
-func TestUndecodableObjectKeepsItsName(t *testing.T) {
-	for resource, want := range map[string]string{
-		"configmaps": "x | <unknown> | <unknown>",
-		"events":     strings.Repeat("<unknown> | ", 9) + "x",
-	} {
-		if got := join(cells(printer(resource), parse(t, `{data: 17, involvedObject: 17}`))); got != want {
-			t.Errorf("%s: got %s, want %s", resource, got, want)
-		}
-	}
-}
-
-func TestColumnsSayWhatTheyShow(t *testing.T) {
-	describe := func(resource string, i int) string {
-		c := printer(resource).Columns[i]
-		return fmt.Sprintf("%s %q %s: %s", c.Type, c.Format, c.Name, strings.SplitAfter(c.Description, ".")[0])
-	}
-	for _, c := range []struct {
-		resource string
-		column   int
-		want     string
-	}{
-		{"pods", 0, `string "name" Name: Name must be unique within a namespace.`},
-		{"pods", 1, `string "" Ready: The aggregate readiness state of this pod for accepting traffic.`},
-		{"pods", 6, `string "" Node: NodeName indicates in which node this pod is scheduled.`},
-		{"replicasets.apps", 1, `integer "" Desired: Replicas is the number of desired pods.`},
-		{"cronjobs.batch", 3, `boolean "" Suspend: This flag tells the controller to suspend subsequent executions, it does not apply to already started executions.`},
-		{"roles.rbac.authorization.k8s.io", 1, `date "" Created At: CreationTimestamp is a timestamp representing the server time when this object was created.`},
-		{"volumeattachments.storage.k8s.io", 1, `string "name" Attacher: attacher indicates the name of the volume driver that MUST handle this request.`},
-	} {
-		if got := describe(c.resource, c.column); got != c.want {
-			t.Errorf("%s: got %s, want %s", c.resource, got, c.want)
-		}
-	}
-}
-
-// A client that sorts by a column needs its type: kubectl prints the JSON of cells.
-func TestNumbersAndBooleansAreNotText(t *testing.T) {
-	for resource, c := range map[string]struct{ object, want string }{
-		"deployments.apps":                  {`{spec: {replicas: 2}, status: {updatedReplicas: 1}}`, `["x","0/2",1,0,"90m","","",""]`},
-		"configmaps":                        {`{data: {a: b}}`, `["x",1,"90m"]`},
-		"controllerrevisions.apps":          {`{revision: 7}`, `["x","<none>",7,"90m"]`},
-		"priorityclasses.scheduling.k8s.io": {`{value: -5, globalDefault: true}`, `["x",-5,true,"90m",""]`},
-		"volumeattachments.storage.k8s.io":  {`{status: {attached: true}}`, `["x","","","",true,"90m"]`},
-		"cronjobs.batch":                    {`{spec: {suspend: true}}`, `["x","","<none>","True",0,"<none>","90m","","","<none>"]`},
-		"events":                            {`{count: 3}`, `["<unknown>","","","","","","","<unknown>",3,"x"]`},
-	} {
-		cells, err := json.Marshal(cells(printer(resource), parse(t, c.object)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := strings.NewReplacer(`\u003c`, "<", `\u003e`, ">").Replace(string(cells)); got != c.want {
-			t.Errorf("%s: got %s, want %s", resource, got, c.want)
-		}
 	}
 }

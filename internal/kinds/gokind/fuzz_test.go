@@ -1,4 +1,4 @@
-package builtin_test
+package gokind_test
 
 import (
 	"encoding/json"
@@ -7,6 +7,8 @@ import (
 
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/kinds/builtin"
+	"github.com/gapless-io/gapless/internal/kinds/builtin/builtintest"
+	"github.com/gapless-io/gapless/internal/kinds/gokind"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -48,14 +50,14 @@ func write(t *testing.T, r *kinds.Resource, body []byte) {
 
 func FuzzDecode(f *testing.F) {
 	for i, r := range builtin.Catalog().Resources() {
-		f.Add(uint8(i), manifest(f, r))
+		f.Add(uint8(i), builtintest.Manifest(f, r))
 	}
 	f.Fuzz(func(t *testing.T, n uint8, body []byte) { write(t, kindOf(n), body) })
 }
 
 func FuzzDecodeProtobuf(f *testing.F) {
 	for i, r := range builtin.Catalog().Resources() {
-		f.Add(uint8(i), envelope(f, r, manifest(f, r)))
+		f.Add(uint8(i), builtintest.Envelope(f, r, builtintest.Manifest(f, r)))
 	}
 	f.Fuzz(func(t *testing.T, n uint8, body []byte) {
 		r := kindOf(n)
@@ -75,14 +77,14 @@ func FuzzDecodeDeleteOptions(f *testing.F) {
 	f.Add([]byte("k8s\x00"))
 	f.Add([]byte("k8s\x00\x0a\x13\x0a\x02v1\x12\x0dDeleteOptions\x12\x02\x08\x05"))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		_, err := builtin.DecodeDeleteOptions(body)
+		_, err := gokind.DecodeDeleteOptions(body)
 		mustBeStatus(t, err)
 	})
 }
 
 func FuzzStrategicMerge(f *testing.F) {
 	for i, r := range builtin.Catalog().Resources() {
-		f.Add(uint8(i), manifest(f, r), []byte(`{"metadata":{"labels":{"a":"b"},"finalizers":["x"]}}`))
+		f.Add(uint8(i), builtintest.Manifest(f, r), []byte(`{"metadata":{"labels":{"a":"b"},"finalizers":["x"]}}`))
 	}
 	pod := []byte(`{"spec":{"containers":[{"name":"a","image":"a"},{"name":"b","image":"b"}]}}`)
 	for _, patch := range []string{

@@ -1,4 +1,4 @@
-package builtin_test
+package gokind_test
 
 import (
 	"bytes"
@@ -15,6 +15,8 @@ import (
 
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/kinds/builtin"
+	"github.com/gapless-io/gapless/internal/kinds/builtin/builtintest"
+	"github.com/gapless-io/gapless/internal/kinds/gokind"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -55,8 +57,8 @@ func decodesAs(t *testing.T, kind reflect.Type, encode func([]byte) ([]byte, err
 
 func TestProtobufIsDecodedAsItsJSONIs(t *testing.T) {
 	for _, r := range builtin.Catalog().Resources() {
-		t.Run(fileOf(r), func(t *testing.T) {
-			u := written(t, r, manifest(t, r))
+		t.Run(builtintest.File(r), func(t *testing.T) {
+			u := builtintest.Written(t, r, builtintest.Manifest(t, r))
 			u.SetResourceVersion("7")
 			u.SetUID("9c8b1a6e")
 			u.SetCreationTimestamp(metav1.Unix(1_700_000_000, 0))
@@ -75,7 +77,7 @@ func TestProtobufIsDecodedAsItsJSONIs(t *testing.T) {
 
 func TestProtobufKeepsAnyText(t *testing.T) {
 	for _, r := range builtin.Catalog().Resources() {
-		content := written(t, r, manifest(t, r)).UnstructuredContent()
+		content := builtintest.Written(t, r, builtintest.Manifest(t, r)).UnstructuredContent()
 		content["metadata"] = map[string]any{"name": "ä<&>\"\\", "annotations": map[string]any{"b": "\u2028\x00", "a": ""}}
 		object, err := json.Marshal(content)
 		if err != nil {
@@ -87,8 +89,8 @@ func TestProtobufKeepsAnyText(t *testing.T) {
 
 // What the fast way to a struct does not know is decoded the slow way.
 func TestProtobufOfUnusualObjectsIsDecodedAsTheirJSONIs(t *testing.T) {
-	pods := resource(t, "", "v1", "pods")
-	revisions := resource(t, "apps", "v1", "controllerrevisions")
+	pods := builtintest.Resource(t, "", "v1", "pods")
+	revisions := builtintest.Resource(t, "apps", "v1", "controllerrevisions")
 	for _, c := range []struct {
 		of   *kinds.Resource
 		json string
@@ -103,14 +105,14 @@ func TestProtobufOfUnusualObjectsIsDecodedAsTheirJSONIs(t *testing.T) {
 }
 
 func TestScalesAndMetadataAreEncoded(t *testing.T) {
-	decodesAs(t, reflect.TypeFor[autoscalingv1.Scale](), builtin.EncodeScale,
+	decodesAs(t, reflect.TypeFor[autoscalingv1.Scale](), gokind.EncodeScale,
 		[]byte(`{"kind":"Scale","apiVersion":"autoscaling/v1","metadata":{"name":"d"},"spec":{"replicas":3},"status":{"replicas":0,"selector":"a=b"}}`))
-	decodesAs(t, reflect.TypeFor[metav1.PartialObjectMetadata](), builtin.EncodeMetadata,
+	decodesAs(t, reflect.TypeFor[metav1.PartialObjectMetadata](), gokind.EncodeMetadata,
 		[]byte(`{"metadata":{"name":"d","ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"p","uid":"u","controller":true}],"finalizers":["x"]}}`))
 }
 
 func TestWhatCannotBeEncodedIsAnError(t *testing.T) {
-	r := resource(t, "", "v1", "pods")
+	r := builtintest.Resource(t, "", "v1", "pods")
 	for _, body := range []string{``, `[]`, `{"spec":{"containers":"none"}}`} {
 		if raw, err := r.Protobuf([]byte(body)); err == nil {
 			t.Errorf("%s is encoded as %q", body, raw)
@@ -121,12 +123,12 @@ func TestWhatCannotBeEncodedIsAnError(t *testing.T) {
 }
 
 func BenchmarkEncodeProtobufConfigMap(b *testing.B) {
-	benchmarkEncode(b, resource(b, "", "v1", "configmaps"), configMapBody(b))
+	benchmarkEncode(b, builtintest.Resource(b, "", "v1", "configmaps"), configMapBody(b))
 }
 
 func BenchmarkEncodeProtobufPod(b *testing.B) {
-	r := resource(b, "", "v1", "pods")
-	benchmarkEncode(b, r, manifest(b, r))
+	r := builtintest.Resource(b, "", "v1", "pods")
+	benchmarkEncode(b, r, builtintest.Manifest(b, r))
 }
 
 func benchmarkEncode(b *testing.B, r *kinds.Resource, body []byte) {
@@ -145,7 +147,7 @@ func benchmarkEncode(b *testing.B, r *kinds.Resource, body []byte) {
 func TestKubeAPIServersJSONIsReadTheFastWay(t *testing.T) {
 	fast := 0
 	for _, r := range builtin.Catalog().Resources() {
-		u := written(t, r, manifest(t, r))
+		u := builtintest.Written(t, r, builtintest.Manifest(t, r))
 		u.SetAnnotations(map[string]string{"a": "<b> & \"c\" ä\n"})
 		u.SetCreationTimestamp(metav1.Unix(1_700_000_000, 0))
 		u.SetManagedFields([]metav1.ManagedFieldsEntry{{
@@ -167,9 +169,9 @@ func TestKubeAPIServersJSONIsReadTheFastWay(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if builtin.FillsFast(r.Type, own) {
+		if gokind.FillsFast(r.Type, own) {
 			fast++
-			if !builtin.FillsFast(r.Type, object) {
+			if !gokind.FillsFast(r.Type, object) {
 				t.Errorf("%s is decoded the slow way: %s", r.GVR(), object)
 			}
 		}

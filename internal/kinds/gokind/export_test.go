@@ -1,4 +1,4 @@
-package builtin
+package gokind
 
 import "github.com/gapless-io/gapless/internal/kinds"
 

@@ -1,24 +1,13 @@
-package builtin_test
+package gokind_test
 
 import (
 	"encoding/json"
 	"strings"
 	"testing"
 
-	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/gapless-io/gapless/internal/kinds"
-	"github.com/gapless-io/gapless/internal/kinds/builtin"
+	"github.com/gapless-io/gapless/internal/kinds/builtin/builtintest"
 )
-
-func resource(tb testing.TB, group, version, plural string) *kinds.Resource {
-	tb.Helper()
-	r, ok := builtin.Catalog().Lookup(runtimeschema.GroupVersionResource{Group: group, Version: version, Resource: plural})
-	if !ok {
-		tb.Fatalf("no resource %s/%s %s", group, version, plural)
-	}
-	return r
-}
 
 func configMapBody(tb testing.TB) []byte {
 	tb.Helper()
@@ -37,17 +26,17 @@ func configMapBody(tb testing.TB) []byte {
 }
 
 func BenchmarkDecodeConfigMap(b *testing.B) {
-	benchmarkDecode(b, resource(b, "", "v1", "configmaps"), configMapBody(b))
+	benchmarkDecode(b, builtintest.Resource(b, "", "v1", "configmaps"), configMapBody(b))
 }
 
 func BenchmarkDecodePod(b *testing.B) {
-	r := resource(b, "", "v1", "pods")
-	benchmarkDecode(b, r, manifest(b, r))
+	r := builtintest.Resource(b, "", "v1", "pods")
+	benchmarkDecode(b, r, builtintest.Manifest(b, r))
 }
 
 func BenchmarkDecodeDeployment(b *testing.B) {
-	r := resource(b, "apps", "v1", "deployments")
-	benchmarkDecode(b, r, manifest(b, r))
+	r := builtintest.Resource(b, "apps", "v1", "deployments")
+	benchmarkDecode(b, r, builtintest.Manifest(b, r))
 }
 
 // benchmarkDecode decodes, defaults and validates a body.
@@ -67,12 +56,5 @@ func benchmarkDecode(b *testing.B, r *kinds.Resource, body []byte) {
 		if errs, _ := typ.Validate(u, nil); len(errs) > 0 {
 			b.Fatal(errs)
 		}
-	}
-}
-
-func BenchmarkCatalog(b *testing.B) {
-	b.ReportAllocs()
-	for b.Loop() {
-		builtin.Catalog()
 	}
 }

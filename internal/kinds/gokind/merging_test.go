@@ -1,4 +1,4 @@
-package builtin_test
+package gokind_test
 
 import (
 	"encoding/json"
@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"slices"
 	"testing"
+
+	"github.com/gapless-io/gapless/internal/kinds/builtin/builtintest"
 )
 
 // items are n environment variables, ports, … from a number on.
@@ -80,7 +82,7 @@ func TestStrategicMergesOfLongListsAreRefused(t *testing.T) {
 			return container(members{}), map[string]any{"spec": map[string]any{"containers": same}}
 		},
 	} {
-		pods := resource(t, "", "v1", "pods")
+		pods := builtintest.Resource(t, "", "v1", "pods")
 		merge := func(n int) error {
 			object, patch := c(n)
 			_, err := pods.Type.StrategicMerge(text(t, object), text(t, patch))
@@ -108,7 +110,7 @@ func TestStrategicMergesThatReplaceListsAreNotBounded(t *testing.T) {
 		"a list of a new item":       {"", "v1", "pods", container(members{}), map[string]any{"spec": members{"containers": []any{members{"name": "b", "env": items(0, many)}}}}},
 		"a list where there is none": {"", "v1", "pods", container(members{}), container(members{"env": items(0, many)})},
 	} {
-		if _, err := resource(t, c.group, c.version, c.plural).Type.StrategicMerge(text(t, c.object), text(t, c.patch)); err != nil {
+		if _, err := builtintest.Resource(t, c.group, c.version, c.plural).Type.StrategicMerge(text(t, c.object), text(t, c.patch)); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -1,6 +1,7 @@
 package kinds
 
 import (
+	"iter"
 	"slices"
 	"time"
 
@@ -9,6 +10,26 @@ import (
 
 	"github.com/gapless-io/gapless/internal/wire"
 )
+
+// Table is how the objects of a resource are shown as rows.
+type Table struct {
+	// Columns are the columns of a Table, without the object.
+	Columns []metav1.TableColumnDefinition
+	// Row computes the cells of one object in the order of Columns: text, numbers, booleans,
+	// nil, and Ago for ages.
+	Row func(o *wire.Object) []any
+	// Rows identifies Row among those that this group, version and resource has had: what
+	// equal ones compute of an object is equal. It is "" for a built-in kind.
+	Rows string
+	// RowsSince is the first minor version of kube-apiserver 1 whose cells of a built-in kind are
+	// those of Row. Columns can be the same although cells are not.
+	RowsSince int
+	// ListRow returns the Row of the items of a list, for a kind whose rows depend on the
+	// other rows. It ranges over items before the rows are computed; nil: it is Row.
+	ListRow func(items iter.Seq2[*wire.Object, error]) func(o *wire.Object) []any
+	// RowConditions returns what a row says besides its cells; nil: nothing.
+	RowConditions func(o *wire.Object) []metav1.TableRowCondition
+}
 
 // DefaultColumns are the columns of a kind without columns of its own: name and
 // age. ageType is "date" for custom resources and "string" for built-in kinds,

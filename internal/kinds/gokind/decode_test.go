@@ -1,4 +1,4 @@
-package builtin_test
+package gokind_test
 
 import (
 	"errors"
@@ -12,7 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gapless-io/gapless/internal/kinds"
-	"github.com/gapless-io/gapless/internal/kinds/builtin"
+	"github.com/gapless-io/gapless/internal/kinds/builtin/builtintest"
+	"github.com/gapless-io/gapless/internal/kinds/gokind"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
@@ -29,7 +30,7 @@ func wantStatus(t *testing.T, err error, code int32, message string) {
 }
 
 func TestUnknownAndDuplicateFieldsFollowFieldValidation(t *testing.T) {
-	typ := resource(t, "apps", "v1", "deployments").Type
+	typ := builtintest.Resource(t, "apps", "v1", "deployments").Type
 	body := []byte(`{"apiVersion":"apps/v1","kind":"Deployment","spec":{"replicas":1,"replicas":2,"zz":true}}`)
 
 	_, _, err := typ.Decode(body, kinds.FieldsStrict)
@@ -53,7 +54,7 @@ func TestUnknownAndDuplicateFieldsFollowFieldValidation(t *testing.T) {
 }
 
 func TestMalformedBodiesGetUpstreamsErrors(t *testing.T) {
-	typ := resource(t, "", "v1", "configmaps").Type
+	typ := builtintest.Resource(t, "", "v1", "configmaps").Type
 	tests := []struct{ name, body, want string }{
 		{"empty", ``, `the object provided is unrecognized (must be of type ConfigMap): couldn't get version/kind; json parse error: unexpected end of JSON input (<empty>)`},
 		{"cut off", `{"kind":`, `couldn't get version/kind; json parse error: unexpected end of JSON input ({"kind":)`},
@@ -74,7 +75,7 @@ func TestMalformedBodiesGetUpstreamsErrors(t *testing.T) {
 }
 
 func TestKindAndVersionMayBeMissing(t *testing.T) {
-	u, _, err := resource(t, "apps", "v1", "deployments").Type.Decode([]byte(`{}`), kinds.FieldsStrict)
+	u, _, err := builtintest.Resource(t, "apps", "v1", "deployments").Type.Decode([]byte(`{}`), kinds.FieldsStrict)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +85,7 @@ func TestKindAndVersionMayBeMissing(t *testing.T) {
 }
 
 func TestBadProtobufIsRefused(t *testing.T) {
-	r := resource(t, "", "v1", "configmaps")
+	r := builtintest.Resource(t, "", "v1", "configmaps")
 	nested := []byte{}
 	for range 2000 {
 		nested = append(appendLength([]byte{0x0a}, len(nested)), nested...)
@@ -96,7 +97,7 @@ func TestBadProtobufIsRefused(t *testing.T) {
 	}{
 		{"json", []byte(`{"kind":"ConfigMap"}`), `provided data does not appear to be a protobuf message`},
 		{"cut off", []byte("k8s\x00\x0a\xff"), `read the protobuf envelope`},
-		{"another kind", envelope(t, resource(t, "", "v1", "secrets"), []byte(`{}`)), `Secret in version "v1" cannot be handled as a ConfigMap`},
+		{"another kind", builtintest.Envelope(t, builtintest.Resource(t, "", "v1", "secrets"), []byte(`{}`)), `Secret in version "v1" cannot be handled as a ConfigMap`},
 		{"too deep", wrap(t, runtime.Unknown{Raw: nested}), `messages nest more than 1000 deep`},
 		{"too deep before garbage", wrap(t, runtime.Unknown{Raw: append(nested, 0xff)}), `messages nest more than 1000 deep`},
 		{"compressed", wrap(t, runtime.Unknown{ContentEncoding: "gzip"}), `unsupported content encoding "gzip"`},
@@ -134,19 +135,19 @@ func TestDeleteOptionsAreReadFromProtobuf(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := builtin.DecodeDeleteOptions(wrap(t, runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "apps/v1", Kind: "DeleteOptions"}, Raw: raw}))
+	got, err := gokind.DecodeDeleteOptions(wrap(t, runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "apps/v1", Kind: "DeleteOptions"}, Raw: raw}))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("options (-want +got):\n%s", diff)
 	}
-	_, err = builtin.DecodeDeleteOptions(envelope(t, resource(t, "", "v1", "secrets"), []byte(`{}`)))
+	_, err = gokind.DecodeDeleteOptions(builtintest.Envelope(t, builtintest.Resource(t, "", "v1", "secrets"), []byte(`{}`)))
 	wantStatus(t, err, http.StatusBadRequest, "cannot be converted to DeleteOptions")
 }
 
 func TestStrategicMergeUsesMergeKeys(t *testing.T) {
-	r := resource(t, "apps", "v1", "deployments")
+	r := builtintest.Resource(t, "apps", "v1", "deployments")
 	original := []byte(`{"spec":{"template":{"spec":{"containers":[{"name":"a","image":"a:1"},{"name":"b","image":"b:1"}]}}}}`)
 	patched, err := r.Type.StrategicMerge(original, []byte(`{"spec":{"template":{"spec":{"containers":[{"name":"b","image":"b:2"}]}}}}`))
 	if err != nil {
@@ -171,7 +172,7 @@ func TestStrategicMergeUsesMergeKeys(t *testing.T) {
 // containers returns the images by name, since the order is the library's.
 func containers(t *testing.T, body string) map[string]string {
 	t.Helper()
-	u, _, err := resource(t, "apps", "v1", "deployments").Type.Decode([]byte(body), kinds.FieldsStrict)
+	u, _, err := builtintest.Resource(t, "apps", "v1", "deployments").Type.Decode([]byte(body), kinds.FieldsStrict)
 	if err != nil {
 		t.Fatal(err)
 	}
