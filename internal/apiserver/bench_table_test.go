@@ -47,7 +47,7 @@ func loadedTables(b *testing.B, n int) (h http.Handler, pods, certificates strin
 	live := kinds.NewLive(builtin.Catalog())
 	reg := openRegistry(b, live)
 	h = apiserver.New(b.Context(), apiserver.Config{Reader: reg, Writer: reg, Live: live})
-	definition, err := os.ReadFile("../schema/custom/testdata/certificates.yaml")
+	definition, err := os.ReadFile("../kinds/custom/testdata/certificates.yaml")
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -80,6 +80,9 @@ type ScalePaths struct {
 	SpecReplicas   []string
 	StatusReplicas []string
 	Selector       []string // where the label selector stands (a string, or a LabelSelector object); nil: none
+	// Strict says that what stands there may be anything, and must be what a scale has. It is set for
+	// custom resources, whose desired replicas may not be missing either.
+	Strict bool
 }
 
 // Type is the knowledge of one kind: a Go type of k8s.io/api for the built-in

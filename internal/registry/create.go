@@ -197,7 +197,7 @@ func (r *Registry) prepareCreate(resource *kinds.Resource, u *unstructured.Unstr
 	}
 	if len(errs) == 0 {
 		warnings = append(warnings, strategy.Warnings(resource, u, nil)...)
-	} else if !resource.Custom {
+	} else if !resource.WarnsOfInvalid {
 		warnings = nil
 	}
 	return managed, warnings, metadata.Invalid(resource, u.GetName(), errs)

@@ -100,7 +100,7 @@ func rowsOf(t *testing.T, lists *render.Lists, r *kinds.Resource, items []*wire.
 // certificates is a custom resource with seven columns.
 func certificates(t testing.TB) *kinds.Resource {
 	t.Helper()
-	definition, err := os.ReadFile("../../schema/custom/testdata/certificates.yaml")
+	definition, err := os.ReadFile("../../kinds/custom/testdata/certificates.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}

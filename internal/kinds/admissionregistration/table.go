@@ -21,7 +21,8 @@ func validatingWebhooksTable() kinds.Table {
 
 func webhookColumns() []table.Column {
 	return []table.Column{
-		table.Name(), table.Integer("Webhooks", "Webhooks indicates the number of webhooks registered in this configuration"), table.Age(),
+		table.Name(),
+		table.Integer("Webhooks", "Webhooks indicates the number of webhooks registered in this configuration"), table.Age(),
 	}
 }
 

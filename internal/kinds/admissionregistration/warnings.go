@@ -64,7 +64,11 @@ func warnValidatingBinding(o, old *admissionv1.ValidatingAdmissionPolicyBinding)
 func reserved(l *warn.List, name string, update bool) {
 	const static = ".static.k8s.io"
 	if update && strings.HasSuffix(name, static) {
-		l.Say("metadata.name: names ending with %q are reserved for static manifest-based configurations and cannot be managed via the API", static)
+		l.Say(
+			"metadata.name: names ending with %q are reserved for static manifest-based configurations and "+
+				"cannot be managed via the API",
+			static,
+		)
 	}
 }
 

@@ -14,10 +14,12 @@ func TestWebhooksForReviewsAreWarnedAbout(t *testing.T) {
 	rule := func(group string, resources ...string) admissionv1.RuleWithOperations {
 		return admissionv1.RuleWithOperations{Rule: admissionv1.Rule{APIGroups: []string{group}, Resources: resources}}
 	}
-	o := &admissionv1.MutatingWebhookConfiguration{Webhooks: []admissionv1.MutatingWebhook{{Rules: []admissionv1.RuleWithOperations{
-		rule("*", "tokenreviews"), rule("authentication.k8s.io", "tokenreviews", "pods", "tokenreviews"),
-		rule("authentication.k8s.io", "*"),
-	}}}}
+	o := &admissionv1.MutatingWebhookConfiguration{
+		Webhooks: []admissionv1.MutatingWebhook{{Rules: []admissionv1.RuleWithOperations{
+			rule("*", "tokenreviews"), rule("authentication.k8s.io", "tokenreviews", "pods", "tokenreviews"),
+			rule("authentication.k8s.io", "*"),
+		}}},
+	}
 	want := []string{
 		"webhooks[0].rules[1]: tokenreviews.authentication.k8s.io is excluded from admission webhooks; this rule will have no effect",
 	}

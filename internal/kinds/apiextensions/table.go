@@ -1,10 +1,10 @@
 package apiextensions
 
 import (
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-
 	"slices"
 	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/kinds/table"
@@ -15,8 +15,12 @@ func definitionTable() kinds.Table {
 		append(
 			[]table.Column{table.Name(), table.Str("Scope", "Cluster/Namespaced"), table.Str("Versions", "Served versions")},
 			table.Created().Columns[1]),
-		table.Wide(table.Str("Group", "API group"), table.Str("Kind", "CustomResource kind"), table.Str("ShortNames", "Short names"),
-			table.Boolean("Established", "Established status"))...)...)
+		table.Wide(
+			table.Str("Group", "API group"),
+			table.Str("Kind", "CustomResource kind"),
+			table.Str("ShortNames", "Short names"),
+			table.Boolean("Established", "Established status"),
+		)...)...)
 }
 
 func definitionCells(o *apiextensionsv1.CustomResourceDefinition, r table.Meta) []any {

@@ -16,12 +16,16 @@ func Kinds() []*kinds.Resource {
 		gokind.Of(gokind.Row{
 			Group: "apps", Version: "v1", Kind: "ControllerRevision",
 			Table: revisionTable(),
-		}, gokind.Rules[*appsv1.ControllerRevision]{Object: validation.ControllerRevision, Update: validation.ControllerRevisionUpdate}),
+		}, gokind.Rules[*appsv1.ControllerRevision]{
+			Object: validation.ControllerRevision, Update: validation.ControllerRevisionUpdate,
+		}),
 		gokind.Of(gokind.Row{
 			Group: "apps", Version: "v1", Kind: "DaemonSet", Short: []string{"ds"}, Categories: []string{gokind.All},
 			Status: true, Defaults: defaultDaemonSet,
 			Complete: completeDaemonSet, Generation: kinds.GenerationOfSpec, Table: daemonSetTable(),
-		}, gokind.Rules[*appsv1.DaemonSet]{Object: validation.DaemonSet, Update: validation.DaemonSetUpdate, Warn: warnDaemonSet}),
+		}, gokind.Rules[*appsv1.DaemonSet]{
+			Object: validation.DaemonSet, Update: validation.DaemonSetUpdate, Warn: warnDaemonSet,
+		}),
 		gokind.Of(gokind.Row{
 			Group: "apps", Version: "v1", Kind: "Deployment", Short: []string{"deploy"}, Categories: []string{gokind.All},
 			Status: true, Scale: podspec.Scale(), Defaults: defaultDeployment,
@@ -29,18 +33,23 @@ func Kinds() []*kinds.Resource {
 			// Its annotations are copied to its replica sets.
 			Generation: kinds.GenerationOfSpecAndAnnotations, StatusKeeps: []string{"labels"},
 			Table: deploymentTable(),
-		}, gokind.Rules[*appsv1.Deployment]{Object: validation.Deployment, Update: validation.DeploymentUpdate, Warn: warnDeployment}),
+		}, gokind.Rules[*appsv1.Deployment]{
+			Object: validation.Deployment, Update: validation.DeploymentUpdate, Warn: warnDeployment,
+		}),
 		gokind.Of(gokind.Row{
 			Group: "apps", Version: "v1", Kind: "ReplicaSet", Short: []string{"rs"}, Categories: []string{gokind.All},
 			Status: true, Scale: podspec.Scale(), Defaults: defaultReplicaSet,
 			Complete: podspec.CompleteTemplate, Generation: kinds.GenerationOfSpec, Table: replicaSetTable(),
-		}, gokind.Rules[*appsv1.ReplicaSet]{Object: validation.ReplicaSet, Update: validation.ReplicaSetUpdate, Warn: warnReplicaSet}),
+		}, gokind.Rules[*appsv1.ReplicaSet]{
+			Object: validation.ReplicaSet, Update: validation.ReplicaSetUpdate, Warn: warnReplicaSet,
+		}),
 		gokind.Of(gokind.Row{
 			Group: "apps", Version: "v1", Kind: "StatefulSet", Short: []string{"sts"}, Categories: []string{gokind.All},
 			Status: true, Scale: podspec.Scale(), Defaults: defaultStatefulSet,
 			Complete: podspec.CompleteTemplate, Generation: kinds.GenerationOfSpec, Table: statefulSetTable(),
 		}, gokind.Rules[*appsv1.StatefulSet]{
-			Object: validation.StatefulSet, Create: validation.NewStatefulSet, Update: validation.StatefulSetUpdate, Warn: warnStatefulSet,
+			Object: validation.StatefulSet, Create: validation.NewStatefulSet, Update: validation.StatefulSetUpdate,
+			Warn: warnStatefulSet,
 		}),
 	}
 }

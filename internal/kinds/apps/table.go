@@ -39,10 +39,12 @@ func deploymentTable() kinds.Table {
 	status := appsv1.DeploymentStatus{}
 	return table.Of(deploymentCells, append(
 		[]table.Column{
-			table.Name(), table.Str("Ready", "Number of the pod with ready state"), table.Str("Up-to-date", table.Doc(status, "updatedReplicas")),
+			table.Name(), table.Str("Ready", "Number of the pod with ready state"),
+			table.Str("Up-to-date", table.Doc(status, "updatedReplicas")),
 			table.Str("Available", table.Doc(status, "availableReplicas")), table.Age(),
 		},
-		table.Wide(append(podspec.ContainerColumns(), table.Str("Selector", table.Doc(appsv1.DeploymentSpec{}, "selector")))...)...)...)
+		table.Wide(
+			append(podspec.ContainerColumns(), table.Str("Selector", table.Doc(appsv1.DeploymentSpec{}, "selector")))...)...)...)
 }
 
 func deploymentCells(o *appsv1.Deployment, r table.Meta) []any {
@@ -69,11 +71,15 @@ func daemonSetTable() kinds.Table {
 	status := appsv1.DaemonSetStatus{}
 	return table.Of(daemonSetCells, append(
 		[]table.Column{
-			table.Name(), table.Integer("Desired", table.Doc(status, "desiredNumberScheduled")), table.Integer("Current", table.Doc(status, "currentNumberScheduled")),
-			table.Integer("Ready", table.Doc(status, "numberReady")), table.Integer("Up-to-date", table.Doc(status, "updatedNumberScheduled")),
-			table.Integer("Available", table.Doc(status, "numberAvailable")), table.Str("Node Selector", table.Doc(corev1.PodSpec{}, "nodeSelector")), table.Age(),
+			table.Name(), table.Integer("Desired", table.Doc(status, "desiredNumberScheduled")),
+			table.Integer("Current", table.Doc(status, "currentNumberScheduled")),
+			table.Integer("Ready", table.Doc(status, "numberReady")),
+			table.Integer("Up-to-date", table.Doc(status, "updatedNumberScheduled")),
+			table.Integer("Available", table.Doc(status, "numberAvailable")),
+			table.Str("Node Selector", table.Doc(corev1.PodSpec{}, "nodeSelector")), table.Age(),
 		},
-		table.Wide(append(podspec.ContainerColumns(), table.Str("Selector", table.Doc(appsv1.DaemonSetSpec{}, "selector")))...)...)...)
+		table.Wide(
+			append(podspec.ContainerColumns(), table.Str("Selector", table.Doc(appsv1.DaemonSetSpec{}, "selector")))...)...)...)
 }
 
 func daemonSetCells(o *appsv1.DaemonSet, r table.Meta) []any {

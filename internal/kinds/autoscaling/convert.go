@@ -64,7 +64,12 @@ func show(content map[string]any) map[string]any {
 		}
 		// With the CPU, whose raw value has no field of its own.
 		put[[]autoscalingv1.MetricStatus](notes, currentNote, current, len(current))
-		put[[]autoscalingv1.HorizontalPodAutoscalerCondition](notes, conditionsNote, status["conditions"], size(status["conditions"]))
+		put[[]autoscalingv1.HorizontalPodAutoscalerCondition](
+			notes,
+			conditionsNote,
+			status["conditions"],
+			size(status["conditions"]),
+		)
 		shown["status"] = v1
 	}
 	return notes.onto(shown)
@@ -100,7 +105,12 @@ func store(content map[string]any) map[string]any {
 			current = append(current, deep(m, "current"))
 		}
 		if use := status["currentCPUUtilizationPercentage"]; use != nil && current == nil {
-			current = []any{tree.Object{"type": "Resource", "resource": tree.Object{"name": "cpu", "current": tree.Object{"averageUtilization": use}}}}
+			current = []any{
+				tree.Object{
+					"type":     "Resource",
+					"resource": tree.Object{"name": "cpu", "current": tree.Object{"averageUtilization": use}},
+				},
+			}
 		}
 		v2["currentMetrics"] = current
 		if conditions, is := said[conditionsNote].([]any); is {
@@ -112,7 +122,10 @@ func store(content map[string]any) map[string]any {
 }
 
 func cpu(use any) tree.Object {
-	return tree.Object{"type": "Resource", "resource": tree.Object{"name": "cpu", "target": tree.Object{"type": "Utilization", "averageUtilization": use}}}
+	return tree.Object{
+		"type":     "Resource",
+		"resource": tree.Object{"name": "cpu", "target": tree.Object{"type": "Utilization", "averageUtilization": use}},
+	}
 }
 
 // cpuUse is the CPU utilization that a metric is about; nil when it is about another
@@ -152,7 +165,11 @@ func places(kind, goal string) (member string, all []place) {
 		return "pods", []place{named, {"metric", "selector", "selector"}, average}
 	case "Object":
 		return "object", []place{
-			{"describedObject", "", "target"}, named, {"metric", "selector", "selector"}, value, {goal, "averageValue", "averageValue"},
+			{
+				"describedObject",
+				"",
+				"target",
+			}, named, {"metric", "selector", "selector"}, value, {goal, "averageValue", "averageValue"},
 		}
 	case "External":
 		return "external", []place{named, {"metric", "selector", "metricSelector"}, value, average}

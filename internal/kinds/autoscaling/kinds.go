@@ -19,7 +19,8 @@ func Kinds() []*kinds.Resource {
 		Generation: kinds.GenerationOfSpec, // since 1.37 (kubernetes#138228)
 		Table:      autoscalerTable(),
 	}, gokind.Rules[*autoscalingv2.HorizontalPodAutoscaler]{
-		Object: validation.HorizontalPodAutoscaler, Create: validation.NewHorizontalPodAutoscaler, Update: validation.HorizontalPodAutoscalerUpdate,
+		Object: validation.HorizontalPodAutoscaler, Create: validation.NewHorizontalPodAutoscaler,
+		Update: validation.HorizontalPodAutoscalerUpdate,
 	})
 	v1 := gokind.ViewOf(v2, gokind.Of(gokind.Row{
 		Group: "autoscaling", Version: "v1", Kind: "HorizontalPodAutoscaler", Short: []string{"hpa"},

@@ -14,9 +14,16 @@ const shownMetrics = 2
 
 func autoscalerTable() kinds.Table {
 	spec := autoscalingv2.HorizontalPodAutoscalerSpec{}
-	return table.Of(autoscalerCells, table.Name(), table.Str("Reference", table.Doc(spec, "scaleTargetRef")), table.Str("Targets", table.Doc(spec, "metrics")),
-		table.Str("MinPods", table.Doc(spec, "minReplicas")), table.Str("MaxPods", table.Doc(spec, "maxReplicas")),
-		table.Str("Replicas", table.Doc(autoscalingv2.HorizontalPodAutoscalerStatus{}, "currentReplicas")), table.Age())
+	return table.Of(
+		autoscalerCells,
+		table.Name(),
+		table.Str("Reference", table.Doc(spec, "scaleTargetRef")),
+		table.Str("Targets", table.Doc(spec, "metrics")),
+		table.Str("MinPods", table.Doc(spec, "minReplicas")),
+		table.Str("MaxPods", table.Doc(spec, "maxReplicas")),
+		table.Str("Replicas", table.Doc(autoscalingv2.HorizontalPodAutoscalerStatus{}, "currentReplicas")),
+		table.Age(),
+	)
 }
 
 func autoscalerCells(o *autoscalingv2.HorizontalPodAutoscaler, r table.Meta) []any {
@@ -29,7 +36,8 @@ func autoscalerCells(o *autoscalingv2.HorizontalPodAutoscaler, r table.Meta) []a
 		targets[i] = metricTarget(m, now)
 	}
 	return []any{
-		r.Name, o.Spec.ScaleTargetRef.Kind + "/" + o.Spec.ScaleTargetRef.Name, table.OrNone(table.JoinFirst(targets, shownMetrics, ", ")),
+		r.Name, o.Spec.ScaleTargetRef.Kind + "/" + o.Spec.ScaleTargetRef.Name,
+		table.OrNone(table.JoinFirst(targets, shownMetrics, ", ")),
 		table.Text(o.Spec.MinReplicas, "<unset>"), int64(o.Spec.MaxReplicas), int64(o.Status.CurrentReplicas), r.Age,
 	}
 }

@@ -8,9 +8,13 @@ import (
 )
 
 func TestAutoscalerRows(t *testing.T) {
-	tabletest.Check(t, tabletest.Of(autoscaling.Kinds(), "horizontalpodautoscalers.autoscaling"), "Name | Reference | Targets | MinPods | MaxPods | Replicas | Age", []tabletest.Case{
-		{
-			"two metrics", `
+	tabletest.Check(
+		t,
+		tabletest.Of(autoscaling.Kinds(), "horizontalpodautoscalers.autoscaling"),
+		"Name | Reference | Targets | MinPods | MaxPods | Replicas | Age",
+		[]tabletest.Case{
+			{
+				"two metrics", `
 spec:
   scaleTargetRef: {kind: Deployment, name: web}
   minReplicas: 2
@@ -23,14 +27,19 @@ status:
   currentMetrics:
   - {type: Resource, resource: {name: cpu, current: {averageUtilization: 50, averageValue: 10m}}}
   - {type: Resource, resource: {name: memory, current: {averageValue: 512Mi}}}`,
-			"x | Deployment/web | cpu: 50%/80%, memory: 512Mi/1Gi | 2 | 5 | 4 | 90m",
+				"x | Deployment/web | cpu: 50%/80%, memory: 512Mi/1Gi | 2 | 5 | 4 | 90m",
+			},
+			{
+				"no metric",
+				`spec: {scaleTargetRef: {kind: Deployment, name: web}, maxReplicas: 3}`,
+				"x | Deployment/web | <none> | <unset> | 3 | 0 | 90m",
+			},
+			{
+				"four metrics", `spec: {scaleTargetRef: {kind: Deployment, name: web}, metrics: [{type: A}, {type: B}, {type: C}, {type: D}]}`,
+				"x | Deployment/web | <unknown type>, <unknown type> + 2 more... | <unset> | 0 | 0 | 90m",
+			},
 		},
-		{"no metric", `spec: {scaleTargetRef: {kind: Deployment, name: web}, maxReplicas: 3}`, "x | Deployment/web | <none> | <unset> | 3 | 0 | 90m"},
-		{
-			"four metrics", `spec: {scaleTargetRef: {kind: Deployment, name: web}, metrics: [{type: A}, {type: B}, {type: C}, {type: D}]}`,
-			"x | Deployment/web | <unknown type>, <unknown type> + 2 more... | <unset> | 0 | 0 | 90m",
-		},
-	})
+	)
 }
 
 func TestAutoscalerTargets(t *testing.T) {

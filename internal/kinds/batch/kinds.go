@@ -28,6 +28,8 @@ func Kinds() []*kinds.Resource {
 			Fields:   []wire.FieldPath{{Label: "status.successful", Path: []string{"status", "succeeded"}, Default: "0"}},
 			Complete: completeJob, Generation: kinds.GenerationOfSpec, OrphansByDefault: true,
 			OrphanWarning: orphanWarning, Table: jobTable(),
-		}, gokind.Rules[*batchv1.Job]{Object: validation.Job, Create: validation.NewJob, Update: validation.JobUpdate, Warn: warnJob}),
+		}, gokind.Rules[*batchv1.Job]{
+			Object: validation.Job, Create: validation.NewJob, Update: validation.JobUpdate, Warn: warnJob,
+		}),
 	}
 }

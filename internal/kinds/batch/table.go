@@ -16,7 +16,8 @@ import (
 func jobTable() kinds.Table {
 	t := table.Of(jobCells, append(
 		[]table.Column{
-			table.Name(), table.Str("Status", "Status of the job."), table.Str("Completions", table.Doc(batchv1.JobStatus{}, "succeeded")),
+			table.Name(), table.Str("Status", "Status of the job."),
+			table.Str("Completions", table.Doc(batchv1.JobStatus{}, "succeeded")),
 			table.Str("Duration", "Time required to complete the job."), table.Age(),
 		},
 		table.Wide(append(podspec.ContainerColumns(), selectorColumn())...)...)...)
@@ -101,6 +102,7 @@ func cronJobCells(o *batchv1.CronJob, r table.Meta) []any {
 	}
 	return []any{
 		r.Name, o.Spec.Schedule, table.Text(o.Spec.TimeZone, "<none>"), suspend, int64(len(o.Status.Active)),
-		table.AgeOf(o.Status.LastScheduleTime), r.Age, names, images, metav1.FormatLabelSelector(o.Spec.JobTemplate.Spec.Selector),
+		table.AgeOf(o.Status.LastScheduleTime),
+		r.Age, names, images, metav1.FormatLabelSelector(o.Spec.JobTemplate.Spec.Selector),
 	}
 }

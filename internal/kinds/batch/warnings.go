@@ -1,9 +1,9 @@
 package batch
 
 import (
-	batchv1 "k8s.io/api/batch/v1"
-
 	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 

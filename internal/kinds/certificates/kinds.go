@@ -28,10 +28,13 @@ func Kinds() []*kinds.Resource {
 			Table: trustBundleTable(),
 		}, gokind.Rules[*certificatesv1.ClusterTrustBundle]{Create: cluster.NewTrustBundle, Update: cluster.TrustBundleUpdate}),
 		gokind.Of(gokind.Row{
-			Group: "certificates.k8s.io", Version: "v1", Kind: "PodCertificateRequest", Status: true, NeedsVersion: true, NoNamespaceField: true,
+			Group: "certificates.k8s.io", Version: "v1", Kind: "PodCertificateRequest", Status: true,
+			NeedsVersion: true, NoNamespaceField: true,
 			Defaults:    defaultPodRequest,
 			Fields:      []wire.FieldPath{gokind.At("spec.nodeName"), gokind.At("spec.podName"), gokind.At("spec.signerName")},
 			StatusKeeps: gokind.KeptMetadata(), Table: podRequestTable(),
-		}, gokind.Rules[*certificatesv1.PodCertificateRequest]{Create: cluster.NewPodCertificateRequest, Update: cluster.PodCertificateRequestUpdate}),
+		}, gokind.Rules[*certificatesv1.PodCertificateRequest]{
+			Create: cluster.NewPodCertificateRequest, Update: cluster.PodCertificateRequestUpdate,
+		}),
 	}
 }

@@ -129,7 +129,10 @@ func checkSigned(u, old *unstructured.Unstructured) field.ErrorList {
 	}
 	issued := tree.Child(old.Object, "status")["certificate"]
 	if now := tree.Child(u.Object, "status")["certificate"]; issued != nil && now != issued {
-		errs = append(errs, field.Forbidden(field.NewPath("status", "certificate"), "updates may not modify existing certificate content"))
+		errs = append(
+			errs,
+			field.Forbidden(field.NewPath("status", "certificate"), "updates may not modify existing certificate content"),
+		)
 	}
 	return errs
 }

@@ -27,11 +27,19 @@ func trustBundleTable() kinds.Table {
 
 func podRequestTable() kinds.Table {
 	spec := certificatesv1.PodCertificateRequestSpec{}
-	t := table.Of(podRequestCells, table.Name(), table.Str("PodName", table.Doc(spec, "podName")),
-		table.Str("ServiceAccountName", table.Doc(spec, "serviceAccountName")), table.Str("NodeName", table.Doc(spec, "nodeName")),
+	t := table.Of(
+		podRequestCells,
+		table.Name(),
+		table.Str("PodName", table.Doc(spec, "podName")),
+		table.Str(
+			"ServiceAccountName",
+			table.Doc(spec, "serviceAccountName"),
+		),
+		table.Str("NodeName", table.Doc(spec, "nodeName")),
 		table.Str("SignerName", table.Doc(spec, "signerName")),
 		table.Str("State", "Is the request Pending, Issued, Denied, or Failed?"),
-		table.Str("UnverifiedUserAnnotations", table.Doc(spec, "unverifiedUserAnnotations")))
+		table.Str("UnverifiedUserAnnotations", table.Doc(spec, "unverifiedUserAnnotations")),
+	)
 	t.RowsSince = 35
 	return t
 }

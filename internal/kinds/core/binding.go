@@ -26,7 +26,10 @@ func bind(sent, old *unstructured.Unstructured) (*unstructured.Unstructured, err
 	target := tree.Child(sent.Object, "target")
 	node, _ := target["name"].(string)
 	if kind, _ := target["kind"].(string); kind != "" && kind != "Node" {
-		return nil, invalidTarget(name, fmt.Sprintf("target.kind: Unsupported value: %q: supported values: \"Node\", \"<empty>\"", kind))
+		return nil, invalidTarget(
+			name,
+			fmt.Sprintf("target.kind: Unsupported value: %q: supported values: \"Node\", \"<empty>\"", kind),
+		)
 	}
 	if node == "" {
 		return nil, invalidTarget(name, "target.name: Required value")

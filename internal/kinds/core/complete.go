@@ -24,7 +24,8 @@ func completeClaim(u, old tree.Object) error {
 		delete(spec, "dataSource")
 	}
 	// Sources of other namespaces are behind a feature gate that is off.
-	if tree.Text(tree.Child(spec, "dataSourceRef"), "namespace") != "" && tree.Text(tree.Child(before, "dataSourceRef"), "namespace") == "" {
+	if tree.Text(tree.Child(spec, "dataSourceRef"), "namespace") != "" &&
+		tree.Text(tree.Child(before, "dataSourceRef"), "namespace") == "" {
 		delete(spec, "dataSourceRef")
 	}
 	dataSources(spec)
@@ -96,7 +97,8 @@ func completePod(u, old tree.Object) error {
 // resources.
 func keepObserved(status, before tree.Object) {
 	for _, name := range []string{
-		"qosClass", "observedGeneration", "resourceClaimStatuses", "extendedResourceClaimStatus", "nodeAllocatableResourceClaimStatuses",
+		"qosClass", "observedGeneration", "resourceClaimStatuses", "extendedResourceClaimStatus",
+		"nodeAllocatableResourceClaimStatuses",
 	} {
 		tree.Set(status, name, before[name])
 	}

@@ -107,7 +107,9 @@ func defaultLimitRange(o tree.Object) {
 		if limit["type"] != "Container" {
 			continue
 		}
-		for _, from := range []struct{ key, source string }{{"default", "max"}, {"defaultRequest", "default"}, {"defaultRequest", "min"}} {
+		for _, from := range []struct{ key, source string }{
+			{"default", "max"}, {"defaultRequest", "default"}, {"defaultRequest", "min"},
+		} {
 			source := tree.Child(limit, from.source)
 			if len(source) == 0 {
 				continue

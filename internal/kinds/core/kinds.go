@@ -37,7 +37,8 @@ func podKinds() []*kinds.Resource {
 			Complete: completePod, Generation: kinds.GenerationOfSpec, StatusKeeps: []string{"ownerReferences"},
 			Table: podTable(),
 		}, gokind.Rules[*corev1.Pod]{
-			Object: pods.Pod, Create: pods.NewPod, Update: pods.PodUpdate, Status: pods.PodStatus, Warn: warnPod, WarnStatus: warnPodStatus,
+			Object: pods.Pod, Create: pods.NewPod, Update: pods.PodUpdate, Status: pods.PodStatus, Warn: warnPod,
+			WarnStatus: warnPodStatus,
 		}),
 		gokind.Of(gokind.Row{
 			Version: "v1", Kind: "PodTemplate", ReturnDeleted: true,
@@ -50,7 +51,9 @@ func podKinds() []*kinds.Resource {
 			Defaults: defaultReplicationController, Fields: []wire.FieldPath{gokind.Or("status.replicas", "0")},
 			Complete: podspec.CompleteTemplate, Generation: kinds.GenerationOfSpec, OrphansByDefault: true,
 			Table: replicationControllerTable(),
-		}, gokind.Rules[*corev1.ReplicationController]{Object: validation.ReplicationController, Warn: warnReplicationController}),
+		}, gokind.Rules[*corev1.ReplicationController]{
+			Object: validation.ReplicationController, Warn: warnReplicationController,
+		}),
 	}
 }
 
@@ -116,14 +119,17 @@ func serviceKinds() []*kinds.Resource {
 			Fields:   []wire.FieldPath{gokind.At("spec.clusterIP"), gokind.At("spec.type")},
 			Complete: completeService, Table: serviceTable(),
 		}, gokind.Rules[*corev1.Service]{
-			Object: validation.Service, Create: validation.NewService, Update: validation.ServiceUpdate, Status: validation.ServiceStatus,
-			Warn: warnService, WarnStatus: warnServiceStatus,
+			Object: validation.Service, Create: validation.NewService, Update: validation.ServiceUpdate,
+			Status: validation.ServiceStatus,
+			Warn:   warnService, WarnStatus: warnServiceStatus,
 		}),
 		gokind.Of(gokind.Row{
 			Version: "v1", Kind: "Endpoints", Plural: "endpoints", Short: []string{"ep"},
 			CreateOnUpdate: true, Defaults: defaultEndpoints,
 			Table: endpointsTable(),
-		}, gokind.Rules[*corev1.Endpoints]{Create: validation.NewEndpoints, Update: validation.EndpointsUpdate, Warn: warnEndpoints}), //nolint:staticcheck // clients may use EndpointSlice; a server serves both
+		}, gokind.Rules[*corev1.Endpoints]{ //nolint:staticcheck // clients may use EndpointSlice; a server serves both
+			Create: validation.NewEndpoints, Update: validation.EndpointsUpdate, Warn: warnEndpoints,
+		}),
 	}
 }
 
@@ -142,16 +148,17 @@ func volumeKinds() []*kinds.Resource {
 			ReturnDeleted: true, Defaults: podspec.DefaultClaim,
 			Complete: completeClaim, Table: claimTable(),
 		}, gokind.Rules[*corev1.PersistentVolumeClaim]{
-			Object: validation.PersistentVolumeClaim, Update: validation.PersistentVolumeClaimUpdate, Warn: warnPersistentVolumeClaim,
+			Object: validation.PersistentVolumeClaim, Update: validation.PersistentVolumeClaimUpdate,
+			Warn: warnPersistentVolumeClaim,
 		}),
 	}
 }
 
 func eventFields() []wire.FieldPath {
 	return []wire.FieldPath{
-		gokind.At("involvedObject.kind"), gokind.At("involvedObject.namespace"), gokind.At("involvedObject.name"), gokind.At("involvedObject.uid"),
-		gokind.At("involvedObject.apiVersion"), gokind.At("involvedObject.resourceVersion"), gokind.At("involvedObject.fieldPath"),
-		gokind.At("reason"), gokind.At("reportingComponent"),
+		gokind.At("involvedObject.kind"), gokind.At("involvedObject.namespace"), gokind.At("involvedObject.name"),
+		gokind.At("involvedObject.uid"), gokind.At("involvedObject.apiVersion"), gokind.At("involvedObject.resourceVersion"),
+		gokind.At("involvedObject.fieldPath"), gokind.At("reason"), gokind.At("reportingComponent"),
 		{Label: "source", Path: []string{"source", "component"}},
 		gokind.At("type"),
 	}
@@ -159,7 +166,8 @@ func eventFields() []wire.FieldPath {
 
 func podFields() []wire.FieldPath {
 	return []wire.FieldPath{
-		gokind.At("spec.nodeName"), gokind.At("spec.restartPolicy"), gokind.At("spec.schedulerName"), gokind.At("spec.serviceAccountName"),
-		gokind.Or("spec.hostNetwork", "false"), gokind.At("status.phase"), gokind.At("status.podIP"), gokind.At("status.nominatedNodeName"),
+		gokind.At("spec.nodeName"), gokind.At("spec.restartPolicy"), gokind.At("spec.schedulerName"),
+		gokind.At("spec.serviceAccountName"), gokind.Or("spec.hostNetwork", "false"),
+		gokind.At("status.phase"), gokind.At("status.podIP"), gokind.At("status.nominatedNodeName"),
 	}
 }

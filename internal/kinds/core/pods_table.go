@@ -23,7 +23,11 @@ func podTable() kinds.Table {
 			table.Name(),
 			table.Str("Ready", "The aggregate readiness state of this pod for accepting traffic."),
 			table.Str("Status", "The aggregate status of the containers in this pod."),
-			table.Str("Restarts", "The number of times the containers in this pod have been restarted and when the last container in this pod has restarted."),
+			table.Str(
+				"Restarts",
+				"The number of times the containers in this pod have been restarted "+
+					"and when the last container in this pod has restarted.",
+			),
 			table.Age(),
 		},
 		table.Wide(
@@ -58,7 +62,9 @@ func podParts() *jsontree.Part {
 func podConditions(o *wire.Object) []metav1.TableRowCondition {
 	phase := o.Fields().Get("status.phase")
 	ended := func(message string) []metav1.TableRowCondition {
-		return []metav1.TableRowCondition{{Type: metav1.RowCompleted, Status: metav1.ConditionTrue, Reason: phase, Message: message}}
+		return []metav1.TableRowCondition{
+			{Type: metav1.RowCompleted, Status: metav1.ConditionTrue, Reason: phase, Message: message},
+		}
 	}
 	switch corev1.PodPhase(phase) {
 	case corev1.PodSucceeded:

@@ -1,12 +1,12 @@
 package core
 
 import (
-	corev1 "k8s.io/api/core/v1"
-
 	"fmt"
 	"net"
 	"strconv"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"k8s.io/apimachinery/pkg/labels"
 

@@ -12,7 +12,11 @@ func warnService(o, _ *corev1.Service) []string {
 	var l warn.List
 	spec := &o.Spec
 	if _, has := o.Annotations[corev1.DeprecatedAnnotationTopologyAwareHints]; has {
-		l.Say("annotation %s is deprecated, please use %s instead", corev1.DeprecatedAnnotationTopologyAwareHints, corev1.AnnotationTopologyMode)
+		l.Say(
+			"annotation %s is deprecated, please use %s instead",
+			corev1.DeprecatedAnnotationTopologyAwareHints,
+			corev1.AnnotationTopologyMode,
+		)
 	}
 	named := spec.Type == corev1.ServiceTypeExternalName
 	if !named && spec.ClusterIP != "" && spec.ClusterIP != corev1.ClusterIPNone {
@@ -49,7 +53,11 @@ func warnService(o, _ *corev1.Service) []string {
 		l.Say("spec.externalName is ignored when spec.type is not %q", corev1.ServiceTypeExternalName)
 	}
 	if t := spec.TrafficDistribution; t != nil && *t == corev1.ServiceTrafficDistributionPreferClose {
-		l.Say("spec.trafficDistribution: %q is deprecated; use %q", corev1.ServiceTrafficDistributionPreferClose, corev1.ServiceTrafficDistributionPreferSameZone)
+		l.Say(
+			"spec.trafficDistribution: %q is deprecated; use %q",
+			corev1.ServiceTrafficDistributionPreferClose,
+			corev1.ServiceTrafficDistributionPreferSameZone,
+		)
 	}
 	return l.Texts()
 }

@@ -31,16 +31,26 @@ func secretTable() kinds.Table {
 }
 
 func serviceAccountTable() kinds.Table {
-	t := table.Of(func(_ *metav1.PartialObjectMetadata, r table.Meta) []any { return []any{r.Name, r.Age} }, table.Name(), table.Age())
+	t := table.Of(
+		func(_ *metav1.PartialObjectMetadata, r table.Meta) []any { return []any{r.Name, r.Age} },
+		table.Name(),
+		table.Age(),
+	)
 	t.RowsSince = 35
 	return t
 }
 
 func quotaTable() kinds.Table {
-	return table.Of(quotaCells, table.Name(),
+	return table.Of(
+		quotaCells,
+		table.Name(),
 		table.Str("Request", "Request represents a minimum amount of cpu/memory that a container may consume."),
-		table.Str("Limit", "Limits control the maximum amount of cpu/memory that a container may use independent of contention on the node."),
-		table.Age())
+		table.Str(
+			"Limit",
+			"Limits control the maximum amount of cpu/memory that a container may use independent of contention on the node.",
+		),
+		table.Age(),
+	)
 }
 
 func configMapCells(o *corev1.ConfigMap, r table.Meta) []any {

@@ -25,7 +25,12 @@ func TestConfigMapAndSecretRowsCountTheirData(t *testing.T) {
 }
 
 func TestServiceAccountRowsDoNotCountSecrets(t *testing.T) {
-	tabletest.Check(t, tabletest.Of(core.Kinds(), "serviceaccounts"), "Name | Age", []tabletest.Case{{"with secrets", `{secrets: [{name: a}]}`, "x | 90m"}})
+	tabletest.Check(
+		t,
+		tabletest.Of(core.Kinds(), "serviceaccounts"),
+		"Name | Age",
+		[]tabletest.Case{{"with secrets", `{secrets: [{name: a}]}`, "x | 90m"}},
+	)
 }
 
 func TestLimitRangeRows(t *testing.T) {
@@ -50,9 +55,13 @@ status:
 }
 
 func TestEventRows(t *testing.T) {
-	tabletest.Check(t, tabletest.Of(core.Kinds(), "events"), "Last Seen | Type | Reason | Object | Subobject* | Source* | Message | First Seen* | Count* | Name*", []tabletest.Case{
-		{
-			"counted", `
+	tabletest.Check(
+		t,
+		tabletest.Of(core.Kinds(), "events"),
+		"Last Seen | Type | Reason | Object | Subobject* | Source* | Message | First Seen* | Count* | Name*",
+		[]tabletest.Case{
+			{
+				"counted", `
 type: Warning
 reason: BackOff
 message: "  Back-off restarting\n"
@@ -61,46 +70,52 @@ source: {component: kubelet, host: node-1}
 firstTimestamp: "2026-05-01T12:00:00Z"
 lastTimestamp: "2026-05-01T13:10:00Z"
 count: 7`,
-			"20m | Warning | BackOff | pod/web | spec.containers{web} | kubelet, node-1 | Back-off restarting | 90m | 7 | x",
-		},
-		{
-			"single", `
+				"20m | Warning | BackOff | pod/web | spec.containers{web} | kubelet, node-1 | Back-off restarting | 90m | 7 | x",
+			},
+			{
+				"single", `
 type: Normal
 reason: Scheduled
 involvedObject: {kind: Pod, name: web}
 eventTime: "2026-05-01T13:00:00.000000Z"
 reportingComponent: default-scheduler
 reportingInstance: scheduler-0`,
-			"30m | Normal | Scheduled | pod/web |  | default-scheduler, scheduler-0 |  | 30m | 1 | x",
-		},
-		{
-			"series", `
+				"30m | Normal | Scheduled | pod/web |  | default-scheduler, scheduler-0 |  | 30m | 1 | x",
+			},
+			{
+				"series", `
 involvedObject: {kind: ReplicaSet}
 eventTime: "2026-05-01T12:00:00.000000Z"
 lastTimestamp: "2026-05-01T12:10:00Z"
 count: 3
 series: {count: 12, lastObservedTime: "2026-05-01T13:20:00.000000Z"}`,
-			"10m |  |  | replicaset |  |  |  | 90m | 12 | x",
+				"10m |  |  | replicaset |  |  |  | 90m | 12 | x",
+			},
+			{"bare", ``, "<unknown> |  |  |  |  |  |  | <unknown> | 1 | x"},
 		},
-		{"bare", ``, "<unknown> |  |  |  |  |  |  | <unknown> | 1 | x"},
-	})
+	)
 }
 
 func TestNodeRows(t *testing.T) {
-	tabletest.Check(t, tabletest.Of(core.Kinds(), "nodes"), "Name | Status | Roles | Age | Version | Internal-IP* | External-IP* | OS-Image* | Kernel-Version* | Container-Runtime*", []tabletest.Case{
-		{
-			"ready", `
+	tabletest.Check(
+		t,
+		tabletest.Of(core.Kinds(), "nodes"),
+		"Name | Status | Roles | Age | Version | Internal-IP* | External-IP* | OS-Image* | Kernel-Version* | Container-Runtime*",
+		[]tabletest.Case{
+			{
+				"ready", `
 metadata: {labels: {node-role.kubernetes.io/worker: "", node-role.kubernetes.io/control-plane: "", node-role.kubernetes.io/: "", kubernetes.io/role: worker}}
 status:
   conditions: [{type: MemoryPressure, status: "False"}, {type: Ready, status: "True"}]
   addresses: [{type: InternalIP, address: 10.0.0.1}, {type: InternalIP, address: 10.0.0.2}, {type: ExternalIP, address: 198.51.100.1}]
   nodeInfo: {kubeletVersion: v1.37.2, osImage: Example OS, kernelVersion: 6.12.0, containerRuntimeVersion: "containerd://2.1.0", architecture: arm64}`,
-			"x | Ready | control-plane,worker | 90m | v1.37.2 | 10.0.0.1 | 198.51.100.1 | Example OS | 6.12.0 (arm64) | containerd://2.1.0",
+				"x | Ready | control-plane,worker | 90m | v1.37.2 | 10.0.0.1 | 198.51.100.1 | Example OS | 6.12.0 (arm64) | containerd://2.1.0",
+			},
+			{
+				"unreachable and cordoned", `{spec: {unschedulable: true}, status: {conditions: [{type: Ready, status: Unknown}]}}`,
+				"x | NotReady,SchedulingDisabled | <none> | 90m |  | <none> | <none> | <unknown> | <unknown> | <unknown>",
+			},
+			{"new", ``, "x | Unknown | <none> | 90m |  | <none> | <none> | <unknown> | <unknown> | <unknown>"},
 		},
-		{
-			"unreachable and cordoned", `{spec: {unschedulable: true}, status: {conditions: [{type: Ready, status: Unknown}]}}`,
-			"x | NotReady,SchedulingDisabled | <none> | 90m |  | <none> | <none> | <unknown> | <unknown> | <unknown>",
-		},
-		{"new", ``, "x | Unknown | <none> | 90m |  | <none> | <none> | <unknown> | <unknown> | <unknown>"},
-	})
+	)
 }

@@ -1,10 +1,10 @@
 package core
 
 import (
-	corev1 "k8s.io/api/core/v1"
-
 	"slices"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/kinds/table"
@@ -14,10 +14,13 @@ func volumeTable() kinds.Table {
 	spec, status := corev1.PersistentVolumeSpec{}, corev1.PersistentVolumeStatus{}
 	return table.Of(volumeCells, append(
 		[]table.Column{
-			table.Name(), table.Str("Capacity", table.Doc(spec, "capacity")), table.Str("Access Modes", table.Doc(spec, "accessModes")),
-			table.Str("Reclaim Policy", table.Doc(spec, "persistentVolumeReclaimPolicy")), table.Str("Status", table.Doc(status, "phase")),
+			table.Name(), table.Str("Capacity", table.Doc(spec, "capacity")),
+			table.Str("Access Modes", table.Doc(spec, "accessModes")),
+			table.Str("Reclaim Policy", table.Doc(spec, "persistentVolumeReclaimPolicy")),
+			table.Str("Status", table.Doc(status, "phase")),
 			table.Str("Claim", table.Doc(spec, "claimRef")), table.Str("StorageClass", "StorageClass of the pv"),
-			table.Str("VolumeAttributesClass", "VolumeAttributesClass of the pv"), table.Str("Reason", table.Doc(status, "reason")), table.Age(),
+			table.Str("VolumeAttributesClass", "VolumeAttributesClass of the pv"),
+			table.Str("Reason", table.Doc(status, "reason")), table.Age(),
 		},
 		table.Wide(table.Str("VolumeMode", table.Doc(spec, "volumeMode")))...)...)
 }
@@ -41,7 +44,8 @@ func claimTable() kinds.Table {
 		[]table.Column{
 			table.Name(), table.Str("Status", table.Doc(status, "phase")), table.Str("Volume", table.Doc(spec, "volumeName")),
 			table.Str("Capacity", table.Doc(status, "capacity")), table.Str("Access Modes", table.Doc(status, "accessModes")),
-			table.Str("StorageClass", "StorageClass of the pvc"), table.Str("VolumeAttributesClass", "VolumeAttributesClass of the pvc"), table.Age(),
+			table.Str("StorageClass", "StorageClass of the pvc"),
+			table.Str("VolumeAttributesClass", "VolumeAttributesClass of the pvc"), table.Age(),
 		},
 		table.Wide(table.Str("VolumeMode", table.Doc(spec, "volumeMode")))...)...)
 }
@@ -83,7 +87,10 @@ func accessModes(modes []corev1.PersistentVolumeAccessMode) string {
 		mode  corev1.PersistentVolumeAccessMode
 		short string
 	}{
-		{corev1.ReadWriteOnce, "RWO"}, {corev1.ReadOnlyMany, "ROX"}, {corev1.ReadWriteMany, "RWX"}, {corev1.ReadWriteOncePod, "RWOP"},
+		{corev1.ReadWriteOnce, "RWO"},
+		{corev1.ReadOnlyMany, "ROX"},
+		{corev1.ReadWriteMany, "RWX"},
+		{corev1.ReadWriteOncePod, "RWOP"},
 	} {
 		if slices.Contains(modes, known.mode) {
 			short = append(short, known.short)

@@ -23,8 +23,16 @@ spec:
 status: {phase: Bound}`,
 			"x | 10Gi | RWO,ROX,RWX,RWOP | Delete | Bound | default/data | fast | gold |  | 90m | Block",
 		},
-		{"failed", `{spec: {}, status: {phase: Failed, reason: RecyclerFailed}}`, "x | 0 |  |  | Failed |  |  | <unset> | RecyclerFailed | 90m | <unset>"},
-		{"terminating", `{metadata: {deletionTimestamp: "2026-05-01T13:00:00Z"}, status: {phase: Released}}`, "x | 0 |  |  | Terminating |  |  | <unset> |  | 90m | <unset>"},
+		{
+			"failed",
+			`{spec: {}, status: {phase: Failed, reason: RecyclerFailed}}`,
+			"x | 0 |  |  | Failed |  |  | <unset> | RecyclerFailed | 90m | <unset>",
+		},
+		{
+			"terminating",
+			`{metadata: {deletionTimestamp: "2026-05-01T13:00:00Z"}, status: {phase: Released}}`,
+			"x | 0 |  |  | Terminating |  |  | <unset> |  | 90m | <unset>",
+		},
 		{
 			"class of the annotation", `{metadata: {annotations: {volume.beta.kubernetes.io/storage-class: slow}}, spec: {storageClassName: fast}}`,
 			"x | 0 |  |  |  |  | slow | <unset> |  | 90m | <unset>",
@@ -41,8 +49,16 @@ spec: {volumeName: pv, storageClassName: fast, volumeAttributesClassName: gold, 
 status: {phase: Bound, accessModes: [ReadWriteOncePod, ReadWriteOnce], capacity: {storage: 2Gi}}`,
 			"x | Bound | pv | 2Gi | RWO,RWOP | fast | gold | 90m | Filesystem",
 		},
-		{"pending", `{spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}, status: {phase: Pending}}`, "x | Pending |  |  |  |  | <unset> | 90m | <unset>"},
-		{"terminating", `{metadata: {deletionTimestamp: "2026-05-01T13:00:00Z"}, spec: {volumeName: pv}, status: {phase: Bound}}`, "x | Terminating | pv | 0 |  |  | <unset> | 90m | <unset>"},
+		{
+			"pending",
+			`{spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}, status: {phase: Pending}}`,
+			"x | Pending |  |  |  |  | <unset> | 90m | <unset>",
+		},
+		{
+			"terminating",
+			`{metadata: {deletionTimestamp: "2026-05-01T13:00:00Z"}, spec: {volumeName: pv}, status: {phase: Bound}}`,
+			"x | Terminating | pv | 0 |  |  | <unset> | 90m | <unset>",
+		},
 		{
 			"class of the annotation", `{metadata: {annotations: {volume.beta.kubernetes.io/storage-class: slow}}, spec: {storageClassName: fast}}`,
 			"x |  |  |  |  | slow | <unset> | 90m | <unset>",

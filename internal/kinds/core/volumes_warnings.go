@@ -20,7 +20,11 @@ func warnPersistentVolume(o, _ *corev1.PersistentVolume) []string {
 	}
 	if a := o.Spec.NodeAffinity; a != nil && a.Required != nil {
 		for i := range a.Required.NodeSelectorTerms {
-			l.Term(field.NewPath("spec", "nodeAffinity", "required", "nodeSelectorTerms").Index(i), &a.Required.NodeSelectorTerms[i], false)
+			l.Term(
+				field.NewPath("spec", "nodeAffinity", "required", "nodeSelectorTerms").Index(i),
+				&a.Required.NodeSelectorTerms[i],
+				false,
+			)
 		}
 	}
 	for _, old := range []struct {

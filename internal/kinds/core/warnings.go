@@ -44,7 +44,12 @@ func warnServiceAccount(o, old *corev1.ServiceAccount) []string {
 			return nil
 		}
 	}
-	l.Annotation(nil, o.Annotations, enforce, "deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets")
+	l.Annotation(
+		nil,
+		o.Annotations,
+		enforce,
+		"deprecated in v1.32+; prefer separate namespaces to isolate access to mounted secrets",
+	)
 	return l.Texts()
 }
 
@@ -54,7 +59,9 @@ func warnResourceQuota(o, old *corev1.ResourceQuota) []string {
 		return nil
 	}
 	var l warn.List
-	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceStorage, corev1.ResourceEphemeralStorage} {
+	for _, name := range []corev1.ResourceName{
+		corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceStorage, corev1.ResourceEphemeralStorage,
+	} {
 		of, limited := "requests."+name, "limits."+name
 		request, has := o.Spec.Hard[of]
 		if !has && (name == corev1.ResourceCPU || name == corev1.ResourceMemory) {

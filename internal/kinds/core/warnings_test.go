@@ -27,8 +27,14 @@ func TestEnvironmentsThatHideVariablesAreWarnedAbout(t *testing.T) {
 			corev1.EnvVar{Name: "A", Value: "1"}, corev1.EnvVar{Name: "A", Value: "$(A):2"},
 			corev1.EnvVar{Name: "A", Value: "$(A)"}, corev1.EnvVar{Name: "A", Value: "3"})
 		want := []string{
-			fmt.Sprintf(`spec.containers[0].env[%d]: hides previous definition of "A", which may be dropped when using apply`, n+2),
-			fmt.Sprintf(`spec.containers[0].env[%d]: hides previous definition of "A", which may be dropped when using apply`, n+3),
+			fmt.Sprintf(
+				`spec.containers[0].env[%d]: hides previous definition of "A", which may be dropped when using apply`,
+				n+2,
+			),
+			fmt.Sprintf(
+				`spec.containers[0].env[%d]: hides previous definition of "A", which may be dropped when using apply`,
+				n+3,
+			),
 		}
 		if diff := cmp.Diff(want, warnPod(pod(c), nil)); diff != "" {
 			t.Errorf("after %d others:\n%s", n, diff)
@@ -63,7 +69,9 @@ func TestManyWarningsAboutEndpointsAreCutOff(t *testing.T) {
 	for i := range n {
 		addresses[i] = corev1.EndpointAddress{IP: fmt.Sprintf("2001:DB8::%x", i)}
 	}
-	subset := corev1.EndpointSubset{Addresses: addresses}            //nolint:staticcheck // clients may use EndpointSlice; a server serves both
+	subset := corev1.EndpointSubset{
+		Addresses: addresses,
+	} //nolint:staticcheck // clients may use EndpointSlice; a server serves both
 	o := &corev1.Endpoints{Subsets: []corev1.EndpointSubset{subset}} //nolint:staticcheck // as above
 	if got := warnEndpoints(o, nil); len(got) != most {
 		t.Errorf("%d warnings about endpoints, want %d", len(got), most)
@@ -75,8 +83,10 @@ func BenchmarkPod(b *testing.B) {
 	container := func(name string, port int32) corev1.Container {
 		return corev1.Container{
 			Name: name, Image: "i", Env: []corev1.EnvVar{{Name: "A"}, {Name: "B"}, {Name: "C"}},
-			Ports:     []corev1.ContainerPort{{Name: name, ContainerPort: port, Protocol: corev1.ProtocolTCP}},
-			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}},
+			Ports: []corev1.ContainerPort{{Name: name, ContainerPort: port, Protocol: corev1.ProtocolTCP}},
+			Resources: corev1.ResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")},
+			},
 		}
 	}
 	p := pod(container("a", 80), container("b", 81))

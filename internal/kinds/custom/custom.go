@@ -144,7 +144,9 @@ func (d *definition) resource(v definedVersion) *kinds.Resource {
 		r.Fields = append(r.Fields, wire.FieldPath{Label: strings.TrimPrefix(f.JSONPath, "."), Path: splitPath(f.JSONPath)})
 	}
 	if s := v.Subresources.Scale; s != nil {
-		r.Scale = &kinds.ScalePaths{SpecReplicas: splitPath(s.SpecReplicasPath), StatusReplicas: splitPath(s.StatusReplicasPath)}
+		r.Scale = &kinds.ScalePaths{
+			SpecReplicas: splitPath(s.SpecReplicasPath), StatusReplicas: splitPath(s.StatusReplicasPath), Strict: true,
+		}
 		if s.LabelSelectorPath != nil {
 			r.Scale.Selector = splitPath(*s.LabelSelectorPath)
 		}

@@ -17,7 +17,8 @@ func Kinds() []*kinds.Resource {
 			Complete: completeEndpointSlice, Generation: kinds.GenerationOfContentAndLabels,
 			Table: endpointSliceTable(),
 		}, gokind.Rules[*discoveryv1.EndpointSlice]{
-			Object: validation.EndpointSlice, Create: validation.NewEndpointSlice, Update: validation.EndpointSliceUpdate, Warn: warnEndpointSlice,
+			Object: validation.EndpointSlice, Create: validation.NewEndpointSlice,
+			Update: validation.EndpointSliceUpdate, Warn: warnEndpointSlice,
 		}),
 	}
 }

@@ -34,7 +34,12 @@ func TestUnknownAndDuplicateFieldsFollowFieldValidation(t *testing.T) {
 	body := []byte(`{"apiVersion":"apps/v1","kind":"Deployment","spec":{"replicas":1,"replicas":2,"zz":true}}`)
 
 	_, _, err := typ.Decode(body, kinds.FieldsStrict)
-	wantStatus(t, err, http.StatusBadRequest, `Deployment in version "v1" cannot be handled as a Deployment: strict decoding error: duplicate field "spec.replicas", unknown field "spec.zz"`)
+	wantStatus(
+		t,
+		err,
+		http.StatusBadRequest,
+		`Deployment in version "v1" cannot be handled as a Deployment: strict decoding error: duplicate field "spec.replicas", unknown field "spec.zz"`,
+	)
 
 	u, warnings, err := typ.Decode(body, kinds.FieldsWarn)
 	if err != nil {
@@ -56,15 +61,35 @@ func TestUnknownAndDuplicateFieldsFollowFieldValidation(t *testing.T) {
 func TestMalformedBodiesGetUpstreamsErrors(t *testing.T) {
 	typ := builtintest.Resource(t, "", "v1", "configmaps").Type
 	tests := []struct{ name, body, want string }{
-		{"empty", ``, `the object provided is unrecognized (must be of type ConfigMap): couldn't get version/kind; json parse error: unexpected end of JSON input (<empty>)`},
+		{
+			"empty",
+			``,
+			`the object provided is unrecognized (must be of type ConfigMap): couldn't get version/kind; json parse error: unexpected end of JSON input (<empty>)`,
+		},
 		{"cut off", `{"kind":`, `couldn't get version/kind; json parse error: unexpected end of JSON input ({"kind":)`},
 		{"not an object", `[1]`, `json: cannot unmarshal array into Go value of type struct`},
 		{"kind of another type", `{"kind":3}`, `json: cannot unmarshal number`},
 		{"another kind", `{"apiVersion":"v1","kind":"Secret"}`, `Secret in version "v1" cannot be handled as a ConfigMap: `},
-		{"another version", `{"apiVersion":"v2","kind":"ConfigMap"}`, `the API version in the data (v2) does not match the expected API version (v1)`},
-		{"another kind with a wrong field", `{"apiVersion":"v1","kind":"Secret","data":3}`, `Secret in version "v1" cannot be handled as a ConfigMap: `},
-		{"wrong type", `{"data":{"a":1}}`, `ConfigMap in version "v1" cannot be handled as a ConfigMap: json: cannot unmarshal number into Go struct field ConfigMap.data of type string`},
-		{"labels as a number", `{"metadata":{"labels":3}}`, `json: cannot unmarshal number into Go struct field ObjectMeta.metadata.labels of type map[string]string`},
+		{
+			"another version",
+			`{"apiVersion":"v2","kind":"ConfigMap"}`,
+			`the API version in the data (v2) does not match the expected API version (v1)`,
+		},
+		{
+			"another kind with a wrong field",
+			`{"apiVersion":"v1","kind":"Secret","data":3}`,
+			`Secret in version "v1" cannot be handled as a ConfigMap: `,
+		},
+		{
+			"wrong type",
+			`{"data":{"a":1}}`,
+			`ConfigMap in version "v1" cannot be handled as a ConfigMap: json: cannot unmarshal number into Go struct field ConfigMap.data of type string`,
+		},
+		{
+			"labels as a number",
+			`{"metadata":{"labels":3}}`,
+			`json: cannot unmarshal number into Go struct field ObjectMeta.metadata.labels of type map[string]string`,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -97,11 +122,19 @@ func TestBadProtobufIsRefused(t *testing.T) {
 	}{
 		{"json", []byte(`{"kind":"ConfigMap"}`), `provided data does not appear to be a protobuf message`},
 		{"cut off", []byte("k8s\x00\x0a\xff"), `read the protobuf envelope`},
-		{"another kind", builtintest.Envelope(t, builtintest.Resource(t, "", "v1", "secrets"), []byte(`{}`)), `Secret in version "v1" cannot be handled as a ConfigMap`},
+		{
+			"another kind",
+			builtintest.Envelope(t, builtintest.Resource(t, "", "v1", "secrets"), []byte(`{}`)),
+			`Secret in version "v1" cannot be handled as a ConfigMap`,
+		},
 		{"too deep", wrap(t, runtime.Unknown{Raw: nested}), `messages nest more than 1000 deep`},
 		{"too deep before garbage", wrap(t, runtime.Unknown{Raw: append(nested, 0xff)}), `messages nest more than 1000 deep`},
 		{"compressed", wrap(t, runtime.Unknown{ContentEncoding: "gzip"}), `unsupported content encoding "gzip"`},
-		{"garbage inside", wrap(t, runtime.Unknown{Raw: []byte{0x0a, 0x7f}}), `ConfigMap in version "v1" cannot be handled as a ConfigMap: unexpected EOF`},
+		{
+			"garbage inside",
+			wrap(t, runtime.Unknown{Raw: []byte{0x0a, 0x7f}}),
+			`ConfigMap in version "v1" cannot be handled as a ConfigMap: unexpected EOF`,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -130,12 +163,18 @@ func wrap(tb testing.TB, u runtime.Unknown) []byte {
 
 func TestDeleteOptionsAreReadFromProtobuf(t *testing.T) {
 	uid, policy := types.UID("a"), metav1.DeletePropagationBackground
-	want := &metav1.DeleteOptions{GracePeriodSeconds: new(int64(5)), PropagationPolicy: &policy, Preconditions: &metav1.Preconditions{UID: &uid}}
+	want := &metav1.DeleteOptions{
+		GracePeriodSeconds: new(int64(5)),
+		PropagationPolicy:  &policy,
+		Preconditions:      &metav1.Preconditions{UID: &uid},
+	}
 	raw, err := want.Marshal()
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := gokind.DecodeDeleteOptions(wrap(t, runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "apps/v1", Kind: "DeleteOptions"}, Raw: raw}))
+	got, err := gokind.DecodeDeleteOptions(
+		wrap(t, runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: "apps/v1", Kind: "DeleteOptions"}, Raw: raw}),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +188,10 @@ func TestDeleteOptionsAreReadFromProtobuf(t *testing.T) {
 func TestStrategicMergeUsesMergeKeys(t *testing.T) {
 	r := builtintest.Resource(t, "apps", "v1", "deployments")
 	original := []byte(`{"spec":{"template":{"spec":{"containers":[{"name":"a","image":"a:1"},{"name":"b","image":"b:1"}]}}}}`)
-	patched, err := r.Type.StrategicMerge(original, []byte(`{"spec":{"template":{"spec":{"containers":[{"name":"b","image":"b:2"}]}}}}`))
+	patched, err := r.Type.StrategicMerge(
+		original,
+		[]byte(`{"spec":{"template":{"spec":{"containers":[{"name":"b","image":"b:2"}]}}}}`),
+	)
 	if err != nil {
 		t.Fatal(err)
 	}

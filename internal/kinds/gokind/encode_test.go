@@ -105,10 +105,22 @@ func TestProtobufOfUnusualObjectsIsDecodedAsTheirJSONIs(t *testing.T) {
 }
 
 func TestScalesAndMetadataAreEncoded(t *testing.T) {
-	decodesAs(t, reflect.TypeFor[autoscalingv1.Scale](), gokind.EncodeScale,
-		[]byte(`{"kind":"Scale","apiVersion":"autoscaling/v1","metadata":{"name":"d"},"spec":{"replicas":3},"status":{"replicas":0,"selector":"a=b"}}`))
-	decodesAs(t, reflect.TypeFor[metav1.PartialObjectMetadata](), gokind.EncodeMetadata,
-		[]byte(`{"metadata":{"name":"d","ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"p","uid":"u","controller":true}],"finalizers":["x"]}}`))
+	decodesAs(
+		t,
+		reflect.TypeFor[autoscalingv1.Scale](),
+		gokind.EncodeScale,
+		[]byte(
+			`{"kind":"Scale","apiVersion":"autoscaling/v1","metadata":{"name":"d"},"spec":{"replicas":3},"status":{"replicas":0,"selector":"a=b"}}`,
+		),
+	)
+	decodesAs(
+		t,
+		reflect.TypeFor[metav1.PartialObjectMetadata](),
+		gokind.EncodeMetadata,
+		[]byte(
+			`{"metadata":{"name":"d","ownerReferences":[{"apiVersion":"v1","kind":"Pod","name":"p","uid":"u","controller":true}],"finalizers":["x"]}}`,
+		),
+	)
 }
 
 func TestWhatCannotBeEncodedIsAnError(t *testing.T) {

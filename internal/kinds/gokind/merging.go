@@ -33,8 +33,10 @@ func checkMerging(before, change strategicpatch.JSONMap, dataStruct any) error {
 	var m merging
 	m.objects(before, []map[string]any{change}, meta)
 	if m.compared > maxCompared {
-		return wire.TooLarge("a list of the patch, with the object's and with that of its order, has too many items to be merged: " +
-			"the limit is about 1500 in a list; replace the object, or send a JSON patch or a merge patch")
+		return wire.TooLarge(
+			"a list of the patch, with the object's and with that of its order, has too many items to be merged: " +
+				"the limit is about 1500 in a list; replace the object, or send a JSON patch or a merge patch",
+		)
 	}
 	return nil
 }

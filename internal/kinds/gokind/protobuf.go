@@ -32,7 +32,12 @@ const maxFields = 2 * kinds.MaxParts
 func (t *goType[T, P]) DecodeProtobuf(body []byte) ([]byte, error) {
 	unknown, err := openEnvelope(body)
 	if err != nil {
-		return nil, wire.BadRequest("the object provided is unrecognized (must be of type %s): %v (%s)", t.gvk.Kind, err, kinds.Excerpt(body))
+		return nil, wire.BadRequest(
+			"the object provided is unrecognized (must be of type %s): %v (%s)",
+			t.gvk.Kind,
+			err,
+			kinds.Excerpt(body),
+		)
 	}
 	got := runtimeschema.FromAPIVersionAndKind(unknown.APIVersion, unknown.Kind)
 	if err := t.claim(got); err != nil {
@@ -62,14 +67,22 @@ func DecodeScale(body []byte) ([]byte, error) {
 func DecodeDeleteOptions(body []byte) (*metav1.DeleteOptions, error) {
 	unknown, err := openEnvelope(body)
 	if err != nil {
-		return nil, wire.BadRequest("the object provided is unrecognized (must be of type DeleteOptions): %v (%s)", err, kinds.Excerpt(body))
+		return nil, wire.BadRequest(
+			"the object provided is unrecognized (must be of type DeleteOptions): %v (%s)",
+			err,
+			kinds.Excerpt(body),
+		)
 	}
 	if unknown.Kind != "" && unknown.Kind != "DeleteOptions" {
 		return nil, wire.BadRequest("decoded object cannot be converted to DeleteOptions")
 	}
 	options := &metav1.DeleteOptions{}
 	if err := options.Unmarshal(unknown.Raw); err != nil {
-		return nil, wire.BadRequest("the object provided is unrecognized (must be of type DeleteOptions): %v (%s)", err, kinds.Excerpt(body))
+		return nil, wire.BadRequest(
+			"the object provided is unrecognized (must be of type DeleteOptions): %v (%s)",
+			err,
+			kinds.Excerpt(body),
+		)
 	}
 	return options, nil
 }

@@ -139,11 +139,18 @@ func (t *goType[T, P]) readStruct(body []byte, v kinds.FieldValidation) (*unstru
 // be missing: then the path determines it, as upstream for built-in kinds.
 func (t *goType[T, P]) claim(got kinds.GroupVersionKind) error {
 	if got.Kind != "" && got.Kind != t.gvk.Kind {
-		return t.cannotBe(got, fmt.Errorf("converting (%s.%s) to (%s.%s): unknown conversion", got.Version, got.Kind, t.gvk.Version, t.gvk.Kind))
+		return t.cannotBe(
+			got,
+			fmt.Errorf("converting (%s.%s) to (%s.%s): unknown conversion", got.Version, got.Kind, t.gvk.Version, t.gvk.Kind),
+		)
 	}
 	gv := got.GroupVersion()
 	if !gv.Empty() && gv != t.gvk.GroupVersion() && !slices.Contains(t.also, gv) {
-		return wire.BadRequest("the API version in the data (%s) does not match the expected API version (%s)", gv, t.gvk.GroupVersion())
+		return wire.BadRequest(
+			"the API version in the data (%s) does not match the expected API version (%s)",
+			gv,
+			t.gvk.GroupVersion(),
+		)
 	}
 	return nil
 }
@@ -154,8 +161,12 @@ func (t *goType[T, P]) claim(got kinds.GroupVersionKind) error {
 func (t *goType[T, P]) undecodable(body []byte, cause error) error {
 	apiVersion, kind, err := kinds.Head(body)
 	if err != nil {
-		return wire.BadRequest("the object provided is unrecognized (must be of type %s): couldn't get version/kind; json parse error: %v (%s)",
-			t.gvk.Kind, err, kinds.Excerpt(body))
+		return wire.BadRequest(
+			"the object provided is unrecognized (must be of type %s): couldn't get version/kind; json parse error: %v (%s)",
+			t.gvk.Kind,
+			err,
+			kinds.Excerpt(body),
+		)
 	}
 	got := runtimeschema.FromAPIVersionAndKind(apiVersion, kind)
 	if err := t.claim(got); err != nil {

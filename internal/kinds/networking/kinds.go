@@ -25,7 +25,8 @@ func Kinds() []*kinds.Resource {
 			Generation: kinds.GenerationOfSpec, Table: ingressClassTable(),
 		}, gokind.Rules[*networkingv1.IngressClass]{Object: validation.IngressClass, Update: validation.IngressClassUpdate}),
 		gokind.Of(gokind.Row{
-			Group: "networking.k8s.io", Version: "v1", Kind: "IPAddress", Plural: "ipaddresses", Short: []string{"ip"}, Cluster: true,
+			Group: "networking.k8s.io", Version: "v1", Kind: "IPAddress", Plural: "ipaddresses",
+			Short: []string{"ip"}, Cluster: true,
 			Name:  cluster.AddressName,
 			Table: addressTable(),
 		}, gokind.Rules[*networkingv1.IPAddress]{Object: cluster.IPAddress, Update: cluster.IPAddressUpdate}),
@@ -34,7 +35,8 @@ func Kinds() []*kinds.Resource {
 			StatusKeeps: gokind.KeptMetadata(), Table: serviceCIDRTable(),
 		}, gokind.Rules[*networkingv1.ServiceCIDR]{Create: cluster.NewServiceCIDR, Update: cluster.ServiceCIDRUpdate}),
 		gokind.Of(gokind.Row{
-			Group: "networking.k8s.io", Version: "v1", Kind: "NetworkPolicy", Plural: "networkpolicies", Short: []string{"netpol"},
+			Group: "networking.k8s.io", Version: "v1", Kind: "NetworkPolicy", Plural: "networkpolicies",
+			Short:      []string{"netpol"},
 			Defaults:   defaultNetworkPolicy,
 			Generation: kinds.GenerationOfSpec, Table: networkPolicyTable(),
 		}, gokind.Rules[*networkingv1.NetworkPolicy]{

@@ -55,7 +55,14 @@ func ingressCells(o *networkingv1.Ingress, r table.Meta) []any {
 	if len(o.Spec.TLS) > 0 {
 		ports = "80, 443"
 	}
-	return []any{r.Name, table.Text(o.Spec.IngressClassName, "<none>"), ingressHosts(o.Spec.Rules), strings.Join(table.Distinct(points), ","), ports, r.Age}
+	return []any{
+		r.Name,
+		table.Text(o.Spec.IngressClassName, "<none>"),
+		ingressHosts(o.Spec.Rules),
+		strings.Join(table.Distinct(points), ","),
+		ports,
+		r.Age,
+	}
 }
 
 // ingressHosts returns the first hosts, and how many rules there are besides, with a host

@@ -16,6 +16,8 @@ func Kinds() []*kinds.Resource {
 			Group: "node.k8s.io", Version: "v1", Kind: "RuntimeClass", Plural: "runtimeclasses", Cluster: true,
 			NeedsVersion:  true,
 			AnyFinalizers: true, Table: runtimeClassTable(),
-		}, gokind.Rules[*nodev1.RuntimeClass]{Object: validation.RuntimeClass, Update: validation.RuntimeClassUpdate, Warn: warnRuntimeClass}),
+		}, gokind.Rules[*nodev1.RuntimeClass]{
+			Object: validation.RuntimeClass, Update: validation.RuntimeClassUpdate, Warn: warnRuntimeClass,
+		}),
 	}
 }

@@ -8,5 +8,10 @@ import (
 )
 
 func TestRuntimeClassRows(t *testing.T) {
-	tabletest.Check(t, tabletest.Of(node.Kinds(), "runtimeclasses.node.k8s.io"), "Name | Handler | Age", []tabletest.Case{{"sandboxed", `handler: runsc`, "x | runsc | 90m"}})
+	tabletest.Check(
+		t,
+		tabletest.Of(node.Kinds(), "runtimeclasses.node.k8s.io"),
+		"Name | Handler | Age",
+		[]tabletest.Case{{"sandboxed", `handler: runsc`, "x | runsc | 90m"}},
+	)
 }

@@ -21,7 +21,9 @@ func Containers(spec corev1.PodSpec) (names, images string) {
 
 // ReplicaColumns are the columns of replica sets and of what was there before them.
 func ReplicaColumns(desired, current, ready, selector table.Column) []table.Column {
-	return append([]table.Column{table.Name(), desired, current, ready, table.Age()}, table.Wide(append(ContainerColumns(), selector)...)...)
+	return append(
+		[]table.Column{table.Name(), desired, current, ready, table.Age()},
+		table.Wide(append(ContainerColumns(), selector)...)...)
 }
 
 // ContainerColumns are the names and images of the containers in a pod template.

@@ -60,7 +60,11 @@ func (l list) volumes(at *field.Path, volumes []corev1.Volume) {
 
 // WarnClaim warns about the spec of a claim of a volume.
 func WarnClaim(l *warn.List, at func() *field.Path, spec *corev1.PersistentVolumeClaimSpec) {
-	l.WholeBytes(func() *field.Path { return at().Child("resources", "requests") }, spec.Resources.Requests, corev1.ResourceStorage)
+	l.WholeBytes(
+		func() *field.Path { return at().Child("resources", "requests") },
+		spec.Resources.Requests,
+		corev1.ResourceStorage,
+	)
 	l.WholeBytes(func() *field.Path { return at().Child("resources", "limits") }, spec.Resources.Limits, corev1.ResourceStorage)
 }
 

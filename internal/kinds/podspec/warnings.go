@@ -63,9 +63,24 @@ func containersOf(at *field.Path, spec *corev1.PodSpec) []container {
 // pod warns about a pod, or about a template of pods at a path.
 func (l list) pod(at *field.Path, spec *corev1.PodSpec, meta *metav1.ObjectMeta) {
 	l.placement(at, spec)
-	l.Annotation(at, meta.Annotations, "scheduler.alpha.kubernetes.io/critical-pod", `non-functional in v1.16+; use the "priorityClassName" field instead`)
-	l.Annotation(at, meta.Annotations, "security.alpha.kubernetes.io/sysctls", `non-functional in v1.11+; use the "sysctls" field instead`)
-	l.Annotation(at, meta.Annotations, "security.alpha.kubernetes.io/unsafe-sysctls", `non-functional in v1.11+; use the "sysctls" field instead`)
+	l.Annotation(
+		at,
+		meta.Annotations,
+		"scheduler.alpha.kubernetes.io/critical-pod",
+		`non-functional in v1.16+; use the "priorityClassName" field instead`,
+	)
+	l.Annotation(
+		at,
+		meta.Annotations,
+		"security.alpha.kubernetes.io/sysctls",
+		`non-functional in v1.11+; use the "sysctls" field instead`,
+	)
+	l.Annotation(
+		at,
+		meta.Annotations,
+		"security.alpha.kubernetes.io/unsafe-sysctls",
+		`non-functional in v1.11+; use the "sysctls" field instead`,
+	)
 	l.volumes(at, spec.Volumes)
 	l.overlappingPaths(spec.Volumes)
 	for _, i := range warn.Repeated(len(spec.HostAliases), func(i int) string { return spec.HostAliases[i].IP }) {
@@ -97,7 +112,10 @@ func (l list) pod(at *field.Path, spec *corev1.PodSpec, meta *metav1.ObjectMeta)
 	l.ports(ports)
 	l.portNames(ports)
 	if grace := spec.TerminationGracePeriodSeconds; grace != nil && *grace < 0 {
-		l.At(at.Child("spec", "terminationGracePeriodSeconds"), "must be >= 0; negative values are invalid and will be treated as 1")
+		l.At(
+			at.Child("spec", "terminationGracePeriodSeconds"),
+			"must be >= 0; negative values are invalid and will be treated as 1",
+		)
 	}
 	l.affinity(at, spec.Affinity)
 	if spec.DNSConfig != nil {
@@ -119,12 +137,20 @@ func (l list) placement(at *field.Path, spec *corev1.PodSpec) {
 		nodes := at.Child("spec", "affinity", "nodeAffinity")
 		if required := spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution; required != nil {
 			for i := range required.NodeSelectorTerms {
-				l.Term(nodes.Child("requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms").Index(i), &required.NodeSelectorTerms[i], false)
+				l.Term(
+					nodes.Child("requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms").Index(i),
+					&required.NodeSelectorTerms[i],
+					false,
+				)
 			}
 		}
 		preferred := spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution
 		for i := range preferred {
-			l.Term(nodes.Child("preferredDuringSchedulingIgnoredDuringExecution").Index(i).Child("preference"), &preferred[i].Preference, true)
+			l.Term(
+				nodes.Child("preferredDuringSchedulingIgnoredDuringExecution").Index(i).Child("preference"),
+				&preferred[i].Preference,
+				true,
+			)
 		}
 	}
 	for i, spread := range spec.TopologySpreadConstraints {
@@ -152,12 +178,22 @@ func (l list) affinity(at *field.Path, a *corev1.Affinity) {
 		path := at.Child("spec", "affinity", name)
 		for i := range required {
 			if required[i].LabelSelector == nil {
-				l.At(path.Child("requiredDuringSchedulingIgnoredDuringExecution").Index(i).Child("labelSelector"), "%s", matchesNone)
+				l.At(
+					path.Child("requiredDuringSchedulingIgnoredDuringExecution").Index(i).Child("labelSelector"),
+					"%s",
+					matchesNone,
+				)
 			}
 		}
 		for i := range preferred {
 			if preferred[i].PodAffinityTerm.LabelSelector == nil {
-				l.At(path.Child("preferredDuringSchedulingIgnoredDuringExecution").Index(i).Child("podAffinityTerm", "labelSelector"), "%s", matchesNone)
+				l.At(
+					path.Child("preferredDuringSchedulingIgnoredDuringExecution").
+						Index(i).
+						Child("podAffinityTerm", "labelSelector"),
+					"%s",
+					matchesNone,
+				)
 			}
 		}
 	}
@@ -165,7 +201,11 @@ func (l list) affinity(at *field.Path, a *corev1.Affinity) {
 		terms("podAffinity", p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution)
 	}
 	if p := a.PodAntiAffinity; p != nil {
-		terms("podAntiAffinity", p.RequiredDuringSchedulingIgnoredDuringExecution, p.PreferredDuringSchedulingIgnoredDuringExecution)
+		terms(
+			"podAntiAffinity",
+			p.RequiredDuringSchedulingIgnoredDuringExecution,
+			p.PreferredDuringSchedulingIgnoredDuringExecution,
+		)
 	}
 }
 
@@ -323,7 +363,13 @@ func (l list) portNames(all []port) {
 		}
 		if j, found := first[p.Name]; found {
 			at := all[j].path()
-			l.At(p.path(), "duplicate port name %q with %s, services and probes that select ports by name will use %s", p.Name, at, at)
+			l.At(
+				p.path(),
+				"duplicate port name %q with %s, services and probes that select ports by name will use %s",
+				p.Name,
+				at,
+				at,
+			)
 		} else {
 			first[p.Name] = i
 		}

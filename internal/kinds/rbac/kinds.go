@@ -22,7 +22,9 @@ func Kinds() []*kinds.Resource {
 			Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRoleBinding", Cluster: true, CreateOnUpdate: true,
 			Name: kinds.SegmentName, Defaults: defaultBinding,
 			Table: clusterRoleBindingTable(),
-		}, gokind.Rules[*rbacv1.ClusterRoleBinding]{Object: validation.ClusterRoleBinding, Update: validation.ClusterRoleBindingUpdate}),
+		}, gokind.Rules[*rbacv1.ClusterRoleBinding]{
+			Object: validation.ClusterRoleBinding, Update: validation.ClusterRoleBindingUpdate,
+		}),
 		gokind.Of(gokind.Row{
 			Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "Role", CreateOnUpdate: true, Name: kinds.SegmentName,
 			Table: table.Created(),

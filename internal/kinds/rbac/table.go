@@ -26,8 +26,13 @@ func clusterRoleBindingTable() kinds.Table {
 
 // bindingColumns are the columns of a kind of bindings; role describes its role.
 func bindingColumns(kind, role string) []table.Column {
-	return append([]table.Column{table.Name(), table.Str("Role", role), table.Age()},
-		table.Wide(table.Str("Users", "Users in the "+kind), table.Str("Groups", "Groups in the "+kind), table.Str("ServiceAccounts", "ServiceAccounts in the "+kind))...)
+	return append(
+		[]table.Column{table.Name(), table.Str("Role", role), table.Age()},
+		table.Wide(
+			table.Str("Users", "Users in the "+kind),
+			table.Str("Groups", "Groups in the "+kind),
+			table.Str("ServiceAccounts", "ServiceAccounts in the "+kind),
+		)...)
 }
 
 func bindingCells(r table.Meta, ref rbacv1.RoleRef, subjects []rbacv1.Subject) []any {

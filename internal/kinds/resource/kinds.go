@@ -15,8 +15,9 @@ import (
 func Kinds() []*kinds.Resource {
 	return []*kinds.Resource{
 		gokind.Of(gokind.Row{
-			Group: "resource.k8s.io", Version: "v1", Kind: "DeviceClass", Plural: "deviceclasses", Cluster: true, ReturnDeleted: true,
-			Generation: kinds.GenerationOfSpec,
+			Group: "resource.k8s.io", Version: "v1", Kind: "DeviceClass", Plural: "deviceclasses", Cluster: true,
+			ReturnDeleted: true,
+			Generation:    kinds.GenerationOfSpec,
 		}, gokind.Rules[*resourcev1.DeviceClass]{Object: devices.Class}),
 		gokind.Of(gokind.Row{
 			Group: "resource.k8s.io", Version: "v1", Kind: "DeviceTaintRule", Cluster: true, Status: true, NeedsVersion: true,
@@ -25,17 +26,22 @@ func Kinds() []*kinds.Resource {
 			Table: taintRuleTable(),
 		}, gokind.Rules[*resourcev1.DeviceTaintRule]{Object: devices.TaintRule}),
 		gokind.Of(gokind.Row{
-			Group: "resource.k8s.io", Version: "v1", Kind: "ResourceClaim", Status: true, ReturnDeleted: true, Defaults: defaultClaim,
+			Group: "resource.k8s.io", Version: "v1", Kind: "ResourceClaim", Status: true, ReturnDeleted: true,
+			Defaults: defaultClaim,
 			Complete: completeClaim, StatusKeeps: gokind.KeptMetadata(), Table: claimTable(),
 		}, gokind.Rules[*resourcev1.ResourceClaim]{Create: devices.NewClaim, Update: devices.ClaimUpdate}),
 		gokind.Of(gokind.Row{
-			Group: "resource.k8s.io", Version: "v1", Kind: "ResourceClaimTemplate", ReturnDeleted: true, Defaults: defaultTemplate,
+			Group: "resource.k8s.io", Version: "v1", Kind: "ResourceClaimTemplate", ReturnDeleted: true,
+			Defaults: defaultTemplate,
 			Complete: completeTemplate,
 		}, gokind.Rules[*resourcev1.ResourceClaimTemplate]{Create: devices.NewTemplate, Update: devices.TemplateUpdate}),
 		gokind.Of(gokind.Row{
-			Group: "resource.k8s.io", Version: "v1", Kind: "ResourceSlice", Cluster: true, ReturnDeleted: true, Defaults: defaultSlice,
+			Group: "resource.k8s.io", Version: "v1", Kind: "ResourceSlice", Cluster: true, ReturnDeleted: true,
+			Defaults: defaultSlice,
 			Fields:   []wire.FieldPath{gokind.At("spec.driver"), gokind.At("spec.nodeName"), gokind.At("spec.pool.name")},
 			Complete: completeSlice, Generation: kinds.GenerationOfSpec, Table: sliceTable(),
-		}, gokind.Rules[*resourcev1.ResourceSlice]{Create: devices.NewSlice, Update: devices.SliceUpdate, Warn: warnResourceSlice}),
+		}, gokind.Rules[*resourcev1.ResourceSlice]{
+			Create: devices.NewSlice, Update: devices.SliceUpdate, Warn: warnResourceSlice,
+		}),
 	}
 }

@@ -16,6 +16,8 @@ func Kinds() []*kinds.Resource {
 			Group: "scheduling.k8s.io", Version: "v1", Kind: "PriorityClass", Plural: "priorityclasses",
 			Short: []string{"pc"}, Cluster: true, Defaults: defaultPriorityClass,
 			Generation: kinds.GenerationOne, Table: priorityClassTable(),
-		}, gokind.Rules[*schedulingv1.PriorityClass]{Create: validation.NewPriorityClass, Update: validation.PriorityClassUpdate}),
+		}, gokind.Rules[*schedulingv1.PriorityClass]{
+			Create: validation.NewPriorityClass, Update: validation.PriorityClassUpdate,
+		}),
 	}
 }

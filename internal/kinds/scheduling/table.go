@@ -11,6 +11,7 @@ func priorityClassTable() kinds.Table {
 	class := schedulingv1.PriorityClass{}
 	return table.Of(func(o *schedulingv1.PriorityClass, r table.Meta) []any {
 		return []any{r.Name, int64(o.Value), o.GlobalDefault, r.Age, table.Text(o.PreemptionPolicy, "")}
-	}, table.Name(), table.Integer("Value", table.Doc(class, "value")), table.Boolean("Global-Default", table.Doc(class, "globalDefault")),
+	}, table.Name(), table.Integer("Value", table.Doc(class, "value")), table.Boolean("Global-Default",
+		table.Doc(class, "globalDefault")),
 		table.Age(), table.Str("PreemptionPolicy", table.Doc(class, "preemptionPolicy")))
 }

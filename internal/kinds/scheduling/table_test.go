@@ -8,8 +8,13 @@ import (
 )
 
 func TestPriorityClassRows(t *testing.T) {
-	tabletest.Check(t, tabletest.Of(scheduling.Kinds(), "priorityclasses.scheduling.k8s.io"), "Name | Value | Global-Default | Age | PreemptionPolicy", []tabletest.Case{
-		{"default", `{value: 1000, globalDefault: true, preemptionPolicy: Never}`, "x | 1000 | true | 90m | Never"},
-		{"not defaulted", `{value: -1}`, "x | -1 | false | 90m |"},
-	})
+	tabletest.Check(
+		t,
+		tabletest.Of(scheduling.Kinds(), "priorityclasses.scheduling.k8s.io"),
+		"Name | Value | Global-Default | Age | PreemptionPolicy",
+		[]tabletest.Case{
+			{"default", `{value: 1000, globalDefault: true, preemptionPolicy: Never}`, "x | 1000 | true | 90m | Never"},
+			{"not defaulted", `{value: -1}`, "x | -1 | false | 90m |"},
+		},
+	)
 }

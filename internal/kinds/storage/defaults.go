@@ -15,7 +15,9 @@ func defaultStorageClass(o tree.Object) {
 func defaultDriver(o tree.Object) {
 	spec := tree.Made(o, "spec")
 	tree.Set(spec, "attachRequired", true)
-	for _, name := range []string{"podInfoOnMount", "storageCapacity", "requiresRepublish", "seLinuxMount", "preventPodSchedulingIfMissing"} {
+	for _, name := range []string{
+		"podInfoOnMount", "storageCapacity", "requiresRepublish", "seLinuxMount", "preventPodSchedulingIfMissing",
+	} {
 		tree.Set(spec, name, false)
 	}
 	tree.SetPointer(spec, "fsGroupPolicy", "ReadWriteOnceWithFSType")

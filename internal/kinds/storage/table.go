@@ -42,8 +42,18 @@ func driverTable() kinds.Table {
 // classTable marks the default class in lists only: it depends on the other classes.
 func classTable() kinds.Table {
 	class := storagev1.StorageClass{}
-	t := table.Of(classCells, table.Name(), table.Str("Provisioner", table.Doc(class, "provisioner")), table.Str("ReclaimPolicy", table.Doc(class, "reclaimPolicy")),
-		table.Str("VolumeBindingMode", table.Doc(class, "volumeBindingMode")), table.Str("AllowVolumeExpansion", table.Doc(class, "allowVolumeExpansion")), table.Age())
+	t := table.Of(
+		classCells,
+		table.Name(),
+		table.Str("Provisioner", table.Doc(class, "provisioner")),
+		table.Str("ReclaimPolicy", table.Doc(class, "reclaimPolicy")),
+		table.Str(
+			"VolumeBindingMode",
+			table.Doc(class, "volumeBindingMode"),
+		),
+		table.Str("AllowVolumeExpansion", table.Doc(class, "allowVolumeExpansion")),
+		table.Age(),
+	)
 	t.RowsSince = 37
 	t.ListRow = func(items iter.Seq2[*wire.Object, error]) func(*wire.Object) []any {
 		marked := defaultClass(items)
@@ -102,10 +112,27 @@ func attachmentTable() kinds.Table {
 	spec := storagev1.VolumeAttachmentSpec{}
 	attacher := table.Str("Attacher", table.Doc(spec, "attacher"))
 	attacher.Format = "name"
-	return table.Of(func(o *storagev1.VolumeAttachment, r table.Meta) []any {
-		return []any{r.Name, o.Spec.Attacher, table.Deref(o.Spec.Source.PersistentVolumeName), o.Spec.NodeName, o.Status.Attached, r.Age}
-	}, table.Name(), attacher, table.Str("PV", table.Doc(storagev1.VolumeAttachmentSource{}, "persistentVolumeName")),
-		table.Str("Node", table.Doc(spec, "nodeName")), table.Boolean("Attached", table.Doc(storagev1.VolumeAttachmentStatus{}, "attached")), table.Age())
+	return table.Of(
+		func(o *storagev1.VolumeAttachment, r table.Meta) []any {
+			return []any{
+				r.Name,
+				o.Spec.Attacher,
+				table.Deref(o.Spec.Source.PersistentVolumeName),
+				o.Spec.NodeName,
+				o.Status.Attached,
+				r.Age,
+			}
+		},
+		table.Name(),
+		attacher,
+		table.Str("PV", table.Doc(storagev1.VolumeAttachmentSource{}, "persistentVolumeName")),
+		table.Str(
+			"Node",
+			table.Doc(spec, "nodeName"),
+		),
+		table.Boolean("Attached", table.Doc(storagev1.VolumeAttachmentStatus{}, "attached")),
+		table.Age(),
+	)
 }
 
 func driverCells(o *storagev1.CSIDriver, r table.Meta) []any {
@@ -123,7 +150,8 @@ func driverCells(o *storagev1.CSIDriver, r table.Meta) []any {
 	}
 	attach := o.Spec.AttachRequired == nil || *o.Spec.AttachRequired
 	return []any{
-		r.Name, attach, table.Deref(o.Spec.PodInfoOnMount), table.Deref(o.Spec.StorageCapacity), audiences, table.Deref(o.Spec.RequiresRepublish),
+		r.Name, attach, table.Deref(o.Spec.PodInfoOnMount), table.Deref(o.Spec.StorageCapacity), audiences,
+		table.Deref(o.Spec.RequiresRepublish),
 		table.OrNone(strings.Join(modes, ",")), r.Age,
 	}
 }

@@ -13,23 +13,31 @@ import (
 )
 
 func TestStorageClassRows(t *testing.T) {
-	tabletest.Check(t, tabletest.Of(storage.Kinds(), "storageclasses.storage.k8s.io"), "Name | Provisioner | ReclaimPolicy | VolumeBindingMode | AllowVolumeExpansion | Age", []tabletest.Case{
-		{"bare", `{provisioner: p}`, "x | p | Delete | Immediate | false | 90m"},
-		{
-			"full", `{provisioner: p, reclaimPolicy: Retain, volumeBindingMode: WaitForFirstConsumer, allowVolumeExpansion: true}`,
-			"x | p | Retain | WaitForFirstConsumer | true | 90m",
+	tabletest.Check(
+		t,
+		tabletest.Of(storage.Kinds(), "storageclasses.storage.k8s.io"),
+		"Name | Provisioner | ReclaimPolicy | VolumeBindingMode | AllowVolumeExpansion | Age",
+		[]tabletest.Case{
+			{"bare", `{provisioner: p}`, "x | p | Delete | Immediate | false | 90m"},
+			{
+				"full", `{provisioner: p, reclaimPolicy: Retain, volumeBindingMode: WaitForFirstConsumer, allowVolumeExpansion: true}`,
+				"x | p | Retain | WaitForFirstConsumer | true | 90m",
+			},
+			{
+				"default, which only a list marks", `{provisioner: p, metadata: {annotations: {storageclass.kubernetes.io/is-default-class: "true"}}}`,
+				"x | p | Delete | Immediate | false | 90m",
+			},
 		},
-		{
-			"default, which only a list marks", `{provisioner: p, metadata: {annotations: {storageclass.kubernetes.io/is-default-class: "true"}}}`,
-			"x | p | Delete | Immediate | false | 90m",
-		},
-	})
+	)
 }
 
 // class returns a storage class which says that it is the default, or not.
 func class(t *testing.T, name, created, annotation, value string) *wire.Object {
 	t.Helper()
-	return tabletest.Parse(t, `{metadata: {name: `+name+`, creationTimestamp: "`+created+`", annotations: {`+annotation+`: "`+value+`"}}}`)
+	return tabletest.Parse(
+		t,
+		`{metadata: {name: `+name+`, creationTimestamp: "`+created+`", annotations: {`+annotation+`: "`+value+`"}}}`,
+	)
 }
 
 func TestListOfStorageClassesMarksTheNewestDefault(t *testing.T) {
@@ -69,16 +77,35 @@ func TestListOfStorageClassesMarksTheNewestDefault(t *testing.T) {
 }
 
 func TestCSIRows(t *testing.T) {
-	tabletest.Check(t, tabletest.Of(storage.Kinds(), "csidrivers.storage.k8s.io"), "Name | AttachRequired | PodInfoOnMount | StorageCapacity | TokenRequests | RequiresRepublish | Modes | Age", []tabletest.Case{
-		{
-			"full", `spec: {attachRequired: false, podInfoOnMount: true, storageCapacity: true, requiresRepublish: true, tokenRequests: [{audience: a}, {audience: b}], volumeLifecycleModes: [Persistent, Ephemeral]}`,
-			"x | false | true | true | a,b | true | Persistent,Ephemeral | 90m",
+	tabletest.Check(
+		t,
+		tabletest.Of(storage.Kinds(), "csidrivers.storage.k8s.io"),
+		"Name | AttachRequired | PodInfoOnMount | StorageCapacity | TokenRequests | RequiresRepublish | Modes | Age",
+		[]tabletest.Case{
+			{
+				"full", `spec: {attachRequired: false, podInfoOnMount: true, storageCapacity: true, requiresRepublish: true, tokenRequests: [{audience: a}, {audience: b}], volumeLifecycleModes: [Persistent, Ephemeral]}`,
+				"x | false | true | true | a,b | true | Persistent,Ephemeral | 90m",
+			},
+			{"bare", ``, "x | true | false | false | <unset> | false | <none> | 90m"},
 		},
-		{"bare", ``, "x | true | false | false | <unset> | false | <none> | 90m"},
-	})
-	tabletest.Check(t, tabletest.Of(storage.Kinds(), "csinodes.storage.k8s.io"), "Name | Drivers | Age", []tabletest.Case{{"two drivers", `spec: {drivers: [{name: a}, {name: b}]}`, "x | 2 | 90m"}})
-	tabletest.Check(t, tabletest.Of(storage.Kinds(), "volumeattachments.storage.k8s.io"), "Name | Attacher | PV | Node | Attached | Age", []tabletest.Case{
-		{"attached", `{spec: {attacher: a, nodeName: node-1, source: {persistentVolumeName: pv}}, status: {attached: true}}`, "x | a | pv | node-1 | true | 90m"},
-		{"inline", `{spec: {attacher: a, nodeName: node-1, source: {}}}`, "x | a |  | node-1 | false | 90m"},
-	})
+	)
+	tabletest.Check(
+		t,
+		tabletest.Of(storage.Kinds(), "csinodes.storage.k8s.io"),
+		"Name | Drivers | Age",
+		[]tabletest.Case{{"two drivers", `spec: {drivers: [{name: a}, {name: b}]}`, "x | 2 | 90m"}},
+	)
+	tabletest.Check(
+		t,
+		tabletest.Of(storage.Kinds(), "volumeattachments.storage.k8s.io"),
+		"Name | Attacher | PV | Node | Attached | Age",
+		[]tabletest.Case{
+			{
+				"attached",
+				`{spec: {attacher: a, nodeName: node-1, source: {persistentVolumeName: pv}}, status: {attached: true}}`,
+				"x | a | pv | node-1 | true | 90m",
+			},
+			{"inline", `{spec: {attacher: a, nodeName: node-1, source: {}}}`, "x | a |  | node-1 | false | 90m"},
+		},
+	)
 }

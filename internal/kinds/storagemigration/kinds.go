@@ -13,8 +13,11 @@ import (
 func Kinds() []*kinds.Resource {
 	return []*kinds.Resource{
 		gokind.Of(gokind.Row{
-			Group: "storagemigration.k8s.io", Version: "v1", Kind: "StorageVersionMigration", Cluster: true, Status: true, NeedsVersion: true,
+			Group: "storagemigration.k8s.io", Version: "v1", Kind: "StorageVersionMigration", Cluster: true,
+			Status: true, NeedsVersion: true,
 			StatusKeeps: gokind.KeptMetadata(), Table: migrationTable(),
-		}, gokind.Rules[*migrationv1.StorageVersionMigration]{Object: cluster.StorageVersionMigration, Update: cluster.StorageVersionMigrationUpdate}),
+		}, gokind.Rules[*migrationv1.StorageVersionMigration]{
+			Object: cluster.StorageVersionMigration, Update: cluster.StorageVersionMigrationUpdate,
+		}),
 	}
 }

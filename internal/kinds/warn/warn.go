@@ -77,7 +77,8 @@ func (l *List) Address(parent func() *field.Path, value string) {
 // CIDR warns about a range of addresses whose form is not the usual one.
 func (l *List) CIDR(parent func() *field.Path, value string) {
 	prefix, err := netip.ParsePrefix(value)
-	if l.full() || err == nil && prefix.Masked() == prefix && (prefix.Addr().Is4() || !prefix.Addr().Is4In6() && prefix.String() == value) {
+	if l.full() ||
+		err == nil && prefix.Masked() == prefix && (prefix.Addr().Is4() || !prefix.Addr().Is4In6() && prefix.String() == value) {
 		return
 	}
 	if _, _, err := netutils.ParseCIDRSloppy(value); err == nil {
@@ -97,7 +98,11 @@ func (l *List) WholeBytes(at func() *field.Path, amounts corev1.ResourceList, na
 // where it is used.
 func (l *List) Hostname(name, used string) {
 	if why := validation.IsDNS1123Label(name); len(why) > 0 {
-		l.Say("metadata.name: this is used in %s, which can result in surprising behavior; a DNS label is recommended: %v", used, why)
+		l.Say(
+			"metadata.name: this is used in %s, which can result in surprising behavior; a DNS label is recommended: %v",
+			used,
+			why,
+		)
 	}
 }
 

@@ -38,15 +38,14 @@ func Create(r *kinds.Resource, u *unstructured.Unstructured, track Track) (manag
 		meta["generation"] = first
 	}
 	dropStatus := r.HasStatus && !r.StatusOnCreate
-	if dropStatus && !r.Custom {
-		// The defaults of a built-in kind include its initial status.
+	if dropStatus && r.StatusByDefault {
 		delete(u.Object, "status")
 	}
 	if dropStatus {
 		keepNotes(u, nil, statusNotes(r))
 	}
 	err = r.Type.Default(u)
-	if dropStatus && r.Custom {
+	if dropStatus && !r.StatusByDefault {
 		delete(u.Object, "status")
 	}
 	if err != nil {
@@ -126,26 +125,26 @@ func Restrict(t kinds.Target, u, old *unstructured.Unstructured) error {
 		}
 	}
 	var err error
-	if r.Custom {
+	if !r.StatusByDefault {
 		err = r.Type.Default(u)
 	}
 	if r.HasStatus && t.Subresource == "" {
 		keep(u, old, "status")
 		keepNotes(u, old, statusNotes(r))
 	}
-	if !r.Custom {
+	if r.StatusByDefault {
 		err = r.Type.Default(u)
 	}
 	return err
 }
 
-// changeStatus restricts u to what a write of the status can change: the status, and for
-// built-in kinds metadata too, except for what the kind keeps.
+// changeStatus restricts u to what a write of the status can change: the status, and unless it
+// changes that alone metadata too, except for what the kind keeps.
 func changeStatus(r *kinds.Resource, u, old *unstructured.Unstructured) {
 	wanted := u.Object
 	u.Object = old.DeepCopy().Object
 	setPart(u.Object, wanted, "status")
-	if r.Custom {
+	if r.StatusAlone {
 		return
 	}
 	kept := metadata(u.Object)
