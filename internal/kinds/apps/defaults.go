@@ -9,7 +9,7 @@ import (
 	"github.com/gapless-io/gapless/internal/kinds/tree"
 )
 
-// Defaults as of pkg/apis/{apps,batch,autoscaling}/*/defaults.go of Kubernetes 1.37.
+// Defaults as of pkg/apis/apps/v1/defaults.go of Kubernetes 1.37.
 
 // defaultDeployment fills in the defaults of a deployment.
 func defaultDeployment(o tree.Object) {

@@ -2,6 +2,8 @@ package autoscaling
 
 import "github.com/gapless-io/gapless/internal/kinds/tree"
 
+// Defaults as of pkg/apis/autoscaling/{v1,v2}/defaults.go of Kubernetes 1.37.
+
 // defaultAutoscaler fills in the defaults of an autoscaler of autoscaling/v2.
 func defaultAutoscaler(o tree.Object) {
 	spec := tree.Made(o, "spec")

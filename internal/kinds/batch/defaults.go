@@ -7,6 +7,8 @@ import (
 	"github.com/gapless-io/gapless/internal/kinds/tree"
 )
 
+// Defaults as of pkg/apis/batch/v1/defaults.go of Kubernetes 1.37.
+
 // defaultJob fills in the defaults of a job.
 func defaultJob(o tree.Object) {
 	spec := tree.Made(o, "spec")

@@ -8,7 +8,7 @@ import (
 	"github.com/gapless-io/gapless/internal/kinds/tree"
 )
 
-// Defaults as of pkg/apis/{core,storage,networking,discovery}/v1/defaults.go and
+// Defaults as of pkg/apis/core/v1/defaults.go and
 // the create strategies of Kubernetes 1.37.
 
 // defaultNamespace fills in the defaults of a namespace.

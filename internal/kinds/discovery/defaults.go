@@ -2,6 +2,8 @@ package discovery
 
 import "github.com/gapless-io/gapless/internal/kinds/tree"
 
+// Defaults as of pkg/apis/discovery/v1/defaults.go of Kubernetes 1.37.
+
 // defaultEndpointSlice fills in the defaults of an endpoint slice.
 func defaultEndpointSlice(o tree.Object) {
 	for port := range tree.Items(o, "ports") {

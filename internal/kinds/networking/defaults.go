@@ -2,6 +2,8 @@ package networking
 
 import "github.com/gapless-io/gapless/internal/kinds/tree"
 
+// Defaults as of pkg/apis/networking/v1/defaults.go of Kubernetes 1.37.
+
 // defaultIngressClass fills in the defaults of an ingress class.
 func defaultIngressClass(o tree.Object) {
 	tree.SetPointer(tree.Child(o, "spec", "parameters"), "scope", "Cluster")

@@ -1,3 +1,6 @@
+// Package podspec has what the kinds that are pods, or make pods, share: the defaults of a pod's
+// spec, the fields that are behind feature gates, the warnings, the columns of containers, and the
+// scale. The specs of claims and volumes are parts of it, since templates have them too.
 package podspec
 
 import (

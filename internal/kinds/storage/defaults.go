@@ -5,6 +5,8 @@ import (
 	"github.com/gapless-io/gapless/internal/kinds/tree"
 )
 
+// Defaults as of pkg/apis/storage/v1/defaults.go of Kubernetes 1.37.
+
 // defaultStorageClass fills in the defaults of a storage class.
 func defaultStorageClass(o tree.Object) {
 	tree.SetPointer(o, "reclaimPolicy", "Delete")

@@ -1,4 +1,4 @@
-// Package warn collects what a client is told about an object that is accepted all the same:
+// Package warn collects the warnings that a client gets about an object that is accepted all the same:
 // fields and volumes that no longer do anything, duplicates of which one is lost, amounts and
 // addresses in an unusual form. The groups of kinds use it for their warnings, whose texts, order,
 // and which write gets them are those of upstream's strategies (WarningsOnCreate and
