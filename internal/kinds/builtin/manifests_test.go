@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/gapless-io/gapless/internal/kinds/builtin"
 	"github.com/gapless-io/gapless/internal/kinds/builtin/builtintest"
@@ -84,11 +83,6 @@ func TestProtobufAndJSONOfEveryKindDecodeEqually(t *testing.T) {
 			}
 		})
 	}
-}
-
-type protoObject interface {
-	runtime.Object
-	Marshal() ([]byte, error)
 }
 
 func TestEveryExpectedKindIsServed(t *testing.T) {

@@ -69,10 +69,9 @@ func TestManyWarningsAboutEndpointsAreCutOff(t *testing.T) {
 	for i := range n {
 		addresses[i] = corev1.EndpointAddress{IP: fmt.Sprintf("2001:DB8::%x", i)}
 	}
-	subset := corev1.EndpointSubset{
-		Addresses: addresses,
-	} //nolint:staticcheck // clients may use EndpointSlice; a server serves both
-	o := &corev1.Endpoints{Subsets: []corev1.EndpointSubset{subset}} //nolint:staticcheck // as above
+	subset := corev1.EndpointSubset{Addresses: addresses} //nolint:staticcheck // a server serves it
+	o := &corev1.Endpoints{}                              //nolint:staticcheck // as above
+	o.Subsets = append(o.Subsets, subset)
 	if got := warnEndpoints(o, nil); len(got) != most {
 		t.Errorf("%d warnings about endpoints, want %d", len(got), most)
 	}
