@@ -38,7 +38,7 @@ func (s *Set) newResource(c *kinds.Catalog, gr kinds.GroupResource) *Resource {
 	r := &Resource{Resource: s.source.Resource(gr, selectable(c, gr)), set: s}
 	cfg := s.window
 	cfg.Clock, cfg.History = s.clock, r.Resource
-	if stored, found := c.Storage(gr); found && stored.Readings != nil {
+	if stored, found := c.Storage(gr); found && stored.Custom {
 		r.readings.Store(&stored.Readings)
 		cfg.Read = r.Read
 	}
