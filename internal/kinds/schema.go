@@ -1,12 +1,14 @@
 // Package kinds has the resource types that the server serves.
 //
-// It has six nouns. A [Resource] is one served version of one resource type:
-// its names, scope, verbs, how a body of it is decoded, defaulted, pruned and
-// validated, and how it is shown. A [Subresource] is a part of an object with a
-// path of its own. A [Reading] says what readers see of a stored object. A [Conversion]
-// makes a resource a view of another one. A [Catalog] is an immutable set of resources,
-// built-in and custom. [Live] holds the current catalog, which the registry replaces when a
-// CustomResourceDefinition changes.
+// A [Resource] is one served version of one resource type: its names and scope, what its [Type]
+// does with bodies (decode, default, validate), what writes and deletions of its objects do
+// ([Writes], [Deletes]), what selects them ([Selectable]), and how they are shown ([Table]). A
+// [Subresource] is a part of an object with a path of its own. A [Reading] says what readers see of
+// a stored object. A [Conversion] makes a resource a view of another one.
+//
+// A [Catalog] is an immutable set of resources, built-in (package builtin, which has them from a
+// package for each API group) and custom (package custom). [Live] holds the current catalog, which
+// the registry replaces when a CustomResourceDefinition changes.
 package kinds
 
 import (

@@ -1,8 +1,10 @@
 package builtin_test
 
 import (
+	"slices"
 	"testing"
 
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/kinds/builtin"
 	"github.com/gapless-io/gapless/internal/kinds/table"
 )
@@ -24,6 +26,21 @@ func TestKindsSaySinceWhenTheirCellsAreAsTheyAre(t *testing.T) {
 	}
 	if len(later) != 9 {
 		t.Errorf("the kinds whose cells changed are %v", later)
+	}
+}
+
+// Upstream validates metadata by a function of its own (core validation.ValidateObjectMeta) which refuses
+// bare names, except for these kinds.
+func TestFinalizersNeedADomainExceptOfAdmissionAndFiveKinds(t *testing.T) {
+	others := []string{"CustomResourceDefinition", "Event", "Lease", "PodDisruptionBudget", "RuntimeClass"}
+	for _, r := range builtin.Catalog().Resources() {
+		want := kinds.DomainFinalizers
+		if r.Group == "admissionregistration.k8s.io" || slices.Contains(others, r.Kind) {
+			want = kinds.AnyFinalizers
+		}
+		if r.Finalizers != want {
+			t.Errorf("%s: finalizers by rule %d, want %d", r.GR(), r.Finalizers, want)
+		}
 	}
 }
 

@@ -1,6 +1,6 @@
 // Package custom turns CustomResourceDefinitions into resources.
 //
-// It has three nouns. A definition is the CustomResourceDefinition object: it is
+// A definition is the CustomResourceDefinition object: it is
 // defaulted, validated and, since there is no controller to do it later,
 // established by the write itself ([Establish]). A version of it becomes
 // a [kinds.Resource] ([Resources]). Its type decodes, prunes, defaults and
