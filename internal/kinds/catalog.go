@@ -71,7 +71,10 @@ func index(all map[GroupVersionResource]*Resource) *Catalog {
 			c.groups = append(c.groups, Group{Name: first.Group})
 		}
 		g := &c.groups[len(c.groups)-1]
-		g.Versions = append(g.Versions, GroupVersion{Group: first.Group, Version: first.Version, Resources: c.list[start:end:end]})
+		g.Versions = append(
+			g.Versions,
+			GroupVersion{Group: first.Group, Version: first.Version, Resources: c.list[start:end:end]},
+		)
 		start = end
 	}
 	return c

@@ -230,7 +230,7 @@ func (r *Registry) checkCreate(resource *kinds.Resource, u *unstructured.Unstruc
 	}
 	if len(errs) == 0 {
 		warnings = append(warnings, strategy.Warnings(resource, u, nil)...)
-	} else if !resource.Custom {
+	} else if !resource.WarnsOfInvalid {
 		warnings = nil
 	}
 	return warnings, metadata.Invalid(resource, u.GetName(), errs)

@@ -3,17 +3,15 @@ package registry_test
 import (
 	"encoding/json"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/kinds/builtin"
+	"github.com/gapless-io/gapless/internal/kinds/builtin/builtintest"
 	"github.com/gapless-io/gapless/internal/patch"
 	"github.com/gapless-io/gapless/internal/wire"
 )
@@ -125,18 +123,12 @@ func eachKind(t *testing.T, check func(t *testing.T, s *server, at kinds.Target,
 			if !known {
 				t.Fatal("kindRows does not say what upstream's strategy of this kind does")
 			}
-			text, err := os.ReadFile(filepath.Join("..", "kinds", "builtin", "testdata", "manifests", r.GR().String()+".yaml"))
-			if err != nil {
-				t.Fatal(err)
-			}
-			body, err := yaml.YAMLToJSONStrict(text)
-			if err != nil {
-				t.Fatal(err)
-			}
+			body := builtintest.Manifest(t, r)
 			u := &unstructured.Unstructured{}
 			if err := u.UnmarshalJSON(body); err != nil {
-				t.Fatal(err)
+				t.Fatalf("read the manifest: %v", err)
 			}
+			var err error
 			at := kinds.Target{Resource: r}
 			if r.Namespaced {
 				at.Namespace = "default"

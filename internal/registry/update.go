@@ -275,7 +275,7 @@ func checkUpdate(ctx context.Context, t kinds.Target, u, old *unstructured.Unstr
 	errs := metadata.Check(t.Resource, u, old)
 	wrong, warnings := validateUpdate(t, u, old)
 	errs = append(errs, wrong...)
-	if len(errs) == 0 || t.Resource.Custom {
+	if len(errs) == 0 || t.Resource.WarnsOfInvalid {
 		warn(ctx, warnings)
 	}
 	if len(errs) > 0 {

@@ -68,14 +68,12 @@ func (r *Relay) mirrored(known *kinds.Catalog, of client.Resource) *kinds.Resour
 	resource := &kinds.Resource{
 		Group: of.Group, Version: of.Version, Plural: of.Resource, Singular: of.Singular, Kind: of.Kind, ListKind: of.Kind + "List",
 		Namespaced: of.Namespaced, Verbs: []string{"list", "watch"}, StorageVersion: of.Version, Custom: true,
-		Columns: kinds.DefaultColumns("date"), Row: kinds.DefaultRow,
+		Table: kinds.Table{Columns: kinds.DefaultColumns("date"), Row: kinds.DefaultRow},
 	}
 	if own, is := r.builtin.Lookup(of.GroupVersionResource); is && own.Kind == of.Kind && own.Namespaced == of.Namespaced {
 		resource.ListKind, resource.Custom = own.ListKind, false
-		resource.Fields, resource.GoType, resource.Protobuf = own.Fields, own.GoType, own.Protobuf
-		resource.FieldAliases, resource.NoNamespaceField = own.FieldAliases, own.NoNamespaceField
-		resource.Columns, resource.Row, resource.Rows = own.Columns, own.Row, own.Rows
-		resource.ListRow, resource.RowConditions = own.ListRow, own.RowConditions
+		resource.GoType, resource.Protobuf = own.GoType, own.Protobuf
+		resource.Selectable, resource.Table = own.Selectable, own.Table
 	}
 	return resource
 }

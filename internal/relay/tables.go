@@ -14,7 +14,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/kinds/custom"
-	"github.com/gapless-io/gapless/internal/kinds/printers"
+	kindtable "github.com/gapless-io/gapless/internal/kinds/table"
 	"github.com/gapless-io/gapless/internal/relay/table"
 	"github.com/gapless-io/gapless/internal/wire"
 )
@@ -194,14 +194,14 @@ func (t *tables) shown(ctx context.Context, resource *kinds.Resource, definition
 			return nil, err
 		}
 		shown := *resource
-		shown.Columns, shown.Row, shown.Rows = rows.Columns, rows.Row, rows.Rows
+		shown.Table = rows
 		return &shown, nil
 	}
 	version, err := t.upstreamVersion(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if version.Major != 1 || version.Minor < printers.Since(resource.GR()) || version.Minor > printers.Newest {
+	if version.Major != 1 || version.Minor < resource.RowsSince || version.Minor > kindtable.Newest {
 		return nil, &table.DifferentError{What: fmt.Sprintf("printers than the ones that were compared: its version is %d.%d (%s)", version.Major, version.Minor, version.Git)}
 	}
 	return resource, nil

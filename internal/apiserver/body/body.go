@@ -21,7 +21,7 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver/limit"
 	"github.com/gapless-io/gapless/internal/apiserver/media"
 	"github.com/gapless-io/gapless/internal/kinds"
-	"github.com/gapless-io/gapless/internal/kinds/builtin"
+	"github.com/gapless-io/gapless/internal/kinds/gokind"
 	"github.com/gapless-io/gapless/internal/kinds/yamltext"
 	"github.com/gapless-io/gapless/internal/wire"
 )
@@ -54,7 +54,7 @@ func Object(r *http.Request, t kinds.Target, load *limit.Load) ([]byte, error) {
 		return converted, duplicated(r, t, converted, duplicates)
 	case media.Protobuf:
 		if scale {
-			return builtin.DecodeScale(body)
+			return gokind.DecodeScale(body)
 		}
 		return t.BodyType().DecodeProtobuf(body)
 	}
@@ -176,7 +176,7 @@ func decodeDeleteOptions(r *http.Request, body []byte) (metav1.DeleteOptions, er
 	}
 	switch contentType {
 	case media.Protobuf:
-		o, err := builtin.DecodeDeleteOptions(body)
+		o, err := gokind.DecodeDeleteOptions(body)
 		if err != nil {
 			return metav1.DeleteOptions{}, err
 		}

@@ -106,7 +106,7 @@ func Of(r *http.Request) (string, error) {
 // Bodies returns the media types that a body may have; r is nil for bodies that are not of
 // a resource, such as DeleteOptions.
 func Bodies(r *kinds.Resource) []string {
-	if r != nil && r.Custom {
+	if r != nil && r.Protobuf == nil {
 		return []string{JSON, YAML}
 	}
 	return []string{JSON, YAML, Protobuf}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/apiserver/media"
 	"github.com/gapless-io/gapless/internal/apiserver/protobuf"
-	"github.com/gapless-io/gapless/internal/kinds/builtin"
+	"github.com/gapless-io/gapless/internal/kinds/gokind"
 	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -104,9 +104,9 @@ func (r *Renderer) encode(o *wire.Object) (message []byte, err error) {
 	o = r.seen(o)
 	switch {
 	case r.shape == shapePartial:
-		message, err = builtin.EncodeMetadata(fmt.Appendf(nil, `{"metadata":%s}`, o.Metadata()))
+		message, err = gokind.EncodeMetadata(fmt.Appendf(nil, `{"metadata":%s}`, o.Metadata()))
 	case r.scale:
-		message, err = builtin.EncodeScale(o.JSON())
+		message, err = gokind.EncodeScale(o.JSON())
 	default:
 		message, err = r.resource.Protobuf(o.JSON())
 	}

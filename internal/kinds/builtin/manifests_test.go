@@ -7,72 +7,23 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/yaml"
 
-	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/kinds/builtin"
+	"github.com/gapless-io/gapless/internal/kinds/builtin/builtintest"
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// fileOf is the name of a kind's files: its resource, with the version for a view of
-// the same resource.
-func fileOf(r *kinds.Resource) string {
-	if r.Conversion != nil && r.Conversion.Of.GR() == r.GR() {
-		return r.Plural + "." + r.Version + "." + r.Group
-	}
-	return r.GR().String()
-}
-
-// manifest returns the manifest of a kind as JSON.
-func manifest(tb testing.TB, r *kinds.Resource) []byte {
-	tb.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", "manifests", fileOf(r)+".yaml"))
-	if err != nil {
-		tb.Fatal(err)
-	}
-	body, err := yaml.YAMLToJSONStrict(text)
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return body
-}
-
-// written decodes and defaults a body as a write does.
-func written(tb testing.TB, r *kinds.Resource, body []byte) *unstructured.Unstructured {
-	tb.Helper()
-	u, warnings, err := r.Type.Decode(body, kinds.FieldsStrict)
-	if err != nil {
-		tb.Fatalf("decode: %v", err)
-	}
-	if len(warnings) > 0 {
-		tb.Fatalf("warnings: %q", warnings)
-	}
-	if err := r.Type.Default(u); err != nil {
-		tb.Fatal(err)
-	}
-	if r.Complete == nil {
-		return u
-	}
-	if err := r.Complete(u.Object, nil); err != nil {
-		tb.Fatal(err)
-	}
-	return u
-}
-
 func TestManifestOfEveryKindIsDefaultedAndValid(t *testing.T) {
 	for _, r := range builtin.Catalog().Resources() {
 		t.Run(r.GR().String(), func(t *testing.T) {
-			u := written(t, r, manifest(t, r))
+			u := builtintest.Written(t, r, builtintest.Manifest(t, r))
 			if errs, _ := r.Type.Validate(u, nil); len(errs) > 0 {
 				t.Errorf("invalid: %v", errs.ToAggregate())
 			}
@@ -88,7 +39,7 @@ func TestManifestOfEveryKindIsDefaultedAndValid(t *testing.T) {
 				t.Fatal(err)
 			}
 			got.WriteByte('\n')
-			golden := filepath.Join("testdata", "golden", fileOf(r)+".json")
+			golden := filepath.Join("testdata", "golden", builtintest.File(r)+".json")
 			if *update {
 				if err := os.WriteFile(golden, got.Bytes(), 0o644); err != nil {
 					t.Fatal(err)
@@ -107,12 +58,12 @@ func TestManifestOfEveryKindIsDefaultedAndValid(t *testing.T) {
 
 func TestDefaultingTwiceChangesNothing(t *testing.T) {
 	for _, r := range builtin.Catalog().Resources() {
-		once := written(t, r, manifest(t, r))
+		once := builtintest.Written(t, r, builtintest.Manifest(t, r))
 		body, err := once.MarshalJSON()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(once.Object, written(t, r, body).Object); diff != "" {
+		if diff := cmp.Diff(once.Object, builtintest.Written(t, r, body).Object); diff != "" {
 			t.Errorf("%s: the second time differs (-once +twice):\n%s", r.GR(), diff)
 		}
 	}
@@ -121,44 +72,17 @@ func TestDefaultingTwiceChangesNothing(t *testing.T) {
 func TestProtobufAndJSONOfEveryKindDecodeEqually(t *testing.T) {
 	for _, r := range builtin.Catalog().Resources() {
 		t.Run(r.GR().String(), func(t *testing.T) {
-			body := manifest(t, r)
-			fromProtobuf, err := r.Type.DecodeProtobuf(envelope(t, r, body))
+			body := builtintest.Manifest(t, r)
+			fromProtobuf, err := r.Type.DecodeProtobuf(builtintest.Envelope(t, r, body))
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, got := written(t, r, body), written(t, r, fromProtobuf)
+			want, got := builtintest.Written(t, r, body), builtintest.Written(t, r, fromProtobuf)
 			if diff := cmp.Diff(want.Object, got.Object); diff != "" {
 				t.Errorf("protobuf differs from JSON (-json +protobuf):\n%s", diff)
 			}
 		})
 	}
-}
-
-type protoObject interface {
-	runtime.Object
-	Marshal() ([]byte, error)
-}
-
-// envelope encodes a JSON manifest as a protobuf request body.
-func envelope(tb testing.TB, r *kinds.Resource, body []byte) []byte {
-	tb.Helper()
-	obj, ok := reflect.TypeAssert[protoObject](reflect.New(r.GoType))
-	if !ok {
-		tb.Fatalf("%s has no protobuf form", r.GoType)
-	}
-	if err := json.Unmarshal(body, obj); err != nil {
-		tb.Fatal(err)
-	}
-	raw, err := obj.Marshal()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	unknown := runtime.Unknown{TypeMeta: runtime.TypeMeta{APIVersion: r.APIVersion(), Kind: r.Kind}, Raw: raw}
-	content, err := unknown.Marshal()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	return append([]byte("k8s\x00"), content...)
 }
 
 func TestEveryExpectedKindIsServed(t *testing.T) {

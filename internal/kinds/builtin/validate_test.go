@@ -13,16 +13,17 @@ import (
 
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/kinds/builtin"
+	"github.com/gapless-io/gapless/internal/kinds/builtin/builtintest"
 )
 
 // changed returns the manifest of a kind with a merge patch applied to it.
 func changed(t *testing.T, r *kinds.Resource, patch string) *unstructured.Unstructured {
 	t.Helper()
-	body, err := jsonpatch.MergePatch(manifest(t, r), []byte(patch))
+	body, err := jsonpatch.MergePatch(builtintest.Manifest(t, r), []byte(patch))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return written(t, r, body)
+	return builtintest.Written(t, r, body)
 }
 
 func byPlural(t *testing.T, plural string) *kinds.Resource {
@@ -243,7 +244,7 @@ func TestNewObjectHasAStatus(t *testing.T) {
 		"pods":         {"phase": "Pending", "qosClass": "Burstable"},
 	} {
 		r := byPlural(t, plural)
-		u := written(t, r, manifest(t, r))
+		u := builtintest.Written(t, r, builtintest.Manifest(t, r))
 		delete(u.Object, "status")
 		if err := r.Type.Default(u); err != nil {
 			t.Fatal(err)
@@ -300,7 +301,7 @@ func TestKeysOfDataAreThoseThatUpstreamAccepts(t *testing.T) {
 	}
 	for _, r := range []*kinds.Resource{byPlural(t, "configmaps"), byPlural(t, "secrets")} {
 		for _, key := range keys {
-			u := written(t, r, manifest(t, r))
+			u := builtintest.Written(t, r, builtintest.Manifest(t, r))
 			u.Object["data"] = map[string]any{key: ""}
 			delete(u.Object, "binaryData")
 			errs, _ := r.Type.Validate(u, nil)

@@ -1,6 +1,6 @@
 // Package custom turns CustomResourceDefinitions into resources.
 //
-// It has three nouns. A definition is the CustomResourceDefinition object: it is
+// A definition is the CustomResourceDefinition object: it is
 // defaulted, validated and, since there is no controller to do it later,
 // established by the write itself ([Establish]). A version of it becomes
 // a [kinds.Resource] ([Resources]). Its type decodes, prunes, defaults and
@@ -135,22 +135,26 @@ func (d *definition) resource(v definedVersion) *kinds.Resource {
 		Unserved:    !v.Served,
 		Deprecation: d.deprecation(v),
 		Custom:      true,
-		Generation:  kinds.GenerationOfContent,
-		ValidName:   kinds.SubdomainName,
-		PatchTypes:  []string{string(types.JSONPatchType), string(types.MergePatchType), string(types.ApplyYAMLPatchType)},
-		OpenAPI:     bytes.Clone(v.Schema.OpenAPIV3Schema),
+		Writes: kinds.Writes{
+			Generation: kinds.GenerationOfContent,
+			ValidName:  kinds.SubdomainName,
+			PatchTypes: []string{string(types.JSONPatchType), string(types.MergePatchType), string(types.ApplyYAMLPatchType)},
+			Finalizers: kinds.AdvisedFinalizers, WarnsOfInvalid: true, StatusAlone: true,
+		},
+		Table:   tableOf(v.AdditionalPrinterColumns),
+		OpenAPI: bytes.Clone(v.Schema.OpenAPIV3Schema),
 	}
 	for _, f := range v.SelectableFields {
 		r.Fields = append(r.Fields, wire.FieldPath{Label: strings.TrimPrefix(f.JSONPath, "."), Path: splitPath(f.JSONPath)})
 	}
 	if s := v.Subresources.Scale; s != nil {
-		r.Scale = &kinds.ScalePaths{SpecReplicas: splitPath(s.SpecReplicasPath), StatusReplicas: splitPath(s.StatusReplicasPath)}
+		r.Scale = &kinds.ScalePaths{
+			SpecReplicas: splitPath(s.SpecReplicasPath), StatusReplicas: splitPath(s.StatusReplicasPath), Strict: true,
+		}
 		if s.LabelSelectorPath != nil {
 			r.Scale.Selector = splitPath(*s.LabelSelectorPath)
 		}
 	}
-	r.Columns, r.Row = columns(v.AdditionalPrinterColumns)
-	r.Rows = rowsOf(v.AdditionalPrinterColumns)
 	t := newType(r, d.Spec.PreserveUnknownFields)
 	r.Type, r.Coerce = t, t.Coerce
 	if r.HasStatus {

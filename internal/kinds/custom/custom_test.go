@@ -90,7 +90,8 @@ func TestDefinitionBecomesAResourcePerVersion(t *testing.T) {
 		t.Error("want a status subresource in v1 only")
 	}
 	want := &kinds.ScalePaths{
-		SpecReplicas: []string{"spec", "replicas"}, StatusReplicas: []string{"status", "availableReplicas"}, Selector: []string{"status", "selector"},
+		SpecReplicas: []string{"spec", "replicas"}, StatusReplicas: []string{"status", "availableReplicas"},
+		Selector: []string{"status", "selector"}, Strict: true,
 	}
 	if diff := cmp.Diff(want, v1.Scale); diff != "" {
 		t.Errorf("scale (-want +got):\n%s", diff)

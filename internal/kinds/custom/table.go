@@ -5,22 +5,21 @@ import (
 	"fmt"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/kinds/jsontree"
-	"github.com/gapless-io/gapless/internal/wire"
 )
 
-// Table is how a version of a definition shows its objects; see the fields of kinds.Resource.
-type Table struct {
-	Columns []metav1.TableColumnDefinition
-	Row     func(o *wire.Object) []any
-	Rows    string
+// tableOf returns the table with the columns of a version.
+func tableOf(defined []apiextensionsv1.CustomResourceColumnDefinition) kinds.Table {
+	t := kinds.Table{Rows: rowsOf(defined)}
+	t.Columns, t.Row = columns(defined)
+	return t
 }
 
 // TableOf returns the table of a version of a CustomResourceDefinition, which is JSON, without reading its
 // schemas. Errors: the definition cannot be read, or does not serve the version.
-func TableOf(crd []byte, version string) (Table, error) {
+func TableOf(crd []byte, version string) (kinds.Table, error) {
 	var d struct {
 		Spec struct {
 			Versions []struct {
@@ -32,14 +31,12 @@ func TableOf(crd []byte, version string) (Table, error) {
 	}
 	parts := jsontree.Parts("spec.versions.*.name", "spec.versions.*.served", "spec.versions.*.additionalPrinterColumns")
 	if err := json.Unmarshal(jsontree.Extract(crd, parts), &d); err != nil {
-		return Table{}, fmt.Errorf("read custom resource definition: %w", err)
+		return kinds.Table{}, fmt.Errorf("read custom resource definition: %w", err)
 	}
 	for _, v := range d.Spec.Versions {
 		if v.Name == version && v.Served {
-			t := Table{Rows: rowsOf(v.AdditionalPrinterColumns)}
-			t.Columns, t.Row = columns(v.AdditionalPrinterColumns)
-			return t, nil
+			return tableOf(v.AdditionalPrinterColumns), nil
 		}
 	}
-	return Table{}, fmt.Errorf("the custom resource definition does not serve the version %q", version)
+	return kinds.Table{}, fmt.Errorf("the custom resource definition does not serve the version %q", version)
 }

@@ -2,7 +2,7 @@
 // encoding that does: it knows the fields and their types, and which of them are always
 // there or never when they are empty. It does so in place, and in a quarter of the time.
 //
-// It has one noun. A [Struct] is what is known of a struct type, found once by
+// A [Struct] is what is known of a struct type, found once by
 // reflection.
 package gotype
 

@@ -1,7 +1,7 @@
 // Package jsontree decodes JSON objects into trees of maps, slices and scalars, as
 // sigs.k8s.io/json does, in half of the time, as long as nothing is unusual in them.
 //
-// It has two nouns. A tree is a decoded object: maps, slices and scalars. A [Part] is what of
+// A [Part] is what of
 // an object is needed, where the rest need not be decoded.
 package jsontree
 

@@ -1,9 +1,9 @@
 // Package openapi writes what OpenAPI documents say of resources, in versions 2 and 3: what
 // kubectl needs for apply, for validation and for explain.
 //
-// It has four nouns. A [Fragment] is what some resources add to a document: the paths and
+// A [Fragment] is what some resources add to a document: the paths and
 // definitions of all built-in kinds or of one custom resource, from the Go types of the built-in
-// kindsExtension (fields, types, descriptions, patch strategies) and from the schemas of custom resources.
+// kinds (fields, types, descriptions, patch strategies) and from the schemas of custom resources.
 // A document is fragments in a [Frame], in a [Form]: version 2 has one document in JSON or
 // protobuf, version 3 one for each group and version in JSON. The markers and comments of a type
 // are what upstream's documents say about it and its Go fields do not. [MergeTypes] says how the

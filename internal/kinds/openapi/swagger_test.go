@@ -33,8 +33,9 @@ func builtIn(t *testing.T) (paths, definitions map[string]any) {
 func customResource(schemaText string) *kinds.Resource {
 	return &kinds.Resource{
 		Custom: true, Group: "t.example.com", Version: "v1", Kind: "Foo", ListKind: "FooList", Plural: "foos", Namespaced: true, HasStatus: true,
-		Verbs:      []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"},
-		PatchTypes: []string{"application/json-patch+json", "application/merge-patch+json"}, OpenAPI: []byte(schemaText),
+		Verbs:   []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"},
+		Writes:  kinds.Writes{PatchTypes: []string{"application/json-patch+json", "application/merge-patch+json"}},
+		OpenAPI: []byte(schemaText),
 	}
 }
 

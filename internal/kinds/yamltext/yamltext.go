@@ -1,6 +1,6 @@
 // Package yamltext converts YAML to JSON within a bound on the result.
 //
-// It has one noun. A document is the YAML text of one value. ToJSON refuses
+// A document is the YAML text of one value. ToJSON refuses
 // duplicate keys in it, ToJSONWithDuplicates reports them.
 package yamltext
 

@@ -132,7 +132,7 @@ func contentBy(ctx context.Context, r *kinds.Resource, content map[string]any, m
 // Between returns content of one version of a resource in another one. The result may share
 // parts with the argument, which is not changed. Errors: those of Show.
 func (c *Converter) Between(ctx context.Context, v kinds.Versions, content map[string]any) (map[string]any, error) {
-	if v.To.Custom && v.To.Converts() {
+	if v.To.Converts() {
 		return c.Content(ctx, v.To, content)
 	}
 	content = v.From.Store(content)

@@ -274,7 +274,7 @@ func (f *fieldManager) ignore(t kinds.Target) {
 	switch t.Subresource {
 	case "status":
 		f.ignored["spec"] = true
-		if r.Custom {
+		if r.StatusAlone {
 			f.ignored["metadata"] = true
 			return
 		}

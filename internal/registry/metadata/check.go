@@ -44,11 +44,10 @@ func Check(r *kinds.Resource, u, old *unstructured.Unstructured) field.ErrorList
 	return errs
 }
 
-// bareFinalizers refuses finalizers without a domain that are not standard ones. Upstream
-// does so where it validates metadata with its own function for built-in kinds (core
-// validation.ValidateObjectMeta), which those of admission and five others do not use.
+// bareFinalizers refuses finalizers without a domain that are not standard ones, for kinds with
+// [kinds.DomainFinalizers].
 func bareFinalizers(r *kinds.Resource, u *unstructured.Unstructured) field.ErrorList {
-	if r.Custom || r.Group == "admissionregistration.k8s.io" || slices.Contains([]string{"CustomResourceDefinition", "Event", "Lease", "PodDisruptionBudget", "RuntimeClass"}, r.Kind) {
+	if r.Finalizers != kinds.DomainFinalizers {
 		return nil
 	}
 	var errs field.ErrorList

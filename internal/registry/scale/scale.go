@@ -48,11 +48,11 @@ type Scale struct {
 // must set them: apiextensions registry/customresource/etcd.go invalidSpecReplicas.
 const Unset = math.MinInt32
 
-// Read returns the Scale of an object as it is read. Errors: those of Of, and 500 for a custom
-// resource without desired replicas, as upstream.
+// Read returns the Scale of an object as it is read. Errors: those of Of, and 500 for a
+// strict scale without desired replicas, as upstream.
 func Read(t kinds.Target, o *wire.Object) (*wire.Object, error) {
 	shown, err := Of(t, o, Unset)
-	if err != nil || !t.Resource.Custom {
+	if err != nil || !t.Resource.Scale.Strict {
 		return shown, err
 	}
 	u, err := tree(shown)
@@ -81,7 +81,7 @@ func Of(t kinds.Target, o *wire.Object, missing int64) (*wire.Object, error) {
 		return nil, err
 	}
 	desired, current := replicas(u, paths.SpecReplicas), replicas(u, paths.StatusReplicas)
-	if t.Resource.Custom {
+	if paths.Strict {
 		if desired, current, err = checked(u, paths, missing); err != nil {
 			return nil, wire.Unknown(err)
 		}
@@ -222,7 +222,7 @@ func (s *Scale) Set(t kinds.Target, current *wire.Object) (*unstructured.Unstruc
 		return nil, wire.Conflict(t.Resource.GR(), t.Name, fmt.Sprintf(
 			"Precondition failed: UID in precondition: %s, UID in object meta: %s", s.UID, current.UID()))
 	}
-	if t.Resource.Custom && s.Spec.Replicas == Unset {
+	if t.Resource.Scale.Strict && s.Spec.Replicas == Unset {
 		return nil, wire.BadRequest("the spec replicas field %q cannot be empty", path(t.Resource.Scale.SpecReplicas))
 	}
 	if s.Spec.Replicas < 0 {

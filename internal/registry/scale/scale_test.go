@@ -81,7 +81,7 @@ func FuzzDecode(f *testing.F) {
 // write must set them, and values of other types are errors.
 func TestTheScaleOfACustomResourceNeedsItsReplicas(t *testing.T) {
 	at := target()
-	at.Resource.Custom = true
+	at.Resource.Scale.Strict = true
 	with := func(spec, status string) *wire.Object {
 		return object(t, `{"apiVersion":"g.example.com/v1","kind":"Foo","metadata":{"name":"x","namespace":"ns","creationTimestamp":"2026-01-01T00:00:00Z"},"spec":`+spec+`,"status":`+status+`}`)
 	}

@@ -37,15 +37,14 @@ func BeginCreate(r *kinds.Resource, u *unstructured.Unstructured) error {
 		meta["generation"] = first
 	}
 	dropStatus := r.HasStatus && !r.StatusOnCreate
-	if dropStatus && !r.Custom {
-		// The defaults of a built-in kind include its initial status.
+	if dropStatus && r.StatusByDefault {
 		delete(u.Object, "status")
 	}
 	if dropStatus {
 		keepNotes(u, nil, statusNotes(r))
 	}
 	err := r.Type.Default(u)
-	if dropStatus && r.Custom {
+	if dropStatus && !r.StatusByDefault {
 		delete(u.Object, "status")
 	}
 	return err
@@ -107,14 +106,14 @@ func Restrict(t kinds.Target, u, old *unstructured.Unstructured) error {
 		}
 	}
 	var err error
-	if r.Custom {
+	if !r.StatusByDefault {
 		err = r.Type.Default(u)
 	}
 	if r.HasStatus && t.Subresource == "" {
 		keep(u, old, "status")
 		keepNotes(u, old, statusNotes(r))
 	}
-	if !r.Custom {
+	if r.StatusByDefault {
 		err = r.Type.Default(u)
 	}
 	return err
@@ -133,13 +132,13 @@ func FinishUpdate(t kinds.Target, u, old *unstructured.Unstructured) error {
 	return count(t.Resource, u, old)
 }
 
-// changeStatus restricts u to what a write of the status can change: the status, and for
-// built-in kinds metadata too, except for what the kind keeps.
+// changeStatus restricts u to what a write of the status can change: the status, and unless it
+// changes that alone metadata too, except for what the kind keeps.
 func changeStatus(r *kinds.Resource, u, old *unstructured.Unstructured) {
 	wanted := u.Object
 	u.Object = old.DeepCopy().Object
 	setPart(u.Object, wanted, "status")
-	if r.Custom {
+	if r.StatusAlone {
 		return
 	}
 	kept := metadata(u.Object)

@@ -13,10 +13,10 @@ import (
 )
 
 // Warnings returns the warnings about a write that is accepted; old is nil for a
-// creation. They are about new finalizers of custom resources (apiextensions
+// creation. They are about new finalizers of kinds with [kinds.AdvisedFinalizers] (apiextensions
 // registry/customresource, generateWarningsFromObj).
 func Warnings(r *kinds.Resource, u, old *unstructured.Unstructured) []string {
-	if !r.Custom {
+	if r.Finalizers != kinds.AdvisedFinalizers {
 		return nil
 	}
 	var known, warnings []string
