@@ -297,7 +297,6 @@ func (r *Relay) handler(ctx context.Context) (http.Handler, error) {
 	}
 	r.refusals = limit.NewRefusals()
 	r.api = apiserver.New(ctx, apiserver.Config{
-		Failed: r.passOn,
 		Reader: r.relay.Reader(), Live: r.relay.Live(), Count: r.relay.Count, Logger: r.cfg.Logger,
 		Authenticator: r.access, Authorizer: r.access, Version: Version(), Limits: r.cfg.Limits.requests(), Refusals: r.refusals,
 		Checks: []apiserver.Check{
@@ -311,50 +310,38 @@ func (r *Relay) handler(ctx context.Context) (http.Handler, error) {
 	r.restored(ctx, r.documents.Keep(r.kept("documents")))
 	documents := r.passed(r.documents)
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		if isOwn(req.URL.Path) {
+			r.api.ServeHTTP(w, req)
+			return
+		}
 		reading, mirrored := r.relay.Reading(req)
 		switch {
-		case isOwn(req.URL.Path):
-			r.api.ServeHTTP(w, req)
 		case mirrored && !r.access.Anonymous(req): // upstream decides what it answers to nobody
 			if age := r.relay.Age(reading); age > 0 { // of what resourceVersion=0 gets
 				w.Header().Set("Age", strconv.Itoa(int(age/time.Second)))
 			}
-			r.api.ServeHTTP(w, warned(w, req.WithContext(context.WithValue(reading.Context(req.Context()), sent{}, req.Header.Clone()))))
+			reading.Asked.Fallback = r.until(reading)
+			r.api.ServeReading(w, req, reading.Route, &reading.Asked)
 		case req.URL.Path == RelayStatusPath:
 			r.serveStatus(w, req)
 		case pass.IsDocument(req):
 			documents.ServeHTTP(w, req)
 		default:
-			r.passed(r.until(r.relay.Replaced(reading))).ServeHTTP(w, req)
+			r.passed(r.until(reading)).ServeHTTP(w, req)
 		}
 	}), nil
 }
 
-// until passes a request on. A watch ends when replaced is closed: upstream's history is another one.
-func (r *Relay) until(replaced <-chan struct{}) http.Handler {
-	if replaced == nil {
+// until passes a request on. A watch ends when upstream's history has become another one.
+func (r *Relay) until(reading relay.Reading) http.Handler {
+	if reading.Replaced == nil {
 		return r.passing
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		r.passing.ServeWatch(w, req, pass.Ending{Ended: replaced, Why: func() error { return r.relay.WhyReplaced(req) }})
+		r.passing.ServeWatch(w, req, pass.Ending{
+			Ended: reading.Replaced, Why: func() error { return r.relay.WhyReplaced(reading) },
+		})
 	})
-}
-
-// sent is the key of a request's headers, as they were sent: authentication removes the token.
-type sent struct{}
-
-// passOn is apiserver.Config.Failed: it passes on what the mirror cannot answer.
-func (r *Relay) passOn(w http.ResponseWriter, req *http.Request, err error) bool {
-	of, is := errors.AsType[*relay.PassError](err)
-	if !is {
-		return false
-	}
-	defer of.Release()
-	clear(w.Header()) // upstream has its own
-	req = req.WithContext(req.Context())
-	req.Header, _ = req.Context().Value(sent{}).(http.Header)
-	r.until(of.Replaced).ServeHTTP(w, req)
-	return true
 }
 
 // isOwn reports whether a path is about the relay itself: its health and its metrics.

@@ -8,10 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/relay/kept"
@@ -37,19 +35,6 @@ func (r *Relay) restored(ctx context.Context, errs ...error) {
 	if err := errors.Join(errs...); err != nil {
 		r.cfg.Logger.WarnContext(ctx, "what was kept of the API server from before is not used", slog.Any("error", err))
 	}
-}
-
-// warnings adds Warning headers to an answer that has not begun; see warning.Recorder.
-type warnings struct{ http.ResponseWriter }
-
-// AddWarning implements warning.Recorder, in the form that kubectl prints.
-func (w warnings) AddWarning(_, text string) {
-	w.Header().Add("Warning", "299 - "+strconv.Quote(text))
-}
-
-// warned returns a request whose handler can warn.
-func warned(w http.ResponseWriter, req *http.Request) *http.Request {
-	return req.WithContext(warning.WithWarningRecorder(req.Context(), warnings{w}))
 }
 
 // mayAskStatus returns nil if a caller may GET RelayStatusPath. Upstream decides that. When it does not

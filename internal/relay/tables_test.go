@@ -206,7 +206,7 @@ func TestTablesAreServedAsUpstreamShowsThem(t *testing.T) {
 	s := openRelay(t, upstream.RESTConfig(), "", nil)
 	s.knows(t, "/apis/example.com/v1/gizmos")
 	for _, path := range append(paths, "/apis/example.com/v1/gizmos") {
-		for _, query := range []string{"", "?includeObject=None", "?includeObject=Object", "?includeObject=Metadata&limit=1", "?resourceVersion=0", "?includeObject=x"} {
+		for _, query := range []string{"", "?includeObject=None", "?includeObject=Object", "?includeObject=Metadata&limit=1", "?resourceVersion=0"} {
 			before := s.passed.Load()
 			_, want := request(t, upstream.RESTConfig(), http.MethodGet, path+query, "")
 			_, got := request(t, s.config(), http.MethodGet, path+query, "")
@@ -216,6 +216,23 @@ func TestTablesAreServedAsUpstreamShowsThem(t *testing.T) {
 			if diff := cmp.Diff(withoutVersion(t, want), withoutVersion(t, got)); diff != "" {
 				t.Errorf("%s%s (-upstream +relay):\n%s", path, query, diff)
 			}
+		}
+	}
+}
+
+// TestWhatIsWrongWithARequestIsUpstreamsToSay: the relay passes it on.
+func TestWhatIsWrongWithARequestIsUpstreamsToSay(t *testing.T) {
+	upstream := gaplesstest.New(t)
+	s := openRelay(t, upstream.RESTConfig(), "", nil)
+	const path, table = "/api/v1/configmaps", "application/json;as=Table;v=v1;g=meta.k8s.io"
+	s.knows(t, path)
+	for query, accept := range map[string]string{
+		"?includeObject=x": table, "?limit=many": "application/json", "?fieldSelector=data.a%3Db": "application/json", "": "text/plain",
+	} {
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path+query, http.NoBody)
+		req.Header.Set("Accept", accept)
+		if _, served := s.relay.Reading(req); served {
+			t.Errorf("GET %s as %s is served from the mirror", path+query, accept)
 		}
 	}
 }
