@@ -49,6 +49,8 @@ var policy = map[string][]string{
 	"internal/bootstrap":       {"kube", "internal/wire", "internal/kinds", "internal/auth/rbac/rules"},
 	"internal/seed":            {"kube", "internal/wire", "internal/kinds"},
 	"internal/baseline":        {"internal/store"},
+	"internal/seam":            {"kube", "internal/baseline", "internal/store/revlog"},
+	"internal/faulthost":       nil,
 	"internal/controllers":     {"kube", "internal/wire", "internal/kinds"},
 	"internal/auth":            {"kube", "internal/wire", "internal/durable"},
 	"internal/auth/rbac":       {"kube", "internal/wire", "internal/kinds", "internal/auth", "internal/auth/rbac/rules"},
@@ -58,9 +60,9 @@ var policy = map[string][]string{
 	"internal/export":          {"kube", "internal/wire", "client", "internal/seed"},
 	"client":                   {"kube"},
 	"internal/refusal":         {"kube", "internal/wire"},
-	"fault":                    {"kube", "internal/wire", "internal/refusal", "internal/store/failing"},
+	"fault":                    {"kube", "internal/wire", "internal/refusal", "internal/store/failing", "internal/faulthost"},
 	"internal/upstream":        {"kube", "internal/wire"},
-	"internal/proxy":           {"fault", "internal/auth", "internal/upstream"},
+	"internal/proxy":           {"fault", "internal/auth", "internal/upstream", "internal/faulthost"},
 	"internal/relay/access":    {"kube", "internal/wire", "client", "internal/auth", "internal/relay/kept"},
 	"internal/relay/kept":      {"internal/durable"},
 	"internal/relay/table":     {"kube", "internal/wire", "internal/kinds"},
@@ -107,10 +109,12 @@ var policy = map[string][]string{
 	"informer/share":         {"informer"},
 	"informer/listwatchtest": {"kube", "client"}, // for tests
 
-	"":                          {everything},
-	"cmd/gapless":               {everything},
-	"e2e":                       nil, // tests only
-	"gaplesstest":               {"", "fault", "kube", "internal/wire", "internal/scratch"},
+	"":            {everything},
+	"cmd/gapless": {everything},
+	"e2e":         nil, // tests only
+	"gaplesstest": {
+		"", "fault", "kube", "internal/wire", "internal/scratch", "internal/baseline", "internal/faulthost", "internal/seam",
+	},
 	"gaplesstest/processtest":   {"kube"},
 	"examples":                  {"informer"},
 	"examples/internal/rigtest": {"", "kube", "internal/wire"},

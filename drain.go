@@ -12,6 +12,7 @@ import (
 
 	"github.com/gapless-io/gapless/internal/apiserver"
 	"github.com/gapless-io/gapless/internal/apiserver/limit"
+	"github.com/gapless-io/gapless/internal/seam"
 )
 
 // drain ends watches, lets the requests in progress finish, and closes all connections.
@@ -32,7 +33,7 @@ func (s *Server) drain(ctx context.Context, api *apiserver.Server, web *http.Ser
 // shutdown closes the listener, and each connection once it has no request in progress. With
 // StopAtOnce it does not wait for the second that net/http gives a client of HTTP/2.
 func (s *Server) shutdown(ctx context.Context, web *http.Server) error {
-	if !s.cfg.StopAtOnce {
+	if !seam.Of(&s.cfg).StopAtOnce {
 		return web.Shutdown(ctx)
 	}
 	stopping, stop := context.WithCancel(ctx)

@@ -28,6 +28,7 @@ import (
 	"github.com/gapless-io/gapless/internal/kinds/builtin"
 	"github.com/gapless-io/gapless/internal/registry"
 	"github.com/gapless-io/gapless/internal/scratch"
+	"github.com/gapless-io/gapless/internal/seam"
 	"github.com/gapless-io/gapless/internal/seed/manifest"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/encrypted"
@@ -43,6 +44,8 @@ const drainWithin = 10 * time.Second
 // Server is a Kubernetes-compatible API server. All methods are safe for
 // concurrent use.
 type Server struct {
+	called // what tests of this module do to it; see package seam
+
 	cfg   Config
 	ready chan struct{} // closed once it serves
 	busy  busy          // connections, with StopAtOnce
@@ -74,7 +77,9 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Server{cfg: cfg, ready: make(chan struct{}), busy: busy{conns: map[net.Conn]bool{}, ended: map[net.Conn]answered{}}}, nil
+	s := &Server{cfg: cfg, ready: make(chan struct{}), busy: busy{conns: map[net.Conn]bool{}, ended: map[net.Conn]answered{}}}
+	s.called = seam.NewCalled(calls{s})
+	return s, nil
 }
 
 // Run opens the data, serves until ctx ends, and then drains: watches get a last
@@ -143,7 +148,7 @@ func (s *Server) open(ctx context.Context) (*revlog.Log, error) {
 	}
 	if err == nil {
 		dir := s.cfg.DataDir
-		if s.cfg.Memory && s.cfg.Disk == nil {
+		if s.cfg.Memory && seam.Of(&s.cfg).Disk == nil {
 			dir = ""
 		}
 		s.history, err = history.Open(dir, log.Stats().Revision)
@@ -299,7 +304,7 @@ func (s *Server) apiConfig(live *kinds.Live, log *revlog.Log, p parts) apiserver
 // webServer returns the HTTP server.
 func (s *Server) webServer(api *apiserver.Server) *http.Server {
 	web := newWebServer(api, s.credentials.ServerTLS, s.cfg.Limits, s.cfg.Logger)
-	if s.cfg.StopAtOnce {
+	if seam.Of(&s.cfg).StopAtOnce {
 		web.ConnState = s.busy.note
 	}
 	return web

@@ -12,13 +12,16 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/gapless-io/gapless"
+	"github.com/gapless-io/gapless/internal/seam"
 )
 
 // TestWatchesOfAServerThatStopsAtOnceEnd: over HTTP/2 the end of an answer is written after
 // net/http has called its connection idle, and a client without it sees a failure.
 func TestWatchesOfAServerThatStopsAtOnceEnd(t *testing.T) {
 	for range 20 {
-		s, err := gapless.New(gapless.Config{Memory: true, DataDir: t.TempDir(), Listen: "127.0.0.1:0", StopAtOnce: true})
+		set := gapless.Config{Memory: true, DataDir: t.TempDir(), Listen: "127.0.0.1:0"}
+		seam.Of(&set).StopAtOnce = true
+		s, err := gapless.New(set)
 		if err != nil {
 			t.Fatal(err)
 		}
