@@ -46,9 +46,12 @@ var policy = map[string][]string{
 		"internal/registry/caches", "internal/registry/patch",
 		"internal/registry/lifecycle", "internal/registry/stored", "internal/registry/strategy",
 	},
-	"internal/bootstrap":       {"kube", "internal/wire", "internal/kinds", "internal/auth/rbac/rules"},
-	"internal/seed":            {"kube", "internal/wire", "internal/kinds"},
-	"internal/baseline":        {"internal/store"},
+	"internal/bootstrap": {"kube", "internal/wire", "internal/kinds", "internal/auth/rbac/rules"},
+	"internal/seed":      {"kube", "internal/wire", "internal/kinds"},
+	"internal/baseline":  {"internal/store"},
+	"internal/serve": {
+		"internal/durable", "internal/store/revlog", "internal/registry", "internal/controllers", "internal/apiserver",
+	},
 	"internal/seam":            {"kube", "internal/baseline", "internal/store/revlog"},
 	"internal/faulthost":       nil,
 	"internal/controllers":     {"kube", "internal/wire", "internal/kinds"},
@@ -66,6 +69,9 @@ var policy = map[string][]string{
 	"internal/relay/access":    {"kube", "internal/wire", "client", "internal/auth", "internal/relay/kept"},
 	"internal/relay/kept":      {"internal/durable"},
 	"internal/relay/table":     {"kube", "internal/wire", "internal/kinds"},
+	"internal/relay/front": {
+		"internal/relay", "internal/relay/access", "internal/relay/pass", "internal/auth", "internal/refusal", "internal/apiserver",
+	},
 	"internal/relay/pass":      {"kube", "internal/wire", "internal/auth", "internal/refusal", "internal/upstream", "internal/relay/kept"},
 	"internal/relay/relaytest": {"", "gaplesstest"}, // for tests
 

@@ -1,7 +1,7 @@
 // Package gaplesstest runs an API server inside a test: real HTTP, resource versions,
 // watches, admission and garbage collection, in milliseconds and without other programs.
 //
-// It has three nouns. A [Server] is an API server that ends with its test. An [Option]
+// A [Server] is an API server that ends with its test. An [Option]
 // changes how it is made. A [Runner] is the tests of a package that share one ([Main]).
 //
 //	func TestController(t *testing.T) {

@@ -1,7 +1,7 @@
 // Package control changes the rules of a running server over HTTP, and serves what else tests
 // do to it.
 //
-// It has four nouns. A [Handler] serves the rules of a set at fault.AdminPath; who may use it is
+// A [Handler] serves the rules of a set at fault.AdminPath; who may use it is
 // for its caller to decide. A [Client] lists, adds and removes rules there.
 // An [Entry] is a rule with what it has done. [Calls] serves the methods of a [Server], with
 // which tests keep and restore what it holds.

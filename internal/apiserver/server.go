@@ -1,7 +1,7 @@
 // Package apiserver is the HTTP handler: it turns requests into calls of the verbs, and
 // their results into answers.
 //
-// It has three nouns. A [Server] is the handler. [Reader] and [Writer] are the verbs that
+// A [Server] is the handler. [Reader] and [Writer] are the verbs that
 // it calls. A request passes through these functions, one for each layer:
 //
 //	ServeHTTP     resolves the route, and runs watches where little of the stack is used
@@ -12,8 +12,8 @@
 //	              read the options and the body, call the verb, answer
 //
 // A watch goes from handle to openWatch, and from ServeHTTP to feed.Set.Run. A list or a watch
-// that somebody else has read already comes by ServeReading. Package route reads paths, media and
-// body read the rest of requests, render writes the answers.
+// that somebody else has read already comes by ServeReading. Package route reads paths, media the
+// types of content, render writes the answers.
 package apiserver
 
 import (

@@ -1,6 +1,6 @@
 // Package relay is the commands of the relay: gapless relay, and gapless status.
 //
-// It has one noun: a [Program] is what the commands need of the program around them.
+// A [Program] is what the commands need of the program around them.
 package relay
 
 import (

@@ -1,6 +1,6 @@
 // Package asked reads what a request asks for, as an API server does.
 //
-// It has one noun: a [Request].
+// A [Request].
 package asked
 
 import (

@@ -1,6 +1,6 @@
 // Package conn is the connections of a server whose rules reset and silence them.
 //
-// It has two nouns. A [Set] is the connections that are open, and refuses others while the
+// A [Set] is the connections that are open, and refuses others while the
 // server is to look as if it were restarting. A [Conn] is one of them.
 package conn
 

@@ -1,6 +1,6 @@
 // Package ending ends together what belongs together.
 //
-// It has one noun: an [Ending].
+// An [Ending].
 package ending
 
 import "sync"

@@ -1,6 +1,6 @@
 // Package frames is what the answers to watches look like on the wire.
 //
-// It has three nouns. A [Splitter] finds the frames in bytes that arrive piece by piece. A [Tap]
+// A [Splitter] finds the frames in bytes that arrive piece by piece. A [Tap]
 // is a ResponseWriter whose bytes go through a [Body], whatever the server does to bypass it. A
 // [Recorder] is one that keeps them.
 package frames

@@ -1,6 +1,6 @@
 // Package past reads a list as single objects, and as the initial events of a watch.
 //
-// It has one noun: a [List].
+// A [List].
 package past
 
 import (

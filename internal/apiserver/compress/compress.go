@@ -1,6 +1,6 @@
 // Package compress writes answers in large pieces, and large ones compressed.
 //
-// It has one noun: a [Writer] of one answer.
+// A [Writer] of one answer.
 package compress
 
 import (

@@ -1,4 +1,4 @@
-package gapless
+package serve
 
 import (
 	"context"
@@ -10,8 +10,8 @@ import (
 	"syscall"
 )
 
-// listenOn returns a listener that is given, or else one on an address.
-func listenOn(ctx context.Context, given net.Listener, address string) (net.Listener, error) {
+// Listen returns a listener that is given, or else one on an address.
+func Listen(ctx context.Context, given net.Listener, address string) (net.Listener, error) {
 	if given != nil {
 		return given, nil
 	}
@@ -26,8 +26,8 @@ func listenOn(ctx context.Context, given net.Listener, address string) (net.List
 	return listener, nil
 }
 
-// urlOf returns the URL of what listens; for all interfaces that of the loopback one.
-func urlOf(listener net.Listener) string {
+// URL returns the URL of what listens; for all interfaces that of the loopback one.
+func URL(listener net.Listener) string {
 	host, port, err := net.SplitHostPort(listener.Addr().String())
 	if err != nil {
 		return ""
@@ -38,9 +38,9 @@ func urlOf(listener net.Listener) string {
 	return "https://" + net.JoinHostPort(host, port)
 }
 
-// reachable returns the address at which other programs reach a listener: its own, or,
+// Reachable returns the address at which other programs reach a listener: its own, or,
 // if it listens on all interfaces, that of the first one that is not loopback.
-func reachable(listener net.Addr) (netip.AddrPort, error) {
+func Reachable(listener net.Addr) (netip.AddrPort, error) {
 	own, err := netip.ParseAddrPort(listener.String())
 	if err != nil {
 		return own, fmt.Errorf("address of the listener: %w", err)
@@ -65,9 +65,9 @@ func reachable(listener net.Addr) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(address, own.Port()), nil
 }
 
-// certificateHosts returns the names that the serving certificate needs for an address,
+// CertificateHosts returns the names that the serving certificate needs for an address,
 // besides the loopback names that it always has.
-func certificateHosts(listen string) []string {
+func CertificateHosts(listen string) []string {
 	host, _, err := net.SplitHostPort(listen)
 	if err != nil {
 		return nil
