@@ -1,6 +1,4 @@
 // Package asked reads what a request asks for, as an API server does.
-//
-// A [Request].
 package asked
 
 import (

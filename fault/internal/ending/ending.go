@@ -1,6 +1,4 @@
 // Package ending ends together what belongs together.
-//
-// An [Ending].
 package ending
 
 import "sync"

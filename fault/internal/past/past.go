@@ -1,6 +1,4 @@
 // Package past reads a list as single objects, and as the initial events of a watch.
-//
-// A [List].
 package past
 
 import (
