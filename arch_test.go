@@ -70,7 +70,8 @@ var policy = map[string][]string{
 	"internal/relay/kept":      {"internal/durable"},
 	"internal/relay/table":     {"kube", "internal/wire", "internal/kinds"},
 	"internal/relay/front": {
-		"internal/relay", "internal/relay/access", "internal/relay/pass", "internal/auth", "internal/refusal", "internal/apiserver",
+		"internal/relay", "internal/relay/access", "internal/relay/pass",
+		"internal/auth", "internal/refusal", "internal/apiserver",
 	},
 	"internal/relay/pass":      {"kube", "internal/wire", "internal/auth", "internal/refusal", "internal/upstream", "internal/relay/kept"},
 	"internal/relay/relaytest": {"", "gaplesstest"}, // for tests

@@ -269,8 +269,9 @@ func (r *Relay) webServer(ctx context.Context, handler http.Handler) *http.Serve
 	if r.clientCA != nil {
 		current = func() *tls.Config { return r.clientCA.Config(r.credentials.ServerTLS()) }
 	}
-	web := serve.WebServer(handler, current, r.cfg.Limits.StreamsPerConnection, r.cfg.Logger) //nolint:contextcheck // a handshake has a context of its own
-	web.BaseContext = func(net.Listener) context.Context { return ctx }                       // upgraded connections end with it
+	streams := r.cfg.Limits.StreamsPerConnection
+	web := serve.WebServer(handler, current, streams, r.cfg.Logger)     //nolint:contextcheck // a handshake has a context of its own
+	web.BaseContext = func(net.Listener) context.Context { return ctx } // upgraded connections end with it
 	return web
 }
 
@@ -288,7 +289,9 @@ func (r *Relay) handler(ctx context.Context) (http.Handler, error) {
 		return nil, err
 	}
 	r.restored(ctx, r.access.Restore(), r.relay.Restore())
-	through := pass.Config{Upstream: r.cfg.Upstream, Certificate: r.access.Certificate, Answered: front.Heard(r.access), Logger: r.cfg.Logger}
+	through := pass.Config{
+		Upstream: r.cfg.Upstream, Certificate: r.access.Certificate, Answered: front.Heard(r.access), Logger: r.cfg.Logger,
+	}
 	if r.cfg.Access.FrontProxyCertFile != "" {
 		through.FrontProxy = &pass.FrontProxy{CertFile: r.cfg.Access.FrontProxyCertFile, KeyFile: r.cfg.Access.FrontProxyKeyFile}
 	}

@@ -18,7 +18,8 @@ import (
 func BenchmarkRelayedList(b *testing.B) {
 	upstream := gaplesstest.New(b)
 	one := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
-	if _, err := set(b, upstream.RESTConfig()).CoreV1().ConfigMaps("default").Create(b.Context(), one, metav1.CreateOptions{}); err != nil {
+	maps := set(b, upstream.RESTConfig()).CoreV1().ConfigMaps("default")
+	if _, err := maps.Create(b.Context(), one, metav1.CreateOptions{}); err != nil {
 		b.Fatalf("create the object: %v", err)
 	}
 	r := startRelay(b, gapless.RelayConfig{Upstream: upstream.RESTConfig(), Memory: true, Resources: []string{"configmaps"}})

@@ -79,7 +79,9 @@ func (h *host) again(with fault.Store) error {
 
 // TestServerIsRestartedWithTheDataOfTheRule by the host of the server, as package gaplesstest is.
 func TestServerIsRestartedWithTheDataOfTheRule(t *testing.T) {
-	h := &host{address: "127.0.0.1:0", dir: t.TempDir(), faults: fault.New(1), restarts: make(chan fault.Store, 1), disk: seam.NewDisk()}
+	h := &host{
+		address: "127.0.0.1:0", dir: t.TempDir(), faults: fault.New(1), restarts: make(chan fault.Store, 1), disk: seam.NewDisk(),
+	}
 	if err := h.start(); err != nil {
 		t.Fatal(err)
 	}

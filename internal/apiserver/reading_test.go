@@ -33,7 +33,9 @@ func (taking) Authenticate(r *http.Request) (user.Info, error) {
 // elsewhere is a Reader of what somebody else is to answer.
 type elsewhere struct{ released int }
 
-func (*elsewhere) Get(context.Context, kinds.Target, string) (*wire.Object, error) { return nil, nil } //nolint:nilnil // it is not called
+func (e *elsewhere) Get(context.Context, kinds.Target, string) (*wire.Object, error) {
+	return nil, e.pass()
+}
 
 func (e *elsewhere) List(ctx context.Context, _ kinds.Target, _ wire.ListOptions) (*wire.List, error) {
 	warning.AddWarning(ctx, "", "of nobody")
@@ -80,13 +82,13 @@ func TestAFallbackGetsTheRequestAsItCame(t *testing.T) {
 					t.Errorf("%s: headers of the request (-sent +passed on):\n%s", path, diff)
 				}
 				if len(w.Header()) > 0 || from.released > 0 {
-					t.Errorf("%s: before the answer it has the headers %v, and was released %d times", path, w.Header(), from.released)
+					t.Errorf("%s: before its answer there are headers %v, and %d releases", path, w.Header(), from.released)
 				}
 				w.WriteHeader(http.StatusTeapot)
 			})
 		})
 		if answered != 1 || from.released != 1 || w.Code != http.StatusTeapot {
-			t.Errorf("%s: answered %d times, by %d, and released %d times, want once by 418", path, answered, w.Code, from.released)
+			t.Errorf("%s: %d answers, the last %d, and %d releases, want one by 418", path, answered, w.Code, from.released)
 		}
 	}
 }

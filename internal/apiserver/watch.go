@@ -21,7 +21,9 @@ import (
 // openWatch opens a watch within the limits of one client, and connects it with its
 // client. The caller runs the feed, and calls release when it has ended. The feed is nil
 // after an error, and when everything was answered.
-func (s *Server) openWatch(w http.ResponseWriter, r *http.Request, rt resolved, user string) (f *feed.Feed, release func(), err error) {
+func (s *Server) openWatch(
+	w http.ResponseWriter, r *http.Request, rt resolved, user string,
+) (f *feed.Feed, release func(), err error) {
 	release, err = s.load.Take(r.Context(), s.load.Watches, user)
 	if err != nil {
 		return nil, nil, err

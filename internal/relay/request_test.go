@@ -15,7 +15,8 @@ func TestWhatIsWrongWithARequestIsUpstreamsToSay(t *testing.T) {
 	const path, table = "/api/v1/configmaps", "application/json;as=Table;v=v1;g=meta.k8s.io"
 	s.knows(t, path)
 	for query, accept := range map[string]string{
-		"?includeObject=x": table, "?limit=many": "application/json", "?fieldSelector=data.a%3Db": "application/json", "": "text/plain",
+		"?includeObject=x": table, "?limit=many": "application/json",
+		"?fieldSelector=data.a%3Db": "application/json", "": "text/plain",
 	} {
 		req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path+query, http.NoBody)
 		req.Header.Set("Accept", accept)

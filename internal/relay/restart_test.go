@@ -268,7 +268,8 @@ func TestAWatchThatWasPassedOnEndsWhenTheHistoryIsReplaced(t *testing.T) {
 		s := serve(t, world)
 		defer s.stop()
 		ready(t, s)
-		req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/v1/things?watch=1&resourceVersion=1003", http.NoBody)
+		const watch = "/api/v1/things?watch=1&resourceVersion=1003"
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, watch, http.NoBody)
 		of, served := s.relay.Reading(req)
 		if !served || of.Replaced == nil {
 			t.Fatalf("a watch is served: %t, can end: %t, want both", served, of.Replaced != nil)

@@ -18,7 +18,8 @@ func Listen(ctx context.Context, given net.Listener, address string) (net.Listen
 	var lc net.ListenConfig
 	listener, err := lc.Listen(ctx, "tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("%s is in use by another program: stop it, or use another address (127.0.0.1:0 picks a free port): %w", address, err)
+		return nil, fmt.Errorf("%s is in use by another program: stop it, "+
+			"or use another address (127.0.0.1:0 picks a free port): %w", address, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", address, err)

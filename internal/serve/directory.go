@@ -38,8 +38,8 @@ func CheckServerDir(dir string) error {
 	case len(names) == 0 || slices.Contains(names, "log") || slices.Contains(names, "pki"):
 		return nil
 	}
-	return fmt.Errorf("%s is not empty and not a gapless data directory (it contains %s); use an empty directory or one that does not exist yet",
-		dir, strings.Join(names[:min(len(names), 3)], ", "))
+	return fmt.Errorf("%s is not empty and not a gapless data directory (it contains %s); "+
+		"use an empty directory or one that does not exist yet", dir, strings.Join(names[:min(len(names), 3)], ", "))
 }
 
 // CheckRelayDir returns an error for a directory that is not empty and has no data of a relay.

@@ -22,10 +22,11 @@ func NewGarbage(of *gc.Collector) *Garbage {
 		of:         of,
 		objects:    desc("objects", "Objects that have owners, are named as owners, or wait for their dependents."),
 		references: desc("references", "References of objects to owners."),
-		waiting:    desc("waiting", "Objects to handle: pending now, failed and tried again later, or with an owner of an unknown kind.", "state"),
-		deletions:  desc("deletions_total", "Objects deleted because their owners are gone, or are deleted in the foreground."),
-		releases:   desc("releases_total", "Writes that removed owner references or finalizers."),
-		errors:     desc("errors_total", "Failures, which are tried again."),
+		waiting: desc("waiting",
+			"Objects to handle: pending now, failed and tried again later, or with an owner of an unknown kind.", "state"),
+		deletions: desc("deletions_total", "Objects deleted because their owners are gone, or are deleted in the foreground."),
+		releases:  desc("releases_total", "Writes that removed owner references or finalizers."),
+		errors:    desc("errors_total", "Failures, which are tried again."),
 	}
 }
 

@@ -29,7 +29,8 @@ func (a at) Addr() net.Addr { return a.address }
 
 func TestTheURLOfAllInterfacesIsTheLoopbackOnes(t *testing.T) {
 	for ip, want := range map[string]string{
-		"0.0.0.0": "https://127.0.0.1:6443", "::": "https://127.0.0.1:6443", "10.0.0.7": "https://10.0.0.7:6443", "::1": "https://[::1]:6443",
+		"0.0.0.0": "https://127.0.0.1:6443", "::": "https://127.0.0.1:6443",
+		"10.0.0.7": "https://10.0.0.7:6443", "::1": "https://[::1]:6443",
 	} {
 		if got := serve.URL(at{address: &net.TCPAddr{IP: net.ParseIP(ip), Port: 6443}}); got != want {
 			t.Errorf("%s: %s, want %s", ip, got, want)
