@@ -53,7 +53,7 @@ func TestAnAddressInUseIsSaidWithWhatToDo(t *testing.T) {
 	}
 }
 
-func TestDirectoriesOfServersAndRelaysAreToldApart(t *testing.T) {
+func TestServersAndRelaysRefuseEachOthersDirectories(t *testing.T) {
 	for name, c := range map[string]struct {
 		has           string
 		server, relay bool
