@@ -155,7 +155,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.DataDir == "" && !c.Memory {
 		return c, errors.New("no data directory: set DataDir, or Memory")
 	}
-	if seam.Of(&c).Disk != nil && !c.Memory {
+	if seam.Of(&c.hidden).Disk != nil && !c.Memory {
 		return c, errors.New("a disk in memory is only for memory mode (Memory)")
 	}
 	if c.EncryptionProviderConfigAutomaticReload && c.EncryptionProviderConfig == "" {
@@ -215,7 +215,7 @@ func (c Config) storeOptions() (revlog.Options, error) {
 		Dir: filepath.Join(c.DataDir, "log"), Memory: c.Memory, BaseRevision: c.ResourceVersionBase,
 		History: max(c.History, 0), HistoryBytes: max(c.HistoryBytes, 0), Logger: c.Logger,
 	}
-	switch hidden := seam.Of(&c); {
+	switch hidden := seam.Of(&c.hidden); {
 	case hidden.Disk != nil:
 		o.FS = hidden.Disk.FS()
 	case hidden.UnsafeNoFsync && !c.Memory:

@@ -58,7 +58,7 @@ func (s *Set) SetLogger(l *slog.Logger) { s.logger.Store(l) }
 
 // reaches returns an error for a rule that needs a store where there is none.
 func (s *Set) reaches(r *Rule) error {
-	if _, needs := r.Action.(*StoreWrite); needs && faulthost.Of(s).NoStore() {
+	if _, needs := r.Action.(*StoreWrite); needs && faulthost.Of(&s.hidden).NoStore() {
 		return errors.New("the store is in another process, where no rule can reach it: add the rule to a server (gapless serve --enable-faults)")
 	}
 	return nil
@@ -81,7 +81,7 @@ func (s *Set) Continue(states ...State) error {
 
 // add adds rules, which prepare gets before they are in force.
 func (s *Set) add(rules []Rule, prepare func(i int, a *active)) error {
-	h := faulthost.Of(s).Host()
+	h := faulthost.Of(&s.hidden).Host()
 	var wrong []error
 	for i := range rules {
 		if err := errors.Join(rules[i].check(h), s.reaches(&rules[i])); err != nil {
@@ -94,7 +94,7 @@ func (s *Set) add(rules []Rule, prepare func(i int, a *active)) error {
 	if err := backUp(h, rules); err != nil {
 		return err
 	}
-	faulthost.Of(s).SetWriter(s.controllerWrite)
+	faulthost.Of(&s.hidden).SetWriter(s.controllerWrite)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.listLocked()

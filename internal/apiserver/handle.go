@@ -24,10 +24,7 @@ import (
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
-// ServeHTTP answers a request. A watch is run from here, where little of the
-// stack is used: it may last for hours.
-//
-//nolint:contextcheck // a feed has the context that it lives in
+// ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	rt, err := route.Resolve(s.cfg.Live.Load(), r)
 	s.serve(w, r, resolved{Route: rt, wrong: err})
@@ -50,6 +47,10 @@ type resolved struct {
 	sent    *http.Request // with reading: as it came
 }
 
+// serve answers a request. A watch is run from here, where little of the
+// stack is used: it may last for hours.
+//
+//nolint:contextcheck // a feed has the context that it lives in
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, q resolved) {
 	if r.Context().Err() != nil { // canceled before it began: the client does not wait for an answer
 		limit.Of(r.Context()).Fault(limit.Resets)

@@ -4,14 +4,15 @@
 // A [Server] is the handler. [Reader] and [Writer] are the verbs that
 // it calls. A request passes through these functions, one for each layer:
 //
-//	ServeHTTP     resolves the route, and runs watches where little of the stack is used
+//	ServeHTTP     resolves the route
+//	serve         runs watches where little of the stack is used
 //	handle        authentication, authorization, metrics, panics
 //	serveLimited  deadline, body, the limits of one client
 //	dispatch      by verb; serveOther for paths that are about no resource
 //	get, list, create, update, patch, delete, deleteCollection
 //	              read the options and the body, call the verb, answer
 //
-// A watch goes from handle to openWatch, and from ServeHTTP to feed.Set.Run. A list or a watch
+// A watch goes from handle to openWatch, and from serve to feed.Set.Run. A list or a watch
 // that somebody else has read already comes by ServeReading. Package route reads paths, media the
 // types of content, render writes the answers.
 package apiserver

@@ -13,10 +13,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// hidden is how fault.Set embeds it.
-type hidden = faulthost.Hidden
-
-type set struct{ hidden }
+// set embeds what fault.Set does.
+type set struct{ faulthost.Hidden }
 
 func TestWithoutAServerNothingIsKnown(t *testing.T) {
 	s := faulthost.Of(new(set))

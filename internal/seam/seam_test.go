@@ -10,15 +10,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// hidden and called are how gapless.Config and gapless.Server embed them.
+// config and server embed what gapless.Config and gapless.Server do.
 type (
-	hidden = seam.Hidden
-	called = seam.Called
+	config struct{ seam.Hidden }
+	server struct{ seam.Called }
 )
-
-type config struct{ hidden }
-
-type server struct{ called }
 
 // calls answers nothing: what it is asked panics.
 type calls struct{ seam.Calls }
@@ -36,7 +32,7 @@ func TestACopyOfAConfigurationHasItsOptions(t *testing.T) {
 
 func TestAServerIsAskedByItsCalls(t *testing.T) {
 	want := &calls{}
-	if got := seam.To(&server{called: seam.NewCalled(want)}); got != want {
+	if got := seam.To(&server{Called: seam.NewCalled(want)}); got != want {
 		t.Errorf("the calls are %v, want %v", got, want)
 	}
 }
