@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/gapless-io/gapless/internal/apiserver"
+	"github.com/gapless-io/gapless/internal/serve"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/encrypted"
 )
@@ -18,9 +19,7 @@ func (s *Server) decrypted(ctx context.Context, log store.Store) (*encrypted.Sto
 	}
 	return encrypted.Open(ctx, log, encrypted.Config{
 		File: s.cfg.EncryptionProviderConfig, Logger: s.cfg.Logger, ServerID: identity,
-		Check: func(file string) error {
-			return checkMode(ctx, file, othersRead|othersWrite|groupRead|groupWrite, s.cfg.Logger)
-		},
+		Check: func(file string) error { return serve.CheckPrivate(ctx, file, s.cfg.Logger) },
 	})
 }
 

@@ -11,7 +11,7 @@ import (
 	"path"
 	"strings"
 
-	"github.com/gapless-io/gapless/fault"
+	"github.com/gapless-io/gapless/internal/faulthost"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/failing"
 )
@@ -23,7 +23,7 @@ func (s *Server) withFaults(web *http.Server) net.Listener {
 	if faults == nil {
 		return s.listener
 	}
-	faults.SetAdministrator(s.asAdministrator)
+	faulthost.Of(faults).SetAdministrator(s.asAdministrator)
 	s.faulty = faults.Handler(web.Handler)
 	web.Handler = s.faulty
 	inner := web.ConnContext
@@ -43,7 +43,7 @@ func (s *Server) store() store.Store {
 
 // controllerWrite does a write of a controller as the faults say.
 func (s *Server) controllerWrite(ctx context.Context, name string, t store.Txn, write func() error) error {
-	q := fault.Request{Verb: "update"}
+	q := faulthost.Write{Controller: name, Verb: "update"}
 	switch {
 	case t.Delete:
 		q.Verb = "delete"
@@ -54,7 +54,7 @@ func (s *Server) controllerWrite(ctx context.Context, name string, t store.Txn, 
 	q.Resource, q.Group, _ = strings.Cut(resource, ".")
 	q.Namespace, q.Name = path.Split(object)
 	q.Namespace = strings.TrimSuffix(q.Namespace, "/")
-	return s.cfg.Faults.ControllerWrite(ctx, name, q, write)
+	return faulthost.Of(s.cfg.Faults).Write(ctx, q, write)
 }
 
 // asAdministrator makes a request one of the administrator: as if its connection had shown the

@@ -1,17 +1,16 @@
 // Package gapless is a Kubernetes-compatible API server, and a relay of one, that run inside a
 // program. They are what `gapless serve` and `gapless relay` run.
 //
-// The server has ten nouns. A [Config] says where the server keeps its data, where it listens
+// A [Config] says where the server keeps its data, where it listens
 // and how much history it keeps. [New] returns a [Server], which [Server.Run] runs until its
 // context ends; then it finishes the requests in progress and closes its data. Three parts of
 // a Config have types of their own: [Authentication] says how the server identifies callers,
 // [Audit] what it records of their requests, and [Limits] how many requests and connections
 // each of them may have; a value of type [Bootstrap] says which of the objects that every
 // cluster has it creates. [Applied] counts the objects of manifests that a start created,
-// updated or left unchanged. A [Watch] describes a watch that is open. Two are for tests: a
-// [Disk] is in memory, and a [Baseline] is what a server held at one moment.
+// updated or left unchanged. A [Watch] describes a watch that is open.
 //
-// The relay has five nouns. A [RelayConfig] says which API server is mirrored, where its
+// For the relay, a [RelayConfig] says which API server is mirrored, where its
 // history is kept and for how long; its [RelayAccess] says how callers are identified and how
 // long an answer of that server about them is used. [NewRelay] returns a [Relay], which
 // [Relay.Run] runs until its context ends. A [RelayStatus] says how far the mirror is, with a
@@ -29,6 +28,7 @@ import (
 
 	"github.com/gapless-io/gapless/fault"
 	"github.com/gapless-io/gapless/internal/auth"
+	"github.com/gapless-io/gapless/internal/seam"
 	"github.com/gapless-io/gapless/internal/store/revlog"
 	"github.com/gapless-io/gapless/internal/store/revlog/disk"
 )
@@ -65,9 +65,17 @@ const (
 	BootstrapNone
 )
 
+// hidden and called keep what only tests of this module use out of the API.
+type (
+	hidden = seam.Hidden
+	called = seam.Called
+)
+
 // Config is the configuration of a Server. The zero value of every field but DataDir
 // means its default.
 type Config struct {
+	hidden // what tests of this module set; see package seam
+
 	// DataDir holds the log, the certificates and a kubeconfig. It is created if it is
 	// missing; if it exists, it must be empty or a data directory. In memory mode it may
 	// be "": then certificates and kubeconfig are in a temporary directory, which is
@@ -75,16 +83,6 @@ type Config struct {
 	DataDir string
 	// Memory keeps all objects and their history in memory only.
 	Memory bool
-	// Disk, in memory mode, is where the objects and their history are kept, so that another
-	// server can start with them. Nil means that they end with the server.
-	Disk *Disk
-	// UnsafeNoFsync does not wait until what is written is on disk, for tests: it survives the
-	// end of the process, but a failure of the machine may damage the data directory.
-	UnsafeNoFsync bool
-	// StopAtOnce closes connections when the server stops as soon as no request is in progress,
-	// for tests. Otherwise clients have a second in which what they have sent meanwhile over
-	// HTTP/2 is answered.
-	StopAtOnce bool
 	// Listener is what the server listens on, instead of Listen; Run closes it. Its
 	// certificate is for the host of the address Listen.
 	Listener net.Listener
@@ -157,8 +155,8 @@ func (c Config) withDefaults() (Config, error) {
 	if c.DataDir == "" && !c.Memory {
 		return c, errors.New("no data directory: set DataDir, or Memory")
 	}
-	if c.Disk != nil && !c.Memory {
-		return c, errors.New("a disk in memory (Disk) is only for memory mode (Memory)")
+	if seam.Of(&c.hidden).Disk != nil && !c.Memory {
+		return c, errors.New("a disk in memory is only for memory mode (Memory)")
 	}
 	if c.EncryptionProviderConfigAutomaticReload && c.EncryptionProviderConfig == "" {
 		return c, errors.New("automatic reload of the encryption configuration (--encryption-provider-config-automatic-reload): name the file (--encryption-provider-config)")
@@ -217,10 +215,10 @@ func (c Config) storeOptions() (revlog.Options, error) {
 		Dir: filepath.Join(c.DataDir, "log"), Memory: c.Memory, BaseRevision: c.ResourceVersionBase,
 		History: max(c.History, 0), HistoryBytes: max(c.HistoryBytes, 0), Logger: c.Logger,
 	}
-	switch {
-	case c.Disk != nil:
-		o.FS = c.Disk.used
-	case c.UnsafeNoFsync && !c.Memory:
+	switch hidden := seam.Of(&c.hidden); {
+	case hidden.Disk != nil:
+		o.FS = hidden.Disk.FS()
+	case hidden.UnsafeNoFsync && !c.Memory:
 		var err error
 		if o.FS, err = disk.NewUnsynced(o.Dir); err != nil {
 			return o, err

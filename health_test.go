@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/gapless-io/gapless"
+	"github.com/gapless-io/gapless/internal/seam"
+	"github.com/gapless-io/gapless/internal/store/revlog/disk"
 )
 
 // TestAHangingDiskMakesTheServerNotReady holds a sync. A restart would not help, and reads and
@@ -26,13 +28,17 @@ func TestAHangingDiskMakesTheServerNotReady(t *testing.T) {
 	t.Parallel()
 	var held atomic.Bool
 	released := make(chan struct{})
-	disk := gapless.NewDisk()
-	disk.HoldSyncs(func() {
-		if held.Load() {
-			<-released
-		}
+	files := seam.NewDisk()
+	files.PutInFront(func(fs disk.FS) disk.FS {
+		return heldFS{fs, func() {
+			if held.Load() {
+				<-released
+			}
+		}}
 	})
-	s := launch(t, gapless.Config{Disk: disk})
+	cfg := gapless.Config{}
+	seam.Of(&cfg).Disk = files
+	s := launch(t, cfg)
 	clients, err := kubernetes.NewForConfig(s.RESTConfig())
 	if err != nil {
 		t.Fatal(err)
@@ -114,4 +120,30 @@ func until(t *testing.T, holds func() bool) {
 			t.Fatal("it does not come true")
 		}
 	}
+}
+
+// heldFS makes each sync of a file wait for what wait waits for.
+type heldFS struct {
+	disk.FS
+	wait func()
+}
+
+func (h heldFS) Create(name string) (disk.File, error) {
+	f, err := h.FS.Create(name)
+	return heldFile{f, h.wait}, err
+}
+
+func (h heldFS) Open(name string) (disk.File, int64, error) {
+	f, size, err := h.FS.Open(name)
+	return heldFile{f, h.wait}, size, err
+}
+
+type heldFile struct {
+	disk.File
+	wait func()
+}
+
+func (h heldFile) Sync() error {
+	h.wait()
+	return h.File.Sync()
 }

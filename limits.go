@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/gapless-io/gapless/internal/apiserver/limit"
+	"github.com/gapless-io/gapless/internal/serve"
 )
 
 // Limits protect clients from each other (docs/attacks.md). 0 means the default.
@@ -46,7 +47,7 @@ const (
 
 // withDefaults sets defaults.
 func (l Limits) withDefaults() (Limits, error) {
-	handles := fileHandles()
+	handles := serve.FileHandles()
 	for _, v := range []struct {
 		name   string
 		value  *int

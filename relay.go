@@ -8,10 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -25,8 +22,10 @@ import (
 	"github.com/gapless-io/gapless/internal/mirror"
 	"github.com/gapless-io/gapless/internal/relay"
 	"github.com/gapless-io/gapless/internal/relay/access"
+	"github.com/gapless-io/gapless/internal/relay/front"
 	"github.com/gapless-io/gapless/internal/relay/pass"
 	"github.com/gapless-io/gapless/internal/scratch"
+	"github.com/gapless-io/gapless/internal/serve"
 )
 
 // RelayConfig is the configuration of a Relay. Upstream is required, and DataDir unless Memory
@@ -160,10 +159,10 @@ func (r *Relay) Run(ctx context.Context) (err error) {
 		}
 		defer func() { err = errors.Join(err, own.Remove()) }()
 		dir = own.Path()
-	} else if err := errors.Join(checkRelayDir(dir), checkPermissions(ctx, dir, r.cfg.Logger)); err != nil {
+	} else if err := errors.Join(serve.CheckRelayDir(dir), serve.CheckPermissions(ctx, dir, r.cfg.Logger)); err != nil {
 		return err
 	}
-	if r.listener, err = listenOn(ctx, r.cfg.Listener, r.cfg.Listen); err != nil {
+	if r.listener, err = serve.Listen(ctx, r.cfg.Listener, r.cfg.Listen); err != nil {
 		return err
 	}
 	defer func() {
@@ -172,13 +171,14 @@ func (r *Relay) Run(ctx context.Context) (err error) {
 		}
 	}()
 	r.credentials, err = auth.Open(dir, auth.Options{
-		Hosts: certificateHosts(r.cfg.Listen), Files: auth.Files{Cert: r.cfg.TLSCertFile, Key: r.cfg.TLSPrivateKeyFile},
+		Hosts: serve.CertificateHosts(r.cfg.Listen), Files: auth.Files{Cert: r.cfg.TLSCertFile, Key: r.cfg.TLSPrivateKeyFile},
 	})
 	if err != nil {
 		return err
 	}
 	r.mirror, err = mirror.Open(ctx, mirror.Options{
-		Dir: filepath.Join(dir, mirrorDir), Memory: r.cfg.Memory, History: max(r.cfg.History, 0), HistoryBytes: max(r.cfg.HistoryBytes, 0), Logger: r.cfg.Logger,
+		Dir: filepath.Join(dir, serve.MirrorDir), Memory: r.cfg.Memory, Logger: r.cfg.Logger,
+		History: max(r.cfg.History, 0), HistoryBytes: max(r.cfg.HistoryBytes, 0),
 		Key: r.cfg.SecretsKey, Sealed: func(name string) bool { return name == "secrets.v1" },
 	})
 	if err != nil {
@@ -269,12 +269,13 @@ func (r *Relay) webServer(ctx context.Context, handler http.Handler) *http.Serve
 	if r.clientCA != nil {
 		current = func() *tls.Config { return r.clientCA.Config(r.credentials.ServerTLS()) }
 	}
-	web := newWebServer(handler, current, r.cfg.Limits, r.cfg.Logger)   //nolint:contextcheck // a handshake has a context of its own
+	streams := r.cfg.Limits.StreamsPerConnection
+	web := serve.WebServer(handler, current, streams, r.cfg.Logger)     //nolint:contextcheck // a handshake has a context of its own
 	web.BaseContext = func(net.Listener) context.Context { return ctx } // upgraded connections end with it
 	return web
 }
 
-// handler makes the parts of the relay, and decides which of them answers a request.
+// handler makes the parts of the relay, and what decides which of them answers a request.
 func (r *Relay) handler(ctx context.Context) (http.Handler, error) {
 	var err error
 	if r.access, err = r.newAccess(ctx); err != nil {
@@ -288,7 +289,9 @@ func (r *Relay) handler(ctx context.Context) (http.Handler, error) {
 		return nil, err
 	}
 	r.restored(ctx, r.access.Restore(), r.relay.Restore())
-	through := pass.Config{Upstream: r.cfg.Upstream, Certificate: r.access.Certificate, Answered: r.heard, Logger: r.cfg.Logger}
+	through := pass.Config{
+		Upstream: r.cfg.Upstream, Certificate: r.access.Certificate, Answered: front.Heard(r.access), Logger: r.cfg.Logger,
+	}
 	if r.cfg.Access.FrontProxyCertFile != "" {
 		through.FrontProxy = &pass.FrontProxy{CertFile: r.cfg.Access.FrontProxyCertFile, KeyFile: r.cfg.Access.FrontProxyKeyFile}
 	}
@@ -297,7 +300,6 @@ func (r *Relay) handler(ctx context.Context) (http.Handler, error) {
 	}
 	r.refusals = limit.NewRefusals()
 	r.api = apiserver.New(ctx, apiserver.Config{
-		Failed: r.passOn,
 		Reader: r.relay.Reader(), Live: r.relay.Live(), Count: r.relay.Count, Logger: r.cfg.Logger,
 		Authenticator: r.access, Authorizer: r.access, Version: Version(), Limits: r.cfg.Limits.requests(), Refusals: r.refusals,
 		Checks: []apiserver.Check{
@@ -309,61 +311,10 @@ func (r *Relay) handler(ctx context.Context) (http.Handler, error) {
 	})
 	r.documents = pass.NewDocuments(r.passing, r.access.Known)
 	r.restored(ctx, r.documents.Keep(r.kept("documents")))
-	documents := r.passed(r.documents)
-	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		reading, mirrored := r.relay.Reading(req)
-		switch {
-		case isOwn(req.URL.Path):
-			r.api.ServeHTTP(w, req)
-		case mirrored && !r.access.Anonymous(req): // upstream decides what it answers to nobody
-			if age := r.relay.Age(reading); age > 0 { // of what resourceVersion=0 gets
-				w.Header().Set("Age", strconv.Itoa(int(age/time.Second)))
-			}
-			r.api.ServeHTTP(w, warned(w, req.WithContext(context.WithValue(reading.Context(req.Context()), sent{}, req.Header.Clone()))))
-		case req.URL.Path == RelayStatusPath:
-			r.serveStatus(w, req)
-		case pass.IsDocument(req):
-			documents.ServeHTTP(w, req)
-		default:
-			r.passed(r.until(r.relay.Replaced(reading))).ServeHTTP(w, req)
-		}
+	return front.New(front.Config{
+		Relay: r.relay, Access: r.access, API: r.api, Passing: r.passing, Documents: r.documents,
+		StatusPath: RelayStatusPath, Status: func() (any, error) { return r.status() },
 	}), nil
-}
-
-// until passes a request on. A watch ends when replaced is closed: upstream's history is another one.
-func (r *Relay) until(replaced <-chan struct{}) http.Handler {
-	if replaced == nil {
-		return r.passing
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		r.passing.ServeWatch(w, req, pass.Ending{Ended: replaced, Why: func() error { return r.relay.WhyReplaced(req) }})
-	})
-}
-
-// sent is the key of a request's headers, as they were sent: authentication removes the token.
-type sent struct{}
-
-// passOn is apiserver.Config.Failed: it passes on what the mirror cannot answer.
-func (r *Relay) passOn(w http.ResponseWriter, req *http.Request, err error) bool {
-	of, is := errors.AsType[*relay.PassError](err)
-	if !is {
-		return false
-	}
-	defer of.Release()
-	clear(w.Header()) // upstream has its own
-	req = req.WithContext(req.Context())
-	req.Header, _ = req.Context().Value(sent{}).(http.Header)
-	r.until(of.Replaced).ServeHTTP(w, req)
-	return true
-}
-
-// isOwn reports whether a path is about the relay itself: its health and its metrics.
-func isOwn(path string) bool {
-	switch path {
-	case "/livez", "/readyz", "/healthz", "/metrics":
-		return true
-	}
-	return false
 }
 
 func (r *Relay) newAccess(ctx context.Context) (*access.Access, error) {
@@ -404,24 +355,6 @@ func (r *Relay) grant(u user.Info, a auth.Attributes) (relay.Grant, error) {
 	return r.access.Grant(u, a)
 }
 
-// mirrorDir is the directory of the history in the data directory.
-const mirrorDir = "mirror"
-
-// checkRelayDir returns an error for a directory that is not empty and has no data of a relay.
-func checkRelayDir(dir string) error {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, os.ErrNotExist) || err == nil && len(entries) == 0 {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("read the data directory: %w", err)
-	}
-	if !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == mirrorDir }) {
-		return fmt.Errorf("%s is not empty and not the data directory of a relay (it contains %s); use an empty directory or one that does not exist yet", dir, entries[0].Name())
-	}
-	return nil
-}
-
 // lasting is a time of the configuration: 0 is the usual one, and a negative one none.
 func lasting(d, usual time.Duration) time.Duration {
 	switch {
@@ -443,7 +376,7 @@ func (r *Relay) URL() string {
 	return r.url()
 }
 
-func (r *Relay) url() string { return urlOf(r.listener) }
+func (r *Relay) url() string { return serve.URL(r.listener) }
 
 // CA returns the certificates, as PEM, by which clients know the relay. It blocks until the relay
 // is ready.

@@ -4,16 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
 
-	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/warning"
-
-	"github.com/gapless-io/gapless/internal/auth"
 	"github.com/gapless-io/gapless/internal/relay/kept"
 )
 
@@ -37,32 +30,4 @@ func (r *Relay) restored(ctx context.Context, errs ...error) {
 	if err := errors.Join(errs...); err != nil {
 		r.cfg.Logger.WarnContext(ctx, "what was kept of the API server from before is not used", slog.Any("error", err))
 	}
-}
-
-// warnings adds Warning headers to an answer that has not begun; see warning.Recorder.
-type warnings struct{ http.ResponseWriter }
-
-// AddWarning implements warning.Recorder, in the form that kubectl prints.
-func (w warnings) AddWarning(_, text string) {
-	w.Header().Add("Warning", "299 - "+strconv.Quote(text))
-}
-
-// warned returns a request whose handler can warn.
-func warned(w http.ResponseWriter, req *http.Request) *http.Request {
-	return req.WithContext(warning.WithWarningRecorder(req.Context(), warnings{w}))
-}
-
-// mayAskStatus returns nil if a caller may GET RelayStatusPath. Upstream decides that. When it does not
-// answer, and has not decided it before, members of system:masters may who come with a client certificate:
-// an API server allows them everything, whatever its roles.
-func (r *Relay) mayAskStatus(req *http.Request, caller user.Info) error {
-	err := r.access.Authorize(req.Context(), caller, auth.Attributes{Verb: "get", Path: RelayStatusPath})
-	if err == nil || r.relay.Away() == nil {
-		return err
-	}
-	certified, unknown := r.access.Certificate(req)
-	if unknown != nil || certified == nil || !slices.Contains(certified.GetGroups(), user.SystemPrivilegedGroup) {
-		return err
-	}
-	return nil
 }

@@ -1,38 +1,14 @@
 package gapless
 
 import (
-	"encoding/json"
-	"net/http"
 	"time"
 
-	"github.com/gapless-io/gapless/internal/refusal"
 	"github.com/gapless-io/gapless/kube"
 )
 
 // RelayStatusPath is where a relay reports what it mirrors, as a RelayStatus in JSON. Upstream decides
 // who may GET that path.
 const RelayStatusPath = "/relay/status"
-
-// serveStatus answers what is mirrored.
-func (r *Relay) serveStatus(w http.ResponseWriter, req *http.Request) {
-	caller, err := r.access.Authenticate(req)
-	if err == nil {
-		err = r.mayAskStatus(req, caller)
-	}
-	var body []byte
-	if err == nil {
-		var status RelayStatus
-		if status, err = r.status(); err == nil {
-			body, err = json.MarshalIndent(status, "", "  ")
-		}
-	}
-	if err != nil {
-		refusal.Write(w, err)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(append(body, '\n')) // the client may be gone
-}
 
 // RelayStatus is what a relay reports of itself.
 type RelayStatus struct {

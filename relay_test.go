@@ -28,7 +28,7 @@ import (
 )
 
 // startRelay runs a relay until the test ends.
-func startRelay(t *testing.T, cfg gapless.RelayConfig) *gapless.Relay {
+func startRelay(t testing.TB, cfg gapless.RelayConfig) *gapless.Relay {
 	t.Helper()
 	if cfg.Access.ClientCAFile == "" && !cfg.Access.Passthrough {
 		cfg.Access.ClientCAFile = filepath.Join(t.TempDir(), "ca.crt") // of the gaplesstest server
@@ -41,7 +41,7 @@ func startRelay(t *testing.T, cfg gapless.RelayConfig) *gapless.Relay {
 }
 
 // runRelay runs a relay until stop is called, or the test ends.
-func runRelay(t *testing.T, cfg gapless.RelayConfig) (r *gapless.Relay, stop func()) {
+func runRelay(t testing.TB, cfg gapless.RelayConfig) (r *gapless.Relay, stop func()) {
 	t.Helper()
 	cfg.Listen = "127.0.0.1:0"
 	r, err := gapless.NewRelay(cfg)
@@ -76,7 +76,7 @@ func through(r *gapless.Relay, cfg *rest.Config) *rest.Config {
 	return cfg
 }
 
-func set(t *testing.T, cfg *rest.Config) *kubernetes.Clientset {
+func set(t testing.TB, cfg *rest.Config) *kubernetes.Clientset {
 	t.Helper()
 	c, err := kubernetes.NewForConfig(cfg)
 	if err != nil {

@@ -27,7 +27,9 @@ import (
 	"github.com/gapless-io/gapless/internal/kinds/builtin"
 	"github.com/gapless-io/gapless/internal/registry"
 	"github.com/gapless-io/gapless/internal/scratch"
+	"github.com/gapless-io/gapless/internal/seam"
 	"github.com/gapless-io/gapless/internal/seed/manifest"
+	"github.com/gapless-io/gapless/internal/serve"
 	"github.com/gapless-io/gapless/internal/starts"
 	"github.com/gapless-io/gapless/internal/store"
 	"github.com/gapless-io/gapless/internal/store/encrypted"
@@ -43,9 +45,11 @@ const drainWithin = 10 * time.Second
 // Server is a Kubernetes-compatible API server. All methods are safe for
 // concurrent use.
 type Server struct {
+	called // what tests of this module do to it; see package seam
+
 	cfg   Config
 	ready chan struct{} // closed once it serves
-	busy  busy          // connections, with StopAtOnce
+	busy  *serve.Busy   // connections, with StopAtOnce
 
 	// Set before ready is closed, and not changed after.
 	credentials *auth.Credentials
@@ -74,7 +78,9 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Server{cfg: cfg, ready: make(chan struct{}), busy: busy{conns: map[net.Conn]bool{}, ended: map[net.Conn]answered{}}}, nil
+	s := &Server{cfg: cfg, ready: make(chan struct{}), busy: serve.NewBusy()}
+	s.called = seam.NewCalled(calls{s})
+	return s, nil
 }
 
 // Run opens the data, serves until ctx ends, and then drains: watches get a last
@@ -98,16 +104,16 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	} else if err := s.check(ctx); err != nil {
 		return err
 	}
-	made, err := missingDirs(s.cfg.DataDir)
+	made, err := serve.Missing(s.cfg.DataDir)
 	if err != nil {
 		return err
 	}
-	if s.listener, err = listenOn(ctx, s.cfg.Listener, s.cfg.Listen); err != nil {
+	if s.listener, err = serve.Listen(ctx, s.cfg.Listener, s.cfg.Listen); err != nil {
 		return err
 	}
 	log, err := s.open(ctx)
 	if err != nil {
-		removeEmpty(made)
+		serve.RemoveEmpty(made)
 		return errors.Join(err, s.closeListener())
 	}
 	defer func() { err = errors.Join(err, log.Close()) }()
@@ -118,10 +124,10 @@ func (s *Server) Run(ctx context.Context) (err error) {
 // check returns an error for a data directory that the server cannot use, before it
 // creates files there.
 func (s *Server) check(ctx context.Context) error {
-	if err := checkDataDir(s.cfg.DataDir); err != nil {
+	if err := serve.CheckServerDir(s.cfg.DataDir); err != nil {
 		return err
 	}
-	if err := checkPermissions(ctx, s.cfg.DataDir, s.cfg.Logger); err != nil {
+	if err := serve.CheckPermissions(ctx, s.cfg.DataDir, s.cfg.Logger); err != nil {
 		return err
 	}
 	return auth.Check(s.cfg.DataDir)
@@ -137,13 +143,16 @@ func (s *Server) open(ctx context.Context) (*revlog.Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open the data directory: %w", err)
 	}
-	certificates := auth.Options{Hosts: certificateHosts(s.cfg.Listen), ClientKey: auth.KeyAlgorithm(s.cfg.ClientKeyAlgorithm), Files: s.cfg.Authentication.files()}
+	certificates := auth.Options{
+		Hosts: serve.CertificateHosts(s.cfg.Listen), ClientKey: auth.KeyAlgorithm(s.cfg.ClientKeyAlgorithm),
+		Files: s.cfg.Authentication.files(),
+	}
 	if s.credentials, err = auth.Open(s.cfg.DataDir, certificates); err == nil {
 		s.kubeconfig, err = s.credentials.WriteKubeconfig(s.url())
 	}
 	if err == nil {
 		dir := s.cfg.DataDir
-		if s.cfg.Memory && s.cfg.Disk == nil {
+		if s.cfg.Memory && seam.Of(&s.cfg).Disk == nil {
 			dir = ""
 		}
 		s.history, err = starts.Open(dir, log.Stats().Revision)
@@ -195,7 +204,8 @@ func (s *Server) serve(ctx context.Context, log *revlog.Log) error {
 	}
 	runAudit(running, g, audited)
 	refusals := limit.NewRefusals()
-	api := apiserver.New(lasting, s.apiConfig(live, log, parts{callers, refusals, audited, collectors(garbage, append(s.values.Metrics(), newGauges(s.registry, log), s.registry.Conversions(), s.policies, s.webhooks)...)}))
+	measured := append(s.values.Metrics(), serve.NewGauges(s.registry, log), s.registry.Conversions(), s.policies, s.webhooks)
+	api := apiserver.New(lasting, s.apiConfig(live, log, parts{callers, refusals, audited, collectors(garbage, measured...)}))
 	s.api = api
 	web := s.webServer(api) //nolint:contextcheck // a handshake has a context of its own
 	listener := limit.NewListener(s.withFaults(web), s.cfg.Limits.bounds(), refusals)
@@ -241,7 +251,7 @@ func (s *Server) bootstrapper(live *kinds.Live) (*bootstrap.Controller, error) {
 	if s.cfg.Bootstrap == BootstrapNone {
 		return nil, nil
 	}
-	address, err := reachable(s.listener.Addr())
+	address, err := serve.Reachable(s.listener.Addr())
 	if err != nil {
 		return nil, err
 	}
@@ -298,11 +308,30 @@ func (s *Server) apiConfig(live *kinds.Live, log *revlog.Log, p parts) apiserver
 
 // webServer returns the HTTP server.
 func (s *Server) webServer(api *apiserver.Server) *http.Server {
-	web := newWebServer(api, s.credentials.ServerTLS, s.cfg.Limits, s.cfg.Logger)
-	if s.cfg.StopAtOnce {
-		web.ConnState = s.busy.note
+	web := serve.WebServer(api, s.credentials.ServerTLS, s.cfg.Limits.StreamsPerConnection, s.cfg.Logger)
+	if seam.Of(&s.cfg).StopAtOnce {
+		web.ConnState = s.busy.Note
 	}
 	return web
+}
+
+// drain ends watches, lets the requests in progress finish, and closes all connections.
+func (s *Server) drain(ctx context.Context, api *apiserver.Server, web *http.Server) error {
+	if s.faulty != nil {
+		s.faulty.Drain() // first, so that requests that it delays are still served
+	}
+	api.Drain()
+	limited, cancel := context.WithTimeout(ctx, drainWithin)
+	defer cancel()
+	shutdown := web.Shutdown
+	if seam.Of(&s.cfg).StopAtOnce {
+		shutdown = func(ctx context.Context) error { return s.busy.Shutdown(ctx, web) }
+	}
+	if err := errors.Join(shutdown(limited), api.Wait(limited)); err != nil {
+		s.cfg.Logger.WarnContext(ctx, "requests were cut off", slog.Any("error", err))
+		return errors.Join(web.Close(), s.closeListener())
+	}
+	return s.closeListener()
 }
 
 // Ready returns a channel that is closed once the server accepts requests.
@@ -314,7 +343,7 @@ func (s *Server) URL() string {
 	return s.url()
 }
 
-func (s *Server) url() string { return urlOf(s.listener) }
+func (s *Server) url() string { return serve.URL(s.listener) }
 
 // Kubeconfig returns the path of the administrator's kubeconfig. It blocks until the
 // server is ready.

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/gapless-io/gapless"
+	"github.com/gapless-io/gapless/internal/seam"
 )
 
 // TestWatchesOfAServerThatStopsAtOnceEnd: over HTTP/2 the end of an answer is written after
@@ -22,7 +23,9 @@ func TestWatchesOfAServerThatStopsAtOnceEnd(t *testing.T) {
 		servers = 3
 	}
 	for range servers {
-		s, err := gapless.New(gapless.Config{Memory: true, DataDir: t.TempDir(), Listen: "127.0.0.1:0", StopAtOnce: true})
+		set := gapless.Config{Memory: true, DataDir: t.TempDir(), Listen: "127.0.0.1:0"}
+		seam.Of(&set).StopAtOnce = true
+		s, err := gapless.New(set)
 		if err != nil {
 			t.Fatal(err)
 		}

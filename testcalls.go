@@ -29,30 +29,51 @@ type testCalls struct {
 
 	// turn is held while the kept state is made or used.
 	turn sync.Mutex
-	kept *Baseline // nil: of an earlier start, if there is one
+	kept *baseline.Baseline // nil: of an earlier start, if there is one
 }
 
-// CompactEvery removes all history, as etcd's compaction does: also of a resource that was not
-// written since, older resource versions are expired. It blocks until the server is ready, and
-// returns the resource version up to which history is gone.
-func (s *Server) CompactEvery(ctx context.Context) (kube.ResourceVersion, error) {
-	rv, err := s.ResourceVersion(ctx)
+// calls is what tests of this module do to a server; see package seam.
+type calls struct{ *Server }
+
+// Baseline implements seam.Calls.
+func (c calls) Baseline(ctx context.Context) (*baseline.Baseline, error) {
+	<-c.ready
+	b, err := baseline.Take(ctx, c.values)
+	if err != nil {
+		return nil, fmt.Errorf("remember what is stored: %w", err)
+	}
+	return b, nil
+}
+
+// Restore implements seam.Calls.
+func (c calls) Restore(ctx context.Context, b *baseline.Baseline) error {
+	<-c.ready
+	last, err := b.Restore(ctx, c.values)
+	if err != nil {
+		return fmt.Errorf("restore the baseline: %w", err)
+	}
+	return c.registry.WaitPublished(ctx, kube.ResourceVersion(last)) //nolint:gosec // revisions are not negative
+}
+
+// CompactEvery implements seam.Calls.
+func (c calls) CompactEvery(ctx context.Context) (kube.ResourceVersion, error) {
+	rv, err := c.ResourceVersion(ctx)
 	if err != nil {
 		return 0, err
 	}
-	return s.compact(ctx, store.Compaction{UpTo: int64(rv), Every: true}) //nolint:gosec // revisions are not that large
+	return c.compact(ctx, store.Compaction{UpTo: int64(rv), Every: true}) //nolint:gosec // revisions are not that large
 }
 
 // CompactEvery implements control.Server.
 func (c *testCalls) CompactEvery(ctx context.Context) (kube.ResourceVersion, error) {
-	return c.server.CompactEvery(ctx)
+	return calls{c.server}.CompactEvery(ctx)
 }
 
 // Keep implements control.Server.
 func (c *testCalls) Keep(ctx context.Context) error {
 	c.turn.Lock()
 	defer c.turn.Unlock()
-	b, err := c.server.Baseline(ctx)
+	b, err := calls{c.server}.Baseline(ctx)
 	if err != nil {
 		return err
 	}
@@ -97,11 +118,11 @@ func (c *testCalls) Reset(ctx context.Context) error {
 		}
 		c.kept = b
 	}
-	return c.server.Restore(ctx, c.kept)
+	return calls{c.server}.Restore(ctx, c.kept)
 }
 
 // readKept returns what a copy of the log holds that an earlier start has made.
-func (c *testCalls) readKept(ctx context.Context) (b *Baseline, err error) {
+func (c *testCalls) readKept(ctx context.Context) (b *baseline.Baseline, err error) {
 	dir := filepath.Join(c.server.cfg.DataDir, keptLogDir)
 	if _, err := os.Stat(dir); c.server.cfg.Memory || errors.Is(err, fs.ErrNotExist) {
 		return nil, wire.BadRequest("nothing was kept that the server can go back to: POST keep first")
@@ -124,7 +145,7 @@ func (c *testCalls) readKept(ctx context.Context) (b *Baseline, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("read what was kept: %w", err)
 	}
-	return &Baseline{held}, nil
+	return held, nil
 }
 
 // Apply implements control.Server.

@@ -15,4 +15,4 @@ func (*NoBookmarks) Serve(w http.ResponseWriter, r *http.Request, next http.Hand
 	})
 }
 
-func (*NoBookmarks) check(*Rule, Host) error { return nil }
+func (*NoBookmarks) check(*Rule, host) error { return nil }

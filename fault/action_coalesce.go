@@ -31,4 +31,4 @@ func (*Coalesce) Serve(w http.ResponseWriter, r *http.Request, next http.Handler
 	})
 }
 
-func (*Coalesce) check(*Rule, Host) error { return nil }
+func (*Coalesce) check(*Rule, host) error { return nil }

@@ -15,4 +15,4 @@ func (*Conflict) Serve(w http.ResponseWriter, r *http.Request, _ http.Handler) {
 	Refuse(w, wire.Conflict(groupResource(q), q.Name, "the object has been modified; please apply your changes to the latest version and try again"))
 }
 
-func (*Conflict) check(*Rule, Host) error { return nil }
+func (*Conflict) check(*Rule, host) error { return nil }

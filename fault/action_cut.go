@@ -38,7 +38,7 @@ func (c *Cut) Serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	})
 }
 
-func (c *Cut) check(r *Rule, _ Host) error {
+func (c *Cut) check(r *Rule, _ host) error {
 	if noWatch(r) && (c.Frames > 0 || c.How == "mid-frame") {
 		return errors.New("with.frames and mid-frame are about the events of a watch: add the verb watch, or remove them")
 	}

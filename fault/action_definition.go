@@ -10,10 +10,12 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
+
+	"github.com/gapless-io/gapless/internal/faulthost"
 )
 
 // Definition edits or removes a CustomResourceDefinition while a watch is open. It does so
-// as the administrator of the server or proxy (Set.SetAdministrator). It changes what is
+// as the administrator of the server or proxy. It changes what is
 // stored, and removing the rule does not undo that.
 type Definition struct {
 	// Name is that of the definition, like "widgets.example.com".
@@ -48,7 +50,6 @@ func (d *Definition) change(r *http.Request, next http.Handler) error {
 		}
 	}
 	in := injectionOf(r.Context())
-	_, prepare := in.set.hosts()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context())) // the watch may end
 	defer cancel()
 	defer in.rule.removal.at(cancel)()
@@ -60,9 +61,7 @@ func (d *Definition) change(r *http.Request, next http.Handler) error {
 		request.Header.Del(name)
 	}
 	request.Header.Set("Content-Type", "application/merge-patch+json")
-	if prepare != nil {
-		prepare(request)
-	}
+	faulthost.Of(in.set).AsAdministrator(request)
 	answer := newRecorder()
 	if in.handler.next != nil {
 		next = in.handler.next
@@ -74,7 +73,7 @@ func (d *Definition) change(r *http.Request, next http.Handler) error {
 	return nil
 }
 
-func (d *Definition) check(*Rule, Host) error {
+func (d *Definition) check(*Rule, host) error {
 	switch {
 	case d.Name == "":
 		return errors.New("with.name: want the name of a CustomResourceDefinition, like widgets.example.com")

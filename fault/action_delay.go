@@ -32,7 +32,7 @@ func (d *Delay) Serve(w http.ResponseWriter, r *http.Request, next http.Handler)
 	})
 }
 
-func (d *Delay) check(r *Rule, _ Host) error {
+func (d *Delay) check(r *Rule, _ host) error {
 	if d.Event > 0 && noWatch(r) {
 		return errors.New("with.event is about the events of a watch: add the verb watch, or remove it")
 	}

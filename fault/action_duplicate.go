@@ -10,4 +10,4 @@ func (*Duplicate) Serve(w http.ResponseWriter, r *http.Request, next http.Handle
 	Frames(w, r, next, func(f Frame) []Frame { return []Frame{f, f} })
 }
 
-func (*Duplicate) check(*Rule, Host) error { return nil }
+func (*Duplicate) check(*Rule, host) error { return nil }

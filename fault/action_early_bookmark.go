@@ -18,4 +18,4 @@ func (*EarlyBookmark) Serve(w http.ResponseWriter, r *http.Request, next http.Ha
 	})
 }
 
-func (*EarlyBookmark) check(*Rule, Host) error { return nil }
+func (*EarlyBookmark) check(*Rule, host) error { return nil }

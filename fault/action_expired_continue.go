@@ -34,4 +34,4 @@ func (e *ExpiredContinue) Serve(w http.ResponseWriter, r *http.Request, next htt
 	Refuse(w, gone)
 }
 
-func (*ExpiredContinue) check(*Rule, Host) error { return nil }
+func (*ExpiredContinue) check(*Rule, host) error { return nil }

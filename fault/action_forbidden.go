@@ -19,4 +19,4 @@ func (*Forbidden) Serve(w http.ResponseWriter, r *http.Request, _ http.Handler) 
 	Refuse(w, wire.Forbidden(groupResource(q), q.Name, why))
 }
 
-func (*Forbidden) check(*Rule, Host) error { return nil }
+func (*Forbidden) check(*Rule, host) error { return nil }

@@ -46,7 +46,7 @@ func (g *Gone) Serve(w http.ResponseWriter, r *http.Request, next http.Handler) 
 	}
 }
 
-func (g *Gone) check(r *Rule, _ Host) error {
+func (g *Gone) check(r *Rule, _ host) error {
 	if noWatch(r) && (g.Frames > 0 || g.As != "" && g.As != "http") {
 		return errors.New("with.as and with.frames are for watches; a list is answered with HTTP 410: add the verb watch, or remove them")
 	}

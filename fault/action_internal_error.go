@@ -27,4 +27,4 @@ func (e *InternalError) Serve(w http.ResponseWriter, r *http.Request, next http.
 	}))
 }
 
-func (e *InternalError) check(r *Rule, _ Host) error { return checkFrames(e.Frames, r) }
+func (e *InternalError) check(r *Rule, _ host) error { return checkFrames(e.Frames, r) }

@@ -42,7 +42,7 @@ func (l *LargeFrame) Serve(w http.ResponseWriter, r *http.Request, next http.Han
 	}))
 }
 
-func (l *LargeFrame) check(*Rule, Host) error {
+func (l *LargeFrame) check(*Rule, host) error {
 	if l.Bytes < 0 || l.Bytes > maxFrame || l.Frames < 0 {
 		return errors.New("with.bytes: want at most 64 MiB; with.frames: want 0 or more")
 	}

@@ -21,7 +21,7 @@ func (l *LostAnswer) Serve(_ http.ResponseWriter, r *http.Request, next http.Han
 	cut(r, Severed)
 }
 
-func (l *LostAnswer) check(*Rule, Host) error {
+func (l *LostAnswer) check(*Rule, host) error {
 	if l.How != "" && l.How != "clean" && l.How != "reset" {
 		return fmt.Errorf("with.how is %q: want clean or reset", l.How)
 	}

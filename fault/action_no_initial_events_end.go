@@ -17,4 +17,4 @@ func (*NoInitialEventsEnd) Serve(w http.ResponseWriter, r *http.Request, next ht
 	})
 }
 
-func (*NoInitialEventsEnd) check(*Rule, Host) error { return nil }
+func (*NoInitialEventsEnd) check(*Rule, host) error { return nil }

@@ -36,4 +36,4 @@ func (*NoProtobuf) Serve(w http.ResponseWriter, r *http.Request, next http.Handl
 	next.ServeHTTP(w, plain)
 }
 
-func (*NoProtobuf) check(*Rule, Host) error { return nil }
+func (*NoProtobuf) check(*Rule, host) error { return nil }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/gapless-io/gapless/internal/faulthost"
 )
 
 // Restart closes all connections and refuses new ones for a time, as a server that is
@@ -23,15 +25,15 @@ const maxDown = 10 * time.Minute
 // Serve implements Action.
 func (a *Restart) Serve(_ http.ResponseWriter, r *http.Request, _ http.Handler) {
 	in := injectionOf(r.Context())
-	if host, _ := in.set.hosts(); a.Store != "" && host != nil {
-		in.rule.failed(host.Restart(a.Store))
+	if h := faulthost.Of(in.set).Host(); a.Store != "" && h != nil {
+		in.rule.failed(h.Restart(string(a.Store)))
 	} else {
 		in.rule.removal.at(in.set.conns.Restart(cmp.Or(a.For, time.Second)))
 	}
 	cut(r, Severed)
 }
 
-func (a *Restart) check(r *Rule, host Host) error {
+func (a *Restart) check(r *Rule, h host) error {
 	switch {
 	case a.For < 0 || a.For > maxDown:
 		return fmt.Errorf("with.for is %v: want at most %v", a.For, maxDown)
@@ -43,8 +45,8 @@ func (a *Restart) check(r *Rule, host Host) error {
 		return errors.New("with.for: a restart with a store takes as long as it takes: remove one of for and store")
 	case a.Store != SameStore && a.Store != WipedStore && a.Store != OlderStore:
 		return fmt.Errorf("with.store is %q: want same, wiped or older", a.Store)
-	case host == nil:
-		return errors.New("with.store: nobody can restart this server with other data: package gaplesstest can (Set.SetHost)")
+	case h == nil:
+		return errors.New("with.store: nobody can restart this server with other data: package gaplesstest can")
 	}
 	return nil
 }

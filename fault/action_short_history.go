@@ -60,7 +60,7 @@ func (s *ShortHistory) forget(rv string) bool {
 	return true
 }
 
-func (s *ShortHistory) check(*Rule, Host) error {
+func (s *ShortHistory) check(*Rule, host) error {
 	if s.Keeps < 0 {
 		return errors.New("with.keeps cannot be negative")
 	}

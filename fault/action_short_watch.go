@@ -28,7 +28,7 @@ func (s *ShortWatch) Serve(w http.ResponseWriter, r *http.Request, next http.Han
 	})
 }
 
-func (s *ShortWatch) check(*Rule, Host) error {
+func (s *ShortWatch) check(*Rule, host) error {
 	if s.For < 0 || s.Frames < 0 {
 		return errors.New("with.for and with.frames cannot be negative")
 	}

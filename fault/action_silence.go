@@ -31,7 +31,7 @@ func (s *Silence) Serve(w http.ResponseWriter, r *http.Request, next http.Handle
 	cut(r, Severed)
 }
 
-func (s *Silence) check(r *Rule, _ Host) error { return checkFrames(s.Frames, r) }
+func (s *Silence) check(r *Rule, _ host) error { return checkFrames(s.Frames, r) }
 
 // checkFrames checks how many events are sent before.
 func checkFrames(n int, r *Rule) error {

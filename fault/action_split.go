@@ -22,7 +22,7 @@ func (s *Split) Serve(w http.ResponseWriter, r *http.Request, next http.Handler)
 	})
 }
 
-func (s *Split) check(*Rule, Host) error {
+func (s *Split) check(*Rule, host) error {
 	if s.Writes < 0 || s.Writes == 1 || s.Writes > 10_000 {
 		return errors.New("with.writes: want a number from 2 to 10000")
 	}

@@ -122,7 +122,7 @@ func ask(r *http.Request, accept string, set map[string]string) *frames.Recorder
 	return answer
 }
 
-func (s *Stale) check(*Rule, Host) error {
+func (s *Stale) check(*Rule, host) error {
 	switch {
 	case s.ResourceVersion > 0 && s.Behind > 0:
 		return errors.New("with.resourceVersion and with.behind are two ways to say which state: set one of them")

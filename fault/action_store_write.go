@@ -57,7 +57,7 @@ func (s *StoreWrite) around(rule context.Context) failing.Around {
 	}
 }
 
-func (s *StoreWrite) check(*Rule, Host) error {
+func (s *StoreWrite) check(*Rule, host) error {
 	switch {
 	case s.Fail != "" && s.Fail != "before" && s.Fail != "after":
 		return fmt.Errorf("with.fail is %q: want before or after", s.Fail)

@@ -28,7 +28,7 @@ func (t *Throttle) Serve(w http.ResponseWriter, r *http.Request, next http.Handl
 	next.ServeHTTP(frames.New(w, r, slow, func(func()) {}), r)
 }
 
-func (t *Throttle) check(*Rule, Host) error {
+func (t *Throttle) check(*Rule, host) error {
 	if t.BytesPerSecond <= 0 {
 		return errors.New("with.bytesPerSecond: want a number above 0")
 	}

@@ -29,4 +29,4 @@ func (t *TooLarge) Serve(w http.ResponseWriter, r *http.Request, next http.Handl
 	}))
 }
 
-func (*TooLarge) check(*Rule, Host) error { return nil }
+func (*TooLarge) check(*Rule, host) error { return nil }

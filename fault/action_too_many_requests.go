@@ -18,4 +18,4 @@ func (t *TooManyRequests) Serve(w http.ResponseWriter, _ *http.Request, _ http.H
 	Refuse(w, wire.TooManyRequests("Too many requests, please try again later.", t.RetryAfter))
 }
 
-func (t *TooManyRequests) check(*Rule, Host) error { return checkRetryAfter(t.RetryAfter) }
+func (t *TooManyRequests) check(*Rule, host) error { return checkRetryAfter(t.RetryAfter) }

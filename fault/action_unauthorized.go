@@ -14,4 +14,4 @@ func (*Unauthorized) Serve(w http.ResponseWriter, _ *http.Request, _ http.Handle
 	Refuse(w, wire.Unauthorized())
 }
 
-func (*Unauthorized) check(*Rule, Host) error { return nil }
+func (*Unauthorized) check(*Rule, host) error { return nil }

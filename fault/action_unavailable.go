@@ -19,7 +19,7 @@ func (u *Unavailable) Serve(w http.ResponseWriter, _ *http.Request, _ http.Handl
 	Refuse(w, wire.Unavailable("apiserver is shutting down", u.RetryAfter))
 }
 
-func (u *Unavailable) check(*Rule, Host) error { return checkRetryAfter(u.RetryAfter) }
+func (u *Unavailable) check(*Rule, host) error { return checkRetryAfter(u.RetryAfter) }
 
 func checkRetryAfter(d time.Duration) error {
 	if d < 0 || d%time.Second != 0 {

@@ -37,7 +37,7 @@ func (u *Undecodable) Serve(w http.ResponseWriter, r *http.Request, next http.Ha
 	}))
 }
 
-func (u *Undecodable) check(*Rule, Host) error {
+func (u *Undecodable) check(*Rule, host) error {
 	if u.How != "" && u.How != "type" && u.How != "syntax" || u.Frames < 0 {
 		return fmt.Errorf("with.how is %q and with.frames %d: want type or syntax, and 0 or more", u.How, u.Frames)
 	}

@@ -112,7 +112,7 @@ func (r *Rule) label(i int) string {
 }
 
 // check returns what is wrong with a rule.
-func (r *Rule) check(host Host) error {
+func (r *Rule) check(h host) error {
 	if r.Action == nil {
 		return errors.New("there is no action: name one of those in docs/faults.md")
 	}
@@ -123,7 +123,7 @@ func (r *Rule) check(host Host) error {
 	var wrong []error
 	if k, known := kindOf(r.Action); known {
 		able = k.Verbs
-		wrong = append(wrong, k.check(r.Action, r, host))
+		wrong = append(wrong, k.check(r.Action, r, h))
 	}
 	wrong = append(wrong, r.Match.check(able))
 	switch {

@@ -5,18 +5,19 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/gapless-io/gapless/internal/faulthost"
 )
 
-// ControllerWrite calls write for one of the server's own controllers, which writes without a
-// request, or does what rules say: those with the action StoreWrite whose match names the
-// controller as a user agent. Others are for the requests of clients only, so that a count or an
-// nth does not depend on what controllers do meanwhile.
-func (s *Set) ControllerWrite(ctx context.Context, controller string, q Request, write func() error) error {
+// controllerWrite is a faulthost.Writer.
+func (s *Set) controllerWrite(ctx context.Context, w faulthost.Write, write func() error) error {
 	rules := s.rules.Load()
 	if rules == nil {
 		return write()
 	}
-	r := (&http.Request{Method: q.Verb, URL: &url.URL{Path: "/" + controller}, Header: http.Header{"User-Agent": {controller}}}).WithContext(ctx)
+	q := Request{Verb: w.Verb, Group: w.Group, Resource: w.Resource, Namespace: w.Namespace, Name: w.Name}
+	header := http.Header{"User-Agent": {w.Controller}}
+	r := (&http.Request{Method: q.Verb, URL: &url.URL{Path: "/" + w.Controller}, Header: header}).WithContext(ctx)
 	return s.throughRules(r, &q, *rules, write)
 }
 

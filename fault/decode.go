@@ -99,11 +99,11 @@ func Parse(text []byte) ([]Rule, error) {
 // anyHost is a host that can do everything: whether there is one is known only by a set.
 type anyHost struct{}
 
-// Backup implements Host.
+// Backup implements faulthost.Host.
 func (anyHost) Backup() error { return nil }
 
-// Restart implements Host.
-func (anyHost) Restart(Store) error { return nil }
+// Restart implements faulthost.Host.
+func (anyHost) Restart(string) error { return nil }
 
 func (f *ruleForm) label(i int) string {
 	if f.Name != "" {

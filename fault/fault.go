@@ -3,8 +3,8 @@
 //
 // A [Rule] is a fault: its [Match] says which requests fail, and its [Action] how. A [Set] has
 // the rules that are in force, and applies them as wrappers of an http.Handler ([Handler]) and
-// of a net.Listener; a [State] is a rule with what it has done so far. A [Host] restarts the
-// server for it. A [Request] is what a request asks for, and a [Frame] is one event of a
+// of a net.Listener; a [State] is a rule with what it has done so far. A
+// [Request] is what a request asks for, and a [Frame] is one event of a
 // watch, which actions change with [Frames]. A [Kind] describes an action; the other types are
 // the actions and their parameters.
 //
@@ -72,16 +72,6 @@ type Action interface {
 	Serve(w http.ResponseWriter, r *http.Request, next http.Handler)
 }
 
-// Host can do what no wrapper of a handler can.
-type Host interface {
-	// Backup keeps a copy of what is stored now, instead of the last one. It is called when
-	// a rule is added that restarts the server with OlderStore.
-	Backup() error
-	// Restart begins a restart of the server and returns. It does not wait for requests that
-	// are under way: one of them called it.
-	Restart(with Store) error
-}
-
 // Store says with which data a server is restarted.
 type Store string
 
@@ -89,7 +79,7 @@ type Store string
 const (
 	SameStore  Store = "same"
 	WipedStore Store = "wiped" // none: the cluster was created again
-	OlderStore Store = "older" // that of the last Host.Backup: a backup was restored
+	OlderStore Store = "older" // what was stored when the rule was added: a backup was restored
 )
 
 // injection is what an action can find out about its rule and the request.

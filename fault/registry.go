@@ -17,7 +17,7 @@ type Kind struct {
 
 	decode func(with []byte) (Action, error)
 	is     func(Action) bool
-	check  func(Action, *Rule, Host) error
+	check  func(Action, *Rule, host) error
 }
 
 // Kinds returns the kinds of actions: a new one is added here.
@@ -59,7 +59,7 @@ func Kinds() []Kind {
 func kind[A any, P interface {
 	*A
 	Action
-}](name string, check func(P, *Rule, Host) error, verbs ...string) Kind {
+}](name string, check func(P, *Rule, host) error, verbs ...string) Kind {
 	return Kind{
 		Name: name, Verbs: verbs,
 		decode: func(with []byte) (Action, error) {
@@ -70,7 +70,7 @@ func kind[A any, P interface {
 			return action, json.Unmarshal(with, action, strict())
 		},
 		is: func(a Action) bool { _, is := a.(P); return is },
-		check: func(a Action, r *Rule, h Host) error {
+		check: func(a Action, r *Rule, h host) error {
 			return check(a.(P), r, h) //nolint:forcetypeassert // is has said so
 		},
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gapless-io/gapless/fault/internal/conn"
+	"github.com/gapless-io/gapless/internal/faulthost"
 )
 
 // AdminPath is where a server with faults has its rules. Rules do not apply to it.
@@ -25,19 +26,24 @@ const CallsPath = "/gapless/v1/test/"
 // Set is the rules that are in force. The zero value is an empty set. It is safe for
 // concurrent use.
 type Set struct {
+	hidden // what it knows of its server; see package faulthost
+
 	seed  uint64
 	rules atomic.Pointer[[]*active] // nil or not empty, and never changed
 
 	// mu guards changes of rules, and what follows.
-	mu      sync.Mutex
-	made    map[string]int // names, by action
-	host    Host
-	noStore bool
-	asAdmin func(*http.Request)
+	mu   sync.Mutex
+	made map[string]int // names, by action
 
 	logger atomic.Pointer[slog.Logger]
 	conns  conn.Set
 }
+
+// hidden and host keep what is between a set and its server out of the API.
+type (
+	hidden = faulthost.Hidden
+	host   = faulthost.Host
+)
 
 // New returns an empty set. Rules with a probability choose the same requests whenever the
 // seed and the order of requests are the same.
@@ -46,46 +52,13 @@ func New(seed uint64) *Set { return &Set{seed: seed} }
 // Seed returns the seed of the set.
 func (s *Set) Seed() uint64 { return s.seed }
 
-// SetHost says who restarts the server with other data. Without a host such rules are
-// refused.
-func (s *Set) SetHost(h Host) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.host = h
-}
-
-// SetNoStore says that the store is in another process, where rules cannot reach it. Then such
-// rules are refused.
-func (s *Set) SetNoStore() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.noStore = true
-}
-
-// SetAdministrator says how a request is made one of the server's administrator, for actions
-// that change objects. Without it such a request has the credentials of the caller whose
-// request the rule matched.
-func (s *Set) SetAdministrator(prepare func(*http.Request)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.asAdmin = prepare
-}
-
 // SetLogger says who learns, at info level, of each request that a rule is applied to; without
 // it nobody is.
 func (s *Set) SetLogger(l *slog.Logger) { s.logger.Store(l) }
 
-func (s *Set) hosts() (Host, func(*http.Request)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.host, s.asAdmin
-}
-
 // reaches returns an error for a rule that needs a store where there is none.
 func (s *Set) reaches(r *Rule) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if _, needs := r.Action.(*StoreWrite); needs && s.noStore {
+	if _, needs := r.Action.(*StoreWrite); needs && faulthost.Of(&s.hidden).NoStore() {
 		return errors.New("the store is in another process, where no rule can reach it: add the rule to a server (gapless serve --enable-faults)")
 	}
 	return nil
@@ -108,19 +81,20 @@ func (s *Set) Continue(states ...State) error {
 
 // add adds rules, which prepare gets before they are in force.
 func (s *Set) add(rules []Rule, prepare func(i int, a *active)) error {
-	host, _ := s.hosts()
+	h := faulthost.Of(&s.hidden).Host()
 	var wrong []error
 	for i := range rules {
-		if err := errors.Join(rules[i].check(host), s.reaches(&rules[i])); err != nil {
+		if err := errors.Join(rules[i].check(h), s.reaches(&rules[i])); err != nil {
 			wrong = append(wrong, fmt.Errorf("rule %s: %w", rules[i].label(i), err))
 		}
 	}
 	if err := errors.Join(wrong...); err != nil {
 		return err
 	}
-	if err := backUp(host, rules); err != nil {
+	if err := backUp(h, rules); err != nil {
 		return err
 	}
+	faulthost.Of(&s.hidden).SetWriter(s.controllerWrite)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.listLocked()
@@ -143,12 +117,12 @@ func (s *Set) add(rules []Rule, prepare func(i int, a *active)) error {
 }
 
 // backUp makes the copy for rules that bring it back.
-func backUp(host Host, rules []Rule) error {
+func backUp(h host, rules []Rule) error {
 	older := func(r Rule) bool { a, is := r.Action.(*Restart); return is && a.Store == OlderStore }
-	if host == nil || !slices.ContainsFunc(rules, older) {
+	if h == nil || !slices.ContainsFunc(rules, older) {
 		return nil
 	}
-	if err := host.Backup(); err != nil {
+	if err := h.Backup(); err != nil {
 		return fmt.Errorf("keep a copy of what is stored: %w", err)
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gapless-io/gapless/fault"
+	"github.com/gapless-io/gapless/internal/faulthost"
 )
 
 // acts reports whether the set changes a request.
@@ -176,13 +177,13 @@ func TestRequestThatNoRuleMatchesGetsTheOriginalWriter(t *testing.T) {
 // host counts what it is asked for.
 type host struct{ backups, restarts int }
 
-func (h *host) Backup() error             { h.backups++; return nil }
-func (h *host) Restart(fault.Store) error { h.restarts++; return errors.New("no power") }
+func (h *host) Backup() error        { h.backups++; return nil }
+func (h *host) Restart(string) error { h.restarts++; return errors.New("no power") }
 
 func TestHostKeepsACopyWhenARuleIsAddedThatBringsItBack(t *testing.T) {
 	h := &host{}
 	s := fault.New(1)
-	s.SetHost(h)
+	faulthost.Of(s).SetHost(h)
 	older := fault.Rule{Name: "older", Action: &fault.Restart{Store: fault.OlderStore}, Count: 1}
 	if err := s.Add(older, fault.Rule{Action: &fault.Delay{}}); err == nil || h.backups != 0 {
 		t.Errorf("%v, and %d copies for rules that are refused", err, h.backups)

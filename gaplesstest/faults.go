@@ -32,7 +32,7 @@ func (s *Server) Inject(t testing.TB, rules ...string) {
 // host restarts the server for faults.
 type host struct{ *Server }
 
-// Backup implements fault.Host.
+// Backup implements faulthost.Host.
 func (h host) Backup() error {
 	left := h.current().disk.Copy()
 	h.mu.Lock()
@@ -41,15 +41,15 @@ func (h host) Backup() error {
 	return nil
 }
 
-// Restart implements fault.Host.
-func (h host) Restart(with fault.Store) error {
+// Restart implements faulthost.Host.
+func (h host) Restart(with string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ended {
 		return errors.New("the server has ended")
 	}
 	h.background.Go(func() { // ends when the server is ready again
-		if err := h.restart(with); err != nil {
+		if err := h.restart(fault.Store(with)); err != nil {
 			h.mu.Lock()
 			defer h.mu.Unlock()
 			h.failed = append(h.failed, fmt.Errorf("restart by a fault with the data %q: %w", with, err))

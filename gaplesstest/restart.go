@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/gapless-io/gapless"
 	"github.com/gapless-io/gapless/fault"
+	"github.com/gapless-io/gapless/internal/seam"
 )
 
 // Restart stops the server as SIGTERM does and starts it again on the same address, with the
@@ -56,7 +56,7 @@ func (s *Server) restart(store fault.Store) error {
 	switch store {
 	case fault.SameStore:
 	case fault.WipedStore:
-		disk = gapless.NewDisk()
+		disk = seam.NewDisk()
 	case fault.OlderStore:
 		s.mu.Lock()
 		disk = s.older.Copy()

@@ -1,7 +1,7 @@
 // Package gaplesstest runs an API server inside a test: real HTTP, resource versions,
 // watches, admission and garbage collection, in milliseconds and without other programs.
 //
-// It has three nouns. A [Server] is an API server that ends with its test. An [Option]
+// A [Server] is an API server that ends with its test. An [Option]
 // changes how it is made. A [Runner] is the tests of a package that share one ([Main]).
 //
 //	func TestController(t *testing.T) {
@@ -32,7 +32,10 @@ import (
 
 	"github.com/gapless-io/gapless"
 	"github.com/gapless-io/gapless/fault"
+	"github.com/gapless-io/gapless/internal/baseline"
+	"github.com/gapless-io/gapless/internal/faulthost"
 	"github.com/gapless-io/gapless/internal/scratch"
+	"github.com/gapless-io/gapless/internal/seam"
 	"github.com/gapless-io/gapless/kube"
 )
 
@@ -54,9 +57,9 @@ type Server struct {
 	// mu guards the rest.
 	mu       sync.Mutex
 	running  *run
-	baseline *gapless.Baseline
-	older    *gapless.Disk // the backup
-	applied  int           // directories of manifests that Apply wrote
+	baseline *baseline.Baseline
+	older    *seam.Disk // the backup
+	applied  int        // directories of manifests that Apply wrote
 	ended    bool
 	failed   []error // of restarts by faults
 }
@@ -65,7 +68,7 @@ type Server struct {
 type run struct {
 	server   *gapless.Server
 	listener *listener
-	disk     *gapless.Disk
+	disk     *seam.Disk
 	stop     context.CancelFunc
 	ended    chan struct{} // closed at the end, after err was set
 	err      error
@@ -111,9 +114,9 @@ func open(ctx context.Context, dir string, opts []Option) (*Server, error) {
 		o(&s.options)
 	}
 	s.faults = fault.New(s.options.seed)
-	s.faults.SetHost(host{s})
+	faulthost.Of(s.faults).SetHost(host{s})
 	s.faults.SetLogger(s.log.logger())
-	if err := s.start(gapless.NewDisk(), "127.0.0.1:0"); err != nil { //nolint:contextcheck // it has ctx
+	if err := s.start(seam.NewDisk(), "127.0.0.1:0"); err != nil { //nolint:contextcheck // it has ctx
 		return nil, err
 	}
 	if err := s.remember(); err != nil {
@@ -123,7 +126,7 @@ func open(ctx context.Context, dir string, opts []Option) (*Server, error) {
 }
 
 // start starts a life of the server with a disk.
-func (s *Server) start(disk *gapless.Disk, address string) error {
+func (s *Server) start(disk *seam.Disk, address string) error {
 	r := &run{disk: disk, listener: listenMemory(), ended: make(chan struct{})}
 	if !s.options.inMemory {
 		var err error
@@ -135,8 +138,9 @@ func (s *Server) start(disk *gapless.Disk, address string) error {
 	for _, change := range s.options.change {
 		change(&cfg)
 	}
-	cfg.Memory, cfg.Disk, cfg.Listener, cfg.Faults, cfg.Logger = true, disk, r.listener, s.faults, s.log.logger()
-	cfg.DataDir, cfg.StopAtOnce = filepath.Join(s.dir, "data"), true
+	cfg.Memory, cfg.Listener, cfg.Faults, cfg.Logger = true, r.listener, s.faults, s.log.logger()
+	cfg.DataDir = filepath.Join(s.dir, "data")
+	*seam.Of(&cfg) = seam.Options{Disk: disk, StopAtOnce: true}
 	var err error
 	if r.server, err = gapless.New(cfg); err != nil {
 		return errors.Join(err, r.listener.Close())
@@ -161,7 +165,7 @@ func (s *Server) start(disk *gapless.Disk, address string) error {
 // remember makes what the server holds now what Reset goes back to.
 func (s *Server) remember() error {
 	r := s.current()
-	b, err := r.server.Baseline(s.ctx)
+	b, err := seam.To(r.server).Baseline(s.ctx)
 	if err != nil {
 		return err
 	}
@@ -274,7 +278,7 @@ func (s *Server) apply(t testing.TB, paths ...string) {
 // watch can begin with.
 func (s *Server) Compact(t testing.TB) kube.ResourceVersion {
 	t.Helper()
-	rv, err := s.current().server.CompactEvery(t.Context())
+	rv, err := seam.To(s.current().server).CompactEvery(t.Context())
 	if err != nil {
 		t.Fatalf("gaplesstest: compact: %v", err)
 	}
@@ -309,7 +313,7 @@ func (s *Server) Reset(t testing.TB) {
 	s.mu.Lock()
 	b, server := s.baseline, s.running.server
 	s.mu.Unlock()
-	if err := server.Restore(t.Context(), b); err != nil {
+	if err := seam.To(server).Restore(t.Context(), b); err != nil {
 		t.Fatalf("gaplesstest: reset: %v", err)
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/gapless-io/gapless/fault"
 	"github.com/gapless-io/gapless/fault/control"
 	"github.com/gapless-io/gapless/internal/auth"
+	"github.com/gapless-io/gapless/internal/seam"
 )
 
 // serveFlags are the flags of `gapless serve`.
@@ -117,11 +118,12 @@ func (f serveFlags) config(dirGiven bool, io streams) (gapless.Config, error) {
 		return gapless.Config{}, err
 	}
 	cfg := gapless.Config{
-		DataDir: f.dataDir, Memory: f.memory, UnsafeNoFsync: f.noFsync, StopAtOnce: f.stopAtOnce, Listen: f.listen, History: f.history,
+		DataDir: f.dataDir, Memory: f.memory, Listen: f.listen, History: f.history,
 		ResourceVersionBase: f.base, ClientKeyAlgorithm: f.clientKey, Logger: logger, Limits: f.limits, Audit: forever(f.audit),
 		From: f.from, TaintNewNodes: f.taint, Controllers: f.controllers, AuthorizationMode: f.authorization, Authentication: f.callers,
 		EncryptionProviderConfig: f.encryption, EncryptionProviderConfigAutomaticReload: f.reload,
 	}
+	*seam.Of(&cfg) = seam.Options{UnsafeNoFsync: f.noFsync, StopAtOnce: f.stopAtOnce}
 	switch {
 	case f.faults:
 		cfg.Faults = faults.NewSet(f.faultsSeed)

@@ -13,6 +13,8 @@ import (
 	"github.com/gapless-io/gapless"
 	"github.com/gapless-io/gapless/client"
 	"github.com/gapless-io/gapless/fault"
+	"github.com/gapless-io/gapless/internal/faulthost"
+	"github.com/gapless-io/gapless/internal/seam"
 )
 
 // host restarts a server with other data, on the same address.
@@ -22,26 +24,28 @@ type host struct {
 	restarts     chan fault.Store
 
 	// What follows is used by one goroutine at a time: start, and then run.
-	disk, backup *gapless.Disk
+	disk, backup *seam.Disk
 	server       *gapless.Server
 	stop         context.CancelFunc
 	ended        chan error
 }
 
-// Backup implements fault.Host.
+// Backup implements faulthost.Host.
 func (h *host) Backup() error {
 	h.backup = h.disk.Copy()
 	return nil
 }
 
-// Restart implements fault.Host.
-func (h *host) Restart(with fault.Store) error {
-	h.restarts <- with
+// Restart implements faulthost.Host.
+func (h *host) Restart(with string) error {
+	h.restarts <- fault.Store(with)
 	return nil
 }
 
 func (h *host) start() error {
-	s, err := gapless.New(gapless.Config{Memory: true, Disk: h.disk, DataDir: h.dir, Listen: h.address, Faults: h.faults, Bootstrap: gapless.BootstrapNone})
+	cfg := gapless.Config{Memory: true, DataDir: h.dir, Listen: h.address, Faults: h.faults, Bootstrap: gapless.BootstrapNone}
+	seam.Of(&cfg).Disk = h.disk
+	s, err := gapless.New(cfg)
 	if err != nil {
 		return err
 	}
@@ -65,7 +69,7 @@ func (h *host) again(with fault.Store) error {
 	}
 	switch with {
 	case fault.WipedStore:
-		h.disk = gapless.NewDisk()
+		h.disk = seam.NewDisk()
 	case fault.OlderStore:
 		h.disk = h.backup.Copy()
 	case fault.SameStore:
@@ -75,7 +79,9 @@ func (h *host) again(with fault.Store) error {
 
 // TestServerIsRestartedWithTheDataOfTheRule by the host of the server, as package gaplesstest is.
 func TestServerIsRestartedWithTheDataOfTheRule(t *testing.T) {
-	h := &host{address: "127.0.0.1:0", dir: t.TempDir(), faults: fault.New(1), restarts: make(chan fault.Store, 1), disk: gapless.NewDisk()}
+	h := &host{
+		address: "127.0.0.1:0", dir: t.TempDir(), faults: fault.New(1), restarts: make(chan fault.Store, 1), disk: seam.NewDisk(),
+	}
 	if err := h.start(); err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +97,7 @@ func TestServerIsRestartedWithTheDataOfTheRule(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.address = u.Host
-	h.faults.SetHost(h)
+	faulthost.Of(h.faults).SetHost(h)
 	c := clientOf(t, h.server.RESTConfig(), http1)
 	of := client.Collection{Namespace: "default"}
 	of.Version, of.Resource = "v1", "configmaps"

@@ -2,7 +2,7 @@
 // package gaplesstest, which runs the server inside the test; here the server's modules are no
 // requirement of the test, so that it works with client-go from 0.32 on.
 //
-// It has three nouns. A [Server] is a process of the program that ends with its test. An
+// A [Server] is a process of the program that ends with its test. An
 // [Option] changes how it is made. A [Runner] is the tests of a package that share one ([Main]).
 //
 //	func TestController(t *testing.T) {

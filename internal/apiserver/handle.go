@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"runtime/debug"
 	"slices"
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/warning"
 
 	"github.com/gapless-io/gapless/internal/apiserver/feed"
 	"github.com/gapless-io/gapless/internal/apiserver/limit"
@@ -22,16 +24,39 @@ import (
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
-// ServeHTTP answers a request. A watch is run from here, where little of the
+// ServeHTTP answers a request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	rt, err := route.Resolve(s.cfg.Live.Load(), r)
+	s.serve(w, r, resolved{Route: rt, wrong: err})
+}
+
+// ServeReading answers a list or a watch whose route was resolved, and which was read by Read. The request is
+// not changed.
+func (s *Server) ServeReading(w http.ResponseWriter, r *http.Request, rt route.Route, of *Reading) {
+	served := r.WithContext(warning.WithWarningRecorder(r.Context(), &warnings{w: w}))
+	served.Header = maps.Clone(r.Header) // authentication removes the token
+	s.serve(w, served, resolved{Route: rt, reading: of, sent: r})
+}
+
+// resolved is a request whose route is known.
+type resolved struct {
+	route.Route
+
+	wrong   error         // what is wrong with the path and the method
+	reading *Reading      // nil: the rest of the request was not read yet
+	sent    *http.Request // with reading: as it came
+}
+
+// serve answers a request. A watch is run from here, where little of the
 // stack is used: it may last for hours.
 //
 //nolint:contextcheck // a feed has the context that it lives in
-func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, q resolved) {
 	if r.Context().Err() != nil { // canceled before it began: the client does not wait for an answer
 		limit.Of(r.Context()).Fault(limit.Resets)
 		panic(http.ErrAbortHandler) // a return would be 200
 	}
-	switch f := s.handle(&recorder{ResponseWriter: w}, r); {
+	switch f := s.handle(&recorder{ResponseWriter: w}, r, q); {
 	case f == nil:
 	case f.Detached:
 		go s.feeds.Run(f) // ends with the client or with Drain, and Wait waits for it
@@ -40,19 +65,19 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// handle does all of a request but the running of a watch, which it returns: it finds
-// the route, identifies the caller, checks permissions, and measures.
-func (s *Server) handle(rec *recorder, r *http.Request) *feed.Feed {
+// handle does all of a request but the running of a watch, which it returns: it identifies
+// the caller, checks permissions, and measures.
+func (s *Server) handle(rec *recorder, r *http.Request, rt resolved) *feed.Feed {
 	defer s.recoverPanic(rec, r)
 	rec.Header().Set("Audit-Id", auditID(r))
 	rec.Header().Set("Cache-Control", "no-cache, private")
 	began := time.Now()
-	rt, err := route.Resolve(s.cfg.Live.Load(), r)
+	err := rt.wrong
 	if err == nil {
 		err = auth.RefuseClaims(r.Header)
 	}
-	if err == nil && !s.cfg.PrivateHealth && isOpen(rt, r) && !authn.Impersonates(r.Header) {
-		s.serveOpen(rec, r, rt, began)
+	if err == nil && !s.cfg.PrivateHealth && isOpen(rt.Route, r) && !authn.Impersonates(r.Header) {
+		s.serveOpen(rec, r, rt.Route, began)
 		return nil
 	}
 	sender, authErr := s.cfg.Authenticator.Authenticate(hearing(rec, r)) // who sent it: limits count for him
@@ -66,7 +91,7 @@ func (s *Server) handle(rec *recorder, r *http.Request) *feed.Feed {
 	default:
 		// Who may not ask does not learn what is wrong with the request.
 		var refused error
-		if r, refused = s.authorize(r, &rt, sender); refused != nil {
+		if r, refused = s.authorize(r, &rt.Route, sender); refused != nil {
 			err = refused
 		}
 		if err == nil {
@@ -83,7 +108,7 @@ func (s *Server) handle(rec *recorder, r *http.Request) *feed.Feed {
 	if err == nil && rt.Resource != nil && rt.Resource.Deprecation != "" && !rt.Verb.Writes() { // the text is only for who may ask
 		addWarning(rec, rt.Resource.Deprecation)
 	}
-	ended := s.account(rec, r, rt, began)
+	ended := s.account(rec, r, rt.Route, began)
 	switch {
 	case err != nil:
 	case rt.Verb == route.Watch:
@@ -92,7 +117,7 @@ func (s *Server) handle(rec *recorder, r *http.Request) *feed.Feed {
 		if f, release, err = s.openWatch(rec, r, rt, sender.GetName()); f == nil {
 			break
 		}
-		closed := s.metrics.LongRunning(&rt)
+		closed := s.metrics.LongRunning(&rt.Route)
 		f.OnEnd(func() { closed(); release(); ended() })
 		if f.Detached {
 			rec.ResponseWriter = nil // and with it all of the request
@@ -101,7 +126,7 @@ func (s *Server) handle(rec *recorder, r *http.Request) *feed.Feed {
 	default:
 		err = s.serveLimited(rec, r, rt, sender.GetName())
 	}
-	if err != nil {
+	if err != nil && !fallBack(rec, r, rt, err) {
 		s.fail(rec, r, err)
 	}
 	ended()
@@ -207,7 +232,7 @@ type recorder struct {
 	audited *audit.Request
 	// answers is called before the answer is written, if it is not nil: its client may read slowly.
 	answers func()
-	// elsewhere says that Config.Failed has answered, which is not counted here.
+	// elsewhere says that Reading.Fallback has answered, which is not counted here.
 	elsewhere bool
 }
 

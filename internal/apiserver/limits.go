@@ -68,7 +68,8 @@ func refuseUnread(w http.ResponseWriter, r *http.Request) {
 
 // serveLimited serves a request that is not a watch within the limits of one client: how
 // many such requests run at once, what their bodies need, and how long each takes.
-func (s *Server) serveLimited(w *recorder, r *http.Request, rt route.Route, user string) error {
+func (s *Server) serveLimited(w *recorder, r *http.Request, q resolved, user string) error {
+	rt := q.Route
 	timeout, err := wire.ParseTimeout(rt.Query)
 	if err != nil {
 		return err
@@ -131,7 +132,7 @@ func (s *Server) serveLimited(w *recorder, r *http.Request, rt route.Route, user
 	if isVersion3(r.URL.Path) {
 		return s.serveGroups(w, r, user)
 	}
-	return s.dispatch(w, r, rt)
+	return s.dispatch(w, r, q)
 }
 
 // TakeWriting takes a place for a change that somebody else makes for a user, as one of the changes that are

@@ -14,7 +14,6 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver/render"
 	"github.com/gapless-io/gapless/internal/apiserver/route"
 	"github.com/gapless-io/gapless/internal/apiserver/swagger"
-	"github.com/gapless-io/gapless/internal/apiserver/unserved"
 	"github.com/gapless-io/gapless/internal/auth/authn"
 	"github.com/gapless-io/gapless/internal/wire"
 )
@@ -39,7 +38,7 @@ func (s *Server) serveOther(w http.ResponseWriter, r *http.Request, rt route.Rou
 	if rt.BelowVersion() {
 		return route.NotServed(s.cfg.Live.Load(), rt.Path)
 	}
-	if err := unserved.Document(rt.Path); err != nil {
+	if err := route.NotServedDocument(rt.Path); err != nil {
 		return err
 	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {

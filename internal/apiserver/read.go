@@ -40,31 +40,19 @@ func (s *Server) get(w http.ResponseWriter, r *http.Request, rt route.Route) err
 }
 
 // list answers a collection.
-func (s *Server) list(w http.ResponseWriter, r *http.Request, rt route.Route) error {
-	into, err := render.Negotiate(r, &rt)
+func (s *Server) list(w http.ResponseWriter, r *http.Request, rt resolved) error {
+	of, err := s.read(r, &rt)
 	if err != nil {
 		return err
 	}
-	renderer, err := render.New(&rt, into)
+	l, err := of.Reader.List(r.Context(), rt.Target, of.Options)
 	if err != nil {
 		return err
 	}
-	renderer.Share(&s.events)
-	o, err := wire.ParseListOptions(rt.Query, false)
-	if err != nil {
+	if err := auditList(r, of.renderer, l); err != nil {
 		return err
 	}
-	if err := rt.Resource.CheckFields(o.Fields); err != nil {
-		return err
-	}
-	l, err := s.cfg.Reader.List(r.Context(), rt.Target, o)
-	if err != nil {
-		return err
-	}
-	if err := auditList(r, renderer, l); err != nil {
-		return err
-	}
-	begun, err := s.lists.Write(w, into, renderer, l)
+	begun, err := s.lists.Write(w, of.Form, of.renderer, l)
 	return s.cutOff(r.Context(), begun, err)
 }
 

@@ -23,12 +23,6 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		s.logger.DebugContext(r.Context(), "client left", slog.Any("error", err))
 		panic(http.ErrAbortHandler)
 	}
-	if s.cfg.Failed != nil && s.cfg.Failed(w, r, err) {
-		if recorded {
-			rec.elsewhere = true
-		}
-		return
-	}
 	status := wire.StatusOf(err)
 	if seconds, ok := wire.RetryAfter(status); ok {
 		w.Header().Set("Retry-After", strconv.Itoa(seconds))

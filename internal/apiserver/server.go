@@ -1,21 +1,24 @@
 // Package apiserver is the HTTP handler: it turns requests into calls of the verbs, and
 // their results into answers.
 //
-// It has three nouns. A [Server] is the handler. [Reader] and [Writer] are the verbs that
+// A [Server] is the handler. [Reader] and [Writer] are the verbs that
 // it calls. A request passes through these functions, one for each layer:
 //
-//	ServeHTTP     runs watches where little of the stack is used
-//	handle        route, authentication, authorization, metrics, panics
+//	ServeHTTP     resolves the route
+//	serve         runs watches where little of the stack is used
+//	handle        authentication, authorization, metrics, panics
 //	serveLimited  deadline, body, the limits of one client
 //	dispatch      by verb; serveOther for paths that are about no resource
 //	get, list, create, update, patch, delete, deleteCollection
 //	              read the options and the body, call the verb, answer
 //
-// A watch goes from handle to openWatch, and from ServeHTTP to feed.Set.Run. Package route
-// reads paths, media and body read the rest of requests, render writes the answers.
+// A watch goes from handle to openWatch, and from serve to feed.Set.Run. A list or a watch
+// that somebody else has read already comes by ServeReading. Package route reads paths, media the
+// types of content, render writes the answers.
 //
 // handle.go and limits.go have the order in which a request is checked, limited and served,
-// and who is refused or slowed down; warnings.go the Warning headers.
+// and who is refused or slowed down; reading.go what a list or a watch asks for; warnings.go
+// the Warning headers.
 package apiserver
 
 import (
@@ -71,9 +74,6 @@ type Config struct {
 	// Count returns about how many objects a list of a target has, at once; nil: all lists
 	// count as one request.
 	Count func(t kinds.Target) int
-	// Failed answers a request for which a verb returned an error, of which nothing was answered, and
-	// reports whether it has; nil: each error is answered as a Status.
-	Failed func(w http.ResponseWriter, r *http.Request, err error) bool
 	// Authenticator identifies callers; nil: by client certificates. Authorizer says what
 	// they may do; nil: members of system:masters may do everything, others nothing.
 	Authenticator auth.Authenticator
@@ -175,7 +175,8 @@ func (s *Server) Drain() { s.feeds.Drain() }
 func (s *Server) Wait(ctx context.Context) error { return s.feeds.Wait(ctx) }
 
 // dispatch serves a request by its verb.
-func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, rt route.Route) error {
+func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, q resolved) error {
+	rt := q.Route
 	if rt.Resource == nil {
 		return s.serveOther(w, r, rt)
 	}
@@ -183,7 +184,7 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, rt route.Route
 	case route.Get:
 		return s.get(w, r, rt)
 	case route.List:
-		return s.list(w, r, rt)
+		return s.list(w, r, q)
 	case route.Create:
 		return s.create(w, r, rt)
 	case route.Update:

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/fields"
-
 	"github.com/gapless-io/gapless/internal/apiserver/feed"
 	"github.com/gapless-io/gapless/internal/apiserver/media"
 	"github.com/gapless-io/gapless/internal/apiserver/render"
@@ -23,7 +21,9 @@ import (
 // openWatch opens a watch within the limits of one client, and connects it with its
 // client. The caller runs the feed, and calls release when it has ended. The feed is nil
 // after an error, and when everything was answered.
-func (s *Server) openWatch(w http.ResponseWriter, r *http.Request, rt route.Route, user string) (f *feed.Feed, release func(), err error) {
+func (s *Server) openWatch(
+	w http.ResponseWriter, r *http.Request, rt resolved, user string,
+) (f *feed.Feed, release func(), err error) {
 	release, err = s.load.Take(r.Context(), s.load.Watches, user)
 	if err != nil {
 		return nil, nil, err
@@ -44,23 +44,15 @@ func (s *Server) openWatch(w http.ResponseWriter, r *http.Request, rt route.Rout
 
 // watch reads the request for a watch, opens the watch, and connects a feed with the
 // client.
-func (s *Server) watch(w http.ResponseWriter, r *http.Request, rt route.Route) (*feed.Feed, error) {
-	into, err := render.Negotiate(r, &rt)
+func (s *Server) watch(w http.ResponseWriter, r *http.Request, rt resolved) (*feed.Feed, error) {
+	of, err := s.read(r, &rt)
 	if err != nil {
 		return nil, err
 	}
-	renderer, err := render.New(&rt, into)
-	if err != nil {
-		return nil, err
-	}
-	renderer.Share(&s.events)
-	o, err := watchOptions(&rt)
-	if err != nil {
-		return nil, err
-	}
+	o := of.Options
 	socket := stream.WantsUpgrade(r)
 	if socket && !stream.SameOrigin(r) {
-		return nil, wire.Forbidden(rt.Resource.GR(), rt.Name, "a WebSocket cannot be opened from the origin "+r.Header.Get("Origin"))
+		return nil, wire.Forbidden(rt.Resource.GR(), "", "a WebSocket cannot be opened from the origin "+r.Header.Get("Origin"))
 	}
 	if s.feeds.Draining().Err() != nil {
 		return nil, shuttingDown()
@@ -69,7 +61,8 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, rt route.Route) (
 	defer cancel(nil)
 	stop := context.AfterFunc(s.feeds.Draining(), func() { cancel(feed.ErrDraining) }) //nolint:contextcheck // the server's end is not the request's
 	defer stop()
-	watching, err := s.cfg.Reader.Watch(ctx, rt.Target, o)
+	rt.Name = "" // the options have it
+	watching, err := of.Reader.Watch(ctx, rt.Target, o)
 	switch {
 	case err != nil && s.feeds.Draining().Err() != nil:
 		return nil, shuttingDown()
@@ -78,11 +71,11 @@ func (s *Server) watch(w http.ResponseWriter, r *http.Request, rt route.Route) (
 	}
 	zip := !socket && asksForStreamingList(o) && media.AcceptsGzip(r)
 	f := feed.New(feed.Config{
-		Watch: watching, Renderer: renderer, Metrics: s.metrics.Watching(&rt), Bookmarks: o.Bookmarks, Gzip: zip,
+		Watch: watching, Renderer: of.renderer, Metrics: s.metrics.Watching(&rt.Route), Bookmarks: o.Bookmarks, Gzip: zip,
 		Every: o.BookmarkEvery(feed.BookmarkEvery), Deadline: time.Now().Add(s.watchTimeout(o)), Known: o.RV, Failed: err,
-		Client: clientOf(r, &rt),
+		Client: clientOf(r, &rt.Route),
 	})
-	w.Header().Set("Content-Type", render.Streamed(into))
+	w.Header().Set("Content-Type", render.Streamed(of.Form))
 	if zip {
 		w.Header().Set("Content-Encoding", "gzip")
 		w.Header().Add("Vary", "Accept-Encoding")
@@ -120,27 +113,6 @@ func asksForStreamingList(o wire.ListOptions) bool {
 }
 
 func shuttingDown() error { return wire.Unavailable("apiserver is shutting down", time.Second) }
-
-// watchOptions reads the query; a name in a deprecated /watch/ path becomes a
-// field selector.
-func watchOptions(rt *route.Route) (wire.ListOptions, error) {
-	o, err := wire.ParseListOptions(rt.Query, true)
-	if err != nil {
-		return o, err
-	}
-	if err := rt.Resource.CheckFields(o.Fields); err != nil {
-		return o, err
-	}
-	if rt.Name != "" {
-		if o.Fields.Empty() {
-			o.Fields = fields.OneTermEqualSelector("metadata.name", rt.Name)
-		} else if selected, exact := o.Fields.RequiresExactMatch("metadata.name"); !exact || selected != rt.Name {
-			return o, wire.BadRequest("fieldSelector metadata.name doesn't match requested name")
-		}
-		rt.Name = ""
-	}
-	return o, nil
-}
 
 // inStream reports whether an error is sent as a frame of the stream: clients expect 200 and
 // an ERROR frame (kube-rs loops on an HTTP 410).

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	metavalidation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 
-	"github.com/gapless-io/gapless/internal/apiserver/body"
 	"github.com/gapless-io/gapless/internal/apiserver/limit"
 	"github.com/gapless-io/gapless/internal/apiserver/render"
 	"github.com/gapless-io/gapless/internal/apiserver/review"
@@ -49,7 +48,7 @@ func (s *Server) create(w http.ResponseWriter, r *http.Request, rt route.Route) 
 	if err != nil {
 		return err
 	}
-	object, err := body.Object(r, rt.Target, s.load)
+	object, err := readObject(r, rt.Target, s.load)
 	if err != nil {
 		return err
 	}
@@ -75,7 +74,7 @@ func (s *Server) update(w http.ResponseWriter, r *http.Request, rt route.Route) 
 	if err != nil {
 		return err
 	}
-	object, err := body.Object(r, rt.Target, s.load)
+	object, err := readObject(r, rt.Target, s.load)
 	if err != nil {
 		return err
 	}
@@ -96,7 +95,7 @@ func (s *Server) patch(w http.ResponseWriter, r *http.Request, rt route.Route) e
 	if err != nil {
 		return err
 	}
-	p, err := body.Patch(r, rt.Target, s.load)
+	p, err := readPatch(r, rt.Target, s.load)
 	if err != nil {
 		return err
 	}
@@ -132,7 +131,7 @@ func (s *Server) delete(w http.ResponseWriter, r *http.Request, rt route.Route) 
 	if err != nil {
 		return err
 	}
-	o, err := body.DeleteOptions(r, rt.Query)
+	o, err := readDeleteOptions(r, rt.Query)
 	if err != nil {
 		return err
 	}
@@ -157,7 +156,7 @@ func (s *Server) deleteCollection(w http.ResponseWriter, r *http.Request, rt rou
 	if err := rt.Resource.CheckFields(selected.Fields); err != nil {
 		return err
 	}
-	o, err := body.DeleteOptions(r, rt.Query)
+	o, err := readDeleteOptions(r, rt.Query)
 	if err != nil {
 		return err
 	}

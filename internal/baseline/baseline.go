@@ -1,7 +1,7 @@
 // Package baseline brings a store back to what it held at an earlier moment, by writes that
 // every watch sees. It is for tests that share a server.
 //
-// It has one noun. A [Baseline] is what a store held.
+// A [Baseline] is what a store held.
 package baseline
 
 import (

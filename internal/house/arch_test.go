@@ -50,9 +50,14 @@ var policy = map[string][]string{
 		"internal/patch", "internal/registry/caches",
 		"internal/registry/lifecycle", "internal/registry/stored", "internal/registry/strategy",
 	},
-	"internal/bootstrap":       {"kube", "internal/wire", "internal/kinds", "internal/auth/rbac/rules"},
-	"internal/seed":            {"kube", "internal/wire", "internal/kinds"},
-	"internal/baseline":        {"internal/store"},
+	"internal/bootstrap": {"kube", "internal/wire", "internal/kinds", "internal/auth/rbac/rules"},
+	"internal/seed":      {"kube", "internal/wire", "internal/kinds"},
+	"internal/baseline":  {"internal/store"},
+	"internal/serve": {
+		"internal/durable", "internal/store/revlog", "internal/registry", "internal/controllers", "internal/apiserver",
+	},
+	"internal/seam":            {"kube", "internal/baseline", "internal/store/revlog"},
+	"internal/faulthost":       nil,
 	"internal/controllers":     {"kube", "internal/wire", "internal/kinds"},
 	"internal/auth":            {"kube", "internal/wire", "internal/durable"},
 	"internal/auth/rbac":       {"kube", "internal/wire", "internal/kinds", "internal/auth", "internal/auth/rbac/rules"},
@@ -62,12 +67,16 @@ var policy = map[string][]string{
 	"internal/export":          {"kube", "internal/wire", "client", "internal/seed"},
 	"client":                   {"kube"},
 	"internal/refusal":         {"kube", "internal/wire"},
-	"fault":                    {"kube", "internal/wire", "internal/refusal", "internal/store/failing"},
+	"fault":                    {"kube", "internal/wire", "internal/refusal", "internal/store/failing", "internal/faulthost"},
 	"internal/upstream":        {"kube", "internal/wire"},
-	"internal/proxy":           {"fault", "internal/auth", "internal/upstream"},
+	"internal/proxy":           {"fault", "internal/auth", "internal/upstream", "internal/faulthost"},
 	"internal/relay/access":    {"kube", "internal/wire", "client", "internal/auth", "internal/relay/kept"},
 	"internal/relay/kept":      {"internal/durable"},
 	"internal/relay/table":     {"kube", "internal/wire", "internal/kinds"},
+	"internal/relay/front": {
+		"internal/relay", "internal/relay/access", "internal/relay/pass",
+		"internal/auth", "internal/refusal", "internal/apiserver",
+	},
 	"internal/relay/pass":      {"kube", "internal/wire", "internal/auth", "internal/refusal", "internal/upstream", "internal/relay/kept"},
 	"internal/relay/relaytest": {"", "gaplesstest"}, // for tests
 
@@ -109,11 +118,13 @@ var policy = map[string][]string{
 	"informer/share":         {"informer"},
 	"informer/listwatchtest": {"kube", "client"}, // for tests
 
-	"":                          {everything},
-	"cmd/gapless":               {everything},
-	"e2e":                       nil, // tests only
-	"internal/house":            nil, // tests, and the tool that breaks lines
-	"gaplesstest":               {"", "fault", "kube", "internal/wire", "internal/scratch"},
+	"":               {everything},
+	"cmd/gapless":    {everything},
+	"e2e":            nil, // tests only
+	"internal/house": nil, // tests, and the tool that breaks lines
+	"gaplesstest": {
+		"", "fault", "kube", "internal/wire", "internal/scratch", "internal/baseline", "internal/faulthost", "internal/seam",
+	},
 	"gaplesstest/processtest":   {"kube"},
 	"examples":                  {"informer"},
 	"examples/internal/rigtest": {"", "kube", "internal/wire"},

@@ -11,7 +11,7 @@
 // the registry replaces when a CustomResourceDefinition changes.
 //
 // reading.go has what the present schema makes of a stored object (docs/decisions/0018);
-// conversion.go kinds that are views of another one; subresource.go subresources; columns.go
+// conversion.go kinds that are views of another one; subresource.go subresources; table.go
 // columns; body.go (CheckSize) bounds on one request. How a body is decoded is in packages
 // jsontree, gotype (built-in kinds) and custom (custom/members.go); docs/decisions/0011.
 package kinds

@@ -23,6 +23,7 @@ import (
 	"github.com/gapless-io/gapless/fault"
 	"github.com/gapless-io/gapless/fault/control"
 	"github.com/gapless-io/gapless/internal/auth"
+	"github.com/gapless-io/gapless/internal/faulthost"
 	"github.com/gapless-io/gapless/internal/upstream"
 )
 
@@ -62,7 +63,7 @@ func New(cfg Config) (*Proxy, error) {
 	case (cfg.Upstream == "") == (cfg.User == nil):
 		return nil, errors.New("name one API server: by its URL (--upstream) or by a kubeconfig (--kubeconfig)")
 	}
-	cfg.Faults.SetNoStore()
+	faulthost.Of(cfg.Faults).SetNoStore()
 	p := &Proxy{cfg: cfg}
 	if p.upstream, err = cfg.target(); err != nil {
 		return nil, err

@@ -69,6 +69,29 @@ func (r *Reader) List(ctx context.Context, t kinds.Target, o wire.ListOptions) (
 	if err != nil {
 		return nil, err
 	}
+	return r.list(ctx, listing{t, o, plan, cached})
+}
+
+// ListPlanned is List for who has checked the fields of the options, and planned: resourceVersions are the
+// plan's, and those of the options do not count.
+func (r *Reader) ListPlanned(ctx context.Context, t kinds.Target, o wire.ListOptions, plan wire.ListPlan) (*wire.List, error) {
+	cached, err := r.of(t)
+	if err != nil {
+		return nil, err
+	}
+	return r.list(ctx, listing{t, o, plan, cached})
+}
+
+// listing is a list of a resource.
+type listing struct {
+	target  kinds.Target
+	options wire.ListOptions
+	plan    wire.ListPlan
+	cached  *caches.Resource
+}
+
+func (r *Reader) list(ctx context.Context, l listing) (_ *wire.List, err error) {
+	t, o, plan, cached := l.target, l.options, l.plan, l.cached
 	sel := selection(t, o)
 	if sel.Shard, err = shardOf(o); err != nil {
 		return nil, err

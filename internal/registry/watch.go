@@ -43,6 +43,29 @@ func (r *Reader) Watch(ctx context.Context, t kinds.Target, o wire.ListOptions) 
 	if err != nil {
 		return nil, err
 	}
+	return r.watch(ctx, watching{t, o, plan, cached})
+}
+
+// WatchPlanned is Watch for who has checked the fields of the options, and planned: resourceVersions are the
+// plan's, and those of the options do not count.
+func (r *Reader) WatchPlanned(ctx context.Context, t kinds.Target, o wire.ListOptions, plan wire.WatchPlan) (wire.Watch, error) {
+	cached, err := r.of(t)
+	if err != nil {
+		return nil, err
+	}
+	return r.watch(ctx, watching{t, o, plan, cached})
+}
+
+// watching is a watch of a resource.
+type watching struct {
+	target  kinds.Target
+	options wire.ListOptions
+	plan    wire.WatchPlan
+	cached  *caches.Resource
+}
+
+func (r *Reader) watch(ctx context.Context, of watching) (_ wire.Watch, err error) {
+	t, o, plan, cached := of.target, of.options, of.plan, of.cached
 	w := &watch{
 		cached: cached, resource: t.Resource, sel: selection(t, o),
 	}

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/gapless-io/gapless/informer/listwatchtest"
+	"github.com/gapless-io/gapless/internal/apiserver"
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/mirror"
 	"github.com/gapless-io/gapless/internal/relay"
@@ -70,10 +71,10 @@ func (r *reads) list(rv string, target kinds.Target) {
 	before := r.world.RV()
 	l, err := r.relay.Reader().List(r.t.Context(), target, options(rv))
 	var versions []kube.ResourceVersion
-	of, passed := errors.AsType[*relay.PassError](err)
+	of, passed := errors.AsType[*apiserver.FallbackError](err)
 	switch {
 	case passed:
-		defer of.Release()
+		defer of.Released()
 		view := r.view
 		view.Namespace = target.Namespace
 		if _, err := view.List(r.t.Context(), metav1.ListOptions{}, func([]byte) error { return nil }); err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/gapless-io/gapless/informer"
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/mirror"
+	"github.com/gapless-io/gapless/internal/registry"
 	"github.com/gapless-io/gapless/internal/registry/caches"
 	"github.com/gapless-io/gapless/internal/watchcache"
 	"github.com/gapless-io/gapless/internal/wire/texts"
@@ -68,6 +69,7 @@ func (c *collection) cancel(why error) {
 type history struct {
 	log    *mirror.Collection
 	cached *caches.Resource
+	reader *registry.Reader // of cached, by positions
 	clock  *watchcache.Clock
 	proven atomic.Pointer[proof] // nil: there was none
 	number uint64                // of the histories of this process, from 1
@@ -186,7 +188,11 @@ const (
 func (c *collection) historyOf(log *mirror.Collection) *history {
 	clock := watchcache.NewClock(0)
 	stored := c.relay.source.Named(log.Key(), c.resource.GR(), c.resource.Fields)
-	return &history{log: log, clock: clock, number: c.relay.histories.Add(1), cached: caches.Mirrored(stored, watchcache.Config{Clock: clock})}
+	cached := caches.Mirrored(stored, watchcache.Config{Clock: clock})
+	return &history{
+		log: log, clock: clock, number: c.relay.histories.Add(1), cached: cached,
+		reader: registry.NewMirrorReader(func(kinds.Target) (*caches.Resource, error) { return cached, nil }),
+	}
 }
 
 // load fills the watch cache with what the log has, and returns it for the reflector. Readers

@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/gapless-io/gapless/internal/apiserver"
 	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -78,31 +79,6 @@ const (
 	smallRead = 100
 )
 
-// PassError says that upstream is to answer a request, of which nothing was answered. Release is
-// called when it has. Replaced, for a watch, is as Relay.Replaced, from when the mirror was asked.
-type PassError struct {
-	Replaced <-chan struct{}
-
-	why     string
-	release func()
-}
-
-func (e *PassError) Error() string { return "upstream is to answer this: " + e.why }
-
-// until returns the error for a watch that ends when replaced is closed.
-func (e *PassError) until(replaced <-chan struct{}) *PassError {
-	of := *e
-	of.Replaced = replaced
-	return &of
-}
-
-// Release ends the request. It is called once.
-func (e *PassError) Release() {
-	if e.release != nil {
-		e.release()
-	}
-}
-
 // read is what a reader of the most recent state wants.
 type read struct {
 	size int  // about how many objects
@@ -110,7 +86,7 @@ type read struct {
 }
 
 // wait blocks until readers of a history see everything that upstream had when it was called. Errors: 503 if upstream cannot be
-// asked, 504 if the mirror does not get there, or a PassError in its place, ctx's cause.
+// asked, 504 if the mirror does not get there, or a FallbackError in its place, ctx's cause.
 func (f *freshness) wait(ctx context.Context, h *history, of read) error {
 	if of.list && f.cheaperAtUpstream(h, of.size) && !f.collection.mayBeStale() {
 		if err := f.pass(of.size); err != nil {
@@ -186,7 +162,7 @@ func (f *freshness) behind(ctx context.Context, h *history, rv kube.ResourceVers
 	}
 }
 
-// pass returns a PassError if a read of a size can be passed on at once, and nil if so many were that
+// pass returns a FallbackError if a read of a size can be passed on at once, and nil if so many were that
 // they are a load on upstream.
 func (f *freshness) pass(size int) error {
 	select {
@@ -205,11 +181,13 @@ func (f *freshness) pass(size int) error {
 func (f *freshness) passing() error {
 	f.account.spend(1)
 	f.collection.relay.metrics.passed.WithLabelValues(f.collection.name).Inc()
-	return &PassError{why: "it is not known in time whether the mirror is up to date", release: func() { <-f.passes }}
+	return &apiserver.FallbackError{
+		Why: "it is not known in time whether the mirror is up to date", Release: func() { <-f.passes },
+	}
 }
 
 // errOver is for readers of a collection that has just ended.
-var errOver = &PassError{why: "the resource is no longer mirrored"}
+var errOver = &apiserver.FallbackError{Why: "the resource is no longer mirrored"}
 
 // join returns the next check for a read of a size, and sees to it that it is made.
 func (f *freshness) join(size int) *check {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/gapless-io/gapless/informer/listwatchtest"
-	"github.com/gapless-io/gapless/internal/relay"
+	"github.com/gapless-io/gapless/internal/apiserver"
 )
 
 // TestARelayThatEndsWaitsForNoAnswerOfUpstream ends a relay while a reader waits for upstream to say how
@@ -40,7 +40,7 @@ func TestARelayThatEndsWaitsForNoAnswerOfUpstream(t *testing.T) {
 		began := time.Now()
 		s.stop()
 		err := <-read
-		if _, passed := errors.AsType[*relay.PassError](err); !passed {
+		if _, passed := errors.AsType[*apiserver.FallbackError](err); !passed {
 			t.Errorf("the reader got %v, want to be passed on", err)
 		}
 		if took := time.Since(began); took > 0 {

@@ -26,11 +26,12 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // tested is a relay in front of a server, over real sockets. Everybody may read everything.
 type tested struct {
-	relay  *relay.Relay
-	mirror *mirror.Mirror
-	url    string
-	stop   func() // ends the relay, as the end of the test does
-	passed atomic.Int64
+	relay   *relay.Relay
+	mirror  *mirror.Mirror
+	url     string
+	handler http.Handler // what answers at url
+	stop    func()       // ends the relay, as the end of the test does
+	passed  atomic.Int64
 }
 
 // passTo passes requests on to upstream.
@@ -81,24 +82,21 @@ func openRelay(t testing.TB, upstream *rest.Config, dir string, change func(*rel
 	passing := passTo(t, upstream)
 	api := apiserver.New(ctx, apiserver.Config{
 		Reader: r.Reader(), Live: r.Live(), Authenticator: anybody{}, Authorizer: auth.AlwaysAllow{}, Count: r.Count,
-		Failed: func(w http.ResponseWriter, r *http.Request, err error) bool {
-			of, is := errors.AsType[*relay.PassError](err)
-			if is {
-				defer of.Release()
-				s.passed.Add(1)
-				passing.ServeHTTP(w, r)
-			}
-			return is
-		},
 	})
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+	fallback := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.passed.Add(1)
+		passing.ServeHTTP(w, r)
+	})
+	s.handler = http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		of, served := r.Reading(req)
 		if !served {
 			http.Error(w, "this is for upstream: "+req.URL.String(), http.StatusNotImplemented)
 			return
 		}
-		api.ServeHTTP(w, req.WithContext(of.Context(req.Context())))
-	}))
+		of.Asked.Fallback = fallback
+		api.ServeReading(w, req, of.Route, &of.Asked)
+	})
+	web := httptest.NewServer(s.handler)
 	stopped := false
 	s.url, s.stop = web.URL, func() {
 		if stopped {

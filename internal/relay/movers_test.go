@@ -23,6 +23,7 @@ import (
 
 	"github.com/gapless-io/gapless/client"
 	"github.com/gapless-io/gapless/informer/listwatchtest"
+	"github.com/gapless-io/gapless/internal/apiserver"
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/mirror"
 	"github.com/gapless-io/gapless/internal/relay"
@@ -203,7 +204,7 @@ func (m *mover) relayed(ctx context.Context) error {
 		o := options([]string{"", "0"}[m.rng.IntN(2)])
 		before := m.world.RV()
 		l, err := reader.List(ctx, target, o)
-		if passed, is := errors.AsType[*relay.PassError](err); is {
+		if passed, is := errors.AsType[*apiserver.FallbackError](err); is {
 			return m.passed(ctx, passed)
 		}
 		if err != nil {
@@ -227,7 +228,7 @@ func (m *mover) relayed(ctx context.Context) error {
 	}
 	m.logf("watches the relay from %d", m.rv)
 	w, err := reader.Watch(ctx, target, options(m.rv.String()))
-	if _, is := errors.AsType[*relay.PassError](err); is {
+	if _, is := errors.AsType[*apiserver.FallbackError](err); is {
 		return m.upstream(ctx)
 	}
 	if err != nil {
@@ -270,10 +271,10 @@ func (m *mover) checkFresh(before int) {
 
 // passed lists at upstream, because the relay asks for that. Often upstream's answer takes
 // forever, so that no more can be passed on.
-func (m *mover) passed(ctx context.Context, of *relay.PassError) error {
+func (m *mover) passed(ctx context.Context, of *apiserver.FallbackError) error {
 	m.world.passed.Add(1)
 	if m.rng.IntN(3) == 0 {
-		defer of.Release()
+		defer of.Released()
 	}
 	state := map[string]string{}
 	list, err := m.view().List(ctx, metav1.ListOptions{}, func(item []byte) error {

@@ -6,17 +6,19 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gapless-io/gapless/internal/apiserver"
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/mirror"
-	"github.com/gapless-io/gapless/internal/registry"
-	"github.com/gapless-io/gapless/internal/registry/caches"
 	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
 
-// reader serves lists and watches under upstream's resourceVersions. It translates them for
+// reader serves a list or a watch under upstream's resourceVersions. It translates them for
 // a registry.Reader over the mirror, which knows positions only.
-type reader struct{ relay *Relay }
+type reader struct {
+	relay *Relay
+	table *decision // nil: it is not for a table
+}
 
 // aheadFor is how long a resourceVersion that the mirror has not reached is waited for.
 // 3 s: apiserver cacher/watch_cache.go blockTimeout.
@@ -27,27 +29,12 @@ func (reader) Get(_ context.Context, t kinds.Target, _ string) (*wire.Object, er
 	return nil, wire.NotFound(t.Resource.GR(), t.Name)
 }
 
-// over is the reader of one history.
-func over(h *history) *registry.Reader {
-	return registry.NewMirrorReader(func(kinds.Target) (*caches.Resource, error) { return h.cached, nil })
-}
-
-// count returns about how many objects a list has, at once.
-func (r reader) count(t kinds.Target) int {
-	c := r.relay.known(t.Resource)
-	if c == nil {
-		return 0
-	}
-	if h := c.current.Load(); h != nil {
-		return over(h).Count(t)
-	}
-	return 0
-}
-
 // List implements apiserver.Reader.
 func (r reader) List(ctx context.Context, t kinds.Target, o wire.ListOptions) (*wire.List, error) {
-	if _, err := tableOf(ctx, t.Resource); err != nil {
-		return nil, err
+	if r.table != nil {
+		if err := r.relay.tables.check(r.table); err != nil {
+			return nil, err
+		}
 	}
 	v, err := r.relay.enter(ctx, t.Resource)
 	if err != nil {
@@ -56,22 +43,26 @@ func (r reader) List(ctx context.Context, t kinds.Target, o wire.ListOptions) (*
 	defer v.leave()
 	c, h := v.collection, v.history
 	c.fresh.account.read()
-	if _, err := wire.PlanList(o); err != nil {
+	plan, err := wire.PlanList(o)
+	if err != nil {
 		return nil, err
 	}
-	asked := o.RV
-	switch {
-	case o.Continue != "":
-		asked, err = h.token(ctx, c, &o, size(h, t, o))
-	case o.ResourceVersion == "":
+	asked := plan.RV
+	switch plan.Mode {
+	case wire.ListContinue:
+		err = h.token(ctx, c, &plan)
+	case wire.ListContinueLatest:
+		err = c.fresh.wait(ctx, h, read{size(h, t, o), true})
+	case wire.ListMostRecent:
 		err = c.stale(ctx, h, c.fresh.wait(ctx, h, read{size(h, t, o), true}))
-	default:
-		err = c.position(ctx, h, &o, kube.ExpiredList)
+	case wire.ListNotOlderThan, wire.ListExact:
+		plan.RV, err = c.position(ctx, h, plan.RV, kube.ExpiredList)
+	case wire.ListAny:
 	}
 	if err != nil {
 		return nil, err
 	}
-	list, err := over(h).List(ctx, t, o)
+	list, err := h.reader.ListPlanned(ctx, t, o, plan)
 	if err != nil {
 		return nil, h.translated(err, asked)
 	}
@@ -101,26 +92,22 @@ func (r reader) List(ctx context.Context, t kinds.Target, o wire.ListOptions) (*
 
 // size returns about how many objects a list has, at least 1.
 func size(h *history, t kinds.Target, o wire.ListOptions) int {
-	n := over(h).Count(t)
+	n := h.reader.Count(t)
 	if o.Limit > 0 && o.Limit < int64(n) {
 		n = int(o.Limit)
 	}
 	return max(n, 1)
 }
 
-// position replaces the resourceVersion of a request by the position of that state. It waits for
-// one that is ahead.
-func (c *collection) position(ctx context.Context, h *history, o *wire.ListOptions, kind kube.ExpiredKind) error {
-	if o.RV == 0 {
-		return nil
+// position returns the position of the state at a resourceVersion. It waits for one that is ahead.
+func (c *collection) position(
+	ctx context.Context, h *history, rv kube.ResourceVersion, kind kube.ExpiredKind,
+) (kube.ResourceVersion, error) {
+	if rv == 0 {
+		return 0, nil
 	}
-	at, err := c.find(ctx, h, o.RV, kind)
-	if err != nil {
-		return err
-	}
-	o.RV = kube.ResourceVersion(at) //nolint:gosec // positions are not negative
-	o.ResourceVersion = o.RV.String()
-	return nil
+	at, err := c.find(ctx, h, rv, kind)
+	return kube.ResourceVersion(at), err //nolint:gosec // positions are not negative
 }
 
 // find returns the position of a resourceVersion. It waits for one that is ahead.
@@ -160,35 +147,26 @@ func (c *collection) lost(ctx context.Context, h *history, ahead *kube.TooLargeR
 	return &kube.ExpiredError{Requested: ahead.Requested, Oldest: h.log.Reached(), Reason: kube.ReasonReplaced, Kind: kube.ExpiredWatch}
 }
 
-// token replaces the resourceVersion in a continue token by its position. size is that of the page.
+// token replaces the resourceVersion of a continue token by its position.
 // Pages of a state that the mirror has not reached are upstream's.
-func (h *history) token(ctx context.Context, c *collection, o *wire.ListOptions, size int) (asked kube.ResourceVersion, err error) {
-	rv, start, err := wire.DecodeContinue(o.Continue)
-	if err != nil {
-		return 0, err
-	}
-	if rv < 0 {
-		return 0, c.fresh.wait(ctx, h, read{size, true})
-	}
-	asked = kube.ResourceVersion(rv)
+func (h *history) token(ctx context.Context, c *collection, plan *wire.ListPlan) error {
+	asked := plan.RV
 	at, err := h.log.Position(asked, kube.ExpiredContinue)
 	if expired, is := errors.AsType[*kube.ExpiredError](err); is {
-		expired.Continue = wire.EncodeContinue(-1, start)
+		expired.Continue = wire.EncodeContinue(-1, plan.Start)
 	}
 	_, ahead := errors.AsType[*kube.TooLargeResourceVersionError](err)
 	if err != nil && !ahead && asked > h.log.Reached() { // as in find
 		var lost error
 		if ahead, lost = c.fresh.upstreamReached(ctx, asked); lost != nil {
-			return 0, lost
+			return lost
 		}
 	}
 	if ahead {
-		return 0, &PassError{why: "the mirror has not seen the state of these pages"}
+		return &apiserver.FallbackError{Why: "the mirror has not seen the state of these pages"}
 	}
-	if err == nil {
-		o.Continue = wire.EncodeContinue(at, start)
-	}
-	return asked, err
+	plan.RV = kube.ResourceVersion(at) //nolint:gosec // positions are not negative
+	return err
 }
 
 // version returns the resourceVersion of the state at a position that was just read. asked is what
@@ -220,11 +198,12 @@ func (h *history) translated(err error, asked kube.ResourceVersion) error {
 
 // Watch implements apiserver.Reader.
 func (r reader) Watch(ctx context.Context, t kinds.Target, o wire.ListOptions) (wire.Watch, error) {
-	shows, err := tableOf(ctx, t.Resource)
-	if err != nil {
-		return nil, err
+	shows := r.table
+	if shows != nil {
+		if err := r.relay.tables.check(shows); err != nil {
+			return nil, err
+		}
 	}
-	replaced := r.relay.Replaced(Reading{resource: t.Resource, watch: true}) // before the history is looked at
 	v, err := r.relay.enter(ctx, t.Resource)
 	if err != nil {
 		return nil, err
@@ -237,9 +216,6 @@ func (r reader) Watch(ctx context.Context, t kinds.Target, o wire.ListOptions) (
 	w, err := r.open(ctx, v, t, o)
 	if err != nil {
 		v.leave()
-		if of, is := errors.AsType[*PassError](err); is {
-			return nil, of.until(replaced)
-		}
 		return nil, err
 	}
 	w.leave = v.leave
@@ -266,26 +242,26 @@ func (r reader) open(ctx context.Context, v visit, t kinds.Target, o wire.ListOp
 	if err != nil {
 		return nil, err
 	}
-	asked := o.RV
+	asked := plan.RV
 	c.fresh.account.read()
 	if plan.Start == wire.WatchInitialConsistent || plan.Start == wire.WatchFromNow {
-		err = c.stale(ctx, h, c.fresh.wait(ctx, h, read{size: over(h).Count(t)}))
+		err = c.stale(ctx, h, c.fresh.wait(ctx, h, read{size: h.reader.Count(t)}))
 	} else {
-		err = c.position(ctx, h, &o, kube.ExpiredWatch)
+		plan.RV, err = c.position(ctx, h, plan.RV, kube.ExpiredWatch)
 	}
 	if ahead, is := errors.AsType[*kube.TooLargeResourceVersionError](err); is && plan.Start == wire.WatchAfter {
 		err = c.lost(ctx, h, ahead)
 	}
 	if expired, is := errors.AsType[*kube.ExpiredError](err); is && plan.Start == wire.WatchAfter {
 		if expired.Reason == mirror.ReasonUnseen {
-			return nil, &PassError{why: "the mirror has not seen the changes from there on"}
+			return nil, &apiserver.FallbackError{Why: "the mirror has not seen the changes from there on"}
 		}
 		r.relay.metrics.expire(c, err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	inner, err := over(h).Watch(ctx, t, o)
+	inner, err := h.reader.WatchPlanned(ctx, t, o, plan)
 	if err != nil {
 		err = h.translated(err, asked)
 		r.relay.metrics.expire(c, err)

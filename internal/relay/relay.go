@@ -1,10 +1,10 @@
 // Package relay mirrors the collections of an API server, and serves their lists and watches
 // with hours of history under that server's own resourceVersions.
 //
-// It has five nouns. Upstream is the API server that is mirrored. A [Relay] is the mirror of
-// all that is read. A collection is one resource of upstream in one version, mirrored while
-// somebody reads it. A history of a collection ends when upstream's history becomes another
-// one. A [PassError] says that upstream is to answer a request itself.
+// A [Relay] is the mirror of all that is read of upstream, which is the API server in front of which
+// it stands. Each resource of upstream is mirrored, in one version, while somebody reads it: it is a
+// collection. A history of a collection ends when upstream's history becomes another one. A request
+// that the mirror cannot answer after all is upstream's: *apiserver.FallbackError says so.
 //
 // Upstream's events reach a reader so: the informer reads them (collection.go), they are
 // recorded in the log and shown in a watch cache (update.go), both by position; the reader
@@ -138,11 +138,20 @@ func New(cfg Config) (*Relay, error) {
 	return r, nil
 }
 
-// Reader serves lists and watches, for apiserver.Server.
-func (r *Relay) Reader() apiserver.Reader { return reader{r} }
+// Reader serves lists and watches, not those of tables: Reading.Asked has a reader for each request.
+func (r *Relay) Reader() apiserver.Reader { return reader{relay: r} }
 
 // Count returns about how many objects a list of a target has, at once.
-func (r *Relay) Count(t kinds.Target) int { return reader{r}.count(t) }
+func (r *Relay) Count(t kinds.Target) int {
+	c := r.known(t.Resource)
+	if c == nil {
+		return 0
+	}
+	if h := c.current.Load(); h != nil {
+		return h.reader.Count(t)
+	}
+	return 0
+}
 
 // Live has the resources that are mirrored.
 func (r *Relay) Live() *kinds.Live { return r.live }

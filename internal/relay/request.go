@@ -1,24 +1,27 @@
 package relay
 
 import (
-	"context"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/gapless-io/gapless/internal/apiserver/render"
+	"github.com/gapless-io/gapless/internal/apiserver"
 	"github.com/gapless-io/gapless/internal/apiserver/route"
-	"github.com/gapless-io/gapless/internal/kinds"
-	"github.com/gapless-io/gapless/internal/wire"
+	"github.com/gapless-io/gapless/kube"
 )
 
 // Reading is a request for a list or a watch of a resource that can be mirrored. The zero value is any
 // other request.
 type Reading struct {
-	resource *kinds.Resource
-	watch    bool
-	table    *decision // nil: it is not for a table
+	Route route.Route
+	// Asked is what is read, if the mirror serves it.
+	Asked apiserver.Reading
+	// Replaced is closed when upstream's history of what is read is found to be another one, after the
+	// request came: upstream was restored from a backup. A watch that was passed on must end then, which
+	// nobody but the relay notices: kube-apiserver stays silent about a resourceVersion that it has not
+	// reached. Nil: it is no watch.
+	Replaced <-chan struct{}
 }
 
 // Reading returns what a request reads, and whether that is served from the mirror. Everything else is
@@ -36,30 +39,40 @@ func (r *Relay) Reading(req *http.Request) (of Reading, served bool) {
 		}
 		return Reading{}, false
 	}
-	if rt.Verb != route.List && rt.Verb != route.Watch {
+	switch rt.Verb {
+	case route.List:
+	case route.Watch:
+		of.Replaced = r.replacement(rt.Resource) // before the history is looked at
+	case route.Get, route.Create, route.Update, route.Patch, route.Delete, route.DeleteCollection, route.Other:
 		return Reading{}, false
 	}
-	of = Reading{resource: rt.Resource, watch: rt.Verb == route.Watch}
-	if !servedForm(req.Header) {
-		return of, false
+	of.Route = rt
+	return of, servedForm(req.Header) && r.read(req, &of)
+}
+
+// read reads the rest of a request, and reports whether the mirror serves it.
+func (r *Relay) read(req *http.Request, of *Reading) (served bool) {
+	var err error
+	if of.Asked, err = apiserver.Read(req, &of.Route); err != nil {
+		return false
 	}
-	form, err := render.Negotiate(req, &rt)
-	if err != nil {
-		return of, false
+	if c := r.known(of.Route.Resource); c != nil && c.failed(nil) != nil {
+		return false
 	}
-	o, err := wire.ParseListOptions(rt.Query, of.watch)
-	if err != nil || rt.Resource.CheckFields(o.Fields) != nil {
-		return of, false
-	}
-	if c := r.known(rt.Resource); c != nil && c.failed(nil) != nil {
-		return of, false
-	}
-	if form.IsTable() {
-		if of.table = r.tables.of(req.Context(), rt.Resource); of.table == nil {
-			return of, false
+	from := reader{relay: r}
+	if of.Asked.Form.IsTable() {
+		if from.table = r.tables.of(req.Context(), of.Route.Resource); from.table == nil {
+			return false
+		}
+		if shown := from.table.resource; shown != of.Route.Resource { // its rows are known only now
+			of.Route.Resource = shown
+			if of.Asked, err = apiserver.Read(req, &of.Route); err != nil {
+				return false
+			}
 		}
 	}
-	return of, true
+	of.Asked.Reader = from
+	return true
 }
 
 // servedForm reports whether the mirror has what a request accepts: CBOR is upstream's.
@@ -67,32 +80,23 @@ func servedForm(h http.Header) bool {
 	return !slices.ContainsFunc(h.Values("Accept"), func(v string) bool { return strings.Contains(v, "application/cbor") })
 }
 
-// tableKey is the key of the decision to serve a table, in the context of a request.
-type tableKey struct{}
-
-// Context returns the context in which the request is served. It says that a table is read.
-func (of Reading) Context(ctx context.Context) context.Context {
-	if of.table == nil {
-		return ctx
-	}
-	return context.WithValue(ctx, tableKey{}, of.table)
-}
-
-// tableOf returns the decision to serve a table of a resource that a request is for, nil if it is not for a table.
-// The rows of another state of the resource, which has come meanwhile, are upstream's.
-func tableOf(ctx context.Context, resource *kinds.Resource) (*decision, error) {
-	d, _ := ctx.Value(tableKey{}).(*decision)
-	if d != nil && d.resource != resource {
-		return nil, &PassError{why: "the columns of the resource have changed"}
-	}
-	return d, nil
-}
-
 // Age returns how long ago upstream last answered about what is read; 0 if that is not known.
 func (r *Relay) Age(of Reading) time.Duration {
-	at := r.contact(of.resource)
+	at := r.contact(of.Route.Resource)
 	if at.IsZero() {
 		return 0
 	}
 	return time.Since(at)
+}
+
+// WhyReplaced is the 410 for a watch that ends because of Reading.Replaced.
+func (r *Relay) WhyReplaced(of Reading) error {
+	e := &kube.ExpiredError{Reason: kube.ReasonReplaced, Kind: kube.ExpiredWatch}
+	e.Requested, _ = kube.ParseResourceVersion(of.Route.Query.Get("resourceVersion")) // 0 where there is none
+	if c := r.known(of.Route.Resource); c != nil {
+		if h := c.current.Load(); h != nil {
+			e.Oldest = h.log.Reached()
+		}
+	}
+	return e
 }

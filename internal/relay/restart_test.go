@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -15,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 
-	"github.com/gapless-io/gapless/internal/relay"
+	"github.com/gapless-io/gapless/internal/apiserver"
 	"github.com/gapless-io/gapless/internal/wire"
 	"github.com/gapless-io/gapless/kube"
 )
@@ -267,13 +268,16 @@ func TestAWatchThatWasPassedOnEndsWhenTheHistoryIsReplaced(t *testing.T) {
 		s := serve(t, world)
 		defer s.stop()
 		ready(t, s)
-		target, _ := s.target()
-		_, err := s.relay.Reader().Watch(t.Context(), target, options("1003"))
-		of, passed := errors.AsType[*relay.PassError](err)
-		if !passed || of.Replaced == nil {
-			t.Fatalf("a watch from before the mirror: %v, want that it is passed on and can end", err)
+		const watch = "/api/v1/things?watch=1&resourceVersion=1003"
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, watch, http.NoBody)
+		of, served := s.relay.Reading(req)
+		if !served || of.Replaced == nil {
+			t.Fatalf("a watch is served: %t, can end: %t, want both", served, of.Replaced != nil)
 		}
-		defer of.Release()
+		_, err := of.Asked.Reader.Watch(t.Context(), of.Route.Target, of.Asked.Options)
+		if _, passed := errors.AsType[*apiserver.FallbackError](err); !passed {
+			t.Fatalf("a watch from before the mirror: %v, want that it is passed on", err)
+		}
 		world.Restart()
 		wait(t.Context(), time.Minute)
 		select {

@@ -12,6 +12,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/gapless-io/gapless/internal/apiserver"
 	"github.com/gapless-io/gapless/internal/kinds"
 	"github.com/gapless-io/gapless/internal/kinds/custom"
 	kindtable "github.com/gapless-io/gapless/internal/kinds/table"
@@ -236,6 +237,15 @@ func (t *tables) definition(ctx context.Context, resource *kinds.Resource) (defi
 	return v.history.cached.Cache.Snapshot().Get(wire.Key{Name: resource.GR().String()})
 }
 
+// check returns an error if there is another state of the resource than the one whose rows were decided about:
+// those of the other one are upstream's.
+func (t *tables) check(d *decision) error {
+	if now, _ := t.relay.live.Load().Lookup(d.resource.GVR()); now != d.resource {
+		return &apiserver.FallbackError{Why: "the columns of the resource have changed"}
+	}
+	return nil
+}
+
 // holds reports whether a decision still holds. It is asked before each batch of events of a table.
 func (t *tables) holds(ctx context.Context, d *decision) bool {
 	t.settle(ctx, d.resource)
@@ -263,7 +273,7 @@ func (t *tables) hold(ctx context.Context, d *decision, v visit) (visit, error) 
 	beside, err := t.enterDefinitions(ctx)
 	if err != nil {
 		v.leave()
-		return visit{}, &PassError{why: "the definition is not mirrored: " + err.Error()}
+		return visit{}, &apiserver.FallbackError{Why: "the definition is not mirrored: " + err.Error()}
 	}
 	leave := v.leave
 	v.leave = func() {

@@ -206,7 +206,9 @@ func TestTablesAreServedAsUpstreamShowsThem(t *testing.T) {
 	s := openRelay(t, upstream.RESTConfig(), "", nil)
 	s.knows(t, "/apis/example.com/v1/gizmos")
 	for _, path := range append(paths, "/apis/example.com/v1/gizmos") {
-		for _, query := range []string{"", "?includeObject=None", "?includeObject=Object", "?includeObject=Metadata&limit=1", "?resourceVersion=0", "?includeObject=x"} {
+		for _, query := range []string{
+			"", "?includeObject=None", "?includeObject=Object", "?includeObject=Metadata&limit=1", "?resourceVersion=0",
+		} {
 			before := s.passed.Load()
 			_, want := request(t, upstream.RESTConfig(), http.MethodGet, path+query, "")
 			_, got := request(t, s.config(), http.MethodGet, path+query, "")

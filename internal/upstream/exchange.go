@@ -3,13 +3,10 @@ package upstream
 import (
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httputil"
 	"sync"
-	"sync/atomic"
-	"time"
 )
 
 // Exchange is how a request passes to a server, and the answer back.
@@ -34,9 +31,6 @@ func (s *Server) Pass(w http.ResponseWriter, r *http.Request, e Exchange) {
 		Rewrite: func(p *httputil.ProxyRequest) {
 			p.SetURL(s.URL)
 			p.Out.URL.RawQuery = p.In.URL.RawQuery // also what Go cannot parse: the server decides
-			if p.Out.Body != nil && r.ProtoMajor > 1 {
-				p.Out.Body = &body{ReadCloser: p.Out.Body, client: http.NewResponseController(w)}
-			}
 			if e.Rewrite != nil {
 				e.Rewrite(p)
 			}
@@ -62,33 +56,6 @@ func (s *Server) Pass(w http.ResponseWriter, r *http.Request, e Exchange) {
 		reverse.Transport = e.Through
 	}
 	reverse.ServeHTTP(w, r)
-}
-
-// body is that of a request over HTTP/2 on its way to the server. The server may answer before it has
-// all of it: then the end of the answer must not wait for a client that sends nothing more when the
-// answer is an error, as clients do over HTTP/2. ReverseProxy does not close the body that it reads.
-type body struct {
-	io.ReadCloser
-
-	client *http.ResponseController
-	ended  atomic.Bool
-}
-
-// Read implements io.Reader.
-func (b *body) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if err != nil {
-		b.ended.Store(true)
-	}
-	return n, err
-}
-
-// Close ends a Read that waits for the client.
-func (b *body) Close() error {
-	if !b.ended.Load() {
-		_ = b.client.SetReadDeadline(time.Unix(1, 0)) // of the stream; where there are no deadlines, the Read waits
-	}
-	return b.ReadCloser.Close()
 }
 
 // buffers are lent to copy answers.

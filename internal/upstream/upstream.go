@@ -1,6 +1,6 @@
 // Package upstream connects a reverse proxy with an API server.
 //
-// It has three nouns. A [Server] is the API server, with the credentials that requests to it get. An
+// A [Server] is the API server, with the credentials that requests to it get. An
 // [Exchange] is how a request passes to it, and the answer back. An [UnreachableError] says that it did
 // not answer, and whether it may have done what was requested.
 //

@@ -132,16 +132,28 @@ func TestAConfigurationThatIsWrongIsRefused(t *testing.T) {
 }
 
 // TestAnAnswerEndsBeforeTheBody has a client over HTTP/2 that sends a part of a body, and no more before
-// it has the answer.
+// it has the answer, in front of servers of both protocols.
 func TestAnAnswerEndsBeforeTheBody(t *testing.T) {
-	s := open(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
+	answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := http.NewResponseController(w).EnableFullDuplex(); err != nil && r.ProtoMajor == 1 {
+			t.Errorf("answer before the end of the body: %v", err)
+		}
 		_, _ = io.ReadFull(r.Body, make([]byte, 4))
 		w.WriteHeader(http.StatusConflict)
 		_, _ = io.WriteString(w, "no")
-	}), time.Minute)
+	})
+	plain := httptest.NewServer(answer)
+	defer plain.Close()
+	for name, server := range map[string]*rest.Config{"HTTP/1.1": {Host: plain.URL}, "HTTP/2": serve(t, answer)} {
+		t.Run(name, func(t *testing.T) { endsBeforeTheBody(t, open(t, server, time.Minute)) })
+	}
+}
+
+func endsBeforeTheBody(t *testing.T, s *upstream.Server) {
+	t.Helper()
 	front := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.Pass(w, r, upstream.Exchange{
-			Failed: func(_ http.ResponseWriter, _ *http.Request, err error) { t.Error(err) },
+			Failed: func(_ http.ResponseWriter, _ *http.Request, err error) { t.Errorf("pass the request: %v", err) },
 			Logger: slog.New(slog.DiscardHandler),
 		})
 	}))
@@ -153,11 +165,11 @@ func TestAnAnswerEndsBeforeTheBody(t *testing.T) {
 	go func() { _, _ = io.WriteString(to, "part") }() // ends when it is read
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPut, front.URL, from)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("make a request: %v", err)
 	}
 	resp, err := front.Client().Do(r)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("put: %v", err)
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if got, err := io.ReadAll(resp.Body); err != nil || string(got) != "no" || resp.StatusCode != http.StatusConflict || resp.ProtoMajor != 2 {

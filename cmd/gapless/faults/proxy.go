@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/gapless-io/gapless/internal/faulthost"
 	"github.com/gapless-io/gapless/internal/proxy"
 )
 
@@ -58,7 +59,7 @@ func (p Program) runProxy(cmd *cobra.Command, f proxyFlags) error {
 		Upstream: f.upstream, Listen: f.listen, Remote: f.remote, Dir: f.dir, Faults: NewSet(f.seed),
 		Logger: slog.New(slog.NewTextHandler(p.Err, nil)),
 	}
-	cfg.Faults.SetNoStore()
+	faulthost.Of(cfg.Faults).SetNoStore()
 	rules, err := p.read(f.rules, f.files)
 	if err != nil {
 		return err

@@ -1,6 +1,6 @@
 // Package relay is the commands of the relay: gapless relay, and gapless status.
 //
-// It has one noun: a [Program] is what the commands need of the program around them.
+// A [Program] is what the commands need of the program around them.
 package relay
 
 import (
@@ -24,6 +24,7 @@ import (
 
 	"github.com/gapless-io/gapless"
 	"github.com/gapless-io/gapless/cmd/gapless/readyfile"
+	"github.com/gapless-io/gapless/internal/scratch"
 )
 
 // Program is what the commands need of the program around them.
@@ -85,7 +86,17 @@ Lists of the most recent state, which is what kubectl get asks for, are refused 
   gapless relay kubeconfig --from ~/.kube/config > relayed
   kubectl --kubeconfig relayed get pods --watch`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return p.run(cmd.Context(), f) },
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if f.memory && !cmd.Flags().Changed("data-dir") {
+				own, making := scratch.Make("relay")
+				if making != nil {
+					return making
+				}
+				defer func() { err = errors.Join(err, own.Remove()) }()
+				f.dataDir = filepath.Join(own.Path(), "data")
+			}
+			return p.run(cmd.Context(), f)
+		},
 	}
 	p.addFlags(cmd.Flags(), &f)
 	cmd.AddCommand(p.manifests(), p.clientConfig())
@@ -95,8 +106,10 @@ Lists of the most recent state, which is what kubectl get asks for, are refused 
 func (p Program) addFlags(flags *pflag.FlagSet, f *flags) {
 	flags.StringVar(&f.kubeconfig, "kubeconfig", "", "kubeconfig file with the API server and the relay's own user (default the service account of the pod)")
 	flags.StringVar(&f.context, "context", "", "context of the kubeconfig (default the current context)")
-	flags.StringVar(&f.dataDir, "data-dir", "gapless-relay", "directory for the history and the certificates")
-	flags.BoolVar(&f.memory, "memory", false, "keep the history in memory only")
+	flags.StringVar(&f.dataDir, "data-dir", "gapless-relay",
+		"directory for the history and the certificates; with --memory the default is a temporary one")
+	flags.BoolVar(&f.memory, "memory", false,
+		"keep the history in memory only; without --data-dir the certificates, too, are gone when the relay ends")
 	flags.StringVar(&f.listen, "listen", gapless.DefaultRelayListen, "address to listen on; port 0 picks a free port")
 	flags.DurationVar(&f.history, "history", gapless.DefaultHistory, "how long old versions of objects are kept; 0 means forever")
 	flags.StringVar(&f.historyBytes, "history-bytes", "", "maximum size of old versions, for example 512Mi; 0 means no limit (default 1Gi, or 256Mi with --memory)")

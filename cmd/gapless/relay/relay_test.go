@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -65,22 +66,7 @@ func TestARelayServesAClientByItsKubeconfig(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	var ready readyfile.Ready
-	for deadline := time.Now().Add(20 * time.Second); ; {
-		body, err := os.ReadFile(at("ready.json"))
-		if err == nil && json.Unmarshal(body, &ready) == nil {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-		select {
-		case err := <-ended:
-			ended <- nil
-			t.Fatal(err)
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
+	ready := awaitReady(t, at("ready.json"), ended)
 	var kubeconfig, status bytes.Buffer
 	if err := run(ctx, &kubeconfig, "relay", "kubeconfig", "--from", upstream.Kubeconfig(), "--server", ready.URL, "--ca", ready.CA); err != nil {
 		t.Fatal(err)
@@ -102,6 +88,57 @@ func TestARelayServesAClientByItsKubeconfig(t *testing.T) {
 	}
 	if err := run(ctx, &status, "status", "--kubeconfig", at("relayed")); err != nil || !strings.Contains(status.String(), "configmaps.v1") {
 		t.Errorf("gapless status: %v\n%s", err, &status)
+	}
+}
+
+// awaitReady waits until a relay, which sends its error to ended, has written its ready file.
+func awaitReady(t *testing.T, file string, ended chan error) (ready readyfile.Ready) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; {
+		body, err := os.ReadFile(file)
+		if err == nil && json.Unmarshal(body, &ready) == nil {
+			return ready
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("wait for the relay: %v", err)
+		}
+		select {
+		case err := <-ended:
+			ended <- nil
+			t.Fatalf("the relay has ended: %v", err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func TestARelayInMemoryLeavesNothingBehind(t *testing.T) {
+	upstream := gaplesstest.New(t)
+	kept, working := t.TempDir(), t.TempDir()
+	t.Chdir(working)
+	ca := filepath.Join(kept, "client-ca.crt")
+	if err := os.WriteFile(ca, upstream.RESTConfig().CAData, 0o600); err != nil {
+		t.Fatalf("write the CA of clients: %v", err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { // it ends with stop
+		ended <- run(ctx, io.Discard, "relay", "--kubeconfig", upstream.Kubeconfig(), "--client-ca-file", ca,
+			"--memory", "--listen", "127.0.0.1:0", "--ready-file", filepath.Join(kept, "ready.json"))
+	}()
+	defer stop()
+	ready := awaitReady(t, filepath.Join(kept, "ready.json"), ended)
+	if _, err := os.Stat(ready.CA); err != nil {
+		t.Errorf("clients cannot read the relay's CA: %v", err)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Errorf("end the relay: %v", err)
+	}
+	if left, err := os.ReadDir(working); err != nil || len(left) > 0 {
+		t.Errorf("the working directory has %v (%v), want nothing", left, err)
+	}
+	if _, err := os.Stat(ready.CA); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the relay's CA is left: %v", err)
 	}
 }
 

@@ -1,7 +1,7 @@
 // Package blockzip writes gzip streams from blocks that were compressed before, so that a
 // repeated list needs no compression.
 //
-// It has three nouns. A [Block] is a run of bytes in deflated form that refers to
+// A [Block] is a run of bytes in deflated form that refers to
 // nothing before it, or a run of plain bytes. A [Stream] is one gzip member (RFC 1952) of blocks and of other
 // bytes; any reader of gzip can read it. A [Cache] keeps blocks by their content, within a
 // bound.

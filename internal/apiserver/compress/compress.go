@@ -1,6 +1,4 @@
 // Package compress writes answers in large pieces, and large ones compressed.
-//
-// It has one noun: a [Writer] of one answer.
 package compress
 
 import (

@@ -1,6 +1,6 @@
 // Package discovery encodes the discovery documents.
 //
-// It has one noun: a [Document], aggregated over all groups and kept in [Documents] until
+// A [Document], aggregated over all groups and kept in [Documents] until
 // the catalog changes. The legacy documents, of a [Group] and of the [Resources] of one
 // version, are encoded for each request.
 package discovery

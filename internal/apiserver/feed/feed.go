@@ -1,6 +1,6 @@
 // Package feed writes a watch to its client: events, bookmarks, and the end.
 //
-// It has two nouns. A [Feed] sends one watch to one client. A [Set] is the feeds
+// A [Feed] sends one watch to one client. A [Set] is the feeds
 // that are open, which it connects to their clients, runs, and drains.
 package feed
 

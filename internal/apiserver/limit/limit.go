@@ -1,6 +1,6 @@
 // Package limit keeps one client from exhausting the server.
 //
-// It has three nouns. A [Listener] bounds connections, above all those without a client
+// A [Listener] bounds connections, above all those without a client
 // certificate. A [Conn] is one of them: it is throttled when it sends more than its
 // requests account for, and closed when it misbehaves. [Places] bound the requests, or the
 // bytes, that are under way, and share them fairly among users.

@@ -1,6 +1,6 @@
 // Package media reads the headers of requests that name media types and codings.
 //
-// It has one noun. A [Range] is one element of an Accept header.
+// A [Range] is one element of an Accept header.
 package media
 
 import (

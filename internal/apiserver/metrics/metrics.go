@@ -1,7 +1,7 @@
 // Package metrics counts requests and watch events under kube-apiserver's names, so that
 // existing dashboards work.
 //
-// It has two nouns. [Metrics] are those of one server. A [Watch] is the counters of one
+// [Metrics] are those of one server. A [Watch] is the counters of one
 // resource's watches.
 package metrics
 

@@ -1,7 +1,7 @@
 // Package protobuf writes answers in Kubernetes' protobuf encoding around the messages of
 // objects, and keeps messages for the next reader.
 //
-// It has four nouns. A message is the bytes of one object, without its kind; the kinds
+// A message is the bytes of one object, without its kind; the kinds
 // themselves make it. An envelope ([Object], [List]) is an answer: "k8s", a zero byte and a
 // runtime.Unknown with the kind. A frame ([Frame]) is an event of a watch: a length and a
 // metav1.WatchEvent with an envelope inside. A [Cache] keeps messages by their object.

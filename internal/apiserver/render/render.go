@@ -1,6 +1,6 @@
 // Package render turns objects and lists into the bodies of answers.
 //
-// It has three nouns. A [Form] is what a client asks for: JSON, YAML or protobuf, whole
+// A [Form] is what a client asks for: JSON, YAML or protobuf, whole
 // objects, a Table, or metadata only. A [Renderer] turns the objects of one answer, or of
 // one watch, into its form. [Lists] writes lists, and keeps compressed blocks of them for the next
 // list.

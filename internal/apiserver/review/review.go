@@ -1,7 +1,7 @@
 // Package review answers reviews of who a user is, and what a user may do: the kinds of
 // authentication.k8s.io and authorization.k8s.io.
 //
-// It has one noun. A [Request] is one review. The answers are those of the
+// A [Request] is one review. The answers are those of the
 // auth.Authorizer that the server enforces, in the words of kubernetes
 // pkg/registry/authorization.
 package review

@@ -1,6 +1,6 @@
 // Package route resolves the path and the method of a request.
 //
-// It has two nouns. A [Route] is a verb on a resource, or a path that is about no
+// A [Route] is a verb on a resource, or a path that is about no
 // resource. A [Verb] is what the request does, by the name that discovery and
 // authorization use.
 package route

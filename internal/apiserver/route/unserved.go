@@ -3,7 +3,6 @@ package route
 import (
 	"slices"
 
-	"github.com/gapless-io/gapless/internal/apiserver/unserved"
 	"github.com/gapless-io/gapless/internal/kinds"
 )
 
@@ -11,7 +10,7 @@ import (
 // part of the path that does not exist and why.
 func NotServed(catalog *kinds.Catalog, path []string) error {
 	if slices.Contains(path, "") {
-		return unserved.EmptySegment()
+		return emptySegment()
 	}
 	gv, rest := groupVersion(path)
 	if len(rest) == 0 { // the document of a group or version
@@ -22,7 +21,7 @@ func NotServed(catalog *kinds.Catalog, path []string) error {
 		if len(path) > 2 {
 			gv.version = path[2]
 		}
-		return unserved.At(catalog, unserved.Place{GroupVersionResource: gv.withResource("")})
+		return explain(catalog, place{GroupVersionResource: gv.withResource("")})
 	}
 	rt := Route{}
 	if rest[0] == "watch" && len(rest) > 1 {
@@ -32,12 +31,12 @@ func NotServed(catalog *kinds.Catalog, path []string) error {
 	if rt.Namespace != "" {
 		rest = rest[2:]
 	}
-	place := unserved.Place{
+	at := place{
 		GroupVersionResource: gv.withResource(rest[0]),
 		Namespace:            rt.Namespace, Name: rt.Name, Subresource: rt.Subresource, Watch: rt.deprecatedWatch,
 	}
-	if resource, ok := catalog.Lookup(place.GroupVersionResource); ok {
-		place.Below = rt.fits(resource) // and the path was too long
+	if resource, ok := catalog.Lookup(at.GroupVersionResource); ok {
+		at.Below = rt.fits(resource) // and the path was too long
 	}
-	return unserved.At(catalog, place)
+	return explain(catalog, at)
 }

@@ -1,6 +1,6 @@
 // Package stream carries the lines of a watch to one client.
 //
-// It has one noun, the [Sink], with three implementations: [Hijack] takes over a
+// A [Sink] is where a watch is sent, with three implementations: [Hijack] takes over a
 // connection of HTTP/1.1 from net/http, so that an idle watch needs little more
 // than its connection; [Respond] writes the answer of a handler (HTTP/2, and
 // connections that cannot be taken over); [Upgrade] is a WebSocket. All of

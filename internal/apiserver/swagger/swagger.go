@@ -1,7 +1,7 @@
 // Package swagger serves the OpenAPI documents: /openapi/v2, which kubectl before 1.27
 // validates with, and those below /openapi/v3.
 //
-// It has three nouns. [Documents] keeps the parts that the document of version 2 is made of: one of
+// [Documents] keeps the parts that the document of version 2 is made of: one of
 // all built-in kinds, and one of each version of a custom resource. [Groups] keeps the documents
 // of version 3, one for each group and version: a part of its built-in kinds, or one of each
 // custom resource. A [Document] is parts in one encoding. Parts are kept compressed only, about a

@@ -1,7 +1,7 @@
 // Package access decides for a relay who its callers are and what they may read: as the API server
 // that it stands in front of, upstream, decides.
 //
-// It has three nouns. An [Access] asks upstream, keeps the answers for a while, and is both an
+// An [Access] asks upstream, keeps the answers for a while, and is both an
 // auth.Authenticator and an auth.Authorizer. A [Grant] is the permission of an open watch, which ends
 // when upstream withdraws it. A [ClientCA] is upstream's CA of client certificates.
 //

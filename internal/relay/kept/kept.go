@@ -1,7 +1,7 @@
 // Package kept keeps what a relay knows of the API server that it stands in front of, upstream, in
 // files, so that a relay that starts while upstream is away knows it too.
 //
-// It has two nouns. A [File] holds one value: upstream's CA of client certificates, its resources, the
+// A [File] holds one value: upstream's CA of client certificates, its resources, the
 // documents of discovery, or decisions about callers. A [Source] is the upstream that the values are
 // of: those of another one are not used.
 //

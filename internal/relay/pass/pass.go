@@ -1,7 +1,7 @@
 // Package pass passes the requests that a relay does not answer itself on to the API server that it
 // stands in front of, upstream.
 //
-// It has three nouns. A [Handler] passes requests and answers on as they are: bytes, conditions,
+// A [Handler] passes requests and answers on as they are: bytes, conditions,
 // warnings, errors, trailers, and connections that switch to another protocol. A [FrontProxy] is how
 // upstream trusts what a Handler says about users, if not by impersonation. [Documents] are those of
 // discovery and OpenAPI, the last of which are served while upstream cannot be reached.

@@ -1,6 +1,6 @@
 // Package relaytest has what tests of a relay's packages need.
 //
-// It has two nouns. An [Upstream] is an API server with users and roles, which a relay reaches through
+// An [Upstream] is an API server with users and roles, which a relay reaches through
 // connections that a test can cut. A [Front] is a server that a test puts in front of it, with TLS.
 package relaytest
 

@@ -1,6 +1,6 @@
 // Package table finds out whether the rows that a relay makes of upstream's objects are upstream's own.
 //
-// It has two nouns. An [Asker] asks upstream. A [Sample] is upstream's table of at most one object, with that object.
+// An [Asker] asks upstream. A [Sample] is upstream's table of at most one object, with that object.
 package table
 
 import (

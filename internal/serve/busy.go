@@ -1,66 +1,28 @@
-package gapless
+package serve
 
 import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"log/slog"
 	"net"
 	"net/http"
 	"sync"
 	"time"
 
-	"github.com/gapless-io/gapless/internal/apiserver"
 	"github.com/gapless-io/gapless/internal/apiserver/limit"
 )
 
-// drain ends watches, lets the requests in progress finish, and closes all connections.
-func (s *Server) drain(ctx context.Context, api *apiserver.Server, web *http.Server) error {
-	if s.faulty != nil {
-		s.faulty.Drain() // first, so that requests that it delays are still served
-	}
-	api.Drain()
-	limited, cancel := context.WithTimeout(ctx, drainWithin)
-	defer cancel()
-	if err := errors.Join(s.shutdown(limited, web), api.Wait(limited)); err != nil {
-		s.cfg.Logger.WarnContext(ctx, "requests were cut off", slog.Any("error", err))
-		return errors.Join(web.Close(), s.closeListener())
-	}
-	return s.closeListener()
-}
-
-// shutdown closes the listener, and each connection once it has no request in progress. With
-// StopAtOnce it does not wait for the second that net/http gives a client of HTTP/2.
-func (s *Server) shutdown(ctx context.Context, web *http.Server) error {
-	if !s.cfg.StopAtOnce {
-		return web.Shutdown(ctx)
-	}
-	stopping, stop := context.WithCancel(ctx)
-	defer stop()
-	ended := make(chan error, 1)
-	// Shutdown ends with stopping, and this function waits for it.
-	go func() { ended <- web.Shutdown(stopping) }()
-	select {
-	case err := <-ended:
-		return err
-	case <-s.busy.none():
-	}
-	s.busy.written(ctx)
-	stop()
-	if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
-		return err
-	}
-	return web.Close()
-}
-
-// busy knows which connections of a server have a request in progress.
-type busy struct {
+// Busy knows which connections of a server have a request in progress.
+type Busy struct {
 	mu sync.Mutex
 	// mu guards what follows.
 	conns map[net.Conn]bool
 	ended map[net.Conn]answered // those of HTTP/2 without a request
 	idle  chan struct{}         // of none; nil: nobody waits
 }
+
+// NewBusy returns what knows of no connection yet. Note is for http.Server.ConnState.
+func NewBusy() *Busy { return &Busy{conns: map[net.Conn]bool{}, ended: map[net.Conn]answered{}} }
 
 // answered is how much was written to a connection of HTTP/2 when net/http called it idle. The end
 // of its last answer was not yet: net/http collects what it writes, and writes it after that call.
@@ -70,8 +32,29 @@ type answered struct {
 	written int64
 }
 
-// note is http.Server.ConnState.
-func (b *busy) note(conn net.Conn, state http.ConnState) {
+// Shutdown closes the listener of a server, and each connection once it has no request in progress. It does not
+// wait for the second that net/http gives a client of HTTP/2.
+func (b *Busy) Shutdown(ctx context.Context, web *http.Server) error {
+	stopping, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan error, 1)
+	// Shutdown ends with stopping, and this function waits for it.
+	go func() { ended <- web.Shutdown(stopping) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-b.none():
+	}
+	b.written(ctx)
+	stop()
+	if err := <-ended; err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return web.Close()
+}
+
+// Note is http.Server.ConnState.
+func (b *Busy) Note(conn net.Conn, state http.ConnState) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.ended, conn)
@@ -100,7 +83,7 @@ func overHTTP2(conn net.Conn) (below *limit.Conn, is bool) {
 
 // none returns a channel that is closed as soon as no connection has a request in progress.
 // It is called once.
-func (b *busy) none() <-chan struct{} {
+func (b *Busy) none() <-chan struct{} {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	idle := make(chan struct{})
@@ -109,7 +92,7 @@ func (b *busy) none() <-chan struct{} {
 	return idle
 }
 
-func (b *busy) tellLocked() {
+func (b *Busy) tellLocked() {
 	if len(b.conns) == 0 && b.idle != nil {
 		close(b.idle)
 		b.idle = nil
@@ -121,7 +104,7 @@ func (b *busy) tellLocked() {
 const writtenWithin = 100 * time.Millisecond
 
 // written waits until the ends of all answers are written.
-func (b *busy) written(ctx context.Context) {
+func (b *Busy) written(ctx context.Context) {
 	for b.writing() && ctx.Err() == nil {
 		select {
 		case <-time.After(time.Millisecond):
@@ -130,7 +113,7 @@ func (b *busy) written(ctx context.Context) {
 	}
 }
 
-func (b *busy) writing() bool {
+func (b *Busy) writing() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, last := range b.ended {

@@ -1,9 +1,4 @@
-// Package unserved explains a 404 for a path that the server does not serve.
-//
-// It has one noun. A [Place] is what a path below /api or /apis names. Upstream
-// answers most of these with the text "404 page not found", which clients show as "the
-// server could not find the requested resource": the answers begin with that.
-package unserved
+package route
 
 import (
 	"fmt"
@@ -17,8 +12,10 @@ import (
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
-// Place is what a path names; "" is what it does not name.
-type Place struct {
+// place is what a path below /api or /apis names; "" is what it does not name. Upstream
+// answers most of those where nothing is served with the text "404 page not found", which clients show as
+// "the server could not find the requested resource": the answers begin with that.
+type place struct {
 	kinds.GroupVersionResource
 	Namespace   string
 	Name        string
@@ -27,14 +24,14 @@ type Place struct {
 	Below       bool // the path continues below a subresource that is served
 }
 
-// EmptySegment is 404 for a path like /api/v1//pods.
-func EmptySegment() error {
+// emptySegment is 404 for a path like /api/v1//pods.
+func emptySegment() error {
 	return wire.NotServed(apischema.GroupResource{}, "", "a segment of the path is empty")
 }
 
-// At is 404 for a place at which a catalog serves nothing, with the missing part and the
+// explain is 404 for a place at which a catalog serves nothing, with the missing part and the
 // reason.
-func At(catalog *kinds.Catalog, p Place) error {
+func explain(catalog *kinds.Catalog, p place) error {
 	e := wire.NotServed(apischema.GroupResource{Group: p.Group, Resource: p.Resource}, p.Name, why(catalog, p))
 	if _, served := catalog.Lookup(p.GroupVersionResource); served && upstreamHasNeither(p) {
 		e.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: metav1.CauseTypeUnexpectedServerResponse, Message: why(catalog, p)}}
@@ -49,11 +46,11 @@ const upstreams = "the server could not find the requested resource"
 // upstreamHasNeither reports whether upstream has no such subresource of a resource that is
 // served. Tests of operators compare its message, as where they write the status of kinds that
 // may have none; so the reason is a cause.
-func upstreamHasNeither(p Place) bool {
+func upstreamHasNeither(p place) bool {
 	return p.Subresource != "" && !p.Below && !p.Watch && subresourceReasons()[p.Subresource] == ""
 }
 
-func why(catalog *kinds.Catalog, p Place) string {
+func why(catalog *kinds.Catalog, p place) string {
 	gv := apischema.GroupVersion{Group: p.Group, Version: p.Version}
 	resource, ok := catalog.Lookup(p.GroupVersionResource)
 	switch {
@@ -129,9 +126,9 @@ func groupReasons() map[string]string {
 	}
 }
 
-// Document returns 404 with the reason for a path outside of /api and /apis that other
+// NotServedDocument returns 404 with the reason for a path outside of /api and /apis that other
 // clusters serve, and nil for other paths.
-func Document(path []string) error {
+func NotServedDocument(path []string) error {
 	var why string
 	switch whole := "/" + strings.Join(path, "/"); {
 	case strings.HasPrefix(whole, "/swagger"):

@@ -1,4 +1,4 @@
-package gapless
+package serve
 
 import (
 	"context"
@@ -10,15 +10,16 @@ import (
 	"syscall"
 )
 
-// listenOn returns a listener that is given, or else one on an address.
-func listenOn(ctx context.Context, given net.Listener, address string) (net.Listener, error) {
+// Listen returns a listener that is given, or else one on an address.
+func Listen(ctx context.Context, given net.Listener, address string) (net.Listener, error) {
 	if given != nil {
 		return given, nil
 	}
 	var lc net.ListenConfig
 	listener, err := lc.Listen(ctx, "tcp", address)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("%s is in use by another program: stop it, or use another address (127.0.0.1:0 picks a free port): %w", address, err)
+		return nil, fmt.Errorf("%s is in use by another program: stop it, "+
+			"or use another address (127.0.0.1:0 picks a free port): %w", address, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", address, err)
@@ -26,8 +27,8 @@ func listenOn(ctx context.Context, given net.Listener, address string) (net.List
 	return listener, nil
 }
 
-// urlOf returns the URL of what listens; for all interfaces that of the loopback one.
-func urlOf(listener net.Listener) string {
+// URL returns the URL of what listens; for all interfaces that of the loopback one.
+func URL(listener net.Listener) string {
 	host, port, err := net.SplitHostPort(listener.Addr().String())
 	if err != nil {
 		return ""
@@ -38,9 +39,9 @@ func urlOf(listener net.Listener) string {
 	return "https://" + net.JoinHostPort(host, port)
 }
 
-// reachable returns the address at which other programs reach a listener: its own, or,
+// Reachable returns the address at which other programs reach a listener: its own, or,
 // if it listens on all interfaces, that of the first one that is not loopback.
-func reachable(listener net.Addr) (netip.AddrPort, error) {
+func Reachable(listener net.Addr) (netip.AddrPort, error) {
 	own, err := netip.ParseAddrPort(listener.String())
 	if err != nil {
 		return own, fmt.Errorf("address of the listener: %w", err)
@@ -65,9 +66,9 @@ func reachable(listener net.Addr) (netip.AddrPort, error) {
 	return netip.AddrPortFrom(address, own.Port()), nil
 }
 
-// certificateHosts returns the names that the serving certificate needs for an address,
+// CertificateHosts returns the names that the serving certificate needs for an address,
 // besides the loopback names that it always has.
-func certificateHosts(listen string) []string {
+func CertificateHosts(listen string) []string {
 	host, _, err := net.SplitHostPort(listen)
 	if err != nil {
 		return nil

@@ -1,4 +1,4 @@
-package gapless
+package serve
 
 import (
 	"context"
@@ -12,10 +12,10 @@ import (
 	"github.com/gapless-io/gapless/internal/apiserver/stream"
 )
 
-// newWebServer returns an HTTP server for a limit.Listener, with limits for connections. Watches may be
+// WebServer returns an HTTP server for a limit.Listener, with streams requests at once on a connection. Watches may be
 // open for hours, so only headers have a timeout; dead peers are detected by pings (HTTP/2) and by the
 // timeout of each write (HTTP/1.1). Each handshake uses what current returns then.
-func newWebServer(handler http.Handler, current func() *tls.Config, limits Limits, logger *slog.Logger) *http.Server {
+func WebServer(handler http.Handler, current func() *tls.Config, streams int, logger *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           handler,
 		TLSConfig:         limit.TLS(current),
@@ -27,7 +27,7 @@ func newWebServer(handler http.Handler, current func() *tls.Config, limits Limit
 		},
 		ErrorLog: slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
 		HTTP2: &http.HTTP2Config{
-			MaxConcurrentStreams: limits.StreamsPerConnection, // each watch of an informer is a stream
+			MaxConcurrentStreams: streams, // each watch of an informer is a stream
 			// 16 KiB, the least that the protocol allows: a frame is read as a whole before its
 			// bytes count as a body's, so a larger one could wait for the credit that only it
 			// can earn (limit.Conn).

@@ -1,6 +1,6 @@
 //go:build unix
 
-package gapless
+package serve
 
 import (
 	"math"
@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fileHandles is how many files and connections the process may have open.
-func fileHandles() int {
+// FileHandles is how many files and connections the process may have open.
+func FileHandles() int {
 	var of unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &of); err != nil {
 		return math.MaxInt32 // the default is less

@@ -1,4 +1,4 @@
-package gapless
+package serve
 
 import (
 	"time"
@@ -10,9 +10,9 @@ import (
 	"github.com/gapless-io/gapless/internal/store/revlog"
 )
 
-// gauges collects the metrics of the cache and the log on each scrape. Metrics that
+// Gauges collects the metrics of the cache and the log on each scrape. Metrics that
 // kube-apiserver has too have the same names.
-type gauges struct {
+type Gauges struct {
 	registry *registry.Registry
 	log      *revlog.Log
 
@@ -23,12 +23,13 @@ type gauges struct {
 	durable, writable, refused, maintenanceFailures *prometheus.Desc
 }
 
-func newGauges(r *registry.Registry, log *revlog.Log) *gauges {
+// NewGauges returns the metrics of a registry and its log.
+func NewGauges(r *registry.Registry, log *revlog.Log) *Gauges {
 	byResource := func(name, help string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, []string{"group", "resource"}, nil)
 	}
 	whole := func(name, help string) *prometheus.Desc { return prometheus.NewDesc(name, help, nil, nil) }
-	return &gauges{
+	return &Gauges{
 		registry: r, log: log,
 		objects:      byResource("apiserver_resource_objects", "Objects stored."),
 		cacheRV:      byResource("apiserver_watch_cache_resource_version", "The resource version of the watch cache."),
@@ -53,14 +54,14 @@ func newGauges(r *registry.Registry, log *revlog.Log) *gauges {
 }
 
 // Describe implements prometheus.Collector.
-func (g *gauges) Describe(to chan<- *prometheus.Desc) {
+func (g *Gauges) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{g.objects, g.cacheRV, g.watchers, g.historyReads, g.floor, g.floorAge, g.head, g.bytes, g.oldest, g.size, g.groups, g.durable, g.writable, g.refused, g.maintenanceFailures} {
 		to <- d
 	}
 }
 
 // Collect implements prometheus.Collector.
-func (g *gauges) Collect(to chan<- prometheus.Metric) {
+func (g *Gauges) Collect(to chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, labels...)
 	}

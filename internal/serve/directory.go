@@ -1,4 +1,4 @@
-package gapless
+package serve
 
 import (
 	"context"
@@ -15,9 +15,12 @@ import (
 	"github.com/gapless-io/gapless/internal/durable"
 )
 
-// checkDataDir returns an error for a directory that is not empty and has no data of
+// MirrorDir is the directory of the history in the data directory of a relay.
+const MirrorDir = "mirror"
+
+// CheckServerDir returns an error for a directory that is not empty and has no data of
 // gapless.
-func checkDataDir(dir string) error {
+func CheckServerDir(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -30,13 +33,29 @@ func checkDataDir(dir string) error {
 		names = append(names, e.Name())
 	}
 	switch {
-	case slices.Contains(names, mirrorDir):
+	case slices.Contains(names, MirrorDir):
 		return fmt.Errorf("%s is the data directory of a relay; use another one", dir)
 	case len(names) == 0 || slices.Contains(names, "log") || slices.Contains(names, "pki"):
 		return nil
 	}
-	return fmt.Errorf("%s is not empty and not a gapless data directory (it contains %s); use an empty directory or one that does not exist yet",
-		dir, strings.Join(names[:min(len(names), 3)], ", "))
+	return fmt.Errorf("%s is not empty and not a gapless data directory (it contains %s); "+
+		"use an empty directory or one that does not exist yet", dir, strings.Join(names[:min(len(names), 3)], ", "))
+}
+
+// CheckRelayDir returns an error for a directory that is not empty and has no data of a relay.
+func CheckRelayDir(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) || err == nil && len(entries) == 0 {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the data directory: %w", err)
+	}
+	if !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == MirrorDir }) {
+		return fmt.Errorf("%s is not empty and not the data directory of a relay (it contains %s); "+
+			"use an empty directory or one that does not exist yet", dir, entries[0].Name())
+	}
+	return nil
 }
 
 // The permissions of others and of the group, as bits of a file's mode.
@@ -45,10 +64,10 @@ const (
 	groupRead, groupWrite   = 0o040, 0o020
 )
 
-// checkPermissions returns an error if others may write the data directory, or read or
+// CheckPermissions returns an error if others may write the data directory, or read or
 // write private keys. It only logs a warning if the group may: Kubernetes gives volumes
 // to the group of the pod (fsGroup).
-func checkPermissions(ctx context.Context, dir string, logger *slog.Logger) error {
+func CheckPermissions(ctx context.Context, dir string, logger *slog.Logger) error {
 	if runtime.GOOS == "windows" {
 		return nil // file modes do not have the permissions
 	}
@@ -57,7 +76,7 @@ func checkPermissions(ctx context.Context, dir string, logger *slog.Logger) erro
 		return fmt.Errorf("look for keys: %w", err)
 	}
 	for _, path := range append(keys, filepath.Join(dir, "kubeconfig")) {
-		if err := checkMode(ctx, path, othersRead|othersWrite|groupRead|groupWrite, logger); err != nil {
+		if err := CheckPrivate(ctx, path, logger); err != nil {
 			return err
 		}
 	}
@@ -67,6 +86,11 @@ func checkPermissions(ctx context.Context, dir string, logger *slog.Logger) erro
 		}
 	}
 	return nil
+}
+
+// CheckPrivate is CheckPermissions for one file with keys.
+func CheckPrivate(ctx context.Context, path string, logger *slog.Logger) error {
+	return checkMode(ctx, path, othersRead|othersWrite|groupRead|groupWrite, logger)
 }
 
 // checkMode returns an error if the mode of a file or directory has one of the unwanted
@@ -94,13 +118,14 @@ func checkMode(ctx context.Context, path string, unwanted fs.FileMode, logger *s
 		return fmt.Errorf("%s has mode %04o, so every user of this machine may %s it: run chmod %s %s", path, mode, may, fix, path)
 	}
 	if mode&unwanted != 0 {
-		logger.WarnContext(ctx, "the group can read or write a private file or directory", slog.String("path", path), slog.String("mode", fmt.Sprintf("%04o", mode)))
+		logger.WarnContext(ctx, "the group can read or write a private file or directory",
+			slog.String("path", path), slog.String("mode", fmt.Sprintf("%04o", mode)))
 	}
 	return nil
 }
 
-// missingDirs returns the directories that a start on dir creates, the deepest first.
-func missingDirs(dir string) ([]string, error) {
+// Missing returns the directories that a start on dir creates, the deepest first.
+func Missing(dir string) ([]string, error) {
 	missing, err := durable.Missing(dir)
 	if err != nil {
 		return nil, fmt.Errorf("check the data directory: %w", err)
@@ -114,8 +139,8 @@ func missingDirs(dir string) ([]string, error) {
 	return missing, nil
 }
 
-// removeEmpty removes the directories that a failed start created, if they are empty.
-func removeEmpty(dirs []string) {
+// RemoveEmpty removes the directories that a failed start created, if they are empty.
+func RemoveEmpty(dirs []string) {
 	for _, dir := range dirs {
 		_ = os.Remove(dir) // it is not empty, or does not exist
 	}

@@ -1,8 +1,4 @@
-// Package body reads the bodies of requests.
-//
-// It has three nouns: an object ([Object]), a patch ([Patch]) and the options of a
-// deletion ([DeleteOptions]). The bytes were received before (limit.Load.Receive).
-package body
+package apiserver
 
 import (
 	"errors"
@@ -26,9 +22,9 @@ import (
 	"github.com/gapless-io/gapless/internal/wire"
 )
 
-// Object returns a body in any of its media types as JSON. Errors: 400, 413, 415, and
+// readObject returns a body in any of its media types as JSON. Errors: 400, 413, 415, and
 // those of load.CheckDepth.
-func Object(r *http.Request, t kinds.Target, load *limit.Load) ([]byte, error) {
+func readObject(r *http.Request, t kinds.Target, load *limit.Load) ([]byte, error) {
 	contentType, err := media.Of(r)
 	if err != nil {
 		return nil, err
@@ -114,9 +110,9 @@ func kindOf(t kinds.Target) kinds.GroupVersionKind {
 	return t.Resource.GVK()
 }
 
-// Patch returns a patch, whose media type must be one that the resource accepts. Errors:
+// readPatch returns a patch, whose media type must be one that the resource accepts. Errors:
 // 415, and those of load.CheckDepth.
-func Patch(r *http.Request, t kinds.Target, load *limit.Load) (wire.Patch, error) {
+func readPatch(r *http.Request, t kinds.Target, load *limit.Load) (wire.Patch, error) {
 	contentType, err := media.Of(r)
 	if err != nil || !slices.Contains(t.Resource.PatchTypes, contentType) {
 		return wire.Patch{}, wire.UnsupportedMediaType(t.Resource.PatchTypes)
@@ -128,9 +124,9 @@ func Patch(r *http.Request, t kinds.Target, load *limit.Load) (wire.Patch, error
 	return p, load.CheckDepth(p.Body)
 }
 
-// DeleteOptions reads DeleteOptions from the body, or without one from the query q.
+// readDeleteOptions reads DeleteOptions from the body, or without one from the query q.
 // Errors: 400, 415.
-func DeleteOptions(r *http.Request, q url.Values) (metav1.DeleteOptions, error) {
+func readDeleteOptions(r *http.Request, q url.Values) (metav1.DeleteOptions, error) {
 	if body := limit.Received(r); len(body) > 0 {
 		return decodeDeleteOptions(r, body)
 	}

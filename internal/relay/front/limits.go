@@ -1,4 +1,4 @@
-package gapless
+package front
 
 import (
 	"crypto/sha256"
@@ -9,13 +9,14 @@ import (
 
 	"github.com/gapless-io/gapless/internal/apiserver/limit"
 	"github.com/gapless-io/gapless/internal/refusal"
+	"github.com/gapless-io/gapless/internal/relay/access"
 	"github.com/gapless-io/gapless/internal/relay/pass"
 )
 
 // passed is a handler for requests that are passed on, which counts them for the limits of connections and
 // of one client. Who sends them, only upstream knows: a connection is known once upstream has accepted a
-// token that came over it (heard), or by its certificate.
-func (r *Relay) passed(next http.Handler) http.Handler {
+// token that came over it (Heard), or by its certificate.
+func (f *Front) passed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		conn := limit.Of(req.Context())
 		if req.Context().Err() != nil { // canceled before it began: the client does not wait for an answer
@@ -28,13 +29,13 @@ func (r *Relay) passed(next http.Handler) http.Handler {
 				conn.Fault(limit.Resets)
 			}
 		}()
-		if !r.access.Anonymous(req) {
+		if !f.cfg.Access.Anonymous(req) {
 			body, end := conn.Try(req.Body)
 			defer end()
 			req = req.WithContext(req.Context()) // a copy
 			req.Body = body
 		}
-		release, err := r.takePlace(req)
+		release, err := f.takePlace(req)
 		if err != nil {
 			refusal.Write(rec, err)
 			return
@@ -46,11 +47,11 @@ func (r *Relay) passed(next http.Handler) http.Handler {
 
 // takePlace takes a place for a request that is passed on: a watch among watches, and a change among
 // changes. Reads, and what may last for hours, are bounded by upstream.
-func (r *Relay) takePlace(req *http.Request) (release func(), err error) {
+func (f *Front) takePlace(req *http.Request) (release func(), err error) {
 	lasts, watches := pass.Lasts(req)
 	switch {
 	case watches:
-		return r.api.TakeWatch(req.Context(), r.senderOf(req))
+		return f.cfg.API.TakeWatch(req.Context(), f.senderOf(req))
 	case lasts, req.Header.Get("Upgrade") != "":
 		return func() {}, nil
 	}
@@ -58,16 +59,16 @@ func (r *Relay) takePlace(req *http.Request) (release func(), err error) {
 	case http.MethodGet, http.MethodHead, http.MethodOptions:
 		return func() {}, nil
 	}
-	return r.api.TakeWriting(req.Context(), r.senderOf(req))
+	return f.cfg.API.TakeWriting(req.Context(), f.senderOf(req))
 }
 
 // senderOf returns the client for the limits of one client of a request that is passed on: the user of its
 // certificate, its token, or its address.
-func (r *Relay) senderOf(req *http.Request) string {
-	if caller, err := r.access.Certificate(req); err == nil && caller != nil {
+func (f *Front) senderOf(req *http.Request) string {
+	if caller, err := f.cfg.Access.Certificate(req); err == nil && caller != nil {
 		return caller.GetName()
 	}
-	if !r.access.Anonymous(req) {
+	if !f.cfg.Access.Anonymous(req) {
 		token := sha256.Sum256([]byte(req.Header.Get("Authorization") + req.Header.Get("Sec-Websocket-Protocol")))
 		return fmt.Sprintf("token %x", token)
 	}
@@ -75,17 +76,20 @@ func (r *Relay) senderOf(req *http.Request) string {
 	return "address " + address
 }
 
-// heard is called with each answer of upstream. One to a token about resources, other than that it is not
-// known, is from who knows the caller: upstream answers requests for its version or its health to
+// Heard returns what is called with each answer of upstream. One to a token about resources, other than that it is
+// not known, is from who knows the caller: upstream answers requests for its version or its health to
 // everybody, and some codes before it looks at tokens.
-func (r *Relay) heard(req *http.Request, code int) {
-	about := strings.HasPrefix(req.URL.Path, "/api/") || strings.HasPrefix(req.URL.Path, "/apis/")
-	if !about || r.access.Anonymous(req) {
-		return
-	}
-	switch {
-	case code < http.StatusBadRequest, code == http.StatusForbidden, code == http.StatusNotFound, code == http.StatusConflict, code == http.StatusUnprocessableEntity:
-		limit.Of(req.Context()).Known(req.ProtoMajor)
+func Heard(callers *access.Access) func(req *http.Request, code int) {
+	return func(req *http.Request, code int) {
+		about := strings.HasPrefix(req.URL.Path, "/api/") || strings.HasPrefix(req.URL.Path, "/apis/")
+		if !about || callers.Anonymous(req) {
+			return
+		}
+		switch {
+		case code < http.StatusBadRequest, code == http.StatusForbidden, code == http.StatusNotFound, code == http.StatusConflict,
+			code == http.StatusUnprocessableEntity:
+			limit.Of(req.Context()).Known(req.ProtoMajor)
+		}
 	}
 }
 
